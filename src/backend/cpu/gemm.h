@@ -1,0 +1,49 @@
+// Matrix products of the CPU backend: the three products of a linear layer, on the global thread
+// pool, with results that do not depend on the number of threads.
+//
+// A Linear is made once per shape (it holds ready-made library primitives) and run many times.
+// weight is [out, in] as in PyTorch and Megatron; rows counts tokens; x is [rows, in] and y is
+// [rows, out]. Row strides (ld) are in elements.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backend/cpu/kernels.h"
+
+namespace trireme::cpu {
+
+enum class Product : std::uint8_t {
+  forward,      // y = x weight^T + bias
+  input_grad,   // dx = dy weight
+  weight_grad,  // dweight (+)= dy^T x, in Acc<T>
+};
+
+struct LinearShape {
+  std::int64_t rows, in, out;
+};
+
+// One product for one shape and storage type.
+template <class T>
+class Linear {
+ public:
+  Linear(Product product, const LinearShape& shape);
+  ~Linear();
+  Linear(const Linear&) = delete;
+  Linear& operator=(const Linear&) = delete;
+
+  // Scratch in bytes that run() needs; it does not depend on the thread count.
+  std::int64_t workspace_bytes() const;
+
+  // forward: dst = y, a = x, b = weight, bias may be null.
+  // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx.
+  // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight.
+  void run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
+           void* workspace) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme::cpu

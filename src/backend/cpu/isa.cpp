@@ -1,0 +1,1 @@
+// Chooses the instruction set at start.

@@ -1,0 +1,176 @@
+// The CPU's kernels: raw pointers and sizes in, results out; nothing else is known here.
+//
+// T is the storage type of activations and compute weights: float, bf16, f16 or double.
+// Acc<T> is the type of arithmetic, statistics and gradients of weights: double for double, else
+// float. Tensors are row-major; `rows` counts tokens. All kernels run on the global thread pool,
+// cut work by the problem's size only, and reduce in a fixed order: results do not depend on the
+// number of threads. Kernels never allocate: those that need scratch name its size beside them.
+// Where `accumulate` is given, false overwrites the destination and true adds to it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tensor/dtype.h"
+
+namespace trireme::cpu {
+
+template <class T>
+using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, swiglu };
+
+// Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
+// column), never of the layout. probability 0 switches it off.
+struct Dropout {
+  float probability = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint32_t site = 0;            // unique per layer and place in the model
+  const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
+  std::int64_t seq_length = 0;       // row r is position first_position + r % seq_length of sample r / seq_length
+  std::int64_t first_position = 0;
+  std::int64_t first_column = 0;     // offset of column 0 in the whole layer (tensor parallelism)
+};
+
+struct NormShape {
+  NormKind kind;
+  std::int64_t rows, cols;
+  double eps;
+};
+
+// One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each group
+// of columns holds its queries, then its key, then its value (Megatron's order). ctx is
+// [batch * seq, groups * queries_per_group * head_dim].
+struct AttentionShape {
+  std::int64_t batch, seq, groups, queries_per_group, head_dim;
+  bool causal;
+  double scale;                       // usually 1 / sqrt(head_dim)
+  // Optional [batch * seq]: first position that each query may look at (documents packed into one
+  // sample); null means 0. Positions count within the sample.
+  const std::int32_t* first_visible = nullptr;
+  // Optional [batch]: number of real positions of each sample (padding behind it is never looked
+  // at); null means seq.
+  const std::int32_t* lengths = nullptr;
+  std::int64_t first_head = 0;        // offset of head 0 in the whole layer, for dropout
+  Dropout dropout;                    // on attention probabilities
+
+  std::int64_t heads() const { return groups * queries_per_group; }
+  std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
+  std::int64_t ctx_cols() const { return heads() * head_dim; }
+};
+
+// Attention of new positions against a cache: for generation. q rows come from a qkv buffer of
+// new_len rows per sequence, laid out as above; caches are [batch, capacity, groups, head_dim].
+struct CachedAttentionShape {
+  std::int64_t batch, new_len, groups, queries_per_group, head_dim, capacity;
+  double scale;
+};
+
+// One AdamW (or Adam) step on a range of parameters; all scalars are already computed.
+struct AdamStep {
+  float lr, beta1, beta2, eps, weight_decay;
+  float bias_correction1, bias_correction2;  // 1 - beta^t
+  float grad_scale;                          // clipping and loss scale, multiplied into the gradient
+  bool decoupled;                            // true: AdamW; false: weight decay joins the gradient
+};
+
+template <class T>
+struct Kernels {
+  using A = Acc<T>;
+
+  // y = norm(x) * weight + bias. mean may be null for RMSNorm; bias may be null. If delta is given:
+  // sum = x + dropout(delta) is stored and normalised instead of x. mean, rstd are [rows].
+  void (*norm)(const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight, const T* bias,
+               T* sum, const T* delta, const Dropout&);
+  // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may be
+  // null). x is what was normalised. workspace: norm_grad_workspace(rows, cols) elements of A.
+  void (*norm_grad)(const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate, const T* dy,
+                    const T* x, const A* mean, const A* rstd, const T* weight, const T* dres,
+                    A* workspace);
+
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu.
+  void (*activation)(ActivationKind, T* y, const T* x, std::int64_t rows, std::int64_t cols);
+  void (*activation_grad)(ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
+                          std::int64_t cols);
+
+  // y = a + dropout(b); y may be a or b. With a null: y = dropout(b).
+  void (*add)(T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols, const Dropout&);
+
+  // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
+  // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
+  // r % seq if positions is null. direction +1 forward, -1 for the gradient.
+  void (*rope)(T* qkv, const AttentionShape&, std::int64_t rotary_dim, const float* cos,
+               const float* sin, const std::int32_t* positions, int direction);
+
+  // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq.
+  void (*attention)(const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
+  void (*attention_grad)(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
+                         const A* lse, void* workspace);
+  // Scratch in bytes for both of the above; a function of the shape, not of the thread count.
+  std::int64_t (*attention_workspace)(const AttentionShape&);
+
+  // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
+  // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch].
+  void (*cached_attention)(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
+                           T* value_cache, const std::int32_t* lengths);
+
+  // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]); the tables after the
+  // first may be null. position is positions[r], or r % seq if positions is null. Ids outside
+  // [first_id, first_id + local_ids) give zeros: they belong to another rank.
+  void (*embedding)(T* y, const std::int32_t* ids, const T* table, const T* position_table,
+                    const std::int32_t* positions, const T* type_table, const std::int32_t* types,
+                    std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
+                    std::int64_t local_ids);
+  // dtable[ids[r] - first_id] += dy[r], rows of equal id summed in row order. With accumulate false
+  // all local_ids rows are overwritten (zero where no id came). workspace: embedding_grad_workspace.
+  void (*embedding_grad)(A* dtable, bool accumulate, const std::int32_t* ids, const T* dy,
+                         std::int64_t rows, std::int64_t cols, std::int64_t first_id,
+                         std::int64_t local_ids, std::int32_t* workspace);
+
+  // Per row: the largest logit, the sum of exp(logit - largest), and the target's logit (0 if the
+  // target lies outside [first_id, first_id + vocab)). Columns from vocab to ld are padding.
+  void (*softmax_stats)(A* largest, A* sum, A* target_logit, const T* logits,
+                        const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
+                        std::int64_t ld, std::int64_t first_id);
+  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * scale, in place; padding <- 0.
+  void (*cross_entropy_grad)(T* logits, const A* lse, const std::int32_t* targets,
+                             const float* weights, double scale, std::int64_t rows,
+                             std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
+
+  // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
+  void (*bias_grad)(A* dbias, bool accumulate, const T* dy, std::int64_t rows, std::int64_t cols,
+                    A* workspace);
+
+  // Stores master weights in the compute type.
+  void (*cast_from_master)(T* dst, const A* src, std::int64_t count);
+  // One optimiser step over `count` parameters; writes the compute copy too if it is not null.
+  void (*adam)(const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute, std::int64_t count);
+  void (*sgd)(float lr, float momentum, float weight_decay, float grad_scale, A* master, A* velocity,
+              const A* grad, T* compute, std::int64_t count);
+  // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result.
+  double (*sum_of_squares)(const A* x, std::int64_t count);
+  // Index of the first NaN or infinity, or -1.
+  std::int64_t (*first_not_finite)(const T* x, std::int64_t count);
+};
+
+// Elements of workspace; functions of the shape alone.
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
+std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
+std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);
+
+// The instruction set in use: the best that the processor has, or TRIREME_ISA=avx2|avx512|amx (an
+// error with exit code 2 if the processor lacks it or the name is unknown).
+enum class Isa : std::uint8_t { avx2, avx512, amx };
+Isa isa();
+const char* name_of(Isa isa);
+
+// The table of kernels for that instruction set.
+template <class T>
+const Kernels<T>& kernels();
+// The table for a given set, which the processor must have: for tests that compare sets.
+template <class T>
+const Kernels<T>& kernels(Isa isa);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,12 @@
+// The subcommands of `trireme`; each file of this room defines one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace trireme::cli {
+
+// Each adds a subcommand with its options to the program. Its callback does the work and throws
+// trireme::Error for what goes wrong; main() prints the message and returns the exit code.
+// (one line per command, in the order of --help)
+
+}  // namespace trireme::cli

@@ -1,0 +1,29 @@
+// Entry point of the program `trireme`: parses the command line and turns errors into exit codes.
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  CLI::App app{"Trireme pre-trains large language models."};
+  app.set_version_flag("--version", "trireme " TRIREME_VERSION);
+  app.require_subcommand(1);
+  try {
+    app.parse(argc, argv);
+    return static_cast<int>(ExitCode::ok);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? static_cast<int>(ExitCode::ok)
+                                : static_cast<int>(ExitCode::bad_input);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "trireme: %s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "trireme: out of memory\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "trireme: %s\n", error.what());
+  }
+  return static_cast<int>(ExitCode::failed);
+}
