@@ -1,0 +1,25 @@
+// Entry points of the attention kernels for one instruction set; kernels.h documents them.
+#pragma once
+
+#include "backend/cpu/kernels.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// Instantiated for float, bf16, f16 and double. head_dim is at most 256. A query that sees no key
+// (all of its keys are padding) gets ctx 0, lse -infinity and no gradient.
+template <class T>
+void attention(const AttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, void* workspace);
+
+template <class T>
+void attention_grad(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
+                    const Acc<T>* lse, void* workspace);
+
+// Bytes of scratch for both; a function of the shape alone.
+template <class T>
+std::int64_t attention_workspace(const AttentionShape&);
+
+template <class T>
+void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
+                      T* value_cache, const std::int32_t* lengths);
+
+}  // namespace trireme::cpu::TRIREME_ISA
