@@ -1,0 +1,290 @@
+// Vectors of 64 bytes, and the loads and stores that convert the 16-bit storage types. A vector has
+// as many lanes on every instruction set (AVX2 holds it in two registers), so that sums are taken
+// in the same order everywhere.
+//
+// Everything here is inlined by force and lives in the namespace of its instruction set: nothing
+// that was compiled for one set can be linked into another.
+#pragma once
+
+// GCC 12 takes the intrinsics' deliberately undefined operands for mistakes.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+
+#define TRIREME_INLINE inline __attribute__((always_inline))
+// The same for a lambda; stands between its parameters and its body.
+#define TRIREME_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace trireme::cpu::TRIREME_ISA {
+
+#ifdef __AVX512F__
+inline constexpr int register_bytes = 64;
+#else
+inline constexpr int register_bytes = 32;
+#endif
+
+template <class E>
+struct Vec {
+  typedef E Part __attribute__((vector_size(register_bytes)));
+  static constexpr int lanes = 64 / sizeof(E);
+  static constexpr int parts = 64 / register_bytes;
+  Part part[parts];
+};
+
+// Lanes of the vectors that kernels of storage type T compute in.
+template <class T>
+inline constexpr int lanes_of = Vec<Acc<T>>::lanes;
+
+template <class E>
+TRIREME_INLINE Vec<E> splat(E value) {
+  Vec<E> out;
+  for (auto& part : out.part) part = value - typename Vec<E>::Part{};
+  return out;
+}
+
+#define TRIREME_VEC_OPERATOR(op)                                                \
+  template <class E>                                                            \
+  TRIREME_INLINE Vec<E> operator op(Vec<E> a, Vec<E> b) {                       \
+    for (int i = 0; i < Vec<E>::parts; ++i) a.part[i] = a.part[i] op b.part[i]; \
+    return a;                                                                   \
+  }
+TRIREME_VEC_OPERATOR(+)
+TRIREME_VEC_OPERATOR(-)
+TRIREME_VEC_OPERATOR(*)
+TRIREME_VEC_OPERATOR(/)
+TRIREME_VEC_OPERATOR(&)
+TRIREME_VEC_OPERATOR(|)
+TRIREME_VEC_OPERATOR(^)
+#undef TRIREME_VEC_OPERATOR
+
+template <class E>
+TRIREME_INLINE Vec<E>& operator+=(Vec<E>& a, Vec<E> b) {
+  return a = a + b;
+}
+
+// Reads the bits of one element type as another of the same size.
+template <class To, class From>
+TRIREME_INLINE Vec<To> bits_as(Vec<From> x) {
+  Vec<To> out;
+  for (int i = 0; i < Vec<To>::parts; ++i) out.part[i] = (typename Vec<To>::Part)x.part[i];
+  return out;
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> shift_left(Vec<E> x, int bits) {
+  for (auto& part : x.part) part <<= bits;
+  return x;
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> shift_right(Vec<E> x, int bits) {
+  for (auto& part : x.part) part >>= bits;
+  return x;
+}
+
+// Per lane: a < b ? yes : no.
+template <class E, class V>
+TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
+  for (int i = 0; i < Vec<V>::parts; ++i) {
+    yes.part[i] = a.part[i] < b.part[i] ? yes.part[i] : no.part[i];
+  }
+  return yes;
+}
+
+// The larger lane; b where either is NaN.
+template <class E>
+TRIREME_INLINE Vec<E> max(Vec<E> a, Vec<E> b) {
+  return where_less(b, a, a, b);
+}
+
+// The smaller lane; b where either is NaN.
+template <class E>
+TRIREME_INLINE Vec<E> min(Vec<E> a, Vec<E> b) {
+  return where_less(a, b, a, b);
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> sqrt(Vec<E> x) {
+  for (auto& part : x.part) {
+#ifdef __AVX512F__
+    if constexpr (sizeof(E) == 4) {
+      part = _mm512_sqrt_ps(part);
+    } else {
+      part = _mm512_sqrt_pd(part);
+    }
+#else
+    if constexpr (sizeof(E) == 4) {
+      part = _mm256_sqrt_ps(part);
+    } else {
+      part = _mm256_sqrt_pd(part);
+    }
+#endif
+  }
+  return x;
+}
+
+// Sum and maximum of all lanes, by halves.
+template <class E>
+TRIREME_INLINE E sum_lanes(Vec<E> x) {
+  E lane[Vec<E>::lanes];
+  __builtin_memcpy(lane, &x, sizeof lane);
+  for (int width = Vec<E>::lanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
+  }
+  return lane[0];
+}
+
+template <class E>
+TRIREME_INLINE E max_lanes(Vec<E> x) {
+  E lane[Vec<E>::lanes];
+  __builtin_memcpy(lane, &x, sizeof lane);
+  for (int width = Vec<E>::lanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] < lane[i + width] ? lane[i + width] : lane[i];
+  }
+  return lane[0];
+}
+
+TRIREME_INLINE Vec<float> load(const float* from) {
+  Vec<float> out;
+  __builtin_memcpy(&out, from, sizeof out);
+  return out;
+}
+
+TRIREME_INLINE Vec<double> load(const double* from) {
+  Vec<double> out;
+  __builtin_memcpy(&out, from, sizeof out);
+  return out;
+}
+
+TRIREME_INLINE void store(float* to, Vec<float> x) {
+  __builtin_memcpy(to, &x, sizeof x);
+}
+TRIREME_INLINE void store(double* to, Vec<double> x) {
+  __builtin_memcpy(to, &x, sizeof x);
+}
+
+// The upper 16 bits of each float, rounded to nearest even; NaN stays NaN.
+TRIREME_INLINE Vec<std::uint32_t> round_to_bf16(Vec<float> x) {
+  const auto bits = bits_as<std::uint32_t>(x);
+  const auto odd = shift_right(bits, 16) & splat(std::uint32_t{1});
+  const auto rounded = shift_right(bits + splat(std::uint32_t{0x7fff}) + odd, 16);
+  const auto quiet = shift_right(bits, 16) | splat(std::uint32_t{0x40});
+  Vec<std::uint32_t> out;
+  for (int i = 0; i < Vec<float>::parts; ++i) {
+    out.part[i] = x.part[i] == x.part[i] ? rounded.part[i] : quiet.part[i];
+  }
+  return out;
+}
+
+#ifdef __AVX512F__
+
+TRIREME_INLINE Vec<float> load(const bf16* from) {
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+
+TRIREME_INLINE Vec<float> load(const f16* from) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
+}
+
+TRIREME_INLINE void store(bf16* to, Vec<float> x) {
+  const __m256i half = _mm512_cvtepi32_epi16((__m512i)round_to_bf16(x).part[0]);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+}
+
+TRIREME_INLINE void store(f16* to, Vec<float> x) {
+  const __m256i half = _mm512_cvtps_ph(x.part[0], _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+}
+
+#else
+
+TRIREME_INLINE Vec<float> load(const bf16* from) {
+  Vec<float> out;
+  for (int i = 0; i < 2; ++i) {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
+    out.part[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  }
+  return out;
+}
+
+TRIREME_INLINE Vec<float> load(const f16* from) {
+  Vec<float> out;
+  for (int i = 0; i < 2; ++i) {
+    out.part[i] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
+  }
+  return out;
+}
+
+TRIREME_INLINE void store(bf16* to, Vec<float> x) {
+  const auto rounded = round_to_bf16(x);
+  const __m256i mixed = _mm256_packus_epi32((__m256i)rounded.part[0], (__m256i)rounded.part[1]);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
+}
+
+TRIREME_INLINE void store(f16* to, Vec<float> x) {
+  for (int i = 0; i < 2; ++i) {
+    const __m128i half = _mm256_cvtps_ph(x.part[i], _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to) + i, half);
+  }
+}
+
+#endif
+
+// How much of a vector a load or store touches: all of it, or its first lanes.
+struct All {};
+struct First {
+  int count;
+};
+
+template <class T>
+TRIREME_INLINE Vec<Acc<T>> load(const T* from, All) {
+  return load(from);
+}
+
+template <class T>
+TRIREME_INLINE Vec<Acc<T>> load(const T* from, First first) {
+  alignas(64) unsigned char padded[lanes_of<T> * sizeof(T)] = {};
+  __builtin_memcpy(padded, from, first.count * sizeof(T));
+  return load(reinterpret_cast<const T*>(padded));
+}
+
+template <class T>
+TRIREME_INLINE void store(T* to, Vec<Acc<T>> x, All) {
+  store(to, x);
+}
+
+template <class T>
+TRIREME_INLINE void store(T* to, Vec<Acc<T>> x, First first) {
+  alignas(64) unsigned char padded[lanes_of<T> * sizeof(T)];
+  store(reinterpret_cast<T*>(padded), x);
+  __builtin_memcpy(to, padded, first.count * sizeof(T));
+}
+
+// Single elements in and out of storage.
+template <class T>
+TRIREME_INLINE Acc<T> load_one(const T* from) {
+  return load(from, First{1}).part[0][0];
+}
+
+template <class T>
+TRIREME_INLINE void store_one(T* to, Acc<T> value) {
+  store(to, splat(value), First{1});
+}
+
+// Calls body(index, amount) for vectors over [0, count): amount is All, and for the rest First. The
+// body should be a TRIREME_INLINE_LAMBDA.
+template <int lanes, class Body>
+TRIREME_INLINE void for_vectors(std::int64_t count, Body&& body) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) body(i, All{});
+  if (i < count) body(i, First{static_cast<int>(count - i)});
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA
