@@ -1,28 +1,29 @@
 // The configuration of a run: one plain struct per section of the TOML file, with defaults.
-// Field names are the keys. Parsing, overriding, validating and printing live beside it.
+// Field names are the keys; config/fields.h describes each one, with its unit and valid values.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
 struct RunConfig {
-  std::string dir = "runs/default";   // where checkpoints and metrics go
+  std::string dir = "runs/default";  // where checkpoints and metrics go
   std::int64_t seed = 1234;
-  std::string precision = "bf16";     // bf16 | fp16 | fp32 | fp64
+  std::string precision = "bf16";  // bf16 | fp16 | fp32 | fp64
   std::string device = "cpu";
 };
 
 struct ModelConfig {
-  std::string family = "gpt";         // gpt | llama | bert
+  std::string family = "gpt";  // gpt | llama | bert
   std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t num_heads = 0;
-  std::int64_t num_kv_heads = 0;      // 0: num_heads
-  std::int64_t head_dim = 0;          // 0: hidden_size / num_heads
-  std::int64_t ffn_hidden_size = 0;   // 0: 4 h, or int(8 h / 3 / 64) * 64 for swiglu
+  std::int64_t num_kv_heads = 0;     // 0: num_heads
+  std::int64_t head_dim = 0;         // 0: hidden_size / num_heads
+  std::int64_t ffn_hidden_size = 0;  // 0: 4 h, or int(8 h / 3 / 64) * 64 for swiglu
   std::int64_t seq_length = 0;
   std::int64_t max_positions = 0;     // 0: seq_length
   std::int64_t vocab_size = 0;        // 0: from the tokenizer
@@ -30,25 +31,27 @@ struct ModelConfig {
   std::string position = "";          // learned | rope | none; "": by family
   double rope_base = 10000;
   double rope_percent = 1;
-  std::string norm = "";              // layer_norm | rms_norm; "": by family
+  std::string norm = "";  // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
-  std::string activation = "";        // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
-  bool bias = true;                   // biases of linear layers; "llama" turns it off by default
-  bool qkv_bias = true;               // bias of the query, key, value projection
+  std::string activation =
+      "";                // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
+  bool bias = true;      // biases of linear layers; "llama" turns it off by default
+  bool qkv_bias = true;  // bias of the query, key, value projection
   bool tie_embeddings = true;
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
+  std::set<std::string> given;  // keys that the user set: resolve() leaves them as they are
 };
 
 struct DataConfig {
-  std::vector<std::string> path;      // prefixes, or weight prefix weight prefix ...
+  std::vector<std::string> path;  // prefixes, or weight prefix weight prefix ...
   std::vector<std::string> train_path, valid_path, test_path;  // instead of path + split
   std::string split = "969,30,1";
-  std::string cache_dir;              // "": beside the data
-  std::string tokenizer;              // type: gpt2 | tiktoken | hf | bert | bert_cased | sentencepiece | null
+  std::string cache_dir;  // "": beside the data
+  std::string tokenizer;  // type: gpt2 | tiktoken | hf | bert | bert_cased | sentencepiece | null
   std::string vocab_file, merge_file, tokenizer_model;
-  std::int64_t prefetch = 4;          // micro-batches kept ready
+  std::int64_t prefetch = 4;  // micro-batches kept ready
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   bool eod_mask_loss = false;
@@ -56,40 +59,41 @@ struct DataConfig {
 
 struct TrainConfig {
   std::int64_t micro_batch_size = 1;
-  std::int64_t global_batch_size = 0;         // 0: micro_batch_size x dp
+  std::int64_t global_batch_size = 0;           // 0: micro_batch_size x dp
   std::vector<std::int64_t> rampup_batch_size;  // start, increment, samples
-  std::int64_t iters = 0;                     // one of iters and samples
+  std::int64_t iters = 0;                       // one of iters and samples
   std::int64_t samples = 0;
-  std::int64_t eval_interval = 1000;          // 0: never
+  std::int64_t eval_interval = 1000;  // 0: never
   std::int64_t eval_iters = 100;
   std::int64_t log_interval = 100;
-  std::int64_t exit_interval = 0;             // stop at the first multiple; 0: off
-  double exit_duration_minutes = 0;           // 0: off
-  double timeout_s = 600;                     // watchdog of collectives
-  std::vector<std::int64_t> trace_steps;      // first, last: writes a Chrome trace
+  std::int64_t exit_interval = 0;         // stop at the first multiple; 0: off
+  double exit_duration_minutes = 0;       // 0: off
+  double timeout_s = 600;                 // watchdog of collectives
+  std::vector<std::int64_t> trace_steps;  // first, last: writes a Chrome trace
   bool check_nan = true;
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";                 // adamw | adam | sgd
+  std::string name = "adamw";  // adamw | adam | sgd
   double lr = 0;
   double min_lr = 0;
-  std::string decay_style = "linear";         // constant | linear | cosine | inverse_sqrt | wsd
-  std::int64_t decay_iters = 0;               // 0: train length
+  std::string decay_style = "linear";  // constant | linear | cosine | inverse_sqrt | wsd
+  std::int64_t decay_iters = 0;        // 0: train length
   std::int64_t decay_samples = 0;
   std::int64_t warmup_iters = 0;
   std::int64_t warmup_samples = 0;
-  double warmup_fraction = 0;                 // of the decay length; excludes the two above
+  double warmup_fraction = 0;  // of the decay length; excludes the two above
   double warmup_init_lr = 0;
-  std::int64_t wsd_decay_iters = 0;
+  std::int64_t wsd_decay_iters = 0;  // length of the anneal at the end of the decay
+  std::int64_t wsd_decay_samples = 0;
   std::string wsd_decay_style = "exponential";  // exponential | linear | cosine | minus_sqrt
   double weight_decay = 0.01;
-  double clip_grad = 1.0;                     // 0: off
+  double clip_grad = 1.0;  // 0: off
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double momentum = 0.9;                      // sgd
-  double loss_scale = 0;                      // fp16: fixed scale; 0: dynamic
+  double momentum = 0.9;  // sgd
+  double loss_scale = 0;  // fp16: fixed scale; 0: dynamic
   double initial_loss_scale = 4294967296.0;
   double min_loss_scale = 1;
   std::int64_t loss_scale_window = 1000;
@@ -101,25 +105,25 @@ struct ParallelConfig {
   std::int64_t pp = 1;
   std::int64_t cp = 1;
   std::int64_t ep = 1;
-  std::int64_t dp_replicate = 1;              // hybrid sharding: copies of a sharded group
+  std::int64_t dp_replicate = 1;  // hybrid sharding: copies of a sharded group
   std::int64_t virtual_stages = 1;
-  std::vector<std::int64_t> stage_layers;     // layers of each stage; empty: even
-  std::string schedule = "1f1b";              // gpipe | 1f1b | interleaved | zb1p | zbv | vhalf
+  std::vector<std::int64_t> stage_layers;  // layers of each stage; empty: even
+  std::string schedule = "1f1b";           // gpipe | 1f1b | interleaved | zb1p | zbv | vhalf
   bool sequence_parallel = false;
-  std::int64_t zero = 0;                      // 0 | 1 | 2 | 3
-  std::string recompute = "none";             // none | selective | full
-  std::int64_t recompute_layers = 0;          // full: layers of a stage to recompute; 0: all
-  std::string numerics = "fast";              // fast | exact
+  std::int64_t zero = 0;              // 0 | 1 | 2 | 3
+  std::string recompute = "none";     // none | selective | full
+  std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
+  std::string numerics = "fast";      // fast | exact
 };
 
 struct CheckpointConfig {
-  std::int64_t interval = 0;                  // 0: only at the end
-  std::int64_t keep = 0;                      // newest kept; 0: all
+  std::int64_t interval = 0;  // 0: only at the end
+  std::int64_t keep = 0;      // newest kept; 0: all
   bool async = false;
-  std::string load;                           // folder to start from; "": run.dir
+  std::string load;  // folder to start from; "": run.dir
   bool load_optimizer = true;
   bool load_rng = true;
-  bool finetune = false;                      // weights only, counters from zero
+  bool finetune = false;  // weights only, counters from zero
 };
 
 struct LogConfig {
@@ -137,19 +141,40 @@ struct Config {
   LogConfig log;
 };
 
-// Reads a TOML file and applies overrides of the form "section.key=value" in order. Unknown keys,
-// wrong types and values outside their set are errors that name the place and the nearest key.
+// Reads a TOML file, applies overrides of the form "section.key=value" in order, and resolves the
+// model. The value of an override is TOML (`train.iters=100`, `data.path=["a", "b"]`); a bare word
+// is a string. Unknown keys, wrong types and values outside their set are errors (fail_input) that
+// name the place and the nearest key. What contradicts itself is left to validate().
 Config load_config(const std::string& path, const std::vector<std::string>& overrides);
+// The same from text; `name` stands for the file in messages.
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
-// Fills what follows from other fields (families, sizes given as 0). Idempotent.
+// Fills what follows from other fields: what the family implies (positions, norm, activation,
+// biases, tied embeddings, epsilon) and sizes given as 0. Fields in `given`, and fields that differ
+// from the defaults above, stay as they are. Idempotent. `vocab_size` stays 0 until the tokenizer
+// or the data says it.
 void resolve(ModelConfig& model);
 
-// Refuses what cannot work, naming keys, values and valid values. `vocab_size` may still be 0.
+// Refuses what cannot work on any number of ranks, naming keys, values and valid values. Expects a
+// resolved model; `vocab_size` may still be 0.
 void validate(const Config& config);
+void validate(const ModelConfig& model);  // the rules of the model alone
 
-// The whole configuration as TOML that load_config reads back to the same values.
+// Refuses a layout that does not fit `world_size` ranks: degrees, stages, heads and batch sizes.
+// Messages propose values that fit. Implies nothing about memory.
+void validate_layout(const Config& config, std::int64_t world_size);
+
+// Pipeline stages on each rank: 2 for the V-shaped schedules, else virtual_stages.
+std::int64_t stages_per_rank(const ParallelConfig& parallel);
+
+// Ranks that hold different samples: world_size / (tp * pp * cp). Expects a valid layout.
+std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t world_size);
+
+// global_batch_size, or micro_batch_size x dp where it is 0.
+std::int64_t global_batch_size(const Config& config, std::int64_t world_size);
+
+// The whole configuration, resolved, as TOML that load_config reads back to the same values.
 std::string to_toml(const Config& config);
 
 }  // namespace trireme

@@ -1,0 +1,231 @@
+// The table of configuration keys.
+#include "config/fields.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Sizes and counts: far above any real run, far below where a product of two would overflow.
+constexpr double kManyLayers = 1e5;
+constexpr double kWide = 1 << 24;
+constexpr double kManyTokens = 1LL << 31;  // token ids are 32-bit
+constexpr double kCount = 1e15;
+
+FieldLimits any() {
+  return {};
+}
+FieldLimits one_of(std::vector<std::string> allowed) {
+  return {.allowed = std::move(allowed)};
+}
+FieldLimits between(double min, double max) {
+  return {.min = min, .max = max};
+}
+FieldLimits count() {
+  return between(0, kCount);
+}
+FieldLimits at_least(double min) {
+  return {.min = min};
+}
+FieldLimits above(double min) {
+  return {.min = min, .above_min = true};
+}
+FieldLimits fraction() {
+  return {.min = 0, .max = 1, .below_max = true};
+}
+
+#define FIELD(section, name, ...)                                                         \
+  {                                                                                       \
+#section, #name, [](Config & c) -> FieldSlot { return &c.section.name; }, __VA_ARGS__ \
+  }
+constexpr bool kByFamily = true;
+
+std::vector<Field> build_table() {
+  return {
+      FIELD(run, dir, any(), "", "folder for checkpoints, metrics and logs"),
+      FIELD(run, seed, count(), "", "seed of initialisation, data order and dropout"),
+      FIELD(run, precision, one_of({"bf16", "fp16", "fp32", "fp64"}), "",
+            "arithmetic of the model; bf16 and fp16 keep fp32 master weights"),
+      FIELD(run, device, one_of({"cpu", "cuda", "hip"}), "", "what computes"),
+
+      FIELD(model, family, one_of({"gpt", "llama", "bert"}), "",
+            "sets the defaults that say \"by family\""),
+      FIELD(model, num_layers, between(0, kManyLayers), "layers", "transformer blocks; required"),
+      FIELD(model, hidden_size, between(0, kWide), "", "width of the residual stream; required"),
+      FIELD(model, num_heads, between(0, kWide), "", "attention heads; required"),
+      FIELD(model, num_kv_heads, between(0, kWide), "",
+            "key and value heads, each shared by num_heads / num_kv_heads queries; 0: num_heads"),
+      FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads"),
+      FIELD(model, ffn_hidden_size, between(0, kWide), "",
+            "inner width of the MLP; 0: 4 hidden_size, with swiglu two thirds of it rounded down "
+            "to 64"),
+      FIELD(model, seq_length, between(0, kManyTokens), "tokens", "length of a sample; required"),
+      FIELD(model, max_positions, between(0, kManyTokens), "tokens",
+            "longest sequence that the model can take; 0: seq_length"),
+      FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
+            "size of the vocabulary; 0: from the tokenizer"),
+      FIELD(model, vocab_multiple, between(1, kWide), "",
+            "computation pads the vocabulary to a multiple of this times parallel.tp; "
+            "checkpoints never hold the padding"),
+      FIELD(model, position, one_of({"learned", "rope", "none"}), "", "position encoding",
+            kByFamily),
+      FIELD(model, rope_base, above(0), "", "base of the rotary frequencies"),
+      FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
+            "share of each head that is rotated"),
+      FIELD(model, norm, one_of({"layer_norm", "rms_norm"}), "", "normalisation", kByFamily),
+      FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
+            "added to the variance; bert: 1e-12"),
+      FIELD(model, activation, one_of({"gelu_tanh", "gelu_erf", "silu", "squared_relu", "swiglu"}),
+            "", "activation of the MLP; swiglu has a gate", kByFamily),
+      FIELD(model, bias, any(), "", "biases of linear layers", kByFamily),
+      FIELD(model, qkv_bias, any(), "",
+            "bias of the query, key and value projection; follows model.bias unless set",
+            kByFamily),
+      FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
+      FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),
+      FIELD(model, attention_dropout, fraction(), "", "dropout of attention weights"),
+      FIELD(model, init_std, between(0, 100), "",
+            "standard deviation of the initial weights; output projections use init_std / "
+            "sqrt(2 num_layers)"),
+
+      FIELD(data, path, any(), "",
+            "indexed datasets (path without .bin and .idx), or weight, path, weight, path, ..."),
+      FIELD(data, train_path, any(), "", "like path, for training alone; excludes path"),
+      FIELD(data, valid_path, any(), "", "like path, for validation alone; excludes path"),
+      FIELD(data, test_path, any(), "", "like path, for testing alone; excludes path"),
+      FIELD(data, split, any(), "", "shares of training, validation and test documents in path"),
+      FIELD(data, cache_dir, any(), "", "folder for sample orders; \"\": beside the data"),
+      FIELD(data, tokenizer,
+            one_of({"gpt2", "tiktoken", "hf", "bert", "bert_cased", "sentencepiece", "null"}), "",
+            "kind of tokenizer; \"\": none, model.vocab_size then counts"),
+      FIELD(data, vocab_file, any(), "", "vocabulary of gpt2 (vocab.json) or bert (vocab.txt)"),
+      FIELD(data, merge_file, any(), "", "merges of gpt2 (merges.txt)"),
+      FIELD(data, tokenizer_model, any(), "",
+            "file of tiktoken or sentencepiece, tokenizer.json of hf"),
+      FIELD(data, prefetch, between(1, 1e6), "micro-batches", "kept ready ahead of training"),
+      FIELD(data, reset_position_ids, any(), "", "positions start again in each document"),
+      FIELD(data, reset_attention_mask, any(), "", "attention stays inside a document"),
+      FIELD(data, eod_mask_loss, any(), "", "no loss where the input is the end of a document"),
+
+      FIELD(train, micro_batch_size, between(1, 1e9), "samples",
+            "computed at once by one data-parallel rank"),
+      FIELD(train, global_batch_size, between(0, 1e9), "samples",
+            "in one optimizer step; 0: micro_batch_size times the data-parallel degree"),
+      FIELD(train, rampup_batch_size, count(), "samples",
+            "first batch size, increment, and samples until global_batch_size is reached"),
+      FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
+      FIELD(train, samples, count(), "samples", "length of the run; excludes iters"),
+      FIELD(train, eval_interval, count(), "iterations", "between evaluations; 0: never"),
+      FIELD(train, eval_iters, count(), "iterations", "length of an evaluation"),
+      FIELD(train, log_interval, between(1, kCount), "iterations", "between lines of progress"),
+      FIELD(train, exit_interval, count(), "iterations",
+            "save and stop at the first multiple; 0: off"),
+      FIELD(train, exit_duration_minutes, between(0, 1e9), "minutes",
+            "save and stop after this time; 0: off"),
+      FIELD(train, timeout_s, above(0), "seconds", "a collective that takes longer ends the run"),
+      FIELD(train, trace_steps, count(), "iterations",
+            "first and last iteration of a Chrome trace; []: none"),
+      FIELD(train, check_nan, any(), "", "stop at a loss or gradient that is no number"),
+
+      FIELD(optimizer, name, one_of({"adamw", "adam", "sgd"}), "", "update rule"),
+      FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required"),
+      FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),
+      FIELD(optimizer, decay_style, one_of({"constant", "linear", "cosine", "inverse_sqrt", "wsd"}),
+            "", "shape of the decay; wsd: constant until an anneal at the end"),
+      FIELD(optimizer, decay_iters, count(), "iterations",
+            "iteration at which the decay ends; 0: train.iters"),
+      FIELD(optimizer, decay_samples, count(), "samples",
+            "sample at which the decay ends; 0: train.samples"),
+      FIELD(optimizer, warmup_iters, count(), "iterations", "linear warm-up, with train.iters"),
+      FIELD(optimizer, warmup_samples, count(), "samples", "linear warm-up, with train.samples"),
+      FIELD(optimizer, warmup_fraction, fraction(), "",
+            "warm-up as a share of the length of the decay; excludes the two above"),
+      FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
+      FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_style, one_of({"exponential", "linear", "cosine", "minus_sqrt"}),
+            "", "shape of the anneal of wsd"),
+      FIELD(optimizer, weight_decay, between(0, 1e6), "",
+            "decoupled decay of matrices (adamw), or L2 term of the gradient (adam, sgd)"),
+      FIELD(optimizer, clip_grad, at_least(0), "",
+            "largest L2 norm of the gradient; a larger one is scaled down; 0: off"),
+      FIELD(optimizer, beta1, fraction(), "", "decay of the first moment"),
+      FIELD(optimizer, beta2, fraction(), "", "decay of the second moment"),
+      FIELD(optimizer, eps, above(0), "", "added to the root of the second moment"),
+      FIELD(optimizer, momentum, fraction(), "", "momentum of sgd"),
+      FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
+      FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),
+      FIELD(optimizer, min_loss_scale, above(0), "", "smallest dynamic loss scale"),
+      FIELD(optimizer, loss_scale_window, between(1, kCount), "iterations",
+            "without overflow until the scale doubles"),
+      FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
+            "until the scale is halved; counted anew after each doubling"),
+
+      FIELD(parallel, tp, between(1, kWide), "ranks", "tensor parallelism"),
+      FIELD(parallel, pp, between(1, kWide), "ranks", "pipeline parallelism"),
+      FIELD(parallel, cp, between(1, kWide), "ranks", "context parallelism"),
+      FIELD(parallel, ep, between(1, kWide), "ranks", "expert parallelism"),
+      FIELD(parallel, dp_replicate, between(1, kWide), "",
+            "hybrid sharding: copies of a sharded group of data-parallel ranks"),
+      FIELD(parallel, virtual_stages, between(1, kManyLayers), "stages",
+            "on each rank, with schedule interleaved"),
+      FIELD(parallel, stage_layers, between(0, kManyLayers), "layers",
+            "of each stage in order; []: even"),
+      FIELD(parallel, schedule, one_of({"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"}),
+            "", "order of work in the pipeline"),
+      FIELD(parallel, sequence_parallel, any(), "",
+            "norms and dropout split the sequence over the tensor-parallel ranks"),
+      FIELD(parallel, zero, between(0, 3), "",
+            "shards over data-parallel ranks: 1 optimizer states, 2 gradients too, 3 parameters "
+            "too"),
+      FIELD(parallel, recompute, one_of({"none", "selective", "full"}), "",
+            "activations that the backward pass computes again"),
+      FIELD(parallel, recompute_layers, between(0, kManyLayers), "layers",
+            "of a stage that recompute = \"full\" applies to; 0: all"),
+      FIELD(parallel, numerics, one_of({"fast", "exact"}), "",
+            "exact: the same bits on every layout with equal tp"),
+
+      FIELD(checkpoint, interval, count(), "iterations", "between saves; 0: only at the end"),
+      FIELD(checkpoint, keep, count(), "checkpoints", "newest that stay; 0: all"),
+      FIELD(checkpoint, async, any(), "", "write while training goes on"),
+      FIELD(checkpoint, load, any(), "", "folder to start from; \"\": run.dir"),
+      FIELD(checkpoint, load_optimizer, any(), "", "take the optimizer states along"),
+      FIELD(checkpoint, load_rng, any(), "", "take the random state along"),
+      FIELD(checkpoint, finetune, any(), "", "take the weights alone; counters start at zero"),
+
+      FIELD(log, tensorboard, any(), "", "write TensorBoard event files into run.dir"),
+  };
+}
+
+#undef FIELD
+
+const std::vector<Field>& table() {
+  static const std::vector<Field> fields = build_table();
+  return fields;
+}
+
+}  // namespace
+
+std::span<const Field> all_fields() {
+  return table();
+}
+
+const std::vector<std::string>& section_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const Field& field : table()) {
+      if (result.empty() || result.back() != field.section) result.push_back(field.section);
+    }
+    return result;
+  }();
+  return names;
+}
+
+const Field* find_field(const std::string& section, const std::string& name) {
+  const auto at = std::find_if(table().begin(), table().end(), [&](const Field& field) {
+    return field.section == section && field.name == name;
+  });
+  return at == table().end() ? nullptr : &*at;
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// The table of all configuration keys: parsing, printing, messages and the reference page read it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme {
+
+// Where the value of a field lies inside a Config; its type is the type of the key.
+using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
+                               std::vector<std::string>*, std::vector<std::int64_t>*>;
+
+// Valid values. Strings are one of `allowed` (empty: any); numbers, and the elements of lists of
+// numbers, lie in [min, max], or in (min, max) where an end is open.
+struct FieldLimits {
+  std::vector<std::string> allowed;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;
+  bool below_max = false;
+};
+
+struct Field {
+  std::string section;
+  std::string name;
+  FieldSlot (*slot)(Config&);
+  FieldLimits limits;
+  std::string unit;         // of a number: "tokens", "iterations"; "" where it has none
+  std::string description;  // one line, no full stop
+  bool by_family = false;   // the default follows from model.family
+
+  std::string key() const { return section + "." + name; }
+};
+
+// All fields; those of a section stand together, in the order of the struct.
+std::span<const Field> all_fields();
+
+// The sections in the order of Config.
+const std::vector<std::string>& section_names();
+
+// The field `section.name`; null where there is none.
+const Field* find_field(const std::string& section, const std::string& name);
+
+// "an integer", "a list of strings", ...: how messages call the type of a slot.
+std::string type_name(const FieldSlot& slot);
+
+// "at least 1 and below 10", "between 0 and 1": how messages state the range of a number.
+std::string range_text(const FieldLimits& limits);
+
+// The value as TOML: text that parses back to the same bits.
+std::string toml_value(const FieldSlot& slot);
+std::string toml_string(const std::string& text);
+std::string toml_number(double value);
+
+}  // namespace trireme

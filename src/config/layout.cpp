@@ -1,0 +1,130 @@
+// Rules of a layout: the degrees of parallelism against the ranks, the model and the batch.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "config/divisors.h"
+
+namespace trireme {
+namespace {
+
+void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
+  if (world_size % parallel.tp != 0) {
+    fail_input("parallel.tp = {} does not divide the {} ranks: tp can be {}", parallel.tp,
+               world_size, divisors_near(world_size, parallel.tp));
+  }
+  const std::int64_t groups = world_size / parallel.tp;
+  if (groups % parallel.pp != 0) {
+    fail_input(
+        "parallel.tp = {} times parallel.pp = {} does not divide the {} ranks: with this tp, "
+        "pp can be {}",
+        parallel.tp, parallel.pp, world_size, divisors_near(groups, parallel.pp));
+  }
+  const std::int64_t rest = groups / parallel.pp;
+  if (rest % parallel.cp != 0) {
+    fail_input(
+        "parallel.tp = {} times pp = {} times cp = {} does not divide the {} ranks: with this "
+        "tp and pp, cp can be {}",
+        parallel.tp, parallel.pp, parallel.cp, world_size, divisors_near(rest, parallel.cp));
+  }
+  const std::int64_t dp = rest / parallel.cp;
+  if (dp % parallel.dp_replicate != 0) {
+    fail_input(
+        "parallel.dp_replicate = {} does not divide the {} data-parallel ranks: it can be {}",
+        parallel.dp_replicate, dp, divisors_near(dp, parallel.dp_replicate));
+  }
+  if (dp % parallel.ep != 0) {
+    fail_input("parallel.ep = {} does not divide the {} data-parallel ranks: it can be {}",
+               parallel.ep, dp, divisors_near(dp, parallel.ep));
+  }
+}
+
+void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
+  const std::int64_t tp = parallel.tp;
+  const auto check = [&](const char* name, std::int64_t size) {
+    if (size % tp == 0) return;
+    fail_input("model.{} = {} is not divisible by parallel.tp = {}: tp can be {}", name, size, tp,
+               divisors_near(size, tp));
+  };
+  check("num_heads", model.num_heads);
+  check("ffn_hidden_size", model.ffn_hidden_size);
+  // With more ranks than key and value heads, ranks share a head.
+  if (model.num_kv_heads % tp != 0 && tp % model.num_kv_heads != 0) {
+    fail_input(
+        "model.num_kv_heads = {} is neither a multiple nor a divisor of parallel.tp = {}: tp "
+        "can be {}",
+        model.num_kv_heads, tp, divisors_near(std::gcd(model.num_heads, model.num_kv_heads), tp));
+  }
+  if (parallel.sequence_parallel) check("seq_length", model.seq_length);
+}
+
+void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
+  const bool chunked = parallel.schedule == "interleaved";
+  if (chunked != (parallel.virtual_stages > 1)) {
+    fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
+               parallel.virtual_stages, parallel.schedule,
+               chunked ? "interleaved needs 2 or more" : "only interleaved takes more than 1");
+  }
+  const std::int64_t stages = parallel.pp * stages_per_rank(parallel);
+  const auto& layers = parallel.stage_layers;
+  if (layers.empty()) {
+    if (model.num_layers % stages == 0) return;
+    fail_input(
+        "model.num_layers = {} is not divisible by the {} stages (parallel.pp = {}, schedule "
+        "{:?}): the number of stages can be {}, or set parallel.stage_layers",
+        model.num_layers, stages, parallel.pp, parallel.schedule,
+        divisors_near(model.num_layers, stages));
+  }
+  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers) {
+    fail_input(
+        "parallel.stage_layers = [{}] names {} stages and {} layers; there are {} stages and "
+        "model.num_layers = {}",
+        fmt::join(layers, ", "), layers.size(), sum, stages, model.num_layers);
+  }
+}
+
+void check_batch(const TrainConfig& train, std::int64_t dp) {
+  const std::int64_t unit = train.micro_batch_size * dp;
+  const auto check = [&](const char* name, std::int64_t size) {
+    if (size % unit == 0) return;
+    fail_input(
+        "{} = {} is not divisible by train.micro_batch_size = {} times {} data-parallel ranks: "
+        "it can be {}",
+        name, size, train.micro_batch_size, dp, multiples_near(size, unit));
+  };
+  check("train.global_batch_size", train.global_batch_size);
+  if (train.rampup_batch_size.size() == 3) {
+    check("the first train.rampup_batch_size", train.rampup_batch_size[0]);
+    check("the increment of train.rampup_batch_size", train.rampup_batch_size[1]);
+  }
+}
+
+}  // namespace
+
+std::int64_t stages_per_rank(const ParallelConfig& parallel) {
+  const bool v_shaped = parallel.schedule == "zbv" || parallel.schedule == "vhalf";
+  return v_shaped ? 2 : parallel.virtual_stages;
+}
+
+std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t world_size) {
+  return world_size / (parallel.tp * parallel.pp * parallel.cp);
+}
+
+std::int64_t global_batch_size(const Config& config, std::int64_t world_size) {
+  const std::int64_t given = config.train.global_batch_size;
+  if (given > 0) return given;
+  return config.train.micro_batch_size * data_parallel_size(config.parallel, world_size);
+}
+
+void validate_layout(const Config& config, std::int64_t world_size) {
+  check_degrees(config.parallel, world_size);
+  check_tensor(config.model, config.parallel);
+  check_stages(config.model, config.parallel);
+  check_batch(config.train, data_parallel_size(config.parallel, world_size));
+}
+
+}  // namespace trireme

@@ -1,0 +1,264 @@
+// From TOML text and overrides to a Config.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "config/fields.h"
+#include "config/nearest.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::uint64_t kLargestFile = 1 << 20;
+
+// How a message shows what was found; long values are cut.
+std::string shown(const toml::node& node) {
+  std::ostringstream text;
+  text << toml::node_view<const toml::node>(node);
+  const std::string value = text.str();
+  return value.size() <= 80 ? value : value.substr(0, 77) + "...";
+}
+
+std::string found(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "the list " + shown(node);
+    case toml::node_type::string:
+      return "the string " + shown(node);
+    case toml::node_type::integer:
+      return "the integer " + shown(node);
+    case toml::node_type::floating_point:
+      return "the number " + shown(node);
+    default:
+      return shown(node);
+  }
+}
+
+std::string did_you_mean(const std::string& name) {
+  return name.empty() ? "" : fmt::format("; did you mean \"{}\"?", name);
+}
+
+// The value as an integer; a float counts where it is whole (samples = 1e6).
+std::optional<std::int64_t> as_integer(const toml::node& node) {
+  if (const auto* value = node.as_integer()) return value->get();
+  if (const auto* value = node.as_floating_point()) {
+    if (std::abs(value->get()) < 0x1p53 && value->get() == std::floor(value->get())) {
+      return static_cast<std::int64_t>(value->get());
+    }
+  }
+  return std::nullopt;
+}
+
+// Strings, and numbers in lists of strings (weights of datasets), as text.
+std::optional<std::string> as_text(const toml::node& node) {
+  if (const auto* value = node.as_string()) return value->get();
+  if (const auto* value = node.as_integer()) return fmt::format("{}", value->get());
+  if (const auto* value = node.as_floating_point()) return fmt::format("{}", value->get());
+  return std::nullopt;
+}
+
+// Puts TOML values into fields; `where` begins every message.
+class Assigner {
+ public:
+  Assigner(const Field& field, const std::string& where) : field_(field), where_(where) {}
+
+  void operator()(bool* to, const toml::node& node) const {
+    const auto* value = node.as_boolean();
+    if (!value) refuse_type(*to, node);
+    *to = value->get();
+  }
+  void operator()(std::int64_t* to, const toml::node& node) const {
+    const auto value = as_integer(node);
+    if (!value) refuse_type(*to, node);
+    check_range(static_cast<double>(*value), node);
+    *to = *value;
+  }
+  void operator()(double* to, const toml::node& node) const {
+    const auto value = node.value<double>();
+    if (!value || !node.is_number()) refuse_type(*to, node);
+    check_range(*value, node);
+    *to = *value;
+  }
+  void operator()(std::string* to, const toml::node& node) const {
+    const auto* value = node.as_string();
+    if (!value) refuse_type(*to, node);
+    check_allowed(value->get(), *to);
+    *to = value->get();
+  }
+  void operator()(std::vector<std::string>* to, const toml::node& node) const {
+    std::vector<std::string> values;
+    if (const auto* one = node.as_string())
+      values.push_back(one->get());
+    else if (!node.is_array())
+      refuse_type(*to, node);
+    else
+      for (const toml::node& element : *node.as_array()) {
+        const auto value = as_text(element);
+        if (!value) refuse_type(*to, node);
+        values.push_back(*value);
+      }
+    *to = std::move(values);
+  }
+  void operator()(std::vector<std::int64_t>* to, const toml::node& node) const {
+    if (!node.is_array()) refuse_type(*to, node);
+    std::vector<std::int64_t> values;
+    for (const toml::node& element : *node.as_array()) {
+      const auto value = as_integer(element);
+      if (!value) refuse_type(*to, node);
+      check_range(static_cast<double>(*value), element);
+      values.push_back(*value);
+    }
+    *to = std::move(values);
+  }
+
+ private:
+  template <class T>
+  [[noreturn]] void refuse_type(T& to, const toml::node& node) const {
+    fail_input("{}: {} expects {}, found {}", where_, field_.key(), type_name(&to), found(node));
+  }
+
+  void check_range(double value, const toml::node& node) const {
+    const FieldLimits& limits = field_.limits;
+    const bool low = limits.above_min ? value > limits.min : value >= limits.min;
+    const bool high = limits.below_max ? value < limits.max : value <= limits.max;
+    if (std::isfinite(value) && low && high) return;
+    const std::string range = range_text(limits);
+    fail_input("{}: {} = {} is out of range; it must be {}", where_, field_.key(), shown(node),
+               range.empty() ? "finite" : range);
+  }
+
+  // The default is valid even where it stands outside of the set: "" leaves the choice to others.
+  void check_allowed(const std::string& value, const std::string& default_value) const {
+    const std::vector<std::string>& allowed = field_.limits.allowed;
+    if (allowed.empty() || value == default_value) return;
+    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+    fail_input("{}: {} = {} is none of {}{}", where_, field_.key(), toml_string(value),
+               fmt::join(allowed, ", "), did_you_mean(nearest_name(value, allowed)));
+  }
+
+  const Field& field_;
+  const std::string& where_;
+};
+
+void assign(Config& config, const Field& field, const toml::node& node, const std::string& where) {
+  const Assigner assigner(field, where);
+  std::visit([&](auto* to) { assigner(to, node); }, field.slot(config));
+  if (field.section == "model") config.model.given.insert(field.name);
+}
+
+// The nearest key of the section, or the same name elsewhere, or the nearest of all.
+std::string suggest_key(const std::string& section, const std::string& name) {
+  std::vector<std::string> here, names;
+  for (const Field& field : all_fields()) {
+    if (field.name == name) return field.key();
+    if (field.section == section) here.push_back(field.name);
+    names.push_back(field.name);
+  }
+  if (const std::string near = nearest_name(name, here); !near.empty()) return section + "." + near;
+  const std::string near = nearest_name(name, names);
+  for (const Field& field : all_fields()) {
+    if (!near.empty() && field.name == near) return field.key();
+  }
+  return "";
+}
+
+void check_section(const std::string& section, const std::string& where) {
+  const std::vector<std::string>& sections = section_names();
+  if (std::find(sections.begin(), sections.end(), section) != sections.end()) return;
+  fail_input("{}: unknown section [{}]{}; the sections are {}", where, section,
+             did_you_mean(nearest_name(section, sections)), fmt::join(sections, ", "));
+}
+
+const Field& known_field(const std::string& section, const std::string& name,
+                         const std::string& where) {
+  if (const Field* field = find_field(section, name)) return *field;
+  check_section(section, where);
+  fail_input("{}: unknown key \"{}.{}\"{}", where, section, name,
+             did_you_mean(suggest_key(section, name)));
+}
+
+void apply_table(Config& config, const toml::table& root, const std::string& name) {
+  const auto where = [&](const toml::source_region& at) {
+    return fmt::format("{}:{}", name, at.begin.line);
+  };
+  for (const auto& [section, node] : root) {
+    const std::string section_name(section.str());
+    const std::string place = where(section.source());
+    const toml::table* table = node.as_table();
+    if (!table) {
+      const std::string near = suggest_key("", section_name);
+      fail_input("{}: \"{}\" must be a section with keys, as in [{}]{}", place, section_name,
+                 near.empty() ? section_name : near.substr(0, near.find('.')), did_you_mean(near));
+    }
+    check_section(section_name, place);
+    for (const auto& [key, value] : *table) {
+      const std::string key_place = where(key.source());
+      assign(config, known_field(section_name, std::string(key.str()), key_place), value,
+             key_place);
+    }
+  }
+}
+
+toml::table parse_text(const std::string& text, const std::string& name) {
+  try {
+    return toml::parse(text, name);
+  } catch (const toml::parse_error& error) {
+    fail_input("{}:{}: {}", name, error.source().begin.line, error.description());
+  }
+}
+
+// The text behind '=' of an override as a table with the one key "value": as TOML if it is that,
+// else as a string.
+toml::table override_value(const std::string& text, bool wants_text, const std::string& where) {
+  const bool quoted = text.starts_with('"') || text.starts_with('\'') || text.starts_with('[');
+  if (!wants_text || quoted) {
+    try {
+      toml::table table = toml::parse("value = " + text);
+      if (table.size() == 1) return table;
+    } catch (const toml::parse_error&) {
+      if (quoted) fail_input("{}: {} is not a TOML value", where, text);
+    }
+  }
+  return parse_text("value = " + toml_string(text), where);
+}
+
+void apply_override(Config& config, const std::string& text) {
+  const std::string where = fmt::format("override '{}'", text);
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
+    fail_input("{}: expected section.key=value, for example train.iters=1000", where);
+  }
+  const Field& field =
+      known_field(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), where);
+  const FieldSlot slot = field.slot(config);
+  const bool wants_text = std::holds_alternative<std::string*>(slot) ||
+                          std::holds_alternative<std::vector<std::string>*>(slot);
+  const toml::table table = override_value(text.substr(equals + 1), wants_text, where);
+  assign(config, field, *table.get("value"), where);
+}
+
+}  // namespace
+
+Config parse_config(const std::string& text, const std::string& name,
+                    const std::vector<std::string>& overrides) {
+  Config config;
+  apply_table(config, parse_text(text, name), name);
+  for (const std::string& override_text : overrides) apply_override(config, override_text);
+  resolve(config.model);
+  return config;
+}
+
+Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_config(read_file(path, kLargestFile), path, overrides);
+}
+
+}  // namespace trireme

@@ -1,0 +1,223 @@
+// Rules that hold on any number of ranks.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "config/divisors.h"
+
+namespace trireme {
+namespace {
+
+void check_sizes(const ModelConfig& model) {
+  std::vector<std::string> missing;
+  if (model.num_layers == 0) missing.push_back("num_layers");
+  if (model.hidden_size == 0) missing.push_back("hidden_size");
+  if (model.num_heads == 0) missing.push_back("num_heads");
+  if (model.seq_length == 0) missing.push_back("seq_length");
+  if (!missing.empty()) {
+    fail_input("[model] lacks {}: set {} to a positive number", fmt::join(missing, ", "),
+               missing.size() == 1 ? "it" : "them");
+  }
+  if (model.seq_length > model.max_positions) {
+    fail_input(
+        "model.seq_length = {} is longer than model.max_positions = {}: raise max_positions or "
+        "shorten seq_length",
+        model.seq_length, model.max_positions);
+  }
+}
+
+void check_heads(const ModelConfig& model) {
+  const bool derived =
+      !model.given.contains("head_dim") && model.head_dim == model.hidden_size / model.num_heads;
+  if (derived && model.hidden_size % model.num_heads != 0) {
+    fail_input(
+        "model.hidden_size = {} is not divisible by model.num_heads = {}: num_heads can be {}, or "
+        "set model.head_dim",
+        model.hidden_size, model.num_heads, divisors_near(model.hidden_size, model.num_heads));
+  }
+  if (model.num_kv_heads > model.num_heads || model.num_heads % model.num_kv_heads != 0) {
+    fail_input(
+        "model.num_heads = {} is not divisible by model.num_kv_heads = {}: num_kv_heads can be {}",
+        model.num_heads, model.num_kv_heads, divisors_near(model.num_heads, model.num_kv_heads));
+  }
+  const auto rotary =
+      static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
+  if (model.position == "rope" && (rotary < 2 || rotary % 2 != 0)) {
+    fail_input(
+        "model.position = \"rope\" rotates pairs, but head_dim = {} times rope_percent = {} gives "
+        "{} rotated dimensions: make that an even number",
+        model.head_dim, model.rope_percent, rotary);
+  }
+}
+
+void check_rampup(const TrainConfig& train) {
+  if (train.rampup_batch_size.empty()) return;
+  if (train.rampup_batch_size.size() != 3) {
+    fail_input(
+        "train.rampup_batch_size takes three numbers (first batch size, increment, samples), "
+        "found {}",
+        train.rampup_batch_size.size());
+  }
+  const std::int64_t start = train.rampup_batch_size[0];
+  const std::int64_t increment = train.rampup_batch_size[1];
+  const std::int64_t global = train.global_batch_size;
+  if (train.samples == 0) {
+    fail_input(
+        "train.rampup_batch_size needs a run measured in samples: set train.samples instead "
+        "of train.iters");
+  }
+  if (start < 1 || increment < 1 || start > global || (global - start) % increment != 0) {
+    fail_input(
+        "train.rampup_batch_size = [{}, {}, ...] does not reach train.global_batch_size = {}: "
+        "{} plus a whole number of steps of {} must give it",
+        start, increment, global, start, increment);
+  }
+}
+
+void check_batches(const TrainConfig& train) {
+  if (train.global_batch_size % train.micro_batch_size != 0) {
+    const std::int64_t fits = train.global_batch_size / train.micro_batch_size;
+    fail_input(
+        "train.global_batch_size = {} is not divisible by train.micro_batch_size = {}: "
+        "global_batch_size can be {}, or micro_batch_size {}",
+        train.global_batch_size, train.micro_batch_size,
+        multiples_near(train.global_batch_size, train.micro_batch_size),
+        fits == 0 ? fmt::format("{}", train.global_batch_size)
+                  : divisors_near(train.global_batch_size, train.micro_batch_size));
+  }
+  check_rampup(train);
+}
+
+void check_length(const TrainConfig& train) {
+  if (train.iters > 0 && train.samples > 0) {
+    fail_input("train.iters = {} and train.samples = {} exclude each other: set one", train.iters,
+               train.samples);
+  }
+  if (train.iters == 0 && train.samples == 0) {
+    fail_input("[train] says no length: set train.iters or train.samples");
+  }
+  const auto& trace = train.trace_steps;
+  if (!trace.empty() && (trace.size() != 2 || trace[0] > trace[1])) {
+    fail_input(
+        "train.trace_steps takes the first and the last iteration, as in [10, 12], found [{}]",
+        fmt::join(trace, ", "));
+  }
+}
+
+// Lengths of the schedule are counted as the run is: in iterations or in samples.
+void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optimizer) {
+  const bool by_samples = train.samples > 0;
+  const auto check = [&](const char* name, std::int64_t in_iters, std::int64_t in_samples) {
+    if ((by_samples ? in_iters : in_samples) == 0) return;
+    const char* wrong = by_samples ? "iters" : "samples";
+    const char* right = by_samples ? "samples" : "iters";
+    fail_input("optimizer.{0}_{1} does not go with train.{2}: use optimizer.{0}_{2}", name, wrong,
+               right);
+  };
+  check("decay", optimizer.decay_iters, optimizer.decay_samples);
+  check("warmup", optimizer.warmup_iters, optimizer.warmup_samples);
+  check("wsd_decay", optimizer.wsd_decay_iters, optimizer.wsd_decay_samples);
+}
+
+void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) {
+  check_schedule_units(train, optimizer);
+  const bool by_samples = train.samples > 0;
+  const char* unit = by_samples ? "samples" : "iters";
+  const std::int64_t warmup = by_samples ? optimizer.warmup_samples : optimizer.warmup_iters;
+  const std::int64_t given_decay = by_samples ? optimizer.decay_samples : optimizer.decay_iters;
+  const std::int64_t decay = given_decay > 0 ? given_decay
+                             : by_samples    ? train.samples
+                                             : train.iters;
+  if (warmup > 0 && optimizer.warmup_fraction > 0) {
+    fail_input(
+        "optimizer.warmup_{} = {} and optimizer.warmup_fraction = {} exclude each other: set one",
+        unit, warmup, optimizer.warmup_fraction);
+  }
+  if (optimizer.decay_style == "constant") return;
+  if (warmup >= decay) {
+    fail_input(
+        "optimizer.warmup_{0} = {1} leaves nothing of the decay, which ends at {2} {0}: "
+        "shorten the warm-up or set optimizer.decay_{0} above it",
+        unit, warmup, decay);
+  }
+  if (optimizer.decay_style != "wsd") return;
+  const std::int64_t anneal = by_samples ? optimizer.wsd_decay_samples : optimizer.wsd_decay_iters;
+  const double room =
+      static_cast<double>(decay) -
+      std::max(static_cast<double>(warmup), optimizer.warmup_fraction * static_cast<double>(decay));
+  if (anneal < 1 || static_cast<double>(anneal) > room) {
+    fail_input(
+        "optimizer.decay_style = \"wsd\" needs optimizer.wsd_decay_{} between 1 and {} (the "
+        "decay without the warm-up), found {}",
+        unit, static_cast<std::int64_t>(room), anneal);
+  }
+}
+
+void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
+  if (optimizer.lr <= 0)
+    fail_input("[optimizer] lacks lr: set the learning rate, for example 3e-4");
+  const auto check = [&](const char* name, double value) {
+    if (value > optimizer.lr) {
+      fail_input("optimizer.{} = {} is above optimizer.lr = {}: lower it", name, value,
+                 optimizer.lr);
+    }
+  };
+  check("min_lr", optimizer.min_lr);
+  check("warmup_init_lr", optimizer.warmup_init_lr);
+  if (run.precision == "fp16" && optimizer.min_loss_scale > optimizer.initial_loss_scale) {
+    fail_input("optimizer.min_loss_scale = {} is above optimizer.initial_loss_scale = {}",
+               optimizer.min_loss_scale, optimizer.initial_loss_scale);
+  }
+}
+
+// Three numbers or fewer, not negative, not all zero.
+bool is_split(const std::string& text) {
+  double sum = 0;
+  int count = 0;
+  for (const char *at = text.data(), *end = at + text.size();; ++at) {
+    while (at < end && *at == ' ') ++at;
+    double share = 0;
+    const auto [next, error] = std::from_chars(at, end, share);
+    if (error != std::errc() || !std::isfinite(share) || share < 0 || ++count > 3) return false;
+    sum += share;
+    at = next;
+    while (at < end && *at == ' ') ++at;
+    if (at == end) return sum > 0;
+    if (*at != ',' && *at != '/') return false;
+  }
+}
+
+void check_data(const DataConfig& data) {
+  const bool apart =
+      !data.train_path.empty() || !data.valid_path.empty() || !data.test_path.empty();
+  if (!data.path.empty() && apart) {
+    fail_input(
+        "data.path, which data.split cuts, excludes data.train_path, data.valid_path and "
+        "data.test_path: keep one form");
+  }
+  if (!is_split(data.split)) {
+    fail_input("data.split = {:?} is not up to three shares such as \"969,30,1\"", data.split);
+  }
+}
+
+}  // namespace
+
+void validate(const ModelConfig& model) {
+  check_sizes(model);
+  check_heads(model);
+}
+
+void validate(const Config& config) {
+  validate(config.model);
+  check_length(config.train);
+  check_batches(config.train);
+  check_rates(config.run, config.optimizer);
+  check_schedule(config.train, config.optimizer);
+  check_data(config.data);
+}
+
+}  // namespace trireme
