@@ -27,17 +27,19 @@ struct LinearShape {
 template <class T>
 class Linear {
  public:
-  Linear(Product product, const LinearShape& shape);
+  // `set` is for tests that compare instruction sets; the processor must have it.
+  Linear(Product product, const LinearShape& shape, Isa set = isa());
   ~Linear();
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
-  // Scratch in bytes that run() needs; it does not depend on the thread count.
+  // Scratch in bytes that run() needs, of any alignment; it does not depend on the thread count.
   std::int64_t workspace_bytes() const;
 
-  // forward: dst = y, a = x, b = weight, bias may be null.
-  // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx.
-  // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight.
+  // forward: dst = y, a = x, b = weight, bias [out] may be null; accumulate adds to y.
+  // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx; bias is null.
+  // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight; bias is null.
+  // a, b, bias and dst must not overlap. Calls on one Linear may run at once with own workspaces.
   void run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const;
 

@@ -1,0 +1,84 @@
+// Chooses who computes a product: by type, instruction set and shape.
+#include "backend/cpu/gemm.h"
+
+#include "backend/cpu/gemm_dnnl.h"
+#include "backend/cpu/gemm_problem.h"
+#include "backend/cpu/gemm_reference.h"
+#include "backend/cpu/gemm_widened.h"
+#include "backend/cpu/isa.h"
+#include "base/error.h"
+
+namespace trireme::cpu {
+namespace {
+
+template <class T>
+using Engine = std::unique_ptr<GemmEngine<T>>;
+
+// oneDNN wants to know beforehand whether a bias comes, so a forward product has two engines.
+template <class T>
+Engine<T> make_engine(Product product, const GemmProblem& problem, bool with_bias, Isa set) {
+  const bool into_float = product == Product::weight_grad;
+  if constexpr (std::is_same_v<T, double>) {
+    return std::make_unique<ReferenceGemm>(problem);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return std::make_unique<DnnlGemm<float, float>>(problem, with_bias);
+  } else {
+    if constexpr (std::is_same_v<T, bf16>) {
+      if (set != Isa::avx2 && has_avx512_bf16()) {
+        if (into_float) return std::make_unique<DnnlGemm<bf16, float>>(problem, with_bias);
+        return std::make_unique<DnnlGemm<bf16, bf16>>(problem, with_bias);
+      }
+    }
+    if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem);
+    return std::make_unique<WidenedGemm<T, T>>(problem);
+  }
+}
+
+constexpr std::int64_t alignment = 64;
+
+void* align(void* workspace) {
+  const auto address = reinterpret_cast<std::uintptr_t>(workspace);
+  return reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
+}
+
+}  // namespace
+
+template <class T>
+struct Linear<T>::Impl {
+  Engine<T> plain, biased;
+};
+
+template <class T>
+Linear<T>::Linear(Product product, const LinearShape& shape, Isa set)
+    : impl_(std::make_unique<Impl>()) {
+  TRIREME_CHECK(shape.rows > 0 && shape.in > 0 && shape.out > 0);
+  TRIREME_CHECK(supports(set));
+  const GemmProblem problem = problem_of(product, shape);
+  impl_->plain = make_engine<T>(product, problem, false, set);
+  if (product == Product::forward) impl_->biased = make_engine<T>(product, problem, true, set);
+}
+
+template <class T>
+Linear<T>::~Linear() = default;
+
+template <class T>
+std::int64_t Linear<T>::workspace_bytes() const {
+  const std::int64_t biased = impl_->biased ? impl_->biased->workspace_bytes() : 0;
+  const std::int64_t bytes = std::max(impl_->plain->workspace_bytes(), biased);
+  return bytes == 0 ? 0 : bytes + alignment;
+}
+
+template <class T>
+void Linear<T>::run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
+                    void* workspace) const {
+  TRIREME_CHECK(!bias || impl_->biased);
+  const GemmEngine<T>& engine = bias ? *impl_->biased : *impl_->plain;
+  engine.run(dst, a, b, bias, accumulate, align(workspace));
+}
+
+template class Linear<float>;
+template class Linear<bf16>;
+template class Linear<f16>;
+template class Linear<double>;
+
+}  // namespace trireme::cpu

@@ -1,0 +1,202 @@
+// oneDNN's primitives are made for one thread and a fixed tile, so that results follow the shape only.
+#include "backend/cpu/gemm_dnnl.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "backend/cpu/isa.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace trireme::cpu {
+namespace {
+
+using Memory = dnnl::memory;
+
+// Each thread has its own setting; without it oneDNN would start OpenMP's threads beside ours.
+void use_one_openmp_thread() {
+  thread_local const bool done = [] {
+    omp_set_num_threads(1);
+    return true;
+  }();
+  (void)done;
+}
+
+// oneDNN chooses its kernels by itself; it may use no more than isa() says.
+dnnl::engine& engine() {
+  static dnnl::engine instance = [] {
+    const auto limit = isa() == Isa::avx2     ? dnnl::cpu_isa::avx2
+                       : isa() == Isa::avx512 ? dnnl::cpu_isa::avx512_core_bf16
+                                              : dnnl::cpu_isa::all;
+    dnnl::set_max_cpu_isa(limit);  // refused if oneDNN was used before, by nobody but us
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return instance;
+}
+
+template <class T>
+constexpr Memory::data_type type_of =
+    std::is_same_v<T, bf16> ? Memory::data_type::bf16 : Memory::data_type::f32;
+
+// A cut of [0, size) into pieces of `piece`, the last one smaller.
+struct Cut {
+  std::int64_t size, piece;
+  std::int64_t count() const { return ceil_div(size, piece); }
+  std::int64_t begin(std::int64_t i) const { return i * piece; }
+  std::int64_t length(std::int64_t i) const { return std::min(piece, size - begin(i)); }
+  bool is_last(std::int64_t i) const { return i + 1 == count(); }
+};
+
+// Pieces of about equal length, at most `most`, in multiples of 32.
+Cut cut_evenly(std::int64_t size, std::int64_t most) {
+  return {size, std::min(size, round_up(ceil_div(size, ceil_div(size, most)), 32))};
+}
+
+struct Tiling {
+  Cut rows, cols;
+};
+
+// Large tiles suit oneDNN best, but there should be enough of them for the threads; below a few
+// million multiplications a tile is not worth handing out.
+Tiling choose_tiling(const GemmProblem& p) {
+  constexpr std::int64_t wanted_tiles = 16, least_work = 1 << 21;
+  std::int64_t rows = 256, cols = 384;
+  for (;;) {
+    const Tiling tiling{cut_evenly(p.m, rows), cut_evenly(p.n, cols)};
+    const auto [r, c] = std::pair(tiling.rows.piece, tiling.cols.piece);
+    const bool enough = tiling.rows.count() * tiling.cols.count() >= wanted_tiles;
+    if (enough || r * c * p.k <= least_work || std::max(r, c) <= 32) return tiling;
+    (r >= c ? rows : cols) = std::max(r, c) / 2;
+  }
+}
+
+// Bounds the workspace for problems of many tiles.
+constexpr std::int64_t max_slots = 256;
+
+}  // namespace
+
+template <class T, class C>
+struct DnnlGemm<T, C>::Impl {
+  GemmProblem problem;
+  bool with_bias;
+  Cut rows, cols;
+  // Interior tiles and the last of each direction may differ in size. Indexed by [last row of tiles][last column of tiles][accumulate].
+  std::array<std::array<std::array<dnnl::matmul, 2>, 2>, 2> primitives;
+  std::array<std::array<Memory::desc, 2>, 2> a_desc, b_desc, c_desc;
+  std::array<Memory::desc, 2> bias_desc;
+  std::int64_t scratch_bytes = 0;  // of one tile
+
+  std::int64_t tiles() const { return rows.count() * cols.count(); }
+  // Tiles that share scratch run one after the other, so their number bounds the workspace.
+  std::int64_t slots() const { return std::min(tiles(), max_slots); }
+
+  void make(bool last_row, bool last_col);
+  void run_tile(std::int64_t tile, C* c, const T* a, const T* b, const T* bias, bool accumulate,
+                char* scratch) const;
+};
+
+template <class T, class C>
+void DnnlGemm<T, C>::Impl::make(bool last_row, bool last_col) {
+  const GemmProblem& p = problem;
+  const std::int64_t m = rows.length(last_row ? rows.count() - 1 : 0);
+  const std::int64_t n = cols.length(last_col ? cols.count() - 1 : 0);
+  using Dims = Memory::dims;
+  const auto plain = [](std::int64_t ld) { return Dims{ld, 1}; };
+  const auto transposed = [](std::int64_t ld) { return Dims{1, ld}; };
+  auto& a = a_desc[last_row][last_col];
+  auto& b = b_desc[last_row][last_col];
+  auto& c = c_desc[last_row][last_col];
+  a = {{m, p.k}, type_of<T>, p.a_transposed ? transposed(p.lda) : plain(p.lda)};
+  b = {{p.k, n}, type_of<T>, p.b_transposed ? transposed(p.ldb) : plain(p.ldb)};
+  c = {{m, n}, type_of<C>, plain(p.ldc)};
+  bias_desc[last_col] = {{1, n}, type_of<T>, plain(n)};
+  for (const bool accumulate : {false, true}) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (accumulate) {
+      dnnl::post_ops add;
+      add.append_sum(1.0F);
+      attributes.set_post_ops(add);
+    }
+    const auto desc = with_bias ? dnnl::matmul::desc(a, b, bias_desc[last_col], c)
+                                : dnnl::matmul::desc(a, b, c);
+    const dnnl::matmul::primitive_desc chosen(desc, attributes, engine());
+    primitives[last_row][last_col][accumulate] = dnnl::matmul(chosen);
+    scratch_bytes = std::max(scratch_bytes,
+                             static_cast<std::int64_t>(chosen.scratchpad_desc().get_size()));
+  }
+}
+
+template <class T, class C>
+DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem, bool with_bias)
+    : impl_(std::make_unique<Impl>()) {
+  const Tiling tiling = choose_tiling(problem);
+  impl_->problem = problem;
+  impl_->with_bias = with_bias;
+  impl_->rows = tiling.rows;
+  impl_->cols = tiling.cols;
+  use_one_openmp_thread();
+  for (const bool last_row : {false, true}) {
+    if (!last_row && tiling.rows.count() == 1) continue;
+    for (const bool last_col : {false, true}) {
+      if (last_col || tiling.cols.count() > 1) impl_->make(last_row, last_col);
+    }
+  }
+  impl_->scratch_bytes = round_up(impl_->scratch_bytes, 64);
+}
+
+template <class T, class C>
+DnnlGemm<T, C>::~DnnlGemm() = default;
+
+template <class T, class C>
+std::int64_t DnnlGemm<T, C>::workspace_bytes() const {
+  return impl_->slots() * impl_->scratch_bytes;
+}
+
+template <class T, class C>
+void DnnlGemm<T, C>::Impl::run_tile(std::int64_t tile, C* c, const T* a, const T* b, const T* bias,
+                                    bool accumulate, char* scratch) const {
+  const std::int64_t row = tile / cols.count(), col = tile % cols.count();
+  const bool last_row = rows.is_last(row), last_col = cols.is_last(col);
+  const std::int64_t m = rows.begin(row), n = cols.begin(col);
+  const auto wrap = [](const Memory::desc& desc, const void* data) {
+    return Memory(desc, engine(), const_cast<void*>(data));
+  };
+  const T* a_tile = a + (problem.a_transposed ? m : m * problem.lda);
+  const T* b_tile = b + (problem.b_transposed ? n * problem.ldb : n);
+  const dnnl::matmul& primitive = primitives[last_row][last_col][accumulate];
+  std::unordered_map<int, Memory> arguments{
+      {DNNL_ARG_SRC, wrap(a_desc[last_row][last_col], a_tile)},
+      {DNNL_ARG_WEIGHTS, wrap(b_desc[last_row][last_col], b_tile)},
+      {DNNL_ARG_DST, wrap(c_desc[last_row][last_col], c + m * problem.ldc + n)}};
+  if (with_bias) arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc[last_col], bias + n));
+  const Memory::desc scratchpad({scratch_bytes}, Memory::data_type::u8, Memory::dims{1});
+  if (scratch_bytes > 0) arguments.emplace(DNNL_ARG_SCRATCHPAD, wrap(scratchpad, scratch));
+  thread_local dnnl::stream stream(engine());
+  primitive.execute(stream, arguments);
+}
+
+template <class T, class C>
+void DnnlGemm<T, C>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+                         void* workspace) const {
+  const Impl& impl = *impl_;
+  TRIREME_CHECK((bias != nullptr) == impl.with_bias);
+  parallel_for(impl.slots(), [&](std::int64_t slot) {
+    use_one_openmp_thread();
+    char* scratch = static_cast<char*>(workspace) + slot * impl.scratch_bytes;
+    for (std::int64_t tile = slot; tile < impl.tiles(); tile += impl.slots()) {
+      impl.run_tile(tile, static_cast<C*>(c), a, b, bias, accumulate, scratch);
+    }
+  });
+}
+
+template class DnnlGemm<float, float>;
+template class DnnlGemm<bf16, bf16>;
+template class DnnlGemm<bf16, float>;
+
+}  // namespace trireme::cpu

@@ -1,0 +1,26 @@
+// Matrix products by oneDNN: one-threaded primitives on tiles that our own pool spreads.
+#pragma once
+
+#include <memory>
+
+#include "backend/cpu/gemm_problem.h"
+
+namespace trireme::cpu {
+
+// T: float, or bf16 where oneDNN has it (AVX512-BF16 and above). C: T or float. bias has type T.
+template <class T, class C>
+class DnnlGemm : public GemmEngine<T> {
+ public:
+  // Makes the primitives; with_bias says whether run() will be given one.
+  DnnlGemm(const GemmProblem& problem, bool with_bias);
+  ~DnnlGemm() override;
+  std::int64_t workspace_bytes() const override;
+  void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+           void* workspace) const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme::cpu

@@ -1,0 +1,41 @@
+// A product of a linear layer as one matrix product C[m, n] (+)= A B, and what computes it.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/gemm.h"
+
+namespace trireme::cpu {
+
+// A is [m, k], or stored [k, m] if a_transposed. B is [k, n], or stored [n, k] if b_transposed.
+// All are row-major; lda, ldb and ldc are the elements between stored rows.
+struct GemmProblem {
+  std::int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  std::int64_t lda, ldb, ldc;
+};
+
+constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
+  switch (product) {
+    case Product::forward: return {s.rows, s.out, s.in, false, true, s.in, s.in, s.out};
+    case Product::input_grad: return {s.rows, s.in, s.out, false, false, s.out, s.in, s.in};
+    case Product::weight_grad: return {s.out, s.in, s.rows, true, false, s.out, s.in, s.in};
+  }
+  return {};
+}
+
+// Something that computes one problem; T is the type of A, B and bias. C has T or Acc<T>, as the
+// product says. workspace is aligned to 64 bytes.
+template <class T>
+class GemmEngine {
+ public:
+  virtual ~GemmEngine() = default;
+  virtual std::int64_t workspace_bytes() const = 0;
+  virtual void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+                   void* workspace) const = 0;
+};
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace trireme::cpu

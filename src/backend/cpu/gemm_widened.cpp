@@ -1,0 +1,149 @@
+// Blocks of A and B become float in the workspace, then oneDNN's float product adds them up.
+#include "backend/cpu/gemm_widened.h"
+
+#include <algorithm>
+
+#include "backend/cpu/gemm_convert.h"
+#include "backend/cpu/gemm_dnnl.h"
+#include "base/thread_pool.h"
+
+namespace trireme::cpu {
+namespace {
+
+// A block of A and of B takes 8 MB at most, one of C 4 MB: they stay in the last-level cache.
+constexpr std::int64_t max_mn = 1024, max_k = 2048;
+
+struct Block {
+  std::int64_t begin, length;
+  bool is_last;
+};
+
+Block block(std::int64_t size, std::int64_t step, std::int64_t begin) {
+  return {begin, std::min(step, size - begin), begin + step >= size};
+}
+
+constexpr std::int64_t rows_per_task = 32;
+
+template <class T>
+void widen_block(float* dst, const T* src, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
+  parallel_ranges(rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    widen(dst + begin * cols, src + begin * ld, end - begin, cols, ld);
+  });
+}
+
+}  // namespace
+
+template <class T, class C>
+struct WidenedGemm<T, C>::Impl {
+  using FloatGemm = DnnlGemm<float, float>;
+  static constexpr bool float_result = std::is_same_v<C, float>;
+
+  GemmProblem problem;
+  // One product per size of block: [last in m][last in n][last in k].
+  std::array<std::array<std::array<std::unique_ptr<FloatGemm>, 2>, 2>, 2> products;
+  std::int64_t a_floats = 0, b_floats = 0, c_floats = 0, scratch_bytes = 0;
+
+  explicit Impl(const GemmProblem& p);
+  void make(bool last_m, bool last_n, bool last_k);
+  void run_column(C* c, const T* a, const T* b, const T* bias, bool accumulate, char* workspace,
+                  const Block& m, const Block& n) const;
+};
+
+template <class T, class C>
+WidenedGemm<T, C>::Impl::Impl(const GemmProblem& p) : problem(p) {
+  const std::int64_t m = std::min(p.m, max_mn), n = std::min(p.n, max_mn), k = std::min(p.k, max_k);
+  a_floats = round_up(m * k, 16);
+  b_floats = round_up(k * n, 16);
+  c_floats = float_result ? 0 : round_up(m * n, 16);
+  for (int variant = 0; variant < 8; ++variant) {
+    make((variant & 4) != 0, (variant & 2) != 0, (variant & 1) != 0);
+  }
+}
+
+template <class T, class C>
+void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
+  const auto length = [](std::int64_t size, std::int64_t step, bool last) {
+    const std::int64_t inner = (ceil_div(size, step) - 1) * step;
+    return last ? size - inner : std::min(inner, step);
+  };
+  GemmProblem p = problem;
+  p.m = length(p.m, max_mn, last_m);
+  p.n = length(p.n, max_mn, last_n);
+  p.k = length(p.k, max_k, last_k);
+  if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no inner ones
+  p.lda = p.a_transposed ? p.m : p.k;
+  p.ldb = p.b_transposed ? p.k : p.n;
+  if (!float_result) p.ldc = p.n;
+  auto& product = products[last_m][last_n][last_k];
+  product = std::make_unique<FloatGemm>(p, false);
+  scratch_bytes = std::max(scratch_bytes, product->workspace_bytes());
+}
+
+template <class T, class C>
+WidenedGemm<T, C>::WidenedGemm(const GemmProblem& problem)
+    : impl_(std::make_unique<Impl>(problem)) {}
+
+template <class T, class C>
+WidenedGemm<T, C>::~WidenedGemm() = default;
+
+template <class T, class C>
+std::int64_t WidenedGemm<T, C>::workspace_bytes() const {
+  return (impl_->a_floats + impl_->b_floats + impl_->c_floats) * 4 + impl_->scratch_bytes;
+}
+
+// All of k for one block of C.
+template <class T, class C>
+void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* bias,
+                                         bool accumulate, char* workspace, const Block& m,
+                                         const Block& n) const {
+  const GemmProblem& p = problem;
+  float* a_block = reinterpret_cast<float*>(workspace);
+  float* b_block = a_block + a_floats;
+  float* c_block = b_block + b_floats;
+  void* scratch = c_block + c_floats;
+  C* c_begin = c + m.begin * p.ldc + n.begin;
+  for (std::int64_t begin = 0; begin < p.k; begin += max_k) {
+    const Block k = block(p.k, max_k, begin);
+    if (p.a_transposed) {
+      widen_block(a_block, a + k.begin * p.lda + m.begin, k.length, m.length, p.lda);
+    } else {
+      widen_block(a_block, a + m.begin * p.lda + k.begin, m.length, k.length, p.lda);
+    }
+    if (p.b_transposed) {
+      widen_block(b_block, b + n.begin * p.ldb + k.begin, n.length, k.length, p.ldb);
+    } else {
+      widen_block(b_block, b + k.begin * p.ldb + n.begin, k.length, n.length, p.ldb);
+    }
+    const FloatGemm& product = *products[m.is_last][n.is_last][k.is_last];
+    if constexpr (float_result) {
+      product.run(c_begin, a_block, b_block, nullptr, accumulate || begin > 0, scratch);
+    } else {
+      product.run(c_block, a_block, b_block, nullptr, begin > 0, scratch);
+    }
+  }
+  if constexpr (!float_result) {
+    parallel_ranges(m.length, rows_per_task, [&](std::int64_t first, std::int64_t end) {
+      narrow(c_begin + first * p.ldc, c_block + first * n.length, end - first, n.length, p.ldc,
+             bias ? bias + n.begin : nullptr, accumulate);
+    });
+  }
+}
+
+template <class T, class C>
+void WidenedGemm<T, C>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+                            void* workspace) const {
+  const GemmProblem& p = impl_->problem;
+  for (std::int64_t m = 0; m < p.m; m += max_mn) {
+    for (std::int64_t n = 0; n < p.n; n += max_mn) {
+      impl_->run_column(static_cast<C*>(c), a, b, bias, accumulate, static_cast<char*>(workspace),
+                        block(p.m, max_mn, m), block(p.n, max_mn, n));
+    }
+  }
+}
+
+template class WidenedGemm<bf16, bf16>;
+template class WidenedGemm<bf16, float>;
+template class WidenedGemm<f16, f16>;
+template class WidenedGemm<f16, float>;
+
+}  // namespace trireme::cpu

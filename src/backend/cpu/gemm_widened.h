@@ -1,0 +1,26 @@
+// Products of 16-bit tensors where no matrix unit takes them: blocks are widened to float.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "backend/cpu/gemm_problem.h"
+
+namespace trireme::cpu {
+
+// T: bf16 or f16. C: T or float. Sums are float and run over k in blocks of fixed length and order.
+template <class T, class C>
+class WidenedGemm : public GemmEngine<T> {
+ public:
+  explicit WidenedGemm(const GemmProblem& problem);
+  ~WidenedGemm() override;
+  std::int64_t workspace_bytes() const override;
+  void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+           void* workspace) const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme::cpu

@@ -1,0 +1,252 @@
+// The three products of a linear layer against a plain loop in double.
+#include "backend/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/isa.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
+
+namespace trireme::cpu {
+namespace {
+
+template <class T>
+double as_double(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value;
+  } else {
+    return static_cast<float>(value);
+  }
+}
+
+template <class T>
+std::vector<T> random_values(std::int64_t count, std::uint64_t stream) {
+  std::vector<T> values(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = 2 * uniform(7, stream, i) - 1;
+    if constexpr (std::is_same_v<T, double>) {
+      values[i] = value;
+    } else {
+      values[i] = T(static_cast<float>(value));
+    }
+  }
+  return values;
+}
+
+// Half the distance from 1 to the next number: the relative error of one rounding.
+template <class T>
+constexpr double rounding = 0;
+template <>
+constexpr double rounding<double> = 0x1p-53;
+template <>
+constexpr double rounding<float> = 0x1p-24;
+template <>
+constexpr double rounding<f16> = 0x1p-11;
+template <>
+constexpr double rounding<bf16> = 0x1p-8;
+
+// Every destination and workspace stands between bytes that nobody may touch.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(std::int64_t size) : size_(size), bytes_(size + 2 * guard, canary) {}
+  char* data() { return bytes_.data() + guard; }
+  bool is_intact() const {
+    for (std::int64_t i = 0; i < guard; ++i) {
+      if (bytes_[i] != canary || bytes_[guard + size_ + i] != canary) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t guard = 256;
+  static constexpr char canary = 0x5a;
+  std::int64_t size_;
+  std::vector<char> bytes_;
+};
+
+const char* name_of(Product product) {
+  constexpr const char* names[] = {"forward", "input_grad", "weight_grad"};
+  return names[static_cast<int>(product)];
+}
+
+// The operands of one product, its result, and what it should be.
+template <class T, class C>
+class Case {
+ public:
+  Case(Product product, const LinearShape& shape, bool with_bias, bool accumulate)
+      : product_(product), shape_(shape), accumulate_(accumulate) {
+    const auto [rows, in, out] = shape;
+    const bool forward = product == Product::forward;
+    a_ = random_values<T>(rows * (forward ? in : out), 1);
+    b_ = random_values<T>(product == Product::weight_grad ? rows * in : out * in, 2);
+    if (with_bias) bias_ = random_values<T>(out, 3);
+    m_ = product == Product::weight_grad ? out : rows;
+    n_ = forward ? out : in;
+    k_ = forward ? in : product == Product::input_grad ? out : rows;
+    before_ = random_values<C>(m_ * n_, 4);
+    expect();
+  }
+
+  // The result as bytes: m x n of C.
+  std::vector<C> run(Isa set) const {
+    const Linear<T> linear(product_, shape_, set);
+    GuardedBytes workspace(linear.workspace_bytes());
+    const auto bytes = static_cast<std::int64_t>(m_ * n_ * sizeof(C));
+    GuardedBytes result(bytes);
+    std::memcpy(result.data(), before_.data(), bytes);
+    linear.run(result.data(), a_.data(), b_.data(), bias_.empty() ? nullptr : bias_.data(),
+               accumulate_, workspace.data());
+    EXPECT_TRUE(workspace.is_intact()) << "workspace overrun, " << text();
+    EXPECT_TRUE(result.is_intact()) << "destination overrun, " << text();
+    std::vector<C> values(m_ * n_);
+    std::memcpy(values.data(), result.data(), bytes);
+    return values;
+  }
+
+  void check(Isa set) const {
+    const std::vector<C> values = run(set);
+    int failures = 0;
+    for (std::int64_t m = 0; m < m_; ++m) {
+      for (std::int64_t n = 0; n < n_; ++n) {
+        const auto [sum, magnitude] = expected_[m * n_ + n];
+        // k + 2 additions in any order, each rounded, and one or two roundings of the result.
+        const double unit = std::is_same_v<T, double> ? rounding<double> : rounding<float>;
+        const double tolerance =
+            static_cast<double>(k_ + 3) * unit * magnitude + 2 * rounding<C> * std::abs(sum);
+        const double error = std::abs(as_double(values[m * n_ + n]) - sum);
+        if (!(error <= tolerance) && ++failures <= 3) {
+          ADD_FAILURE() << text() << " on " << cpu::name_of(set) << " at [" << m << ", " << n
+                        << "]: " << as_double(values[m * n_ + n]) << " instead of " << sum
+                        << ", tolerance " << tolerance;
+        }
+      }
+    }
+  }
+
+ private:
+  struct Expected {
+    double sum = 0, magnitude = 0;
+    void add(double term) {
+      sum += term;
+      magnitude += std::abs(term);
+    }
+  };
+
+  // Sums row by row of B, so that the plain loop is fast enough for the larger shapes.
+  void expect() {
+    expected_.resize(m_ * n_);
+    std::vector<double> b(k_ * n_);
+    for (std::int64_t i = 0; i < k_ * n_; ++i) {
+      const std::int64_t k = i / n_, n = i % n_;
+      b[i] = as_double(product_ == Product::forward ? b_[n * k_ + k] : b_[i]);
+    }
+    for (std::int64_t m = 0; m < m_; ++m) {
+      Expected* row = expected_.data() + m * n_;
+      for (std::int64_t n = 0; n < n_; ++n) {
+        if (accumulate_) row[n].add(as_double(before_[m * n_ + n]));
+        if (!bias_.empty()) row[n].add(as_double(bias_[n]));
+      }
+      for (std::int64_t k = 0; k < k_; ++k) {
+        const double a = as_double(a_[product_ == Product::weight_grad ? k * m_ + m : m * k_ + k]);
+        for (std::int64_t n = 0; n < n_; ++n) row[n].add(a * b[k * n_ + n]);
+      }
+    }
+  }
+
+  std::string text() const {
+    return std::string(name_of(product_)) + " rows " + std::to_string(shape_.rows) + " in " +
+           std::to_string(shape_.in) + " out " + std::to_string(shape_.out) +
+           (bias_.empty() ? "" : " bias") + (accumulate_ ? " accumulate" : "");
+  }
+
+  Product product_;
+  LinearShape shape_;
+  bool accumulate_;
+  std::int64_t m_ = 0, n_ = 0, k_ = 0;
+  std::vector<T> a_, b_, bias_;
+  std::vector<C> before_;
+  std::vector<Expected> expected_;
+};
+
+constexpr Isa all_sets[] = {Isa::avx2, Isa::avx512, Isa::amx};
+constexpr Product all_products[] = {Product::forward, Product::input_grad, Product::weight_grad};
+
+// Calls body(case) with the type of destination that the product has.
+template <class T, class Body>
+void with_case(Product product, const LinearShape& shape, bool bias, bool accumulate, Body body) {
+  if (product == Product::weight_grad) {
+    body(Case<T, Acc<T>>(product, shape, bias, accumulate));
+  } else {
+    body(Case<T, T>(product, shape, bias, accumulate));
+  }
+}
+
+template <class T>
+void check_all(const LinearShape& shape) {
+  for (const Product product : all_products) {
+    for (const bool accumulate : {false, true}) {
+      for (const bool bias : {false, true}) {
+        if (bias && product != Product::forward) continue;
+        with_case<T>(product, shape, bias, accumulate, [](const auto& test) {
+          for (const Isa set : all_sets) {
+            if (supports(set)) test.check(set);
+          }
+        });
+      }
+    }
+  }
+}
+
+template <class T>
+class Gemm : public testing::Test {};
+using Types = testing::Types<float, bf16, f16, double>;
+TYPED_TEST_SUITE(Gemm, Types);
+
+TYPED_TEST(Gemm, OddSizesAreRight) {
+  const std::vector<LinearShape> shapes{
+      {1, 1, 1},    {1, 3, 17},    {3, 1, 65},   {17, 65, 3},    {2, 130, 33},
+      {65, 17, 130}, {130, 130, 1}, {31, 33, 32}, {33, 32, 31}, {64, 96, 48},
+  };
+  for (const LinearShape& shape : shapes) check_all<TypeParam>(shape);
+}
+
+TYPED_TEST(Gemm, SeveralTilesAndBlocksAreRight) {
+  check_all<TypeParam>({300, 200, 410});
+  check_all<TypeParam>({1, 300, 1100});  // one token, as in generation
+  check_all<TypeParam>({1050, 20, 12});
+  check_all<TypeParam>({20, 12, 2100});
+  check_all<TypeParam>({20, 2100, 12});
+}
+
+TYPED_TEST(Gemm, FewRowsAreRight) {
+  for (std::int64_t rows = 1; rows <= 9; ++rows) check_all<TypeParam>({rows, 67, 131});
+}
+
+TYPED_TEST(Gemm, ThreadsDoNotChangeABit) {
+  const std::vector<LinearShape> shapes{{1, 256, 515}, {300, 150, 270}, {513, 128, 384}};
+  for (const LinearShape& shape : shapes) {
+    for (const Product product : all_products) {
+      with_case<TypeParam>(product, shape, false, true, [](const auto& test) {
+        for (const Isa set : all_sets) {
+          if (!supports(set)) continue;
+          ThreadPool::set_global_size(1);
+          const auto one = test.run(set);
+          for (const int threads : {2, 3}) {
+            ThreadPool::set_global_size(threads);
+            const auto many = test.run(set);
+            EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof one[0]), 0);
+          }
+        }
+      });
+    }
+  }
+  ThreadPool::set_global_size(0);
+}
+
+}  // namespace
+}  // namespace trireme::cpu

@@ -1,0 +1,66 @@
+// The choice of the instruction set, and TRIREME_ISA, each in a process of its own.
+#include "backend/cpu/isa.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace trireme::cpu {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Isa, NamesAreThoseOfTheEnvironmentVariable) {
+  EXPECT_STREQ(name_of(Isa::avx2), "avx2");
+  EXPECT_STREQ(name_of(Isa::avx512), "avx512");
+  EXPECT_STREQ(name_of(Isa::amx), "amx");
+}
+
+TEST(Isa, BestSetIsSupportedAndSoIsAllBelow) {
+  EXPECT_TRUE(supports(best_isa()));
+  EXPECT_TRUE(supports(Isa::avx512) || !supports(Isa::amx));
+  EXPECT_TRUE(supports(Isa::avx2) || !supports(Isa::avx512));
+}
+
+TEST(Isa, BestSetAgreesWithTheCompilersOwnDetection) {
+  EXPECT_EQ(supports(Isa::avx2), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_TRUE(__builtin_cpu_supports("avx512vl") || !supports(Isa::avx512));
+}
+
+// Runs isa() in a child whose environment has TRIREME_ISA, since the choice is made once.
+void choose_in_child(const char* wish) {
+  setenv("TRIREME_ISA", wish, 1);
+  try {
+    std::fprintf(stderr, "chose %s", name_of(isa()));
+    std::exit(0);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s", error.what());
+    std::exit(static_cast<int>(error.code()));
+  }
+}
+
+class IsaDeathTest : public testing::Test {
+ protected:
+  // A child that runs the program anew: nothing of the parent's choice is left in it.
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(IsaDeathTest, EnvironmentOverrides) {
+  EXPECT_EXIT(choose_in_child("avx2"), testing::ExitedWithCode(0), "chose avx2");
+}
+
+TEST_F(IsaDeathTest, EmptyMeansTheBest) {
+  EXPECT_EXIT(choose_in_child(""), testing::ExitedWithCode(0),
+              HasSubstr(std::string("chose ") + name_of(best_isa())));
+}
+
+TEST_F(IsaDeathTest, UnknownNameIsTheUsersMistake) {
+  EXPECT_EXIT(choose_in_child("sse9"), testing::ExitedWithCode(2), HasSubstr("avx2, avx512 or amx"));
+}
+
+}  // namespace
+}  // namespace trireme::cpu
