@@ -1,0 +1,89 @@
+# libFuzzer targets. The house is built with g++, libFuzzer is clang's: a fuzz target and the rooms
+# that it needs are therefore compiled a second time, by clang++ with the sanitizers.
+# Rooms name their targets in tests/<room>/fuzz.cmake.
+
+option(TRIREME_FUZZ "Build the fuzz targets where clang++ has libFuzzer" ON)
+set(TRIREME_FUZZ_SECONDS 3 CACHE STRING "Seconds that each fuzz target runs in the test suite")
+
+set(fuzz_flags -std=c++20 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
+  -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/tests)
+set(TRIREME_FUZZ_COMPILER "")
+if(TRIREME_FUZZ)
+  find_program(CLANGXX NAMES clang++ clang++-14 clang++-15 clang++-16)
+  if(CLANGXX)
+    file(WRITE ${CMAKE_BINARY_DIR}/fuzz/probe.cpp
+      "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }\n")
+    execute_process(
+      COMMAND ${CLANGXX} -fsanitize=fuzzer,address,undefined probe.cpp -o probe
+      WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed)
+      set(TRIREME_FUZZ_COMPILER ${CLANGXX})
+    endif()
+  endif()
+endif()
+
+# Compiles one source with the fuzzing flags, once however many targets ask for it; sets `object`.
+function(trireme_fuzz_object source)
+  file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${source})
+  set(object ${CMAKE_BINARY_DIR}/fuzz/${relative}.o)
+  set(object ${object} PARENT_SCOPE)
+  get_property(known GLOBAL PROPERTY trireme_fuzz_objects)
+  if(object IN_LIST known)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY trireme_fuzz_objects ${object})
+  get_filename_component(folder ${object} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d
+    COMMAND ${CCACHE} ${TRIREME_FUZZ_COMPILER} ${fuzz_flags}
+      -fsanitize=fuzzer-no-link,address,undefined -MD -MF ${object}.d -c ${source} -o ${object}
+    COMMENT "Fuzz: ${relative}" VERBATIM)
+endfunction()
+
+# trireme_fuzzer(<name> <source> [rooms, files under src/ and -l flags...]): builds fuzz_<name> from
+# <source>, the named files and all files of the named rooms (`base` is always there), and runs it
+# for a few seconds as the test fuzz_<name> on the corpus that <source> seeds itself (tests/fuzz.h).
+# Without clang++ the test is reported as skipped.
+function(trireme_fuzzer name source)
+  if(NOT TRIREME_FUZZ_COMPILER)
+    add_test(NAME fuzz_${name} COMMAND sh -c
+      "echo 'skipped: needs clang++ with libFuzzer (Debian: clang, libclang-rt-14-dev)'; exit 77")
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS fast SKIP_RETURN_CODE 77)
+    return()
+  endif()
+  set(libraries -lfmt -lxxhash -pthread)
+  get_filename_component(sources ${source} ABSOLUTE)
+  foreach(part base ${ARGN})
+    if(part MATCHES "^-")
+      list(APPEND libraries ${part})
+    elseif(part MATCHES "[.]cpp$")
+      list(APPEND sources ${PROJECT_SOURCE_DIR}/src/${part})
+    else()
+      file(GLOB room CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${part}/*.cpp)
+      list(APPEND sources ${room})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES sources)
+  set(objects "")
+  foreach(file ${sources})
+    trireme_fuzz_object(${file})
+    list(APPEND objects ${object})
+  endforeach()
+  set(program ${CMAKE_BINARY_DIR}/fuzz/fuzz_${name})
+  add_custom_command(OUTPUT ${program} DEPENDS ${objects}
+    COMMAND ${TRIREME_FUZZ_COMPILER} -fsanitize=fuzzer,address,undefined ${objects} ${libraries}
+      -o ${program}
+    COMMENT "Fuzz: linking fuzz_${name}" VERBATIM)
+  add_custom_target(fuzz_${name} ALL DEPENDS ${program})
+  set(corpus ${CMAKE_BINARY_DIR}/fuzz/corpus/${name})
+  file(MAKE_DIRECTORY ${corpus})
+  add_test(NAME fuzz_${name} COMMAND ${program} ${corpus} -max_total_time=${TRIREME_FUZZ_SECONDS}
+    -timeout=10 -rss_limit_mb=2048 -max_len=65536 -verbosity=0 -print_final_stats=1
+    -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/crash_${name}_)
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS fast)
+endfunction()
+
+file(GLOB fuzz_lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/fuzz.cmake)
+foreach(list ${fuzz_lists})
+  include(${list})
+endforeach()
