@@ -1,0 +1,222 @@
+// Rank arithmetic: a rank is a number in a mixed radix whose digits are the places along the axes.
+#include "comm/mesh.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t max_ranks = 1 << 24;
+
+void require_positive(const char* key, int value) {
+  if (value < 1) fail_input("parallel.{} is {}; it must be at least 1", key, value);
+}
+
+void require_positive(const MeshDegrees& d) {
+  require_positive("tp", d.tp);
+  require_positive("cp", d.cp);
+  require_positive("ep", d.ep);
+  require_positive("dp_shard", d.dp_shard);
+  require_positive("dp_replicate", d.dp_replicate);
+  require_positive("pp", d.pp);
+}
+
+std::vector<int> divisors(std::int64_t n) {
+  std::vector<int> small, large;
+  for (std::int64_t i = 1; i * i <= n; ++i) {
+    if (n % i) continue;
+    small.push_back(static_cast<int>(i));
+    if (i * i != n) large.push_back(static_cast<int>(n / i));
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::string list(const std::vector<int>& values) { return fmt::format("{}", fmt::join(values, ", ")); }
+
+// What one key could be while the others stay: "parallel.tp = 1, 2, 4". Empty if nothing fits.
+std::string proposal(const char* key, int ranks, std::int64_t others) {
+  if (ranks % others) return "";
+  return fmt::format("parallel.{} = {}", key, list(divisors(ranks / others)));
+}
+
+[[noreturn]] void refuse_product(int ranks, const MeshDegrees& d, std::int64_t product) {
+  std::vector<std::string> proposals;
+  const auto add = [&](const char* key, int value) {
+    const std::string text = value > 1 ? proposal(key, ranks, product / value) : "";
+    if (!text.empty()) proposals.push_back(text);
+  };
+  add("tp", d.tp);
+  add("pp", d.pp);
+  add("cp", d.cp);
+  add("dp_replicate", d.dp_replicate);
+  const std::int64_t below = ranks / product * product;
+  const std::string counts = below ? fmt::format("{} or {}", below, below + product)
+                                   : fmt::format("{}", product);
+  fail_input(
+      "{} ranks cannot be cut into tp {} x cp {} x pp {} x dp_replicate {}: their product {} must "
+      "divide the number of ranks. Start {} ranks{}{}",
+      ranks, d.tp, d.cp, d.pp, d.dp_replicate, product, counts,
+      proposals.empty() ? ", or choose smaller degrees" : ", or, the other degrees kept, set ",
+      fmt::join(proposals, ", or "));
+}
+
+}  // namespace
+
+MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
+  if (ranks < 1) fail_input("a run needs at least 1 rank, not {}", ranks);
+  MeshDegrees d = chosen;
+  d.dp_shard = 1;
+  require_positive(d);
+  // Four ints can pass 64 bits; beyond the rank count the exact product no longer matters.
+  std::int64_t product = 1;
+  for (const int degree : {d.tp, d.cp, d.pp, d.dp_replicate}) {
+    product *= degree;
+    if (product > max_ranks) {
+      fail_input("tp {} x cp {} x pp {} x dp_replicate {} is far more than {} ranks", d.tp, d.cp,
+                 d.pp, d.dp_replicate, ranks);
+    }
+  }
+  if (ranks % product) refuse_product(ranks, d, product);
+  d.dp_shard = static_cast<int>(ranks / product);
+  if (d.dp_shard % d.ep) {
+    fail_input(
+        "parallel.ep is {}, but experts are spread within the {} ranks of a dp_shard group ({} "
+        "ranks / tp {} / cp {} / pp {} / dp_replicate {}): set parallel.ep = {}",
+        d.ep, d.dp_shard, ranks, d.tp, d.cp, d.pp, d.dp_replicate, list(divisors(d.dp_shard)));
+  }
+  return d;
+}
+
+Mesh::Mesh(const MeshDegrees& degrees) : degrees_(degrees) {
+  require_positive(degrees);
+  if (degrees.dp_shard % degrees.ep) {
+    fail_input("ep {} does not divide dp_shard {}: set ep = {}", degrees.ep, degrees.dp_shard,
+               list(divisors(degrees.dp_shard)));
+  }
+  const int sizes[axis_count] = {degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate,
+                                 degrees.pp};
+  std::int64_t stride = 1;
+  for (int i = 0; i < axis_count; ++i) {
+    axes_[i] = {sizes[i], static_cast<int>(stride)};
+    stride *= sizes[i];
+    if (stride > max_ranks) fail_input("a mesh has at most {} ranks", max_ranks);
+  }
+  size_ = static_cast<int>(stride);
+}
+
+MeshPlace Mesh::place_of(int rank) const {
+  TRIREME_CHECK(rank >= 0 && rank < size_);
+  const auto digit = [&](int i) { return rank / axes_[i].stride % axes_[i].size; };
+  return {digit(0), digit(1), digit(2), digit(3), digit(4)};
+}
+
+int Mesh::rank_of(const MeshPlace& p) const {
+  const int digits[axis_count] = {p.tp, p.cp, p.shard, p.replicate, p.pp};
+  int rank = 0;
+  for (int i = 0; i < axis_count; ++i) {
+    TRIREME_CHECK(digits[i] >= 0 && digits[i] < axes_[i].size);
+    rank += digits[i] * axes_[i].stride;
+  }
+  return rank;
+}
+
+int Mesh::dp_index(int rank) const { return index_in_group(rank, Axes::dp); }
+
+std::vector<int> Mesh::group(int rank, Axes axes) const {
+  TRIREME_CHECK(rank >= 0 && rank < size_);
+  int first = rank;
+  for (int i = 0; i < axis_count; ++i) {
+    if (static_cast<unsigned>(axes) >> i & 1) {
+      first -= rank / axes_[i].stride % axes_[i].size * axes_[i].stride;
+    }
+  }
+  std::vector<int> ranks{first};
+  // Innermost first, each axis repeats what is there at its stride: the result is ascending.
+  for (int i = 0; i < axis_count; ++i) {
+    if (!(static_cast<unsigned>(axes) >> i & 1)) continue;
+    const std::size_t count = ranks.size();
+    for (int step = 1; step < axes_[i].size; ++step) {
+      for (std::size_t k = 0; k < count; ++k) ranks.push_back(ranks[k] + step * axes_[i].stride);
+    }
+  }
+  return ranks;
+}
+
+std::vector<std::vector<int>> Mesh::groups(Axes axes) const {
+  std::vector<std::vector<int>> all;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (index_in_group(rank, axes) == 0) all.push_back(group(rank, axes));
+  }
+  return all;
+}
+
+int Mesh::index_in_group(int rank, Axes axes) const {
+  TRIREME_CHECK(rank >= 0 && rank < size_);
+  int index = 0;
+  int scale = 1;
+  for (int i = 0; i < axis_count; ++i) {
+    if (!(static_cast<unsigned>(axes) >> i & 1)) continue;
+    index += rank / axes_[i].stride % axes_[i].size * scale;
+    scale *= axes_[i].size;
+  }
+  return index;
+}
+
+int Mesh::group_size(Axes axes) const {
+  int size = 1;
+  for (int i = 0; i < axis_count; ++i) {
+    if (static_cast<unsigned>(axes) >> i & 1) size *= axes_[i].size;
+  }
+  return size;
+}
+
+std::vector<int> Mesh::embedding_group(int rank) const {
+  const std::vector<int> stages = group(rank, Axes::pp);
+  if (stages.size() == 1) return stages;
+  if (rank != stages.front() && rank != stages.back()) return {};
+  return {stages.front(), stages.back()};
+}
+
+std::vector<int> Mesh::expert_group(int rank) const {
+  const std::vector<int> shards = group(rank, Axes::dp_shard);
+  const int first = place_of(rank).shard / degrees_.ep * degrees_.ep;
+  return {shards.begin() + first, shards.begin() + first + degrees_.ep};
+}
+
+std::vector<int> Mesh::expert_dp_group(int rank) const {
+  const int expert = place_of(rank).shard % degrees_.ep;
+  std::vector<int> same;
+  for (const int other : group(rank, Axes::dp)) {
+    if (place_of(other).shard % degrees_.ep == expert) same.push_back(other);
+  }
+  return same;
+}
+
+int Mesh::other_stage(int rank, int step, bool wrap) const {
+  MeshPlace place = place_of(rank);
+  place.pp += step;
+  if (place.pp < 0 || place.pp >= degrees_.pp) {
+    if (!wrap) return -1;
+    place.pp = (place.pp + degrees_.pp) % degrees_.pp;
+  }
+  return rank_of(place);
+}
+
+int Mesh::next_stage(int rank, bool wrap) const { return other_stage(rank, 1, wrap); }
+int Mesh::previous_stage(int rank, bool wrap) const { return other_stage(rank, -1, wrap); }
+
+std::string Mesh::text() const {
+  const MeshDegrees& d = degrees_;
+  return fmt::format("tp {} x cp {} x dp {}{}{} x pp {} = {} ranks", d.tp, d.cp, d.dp(),
+                     d.dp_replicate > 1
+                         ? fmt::format(" (shard {} x replicate {})", d.dp_shard, d.dp_replicate)
+                         : "",
+                     d.ep > 1 ? fmt::format(" (ep {})", d.ep) : "", d.pp, size_);
+}
+
+}  // namespace trireme

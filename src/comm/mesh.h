@@ -1,0 +1,114 @@
+// The mesh: all arithmetic between world ranks and their places in tensor, context, data, expert
+// and pipeline parallelism. Nothing else computes a rank from degrees.
+//
+// Order, from neighbours in the machine to far apart: tp innermost, then cp, then data parallelism
+// (dp_shard inside dp_replicate), pp outermost:
+//
+//   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
+//
+// Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive members of a
+// dp_shard group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct MeshDegrees {
+  int tp = 1;
+  int cp = 1;
+  int ep = 1;            // divides dp_shard
+  int dp_shard = 1;      // ranks that share one copy of the sharded states
+  int dp_replicate = 1;  // copies of such a group
+  int pp = 1;
+
+  int dp() const { return dp_shard * dp_replicate; }
+};
+
+// Degrees for `ranks` processes when tp, cp, ep, pp and dp_replicate are chosen and dp_shard is what
+// is left. Refuses what does not divide (exit code 2) and proposes the nearest values that do.
+MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen);
+
+// Where a rank stands along each axis.
+struct MeshPlace {
+  int tp = 0;
+  int cp = 0;
+  int shard = 0;
+  int replicate = 0;
+  int pp = 0;
+
+  bool operator==(const MeshPlace&) const = default;
+};
+
+// Axes of the mesh, to be combined with |.
+enum class Axes : unsigned {
+  none = 0,
+  tp = 1,
+  cp = 2,
+  dp_shard = 4,
+  dp_replicate = 8,
+  pp = 16,
+  dp = dp_shard | dp_replicate,  // ranks that see different samples
+  dp_cp = dp | cp,               // ranks that hold the same parameters: gradients are summed here
+  shard_cp = dp_shard | cp,      // ranks that share one copy of ZeRO's states
+  model = tp | pp,               // ranks that together hold one copy of the model
+  stage = tp | cp | dp,          // all ranks of one pipeline stage
+  world = stage | pp,
+};
+
+constexpr Axes operator|(Axes a, Axes b) {
+  return static_cast<Axes>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+class Mesh {
+ public:
+  explicit Mesh(const MeshDegrees& degrees);
+
+  const MeshDegrees& degrees() const { return degrees_; }
+  int size() const { return size_; }
+
+  MeshPlace place_of(int rank) const;
+  int rank_of(const MeshPlace& place) const;
+  // Position of a rank among the dp() ranks that see different samples.
+  int dp_index(int rank) const;
+
+  // World ranks, ascending, that differ from `rank` along `axes` only, itself included.
+  std::vector<int> group(int rank, Axes axes) const;
+  // Every group along `axes`, in the order of their first ranks; together they hold each rank once.
+  std::vector<std::vector<int>> groups(Axes axes) const;
+  // Position of `rank` within group(rank, axes), and the size of that group.
+  int index_in_group(int rank, Axes axes) const;
+  int group_size(Axes axes) const;
+
+  // First and last stage at the same place of the other axes: they share tied embeddings. A single
+  // rank where pp is 1; empty for the stages between.
+  std::vector<int> embedding_group(int rank) const;
+  // Ranks that hold different experts of the same layers; and those that hold the same experts.
+  std::vector<int> expert_group(int rank) const;
+  std::vector<int> expert_dp_group(int rank) const;
+
+  // World rank of the next or previous pipeline stage; -1 past the ends unless `wrap`.
+  int next_stage(int rank, bool wrap = false) const;
+  int previous_stage(int rank, bool wrap = false) const;
+  bool is_first_stage(int rank) const { return place_of(rank).pp == 0; }
+  bool is_last_stage(int rank) const { return place_of(rank).pp == degrees_.pp - 1; }
+
+  // "tp 2 x cp 1 x dp 4 (shard 2 x replicate 2) x pp 2 = 16 ranks"
+  std::string text() const;
+
+ private:
+  static constexpr int axis_count = 5;
+  struct Axis {
+    int size;
+    int stride;
+  };
+  int other_stage(int rank, int step, bool wrap) const;
+
+  MeshDegrees degrees_;
+  Axis axes_[axis_count];  // in the order of the bits of Axes: innermost first
+  int size_;
+};
+
+}  // namespace trireme

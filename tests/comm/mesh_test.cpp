@@ -1,0 +1,135 @@
+// The mesh against its definition: places, groups, neighbours, refusals, and thousands of ranks.
+#include "comm/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(int ranks, const MeshDegrees& degrees) {
+  try {
+    fit_degrees(ranks, degrees);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Mesh, TensorParallelRanksAreNeighboursAndStagesFarApart) {
+  const Mesh mesh({.tp = 2, .cp = 1, .dp_shard = 2, .dp_replicate = 1, .pp = 2});
+  ASSERT_EQ(mesh.size(), 8);
+  EXPECT_THAT(mesh.group(5, Axes::tp), ElementsAre(4, 5));
+  EXPECT_THAT(mesh.group(5, Axes::dp), ElementsAre(5, 7));
+  EXPECT_THAT(mesh.group(5, Axes::pp), ElementsAre(1, 5));
+  EXPECT_THAT(mesh.group(5, Axes::model), ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(mesh.group(5, Axes::stage), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(mesh.group(5, Axes::none), ElementsAre(5));
+  EXPECT_EQ(mesh.next_stage(1), 5);
+  EXPECT_EQ(mesh.next_stage(5), -1);
+  EXPECT_EQ(mesh.next_stage(5, true), 1);
+  EXPECT_EQ(mesh.previous_stage(5), 1);
+  EXPECT_EQ(mesh.previous_stage(1, true), 5);
+}
+
+TEST(Mesh, PlacesAndRanksAreInverseForManyShapes) {
+  for (const MeshDegrees& d : {MeshDegrees{}, MeshDegrees{2, 3, 1, 4, 2, 3}, MeshDegrees{1, 1, 2, 6, 1, 5},
+                               MeshDegrees{8, 2, 1, 1, 3, 1}}) {
+    const Mesh mesh(d);
+    std::set<int> seen;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      const MeshPlace place = mesh.place_of(rank);
+      EXPECT_EQ(mesh.rank_of(place), rank);
+      EXPECT_LT(place.tp, d.tp);
+      EXPECT_LT(place.pp, d.pp);
+      EXPECT_EQ(mesh.dp_index(rank), place.replicate * d.dp_shard + place.shard);
+      seen.insert(rank);
+    }
+    EXPECT_EQ(static_cast<int>(seen.size()), d.tp * d.cp * d.dp() * d.pp);
+  }
+}
+
+TEST(Mesh, GroupsOfEveryAxisSetPartitionTheWorld) {
+  const Mesh mesh({.tp = 2, .cp = 2, .ep = 2, .dp_shard = 4, .dp_replicate = 2, .pp = 3});
+  for (unsigned bits = 0; bits < 32; ++bits) {
+    const Axes axes = static_cast<Axes>(bits);
+    std::vector<int> all;
+    for (const std::vector<int>& group : mesh.groups(axes)) {
+      ASSERT_EQ(static_cast<int>(group.size()), mesh.group_size(axes));
+      EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        EXPECT_EQ(mesh.index_in_group(group[i], axes), static_cast<int>(i));
+        EXPECT_EQ(mesh.group(group[i], axes), group);
+      }
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<int> expected(mesh.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected);
+  }
+}
+
+TEST(Mesh, EmbeddingGroupJoinsFirstAndLastStage) {
+  const Mesh mesh({.tp = 2, .dp_shard = 2, .pp = 4});
+  EXPECT_THAT(mesh.embedding_group(1), ElementsAre(1, 13));
+  EXPECT_THAT(mesh.embedding_group(13), ElementsAre(1, 13));
+  EXPECT_TRUE(mesh.embedding_group(5).empty());
+  EXPECT_THAT(Mesh({.tp = 2}).embedding_group(1), ElementsAre(1));
+  EXPECT_TRUE(mesh.is_first_stage(1));
+  EXPECT_TRUE(mesh.is_last_stage(13));
+}
+
+TEST(Mesh, ExpertGroupsLieInsideTheShardGroup) {
+  const Mesh mesh({.tp = 2, .ep = 2, .dp_shard = 4, .dp_replicate = 2});
+  EXPECT_THAT(mesh.expert_group(0), ElementsAre(0, 2));
+  EXPECT_THAT(mesh.expert_group(6), ElementsAre(4, 6));
+  EXPECT_THAT(mesh.expert_dp_group(0), ElementsAre(0, 4, 8, 12));
+  EXPECT_THAT(mesh.expert_dp_group(3), ElementsAre(3, 7, 11, 15));
+}
+
+TEST(Mesh, DataParallelismIsWhatIsLeft) {
+  const MeshDegrees d = fit_degrees(16, {.tp = 2, .dp_replicate = 2, .pp = 2});
+  EXPECT_EQ(d.dp_shard, 2);
+  EXPECT_EQ(d.dp(), 4);
+  EXPECT_EQ(Mesh(d).text(), "tp 2 x cp 1 x dp 4 (shard 2 x replicate 2) x pp 2 = 16 ranks");
+}
+
+TEST(Mesh, RefusalsProposeDegreesThatFit) {
+  EXPECT_THAT(refusal(8, {.tp = 3}), HasSubstr("parallel.tp = 1, 2, 4, 8"));
+  EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("parallel.pp = 1, 2, 4"));
+  EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("Start 6 or 12 ranks"));
+  EXPECT_THAT(refusal(4, {.tp = 8}), HasSubstr("Start 8 ranks"));
+  EXPECT_THAT(refusal(8, {.ep = 3}), HasSubstr("parallel.ep = 1, 2, 4, 8"));
+  EXPECT_THAT(refusal(8, {.tp = 0}), HasSubstr("parallel.tp is 0"));
+  EXPECT_THAT(refusal(8, {.tp = 1 << 30, .cp = 1 << 30, .pp = 1 << 30}), HasSubstr("far more"));
+  EXPECT_THAT(refusal(7, {.tp = 3, .pp = 3}), HasSubstr("smaller degrees"));
+}
+
+TEST(Mesh, FiveThousandRanksTakeNoTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Mesh mesh(fit_degrees(5120, {.tp = 8, .dp_replicate = 20, .pp = 1}));
+  EXPECT_EQ(mesh.degrees().dp_shard, 32);
+  std::int64_t members = 0;
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    for (const Axes axes : {Axes::tp, Axes::dp_shard, Axes::dp_replicate, Axes::dp, Axes::pp, Axes::model}) {
+      members += static_cast<std::int64_t>(mesh.group(rank, axes).size());
+    }
+    members += static_cast<std::int64_t>(mesh.embedding_group(rank).size());
+  }
+  EXPECT_EQ(members, std::int64_t{5120} * (8 + 32 + 20 + 640 + 1 + 8 + 1));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+}
+
+}  // namespace
+}  // namespace trireme
