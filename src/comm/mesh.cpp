@@ -3,9 +3,8 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "config/divisors.h"
 
 namespace trireme {
 namespace {
@@ -25,42 +24,26 @@ void require_positive(const MeshDegrees& d) {
   require_positive("pp", d.pp);
 }
 
-std::vector<int> divisors(std::int64_t n) {
-  std::vector<int> small, large;
-  for (std::int64_t i = 1; i * i <= n; ++i) {
-    if (n % i) continue;
-    small.push_back(static_cast<int>(i));
-    if (i * i != n) large.push_back(static_cast<int>(n / i));
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
-}
-
-std::string list(const std::vector<int>& values) { return fmt::format("{}", fmt::join(values, ", ")); }
-
-// What one key could be while the others stay: "parallel.tp = 1, 2, 4". Empty if nothing fits.
-std::string proposal(const char* key, int ranks, std::int64_t others) {
+// What one key could be while the others stay: "parallel.tp = 2 or 4". Empty if nothing fits.
+std::string proposal(const char* key, int wanted, int ranks, std::int64_t others) {
   if (ranks % others) return "";
-  return fmt::format("parallel.{} = {}", key, list(divisors(ranks / others)));
+  return fmt::format("parallel.{} = {}", key, divisors_near(ranks / others, wanted));
 }
 
 [[noreturn]] void refuse_product(int ranks, const MeshDegrees& d, std::int64_t product) {
   std::vector<std::string> proposals;
   const auto add = [&](const char* key, int value) {
-    const std::string text = value > 1 ? proposal(key, ranks, product / value) : "";
+    const std::string text = value > 1 ? proposal(key, value, ranks, product / value) : "";
     if (!text.empty()) proposals.push_back(text);
   };
   add("tp", d.tp);
   add("pp", d.pp);
   add("cp", d.cp);
   add("dp_replicate", d.dp_replicate);
-  const std::int64_t below = ranks / product * product;
-  const std::string counts = below ? fmt::format("{} or {}", below, below + product)
-                                   : fmt::format("{}", product);
   fail_input(
       "{} ranks cannot be cut into tp {} x cp {} x pp {} x dp_replicate {}: their product {} must "
       "divide the number of ranks. Start {} ranks{}{}",
-      ranks, d.tp, d.cp, d.pp, d.dp_replicate, product, counts,
+      ranks, d.tp, d.cp, d.pp, d.dp_replicate, product, multiples_near(ranks, product),
       proposals.empty() ? ", or choose smaller degrees" : ", or, the other degrees kept, set ",
       fmt::join(proposals, ", or "));
 }
@@ -87,7 +70,7 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
     fail_input(
         "parallel.ep is {}, but experts are spread within the {} ranks of a dp_shard group ({} "
         "ranks / tp {} / cp {} / pp {} / dp_replicate {}): set parallel.ep = {}",
-        d.ep, d.dp_shard, ranks, d.tp, d.cp, d.pp, d.dp_replicate, list(divisors(d.dp_shard)));
+        d.ep, d.dp_shard, ranks, d.tp, d.cp, d.pp, d.dp_replicate, divisors_near(d.dp_shard, d.ep));
   }
   return d;
 }
@@ -96,7 +79,7 @@ Mesh::Mesh(const MeshDegrees& degrees) : degrees_(degrees) {
   require_positive(degrees);
   if (degrees.dp_shard % degrees.ep) {
     fail_input("ep {} does not divide dp_shard {}: set ep = {}", degrees.ep, degrees.dp_shard,
-               list(divisors(degrees.dp_shard)));
+               divisors_near(degrees.dp_shard, degrees.ep));
   }
   const int sizes[axis_count] = {degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate,
                                  degrees.pp};
@@ -125,7 +108,9 @@ int Mesh::rank_of(const MeshPlace& p) const {
   return rank;
 }
 
-int Mesh::dp_index(int rank) const { return index_in_group(rank, Axes::dp); }
+int Mesh::dp_index(int rank) const {
+  return index_in_group(rank, Axes::dp);
+}
 
 std::vector<int> Mesh::group(int rank, Axes axes) const {
   TRIREME_CHECK(rank >= 0 && rank < size_);
@@ -207,8 +192,12 @@ int Mesh::other_stage(int rank, int step, bool wrap) const {
   return rank_of(place);
 }
 
-int Mesh::next_stage(int rank, bool wrap) const { return other_stage(rank, 1, wrap); }
-int Mesh::previous_stage(int rank, bool wrap) const { return other_stage(rank, -1, wrap); }
+int Mesh::next_stage(int rank, bool wrap) const {
+  return other_stage(rank, 1, wrap);
+}
+int Mesh::previous_stage(int rank, bool wrap) const {
+  return other_stage(rank, -1, wrap);
+}
 
 std::string Mesh::text() const {
   const MeshDegrees& d = degrees_;

@@ -27,8 +27,8 @@ struct MeshDegrees {
   int dp() const { return dp_shard * dp_replicate; }
 };
 
-// Degrees for `ranks` processes when tp, cp, ep, pp and dp_replicate are chosen and dp_shard is what
-// is left. Refuses what does not divide (exit code 2) and proposes the nearest values that do.
+// Degrees for `ranks` processes when tp, cp, ep, pp and dp_replicate are chosen and dp_shard is
+// what is left. Refuses what does not divide (exit code 2) and proposes the nearest values that do.
 MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen);
 
 // Where a rank stands along each axis.

@@ -43,8 +43,8 @@ TEST(Mesh, TensorParallelRanksAreNeighboursAndStagesFarApart) {
 }
 
 TEST(Mesh, PlacesAndRanksAreInverseForManyShapes) {
-  for (const MeshDegrees& d : {MeshDegrees{}, MeshDegrees{2, 3, 1, 4, 2, 3}, MeshDegrees{1, 1, 2, 6, 1, 5},
-                               MeshDegrees{8, 2, 1, 1, 3, 1}}) {
+  for (const MeshDegrees& d : {MeshDegrees{}, MeshDegrees{2, 3, 1, 4, 2, 3},
+                               MeshDegrees{1, 1, 2, 6, 1, 5}, MeshDegrees{8, 2, 1, 1, 3, 1}}) {
     const Mesh mesh(d);
     std::set<int> seen;
     for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -106,11 +106,11 @@ TEST(Mesh, DataParallelismIsWhatIsLeft) {
 }
 
 TEST(Mesh, RefusalsProposeDegreesThatFit) {
-  EXPECT_THAT(refusal(8, {.tp = 3}), HasSubstr("parallel.tp = 1, 2, 4, 8"));
-  EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("parallel.pp = 1, 2, 4"));
+  EXPECT_THAT(refusal(8, {.tp = 3}), HasSubstr("parallel.tp = 1, 2, 4 or 8"));
+  EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("parallel.pp = 1, 2 or 4"));
   EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("Start 6 or 12 ranks"));
   EXPECT_THAT(refusal(4, {.tp = 8}), HasSubstr("Start 8 ranks"));
-  EXPECT_THAT(refusal(8, {.ep = 3}), HasSubstr("parallel.ep = 1, 2, 4, 8"));
+  EXPECT_THAT(refusal(8, {.ep = 3}), HasSubstr("parallel.ep = 1, 2, 4 or 8"));
   EXPECT_THAT(refusal(8, {.tp = 0}), HasSubstr("parallel.tp is 0"));
   EXPECT_THAT(refusal(8, {.tp = 1 << 30, .cp = 1 << 30, .pp = 1 << 30}), HasSubstr("far more"));
   EXPECT_THAT(refusal(7, {.tp = 3, .pp = 3}), HasSubstr("smaller degrees"));
@@ -122,7 +122,8 @@ TEST(Mesh, FiveThousandRanksTakeNoTime) {
   EXPECT_EQ(mesh.degrees().dp_shard, 32);
   std::int64_t members = 0;
   for (int rank = 0; rank < mesh.size(); ++rank) {
-    for (const Axes axes : {Axes::tp, Axes::dp_shard, Axes::dp_replicate, Axes::dp, Axes::pp, Axes::model}) {
+    for (const Axes axes :
+         {Axes::tp, Axes::dp_shard, Axes::dp_replicate, Axes::dp, Axes::pp, Axes::model}) {
       members += static_cast<std::int64_t>(mesh.group(rank, axes).size());
     }
     members += static_cast<std::int64_t>(mesh.embedding_group(rank).size());
