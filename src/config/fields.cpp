@@ -89,7 +89,8 @@ std::vector<Field> build_table() {
             "sqrt(2 num_layers)"),
 
       FIELD(data, path, any(), "",
-            "indexed datasets (path without .bin and .idx), or weight, path, weight, path, ..."),
+            "indexed datasets (path without .bin and .idx), or a blend: weight, path, weight, path "
+            "and so on"),
       FIELD(data, train_path, any(), "", "like path, for training alone; excludes path"),
       FIELD(data, valid_path, any(), "", "like path, for validation alone; excludes path"),
       FIELD(data, test_path, any(), "", "like path, for testing alone; excludes path"),

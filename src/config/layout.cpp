@@ -37,7 +37,7 @@ void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
         parallel.dp_replicate, dp, divisors_near(dp, parallel.dp_replicate));
   }
   if (dp % parallel.ep != 0) {
-    fail_input("parallel.ep = {} does not divide the {} data-parallel ranks: it can be {}",
+    fail_input("parallel.ep = {} does not divide the {} data-parallel ranks: ep can be {}",
                parallel.ep, dp, divisors_near(dp, parallel.ep));
   }
 }

@@ -58,6 +58,7 @@ void resolve(ModelConfig& model) {
   if (model.num_kv_heads == 0) model.num_kv_heads = model.num_heads;
   if (model.head_dim == 0 && model.num_heads > 0) {
     model.head_dim = model.hidden_size / model.num_heads;
+    model.given.erase("head_dim");
   }
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);

@@ -1,0 +1,15 @@
+// The reference of all configuration keys: as Markdown for docs/configuration.md, as text for the
+// terminal. Both come from the table in config/fields.h.
+#pragma once
+
+#include <string>
+
+namespace trireme {
+
+// The whole page docs/configuration.md; a test compares it with the committed file.
+std::string configuration_markdown();
+
+// The keys, one per line with default and description, for `trireme train --help`.
+std::string configuration_help();
+
+}  // namespace trireme

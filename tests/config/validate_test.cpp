@@ -1,0 +1,180 @@
+// Rules across keys: each refusal names the keys, their values and values that would do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/config.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kValid = R"(
+[model]
+num_layers = 12
+hidden_size = 768
+num_heads = 12
+seq_length = 1024
+vocab_size = 50257
+[train]
+micro_batch_size = 4
+global_batch_size = 32
+iters = 1000
+[optimizer]
+lr = 1e-3
+)";
+
+Config valid_with(const std::vector<std::string>& overrides) {
+  return parse_config(kValid, "valid", overrides);
+}
+
+template <class Check>
+std::string refusal(Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refused(const std::vector<std::string>& overrides) {
+  return refusal([&] { validate(valid_with(overrides)); });
+}
+
+std::string layout_refused(std::int64_t ranks, const std::vector<std::string>& overrides) {
+  return refusal([&] { validate_layout(valid_with(overrides), ranks); });
+}
+
+TEST(Validate, AcceptsWhatWorks) {
+  EXPECT_EQ(refused({}), "accepted");
+  EXPECT_EQ(refused({"model.family=llama", "model.num_kv_heads=4"}), "accepted");
+  EXPECT_EQ(refused({"train.iters=0", "train.samples=10000", "train.rampup_batch_size=[8,8,1000]",
+                     "optimizer.warmup_samples=100", "optimizer.decay_samples=5000"}),
+            "accepted");
+  EXPECT_EQ(refused({"optimizer.decay_style=wsd", "optimizer.wsd_decay_iters=100"}), "accepted");
+  EXPECT_EQ(refused({"model.head_dim=96"}), "accepted");
+  EXPECT_EQ(refused({"model.num_heads=5", "model.head_dim=128"}), "accepted");
+}
+
+TEST(Validate, MissingSizesAreNamedTogether) {
+  EXPECT_EQ(refusal([] { validate(parse_config("[model]\nnum_heads = 1\n", "t")); }),
+            "[model] lacks num_layers, hidden_size, seq_length: set them to a positive number");
+}
+
+TEST(Validate, Heads) {
+  EXPECT_THAT(refused({"model.num_heads=10"}),
+              AllOf(HasSubstr("model.hidden_size = 768"), HasSubstr("model.num_heads = 10"),
+                    HasSubstr("6, 8, 12 or 16")));
+  EXPECT_THAT(refused({"model.num_heads=10", "model.head_dim=0"}), HasSubstr("6, 8, 12 or 16"));
+  EXPECT_THAT(refused({"model.num_kv_heads=5"}), HasSubstr("num_kv_heads can be 3, 4, 6 or 12"));
+  EXPECT_THAT(refused({"model.num_kv_heads=24"}), HasSubstr("num_kv_heads can be 6 or 12"));
+  EXPECT_THAT(refused({"model.position=rope", "model.rope_percent=0.02"}), HasSubstr("even"));
+}
+
+TEST(Validate, Positions) {
+  EXPECT_THAT(refused({"model.max_positions=512"}),
+              AllOf(HasSubstr("model.seq_length = 1024"), HasSubstr("model.max_positions = 512")));
+}
+
+TEST(Validate, Batches) {
+  EXPECT_THAT(refused({"train.global_batch_size=30"}),
+              AllOf(HasSubstr("global_batch_size can be 28 or 32"), HasSubstr("micro_batch_size")));
+  EXPECT_THAT(refused({"train.global_batch_size=2"}), HasSubstr("can be 4"));
+  EXPECT_THAT(refused({"train.rampup_batch_size=[8,8,100]"}), HasSubstr("set train.samples"));
+  EXPECT_THAT(refused({"train.iters=0", "train.samples=100", "train.rampup_batch_size=[8,7,100]"}),
+              HasSubstr("does not reach train.global_batch_size = 32"));
+  EXPECT_THAT(refused({"train.rampup_batch_size=[8]"}), HasSubstr("takes three numbers"));
+}
+
+TEST(Validate, Length) {
+  EXPECT_THAT(refused({"train.samples=5"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refused({"train.iters=0"}), HasSubstr("set train.iters or train.samples"));
+  EXPECT_THAT(refused({"train.trace_steps=[5]"}), HasSubstr("trace_steps"));
+}
+
+TEST(Validate, Schedule) {
+  EXPECT_THAT(refused({"optimizer.warmup_samples=5"}),
+              HasSubstr("optimizer.warmup_samples does not go with train.iters: use "
+                        "optimizer.warmup_iters"));
+  EXPECT_THAT(refused({"optimizer.warmup_iters=5", "optimizer.warmup_fraction=0.1"}),
+              HasSubstr("exclude each other"));
+  EXPECT_THAT(refused({"optimizer.warmup_iters=1000"}), HasSubstr("leaves nothing of the decay"));
+  EXPECT_EQ(refused({"optimizer.warmup_iters=1000", "optimizer.decay_style=constant"}), "accepted");
+  EXPECT_THAT(refused({"optimizer.decay_style=wsd"}),
+              HasSubstr("wsd_decay_iters between 1 and 1000"));
+  EXPECT_THAT(refused({"optimizer.min_lr=0.1"}), HasSubstr("above optimizer.lr = 0.001"));
+  EXPECT_THAT(refused({"optimizer.lr=0"}), HasSubstr("lacks lr"));
+}
+
+TEST(Validate, Data) {
+  EXPECT_THAT(refused({"data.path=a", "data.valid_path=b"}), HasSubstr("excludes"));
+  for (const char* split : {"", "a", "1,2,3,4", "0,0,0", "-1,2", "1,,2", "1,nan"}) {
+    EXPECT_THAT(refused({std::string("data.split=") + split}), HasSubstr("data.split")) << split;
+  }
+  for (const char* split : {"1", "90, 10", "969,30,1", "0.9,0.1", "98/2"}) {
+    EXPECT_EQ(refused({std::string("data.split=\"") + split + "\""}), "accepted") << split;
+  }
+}
+
+TEST(ValidateLayout, AcceptsWhatWorks) {
+  EXPECT_EQ(layout_refused(1, {}), "accepted");
+  EXPECT_EQ(layout_refused(16, {"parallel.tp=2", "parallel.pp=2"}), "accepted");
+  EXPECT_EQ(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[5, 7]"}), "accepted");
+  EXPECT_EQ(layout_refused(3, {"parallel.pp=3", "parallel.schedule=zbv"}), "accepted");
+  EXPECT_EQ(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}), "accepted");
+}
+
+TEST(ValidateLayout, DegreesAgainstRanks) {
+  EXPECT_THAT(layout_refused(8, {"parallel.tp=3"}),
+              AllOf(HasSubstr("the 8 ranks"), HasSubstr("tp can be 1, 2, 4 or 8")));
+  EXPECT_THAT(layout_refused(8, {"parallel.tp=4", "parallel.pp=4"}), HasSubstr("pp can be 1 or 2"));
+  EXPECT_THAT(layout_refused(8, {"parallel.dp_replicate=3"}), HasSubstr("dp_replicate"));
+  EXPECT_THAT(layout_refused(8, {"parallel.cp=3"}), HasSubstr("cp can be"));
+  EXPECT_THAT(layout_refused(8, {"parallel.ep=3"}), HasSubstr("ep can be"));
+}
+
+TEST(ValidateLayout, TensorParallelAgainstTheModel) {
+  EXPECT_THAT(
+      layout_refused(8, {"parallel.tp=8"}),
+      HasSubstr("model.num_heads = 12 is not divisible by parallel.tp = 8: tp can be 4, 6 or 12"));
+  EXPECT_THAT(layout_refused(6, {"parallel.tp=6", "model.num_kv_heads=4"}),
+              HasSubstr("num_kv_heads"));
+  EXPECT_THAT(layout_refused(3, {"parallel.tp=3", "parallel.sequence_parallel=true"}),
+              HasSubstr("model.seq_length = 1024"));
+}
+
+TEST(ValidateLayout, Stages) {
+  EXPECT_THAT(layout_refused(8, {"parallel.pp=8"}),
+              AllOf(HasSubstr("model.num_layers = 12"), HasSubstr("4, 6 or 12"),
+                    HasSubstr("stage_layers")));
+  EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "parallel.schedule=vhalf"}),
+              HasSubstr("8 stages"));
+  EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[5, 5]"}),
+              HasSubstr("model.num_layers = 12"));
+  EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.virtual_stages=2"}),
+              HasSubstr("only interleaved"));
+  EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.schedule=interleaved"}),
+              HasSubstr("needs 2 or more"));
+}
+
+TEST(ValidateLayout, BatchAgainstRanks) {
+  EXPECT_THAT(layout_refused(3, {}),
+              AllOf(HasSubstr("3 data-parallel ranks"), HasSubstr("24 or 36")));
+  EXPECT_THAT(layout_refused(
+                  4, {"train.iters=0", "train.samples=1000", "train.rampup_batch_size=[8,8,100]"}),
+              HasSubstr("the first train.rampup_batch_size = 8"));
+}
+
+TEST(Layout, DerivedSizes) {
+  const Config config = valid_with({"parallel.tp=2", "parallel.pp=2", "train.global_batch_size=0"});
+  EXPECT_EQ(data_parallel_size(config.parallel, 16), 4);
+  EXPECT_EQ(global_batch_size(config, 16), 16);
+  EXPECT_EQ(global_batch_size(valid_with({}), 16), 32);
+}
+
+}  // namespace
+}  // namespace trireme
