@@ -1,0 +1,93 @@
+// The graph of one segment of a model (an embedding, a block, a head): built once per shape, then
+// differentiated, rewritten and planned. Nothing is allocated or looked up by name once it runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace trireme {
+
+// How a parameter starts and how the optimiser treats it.
+struct ParameterSpec {
+  enum class Init : std::uint8_t { normal, ones, zeros };
+
+  std::string name;        // within the segment, e.g. "attention.qkv.weight"
+  Shape shape;             // as computed with: padded, and the local part under tensor parallelism
+  Shape saved_shape;       // without padding
+  Init init = Init::normal;
+  double init_std = 0;
+  bool decay = true;       // weight decay: not for biases and one-dimensional tensors
+};
+
+class Graph {
+ public:
+  // `compute` is the type of activations and weights; statistics and gradients of weights are f32,
+  // or f64 with f64.
+  explicit Graph(DType compute) : compute_(compute) {}
+
+  DType compute() const { return compute_; }
+  DType accumulate() const { return compute_ == DType::f64 ? DType::f64 : DType::f32; }
+
+  // --- declarations ---
+  ValueId parameter(ParameterSpec spec);
+  ValueId batch(BatchInput which, DType dtype, Shape shape);
+  ValueId constant(ConstantInput which, DType dtype, Shape shape);
+  ValueId cache(CacheBuffer which, Shape shape);
+  ValueId segment_input(Shape shape);
+  // Declares an internal value as what leaves the segment.
+  void set_output(ValueId value);
+  void set_result(ValueId value, ResultOutput which);
+  ValueId new_value(DType dtype, Shape shape, Role role = Role::internal, std::int32_t index = 0);
+  // A value that shares the memory of `owner` from `byte_offset` on.
+  ValueId new_view(ValueId owner, Shape shape, std::int64_t byte_offset);
+  // Makes a fresh internal value a part of another's memory (gradients of slices).
+  void place_in(ValueId value, ValueId owner, std::int64_t byte_offset);
+  // The accumulator of a parameter's gradient.
+  ValueId gradient_of(ValueId parameter);
+
+  // --- nodes ---
+  // Appends a node to the forward or, while differentiating, to the backward list. The op's shape
+  // rule makes the outputs; its kernel's state and workspace are made here too.
+  const Node& emit(OpKind op, Attributes attributes, std::initializer_list<ValueId> inputs);
+  const Node& emit_grad(OpKind op, Phase phase, Attributes attributes,
+                        std::initializer_list<ValueId> inputs);
+
+  // --- reading ---
+  const Value& value(ValueId id) const { return values_[id]; }
+  Value& value(ValueId id) { return values_[id]; }
+  ValueId value_count() const { return static_cast<ValueId>(values_.size()); }
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  ValueId input() const { return input_; }
+  ValueId output() const { return output_; }
+  ValueId output_grad() const { return output_grad_; }
+  ValueId input_grad() const { return input_grad_; }
+  const void* prepared(const Node& node) const {
+    return node.prepared < 0 ? nullptr : prepared_[node.prepared].get();
+  }
+  bool is_view(ValueId id) const { return values_[id].storage != id; }
+
+  std::vector<Node> forward;
+  std::vector<Node> backward;
+
+  // Used by the differentiation.
+  ValueId make_output_grad();
+  void set_input_grad(ValueId value);
+
+ private:
+  const Node& append(std::vector<Node>& list, OpKind op, Phase phase, Attributes&& attributes,
+                     std::initializer_list<ValueId> inputs);
+
+  DType compute_;
+  std::vector<Value> values_;
+  std::vector<ParameterSpec> parameters_;
+  std::vector<ValueId> gradients_;  // by parameter; no_value until asked for
+  std::vector<std::shared_ptr<void>> prepared_;
+  ValueId input_ = no_value, output_ = no_value;
+  ValueId output_grad_ = no_value, input_grad_ = no_value;
+};
+
+}  // namespace trireme

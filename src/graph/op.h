@@ -1,0 +1,78 @@
+// What an op is: its shape rule, its gradient rule, its cost and its kernel. ops/ defines one of
+// these per OpKind; everything else works through this table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "graph/graph.h"
+
+namespace trireme {
+
+class GradientBuilder;
+
+// What changes from step to step; kernels read it when they run.
+struct StepBlock {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  double grad_scale = 1;  // loss scale / tokens of the global batch
+};
+
+// One launch: operand addresses in the order of the node, absent ones null.
+struct Launch {
+  const Graph& graph;
+  const Node& node;
+  void* const* in;
+  void* const* out;
+  void* workspace;
+  const void* prepared;
+  const StepBlock& step;
+  std::int32_t layer;  // number of the block in the whole model, for random numbers
+  bool accumulate;     // add to gradients instead of overwriting them
+
+  template <class T>
+  T* input(int i) const {
+    return static_cast<T*>(in[i]);
+  }
+  template <class T>
+  T* output(int i) const {
+    return static_cast<T*>(out[i]);
+  }
+  const Value& input_value(int i) const { return graph.value(node.inputs[i]); }
+  const Value& output_value(int i) const { return graph.value(node.outputs[i]); }
+};
+
+struct Cost {
+  double flops = 0;   // multiplications and additions of matrix products and attention
+  double bytes = 0;   // read and written
+};
+
+// State that a kernel makes once per node: a library primitive, for instance.
+struct Prepared {
+  std::shared_ptr<void> state;
+  std::int64_t workspace_bytes = 0;
+};
+
+struct OpDefinition {
+  const char* name;
+  // Checks the operands and adds the outputs to the node.
+  void (*infer)(Graph& graph, Node& node);
+  // Emits the nodes of the gradient; null where the op never lies between a parameter and the loss.
+  void (*gradient)(GradientBuilder& builder, const Node& node);
+  // Flops of matrix products; bytes are derived from the operands.
+  double (*flops)(const Graph& graph, const Node& node);
+  // CPU: may be null where nothing is to be prepared.
+  Prepared (*prepare)(const Graph& graph, const Node& node);
+  // CPU: null for ops that only name memory (views).
+  void (*launch)(const Launch& launch);
+  // Cheap to compute again: selective recomputation does not save its outputs.
+  bool cheap = false;
+};
+
+const OpDefinition& definition(OpKind op);
+Cost cost_of(const Graph& graph, const Node& node);
+
+// Ends with a message that begins with the op's name and shows the operand's shape.
+[[noreturn]] void fail_shape(const Node& node, const Graph& graph, const char* what);
+
+}  // namespace trireme

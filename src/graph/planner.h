@@ -1,0 +1,53 @@
+// The memory planner: places every internal value of a segment. Memory is reused only inside a
+// region, by lifetime.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace trireme {
+
+inline constexpr std::int64_t memory_alignment = 64;
+inline std::int64_t align_up(std::int64_t bytes) {
+  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+}
+
+enum class Region : std::uint8_t {
+  elsewhere,         // not internal: the role says where
+  saved,             // written in one phase, read in a later one; one copy per micro-batch in flight
+  forward_scratch,   // lives within the forward phase
+  backward_scratch,  // lives within a backward phase
+};
+
+struct Placement {
+  Region region = Region::elsewhere;
+  std::int64_t offset = 0;  // of the owner of the storage, plus the view's own offset
+};
+
+struct PlanOptions {
+  bool training = true;            // false: only the forward list, everything in scratch
+  bool forward_in_backward = false;  // training runs no forward list (a head, fully recomputed)
+  bool split_weight_grad = false;  // weight gradients run later, as a phase of their own
+  bool reuse = true;               // false: every value has memory of its own (to find planner bugs)
+};
+
+// Lists in the order in which they run. With split_weight_grad the backward list is cut in two.
+struct SegmentPlan {
+  PlanOptions options;
+  std::vector<Node> forward, backward, weight_grad;
+  std::vector<Placement> placements;  // by value id
+  std::int64_t saved_bytes = 0;
+  std::int64_t forward_scratch_bytes = 0;
+  std::int64_t backward_scratch_bytes = 0;
+};
+
+// Plans and validates.
+SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options);
+
+// Throws if a value is read before it is written, after it was overwritten in place, or if two
+// values that live at the same time overlap in memory.
+void validate_plan(const Graph& graph, const SegmentPlan& plan);
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+// Recomputation as a rewrite: values that are not kept are computed again in the backward pass,
+// just before they are needed. The kernels are the same, so the bits are too.
+#pragma once
+
+#include <functional>
+
+#include "graph/graph.h"
+
+namespace trireme {
+
+enum class Recompute : std::uint8_t {
+  none,       // every value that the backward pass reads is saved
+  selective,  // outputs of cheap ops (norms, activations, additions) are computed again
+  full,       // only the segment's input is kept
+};
+
+// Rewrites graph.backward; call after differentiate(). With `full`, the backward pass no longer
+// reads anything that the forward pass leaves, so the forward pass of a segment whose output nobody
+// needs (the head) can be left out of training altogether.
+void recompute(Graph& graph, Recompute how);
+
+}  // namespace trireme

@@ -1,0 +1,127 @@
+// Checks a finished plan without trusting the planner: it replays the lists and watches who wrote
+// each byte range last.
+#include <map>
+
+#include "graph/op.h"
+#include "graph/planner.h"
+
+namespace trireme {
+namespace {
+
+// A range of bytes of one region that holds one value.
+struct Held {
+  std::int64_t end;
+  ValueId value;
+};
+
+class Replay {
+ public:
+  Replay(const Graph& graph, const SegmentPlan& plan) : graph_(graph), plan_(plan) {}
+
+  void run(const std::vector<Node>& list) {
+    for (const Node& node : list) {
+      for (const ValueId id : node.inputs) {
+        if (id != no_value) check_readable(node, id);
+      }
+      if (node.workspace != no_value) write(node.workspace);
+      for (const ValueId id : node.outputs) {
+        if (id != no_value) write(id);
+      }
+      check_operands_apart(node);
+    }
+  }
+
+  void leave_phase(Region scratch) { held_[static_cast<int>(scratch)].clear(); }
+
+ private:
+  // The internal ranges of the operands of one node must not overlap, except where one is declared
+  // to share the other's memory.
+  void check_operands_apart(const Node& node) const {
+    std::vector<ValueId> all(node.inputs.begin(), node.inputs.end());
+    all.insert(all.end(), node.outputs.begin(), node.outputs.end());
+    all.push_back(node.workspace);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = i + 1; j < all.size(); ++j) {
+        if (all[i] == no_value || all[j] == no_value) continue;
+        const Value& a = graph_.value(all[i]);
+        const Value& b = graph_.value(all[j]);
+        const Placement& pa = plan_.placements[all[i]];
+        const Placement& pb = plan_.placements[all[j]];
+        if (a.storage == b.storage || pa.region != pb.region || pa.region == Region::elsewhere) continue;
+        const bool apart = pa.offset + a.bytes() <= pb.offset || pb.offset + b.bytes() <= pa.offset;
+        if (!apart) report(node, all[j], "shares memory with another operand of the same node");
+      }
+    }
+  }
+
+  void check_readable(const Node& node, ValueId id) const {
+    const Placement& placement = plan_.placements[id];
+    if (placement.region == Region::elsewhere) return;
+    const auto& held = held_[static_cast<int>(placement.region)];
+    // Every byte must hold this value, or parts placed in it.
+    std::int64_t at = placement.offset;
+    const std::int64_t end = at + graph_.value(id).bytes();
+    while (at < end) {
+      auto range = held.upper_bound(at);
+      if (range == held.begin()) report(node, id, "is read before it is written");
+      --range;
+      if (range->second.end <= at) report(node, id, "is read before it is written");
+      if (!carries(range->second.value, id)) report(node, id, "is read after it was overwritten");
+      at = range->second.end;
+    }
+  }
+
+  // Whether bytes last written as `writer` are right for a read of `reader`.
+  bool carries(ValueId writer, ValueId reader) const {
+    if (writer == reader) return true;
+    // Memory is shared by declaration: a part of the whole, or the whole seen through a slice. An
+    // in-place result covers the same bytes as its operand and makes the operand unreadable.
+    const Value& w = graph_.value(writer);
+    const Value& r = graph_.value(reader);
+    return w.storage == r.storage && !(w.shape == r.shape && w.byte_offset == r.byte_offset);
+  }
+
+  void write(ValueId id) {
+    const Placement& placement = plan_.placements[id];
+    if (placement.region == Region::elsewhere) return;
+    auto& held = held_[static_cast<int>(placement.region)];
+    const std::int64_t begin = placement.offset, end = begin + graph_.value(id).bytes();
+    auto range = held.lower_bound(begin);
+    if (range != held.begin()) {
+      auto before = std::prev(range);
+      if (before->second.end > begin) {
+        const Held old = before->second;
+        before->second.end = begin;
+        if (old.end > end) held[end] = old;
+      }
+    }
+    for (range = held.lower_bound(begin); range != held.end() && range->first < end;) {
+      const Held old = range->second;
+      range = held.erase(range);
+      if (old.end > end) held[end] = old;
+    }
+    held[begin] = {end, id};
+  }
+
+  [[noreturn]] void report(const Node& node, ValueId id, const char* what) const {
+    fail("memory plan: operand %{} {} of {} {}", id, graph_.value(id).shape.text(),
+         definition(node.op).name, what);
+  }
+
+  const Graph& graph_;
+  const SegmentPlan& plan_;
+  std::map<std::int64_t, Held> held_[4];
+};
+
+}  // namespace
+
+void validate_plan(const Graph& graph, const SegmentPlan& plan) {
+  Replay replay(graph, plan);
+  replay.run(plan.forward);
+  replay.leave_phase(Region::forward_scratch);
+  replay.run(plan.backward);
+  replay.leave_phase(Region::backward_scratch);
+  replay.run(plan.weight_grad);
+}
+
+}  // namespace trireme

@@ -1,0 +1,57 @@
+// Values of a graph: what a tensor is for, its type and shape, and whose memory it shares.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace trireme {
+
+using ValueId = std::int32_t;
+inline constexpr ValueId no_value = -1;
+
+// Where a value comes from and, with that, which region of memory holds it. Internal values are
+// placed by the planner: in the saved region if a later phase reads them, else in scratch.
+enum class Role : std::uint8_t {
+  internal,
+  parameter,     // index: parameter of the segment; stored in the compute type
+  gradient,      // index: parameter of the segment; accumulated over micro-batches
+  constant,      // index: ConstantInput
+  batch,         // index: BatchInput; one set per micro-batch in flight
+  input,         // activation that enters the segment
+  output,        // activation that leaves it
+  output_grad,   // gradient that enters the backward pass
+  input_grad,    // gradient that leaves it
+  result,        // index: ResultOutput; read by the trainer
+  cache,         // index: CacheBuffer; keys and values of generation
+};
+
+// What the loader gives per micro-batch.
+enum class BatchInput : std::int32_t {
+  tokens,         // i32 [rows]
+  targets,        // i32 [rows]
+  loss_weights,   // f32 [rows]
+  positions,      // i32 [rows]
+  sample_ids,     // i64 [batch]
+  first_visible,  // i32 [rows]: packed documents
+  lengths,        // i32 [batch]: cached positions before this call (generation)
+  count,
+};
+
+enum class ConstantInput : std::int32_t { rope_cos, rope_sin, count };
+enum class ResultOutput : std::int32_t { token_loss, logits, count };
+enum class CacheBuffer : std::int32_t { key, value, count };
+
+struct Value {
+  DType dtype;
+  Role role;
+  std::int32_t index = 0;        // meaning depends on the role
+  Shape shape;
+  ValueId storage = no_value;    // the value that owns the memory; itself unless a view
+  std::int64_t byte_offset = 0;  // within the owner's memory
+
+  std::int64_t bytes() const { return shape.count() * size_of(dtype); }
+};
+
+}  // namespace trireme

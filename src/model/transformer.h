@@ -1,0 +1,47 @@
+// GPT and Llama as graph-building functions: a model is an embedding, a block that is instantiated
+// num_layers times, and a head.
+#pragma once
+
+#include "config/config.h"
+#include "runtime/stage.h"
+
+namespace trireme {
+
+// What the model is built for.
+enum class Purpose : std::uint8_t {
+  training,  // loss per token; also evaluates
+  scoring,   // logits of every position
+  decoding,  // logits of new positions against a key/value cache
+};
+
+struct BuildOptions {
+  Purpose purpose = Purpose::training;
+  DType compute = DType::f32;
+  std::int64_t batch = 1;          // sequences of a micro-batch
+  std::int64_t seq = 0;            // positions per sequence; 0: the model's seq_length
+  std::int64_t cache_capacity = 0; // decoding: positions that the cache holds
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 0;  // with full: so many layers from the first; 0: all
+  bool packed_documents = false;   // attention stays inside documents (BatchInput::first_visible)
+  // Logits are made in slices of rows of at most this size.
+  std::int64_t logits_bytes = std::int64_t{256} << 20;
+};
+
+// The whole model as one stage. `model` must be resolved and have its vocabulary.
+StageDefinition build_model(const ModelConfig& model, const BuildOptions& options);
+
+// Vocabulary with padding, as computed with.
+std::int64_t padded_vocabulary(const ModelConfig& model);
+// Trained parameters without padding, tied ones once.
+std::int64_t parameter_count(const StageDefinition& definition);
+// Necessary flops of a training step per token, forward and backward, without recomputation:
+// 6 per weight of a matrix, and 12 * layers * hidden * seq for full attention (no causal halving).
+double training_flops_per_token(const ModelConfig& model);
+
+// Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".
+DType compute_dtype(const std::string& precision);
+
+// Fills the constants of an allocated stage (rotary tables).
+void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions);
+
+}  // namespace trireme

@@ -1,0 +1,120 @@
+// Attention over a sequence, its gradient, and attention against a cache.
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+cpu::AttentionShape shape_of(const AttentionAttributes& a) {
+  cpu::AttentionShape shape{};
+  shape.batch = a.batch;
+  shape.seq = a.seq;
+  shape.groups = a.groups;
+  shape.queries_per_group = a.queries_per_group;
+  shape.head_dim = a.head_dim;
+  shape.causal = a.causal;
+  shape.scale = a.scale;
+  shape.first_head = a.first_head;
+  return shape;
+}
+
+cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids) {
+  const auto& a = l.node.as<AttentionAttributes>();
+  cpu::AttentionShape shape = shape_of(a);
+  shape.first_visible = l.input<std::int32_t>(first_visible);
+  shape.dropout = dropout_at_run(a.dropout, l, l.input<std::int64_t>(sample_ids), a.seq);
+  return shape;
+}
+
+Prepared prepare(const Graph& g, const Node& node) {
+  return with_compute_type(g.compute(), [&]<class T>(T) -> Prepared {
+    return {nullptr, cpu::kernels<T>().attention_workspace(shape_of(node.as<AttentionAttributes>()))};
+  });
+}
+
+// inputs: qkv, first visible, sample ids; outputs: ctx, lse
+void infer(Graph& g, Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  const cpu::AttentionShape shape = shape_of(a);
+  const Value& qkv = g.value(node.inputs[0]);
+  require(qkv.shape[0] == a.batch * a.seq && qkv.shape[1] == shape.qkv_cols(), g, node,
+          "qkv must be [batch * seq, groups * (queries per group + 2) * head_dim]");
+  add_output(g, node, 0, g.compute(), {a.batch * a.seq, shape.ctx_cols()});
+  add_output(g, node, 1, g.accumulate(), {a.batch, shape.heads(), a.seq});
+}
+
+double flops(const Graph&, const Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  const double pairs = a.causal ? 0.5 * a.seq * (a.seq + 1) : 1.0 * a.seq * a.seq;
+  return 4.0 * a.batch * a.groups * a.queries_per_group * pairs * a.head_dim;
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
+                    {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0], node.outputs[1],
+                     node.inputs[1], node.inputs[2]})
+                 .outputs[0]);
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    cpu::kernels<T>().attention(shape_at_run(l, 1, 2), l.output<T>(0), l.output<cpu::Acc<T>>(1),
+                                l.input<T>(0), l.workspace);
+  });
+}
+
+// inputs: dctx, qkv, ctx, lse, first visible, sample ids
+void infer_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
+}
+
+double flops_grad(const Graph& g, const Node& node) { return 2.5 * flops(g, node); }
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    cpu::kernels<T>().attention_grad(shape_at_run(l, 4, 5), l.output<T>(0), l.input<T>(0),
+                                     l.input<T>(1), l.input<T>(2), l.input<cpu::Acc<T>>(3),
+                                     l.workspace);
+  });
+}
+
+// inputs: qkv, key cache, value cache, lengths
+void infer_cached(Graph& g, Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  add_output(g, node, 0, g.compute(), {a.batch * a.seq, shape_of(a).ctx_cols()});
+}
+
+void launch_cached(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const auto& a = l.node.as<AttentionAttributes>();
+    const cpu::CachedAttentionShape shape{a.batch,    a.seq,      a.groups, a.queries_per_group,
+                                          a.head_dim, a.capacity, a.scale};
+    cpu::kernels<T>().cached_attention(shape, l.output<T>(0), l.input<T>(0), l.input<T>(1),
+                                       l.input<T>(2), l.input<std::int32_t>(3));
+  });
+}
+
+}  // namespace
+
+const OpDefinition attention_op{"attention", infer, gradient, flops, prepare, launch};
+const OpDefinition attention_grad_op{"attention_grad", infer_grad, nullptr,
+                                     flops_grad,       prepare,    launch_grad};
+const OpDefinition cached_attention_op{"cached_attention", infer_cached, nullptr,
+                                       nullptr,            nullptr,      launch_cached};
+
+ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                  const AttentionAttributes& attributes) {
+  return g.emit(OpKind::attention, attributes,
+                {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids)})
+      .outputs[0];
+}
+
+ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
+                         ValueId lengths, const AttentionAttributes& attributes) {
+  return g.emit(OpKind::cached_attention, attributes, {qkv, key_cache, value_cache, lengths})
+      .outputs[0];
+}
+
+}  // namespace trireme::ops

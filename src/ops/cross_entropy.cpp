@@ -1,0 +1,92 @@
+// Softmax cross-entropy in three steps, so that ranks that share a vocabulary can meet between
+// them: statistics of the local logits, the loss of each token, the gradient in place.
+#include <cmath>
+
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// inputs: logits, targets; outputs: largest, sum, target's logit
+void infer_stats(Graph& g, Node& node) {
+  const Value& logits = g.value(node.inputs[0]);
+  require(logits.shape.back() >= node.as<LossAttributes>().vocab, g, node,
+          "fewer logits than the vocabulary");
+  const std::int64_t rows = logits.shape[0];
+  require(g.value(node.inputs[1]).shape.count() == rows, g, node, "one target per row is needed");
+  for (int i = 0; i < 3; ++i) add_output(g, node, i, g.accumulate(), {rows});
+}
+
+void launch_stats(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    cpu::kernels<T>().softmax_stats(l.output<A>(0), l.output<A>(1), l.output<A>(2), l.input<T>(0),
+                                    l.input<std::int32_t>(1), logits.shape[0], a.vocab,
+                                    logits.shape[1], a.first_id);
+  });
+}
+
+// inputs: largest, sum, target's logit, logits, targets, loss weights; outputs: loss, lse
+void infer_loss(Graph& g, Node& node) {
+  const Shape rows = g.value(node.inputs[0]).shape;
+  add_output(g, node, 0, g.accumulate(), rows);
+  add_output(g, node, 1, g.accumulate(), rows);
+}
+
+void launch_loss(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    const std::int64_t rows = l.output_value(0).shape.count();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const A lse = l.input<A>(0)[r] + std::log(l.input<A>(1)[r]);
+      l.output<A>(1)[r] = lse;
+      l.output<A>(0)[r] = lse - l.input<A>(2)[r];
+    }
+  });
+}
+
+void gradient_loss(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[3], b.emit(Phase::input_grad, OpKind::cross_entropy_grad, node.attributes,
+                                    {node.inputs[3], node.outputs[1], node.inputs[4], node.inputs[5]})
+                                 .outputs[0]);
+}
+
+// inputs: logits, lse, targets, loss weights; the output overwrites the logits
+void infer_grad(Graph& g, Node& node) {
+  node.outputs[0] = g.new_view(node.inputs[0], g.value(node.inputs[0]).shape, 0);
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    cpu::kernels<T>().cross_entropy_grad(l.output<T>(0), l.input<cpu::Acc<T>>(1),
+                                         l.input<std::int32_t>(2), l.input<float>(3),
+                                         l.step.grad_scale, logits.shape[0], a.vocab, logits.shape[1],
+                                         a.first_id);
+  });
+}
+
+}  // namespace
+
+const OpDefinition softmax_stats_op{"softmax_stats", infer_stats, nullptr,
+                                    nullptr,         nullptr,     launch_stats};
+const OpDefinition token_loss_op{"token_loss", infer_loss, gradient_loss,
+                                 nullptr,      nullptr,    launch_loss};
+const OpDefinition cross_entropy_grad_op{"cross_entropy_grad", infer_grad, nullptr,
+                                         nullptr,              nullptr,    launch_grad};
+
+ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
+                      std::int64_t vocab, std::int64_t first_id) {
+  const LossAttributes attributes{vocab, first_id};
+  const Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
+  return g.emit(OpKind::token_loss, attributes,
+                {stats.outputs[0], stats.outputs[1], stats.outputs[2], logits, targets, loss_weights})
+      .outputs[0];
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,76 @@
+// Embedding of tokens and learned positions.
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// inputs: ids, table, positions, position table
+void infer(Graph& g, Node& node) {
+  const Value& table = g.value(node.inputs[1]);
+  require(table.shape.rank() == 2, g, node, "the table must be [vocabulary, hidden]");
+  add_output(g, node, 0, g.compute(), {g.value(node.inputs[0]).shape.count(), table.shape.back()});
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  const ValueId dy = b.grad(node.outputs[0]);
+  const auto attributes = node.as<EmbeddingAttributes>();
+  b.emit(Phase::weight_grad, OpKind::embedding_grad, attributes,
+         {node.inputs[0], dy, b.graph().gradient_of(node.inputs[1])});
+  if (node.inputs[3] != no_value) {
+    b.emit(Phase::weight_grad, OpKind::embedding_grad, EmbeddingAttributes{attributes.seq, 0},
+           {node.inputs[2], dy, b.graph().gradient_of(node.inputs[3])});
+  }
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& table = l.input_value(1);
+    const Value& y = l.output_value(0);
+    const auto& attributes = l.node.as<EmbeddingAttributes>();
+    cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1), l.input<T>(3),
+                                l.input<std::int32_t>(2), nullptr, nullptr, y.shape[0], y.shape[1],
+                                attributes.seq, attributes.first_id, table.shape[0]);
+  });
+}
+
+// inputs: ids, dy, gradient of the table; the output is that gradient
+void infer_grad(Graph& g, Node& node) {
+  const Value& table = g.value(node.inputs[2]);
+  require(table.shape.back() == g.value(node.inputs[1]).shape.back(), g, node,
+          "gradient and table differ in width");
+  node.outputs[0] = node.inputs[2];
+  node.inputs[2] = no_value;
+}
+
+Prepared prepare_grad(const Graph& g, const Node& node) {
+  return {nullptr, 4 * cpu::embedding_grad_workspace(g.value(node.inputs[1]).shape[0],
+                                                     g.value(node.outputs[0]).shape[0])};
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& dy = l.input_value(1);
+    cpu::kernels<T>().embedding_grad(l.output<cpu::Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0),
+                                     l.input<T>(1), dy.shape[0], dy.shape[1],
+                                     l.node.as<EmbeddingAttributes>().first_id,
+                                     l.output_value(0).shape[0],
+                                     static_cast<std::int32_t*>(l.workspace));
+  });
+}
+
+}  // namespace
+
+const OpDefinition embedding_op{"embedding", infer, gradient, nullptr, nullptr, launch, true};
+const OpDefinition embedding_grad_op{"embedding_grad", infer_grad, nullptr, nullptr, prepare_grad,
+                                     launch_grad};
+
+ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
+                  std::int64_t first_id) {
+  return g.emit(OpKind::embedding, EmbeddingAttributes{1, first_id},
+                {ids, table, position_table == no_value ? no_value : positions, position_table})
+      .outputs[0];
+}
+
+}  // namespace trireme::ops

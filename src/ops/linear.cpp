@@ -1,0 +1,137 @@
+// Linear layers: the product, its two gradients as separate nodes, and the gradient of the bias.
+#include "backend/cpu/gemm.h"
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+template <cpu::Product product>
+Prepared prepare(const Graph& g, const cpu::LinearShape& shape) {
+  return with_compute_type(g.compute(), [&]<class T>(T) -> Prepared {
+    auto linear = std::make_shared<cpu::Linear<T>>(product, shape);
+    const std::int64_t workspace = linear->workspace_bytes();
+    return {std::move(linear), workspace};
+  });
+}
+
+template <cpu::Product product>
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const T* bias = product == cpu::Product::forward ? l.input<T>(2) : nullptr;
+    const bool accumulate = product == cpu::Product::weight_grad && l.accumulate;
+    static_cast<const cpu::Linear<T>*>(l.prepared)
+        ->run(l.out[0], l.input<T>(0), l.input<T>(1), bias, accumulate, l.workspace);
+  });
+}
+
+double flops_of(const Value& x, const Value& weight) {
+  return 2.0 * x.shape[0] * weight.shape[0] * weight.shape[1];
+}
+
+// inputs: x, weight, bias
+void infer_forward(Graph& g, Node& node) {
+  const Value& x = g.value(node.inputs[0]);
+  const Value& weight = g.value(node.inputs[1]);
+  require(weight.shape.rank() == 2 && weight.shape[1] == x.shape.back(), g, node,
+          "x is [rows, in] and the weight [out, in]");
+  require(node.inputs[2] == no_value || g.value(node.inputs[2]).shape.count() == weight.shape[0], g,
+          node, "the bias must have one element per output");
+  add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0]});
+}
+
+Prepared prepare_forward(const Graph& g, const Node& node) {
+  const Value& weight = g.value(node.inputs[1]);
+  return prepare<cpu::Product::forward>(
+      g, {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]});
+}
+
+double flops_forward(const Graph& g, const Node& node) {
+  return flops_of(g.value(node.inputs[0]), g.value(node.inputs[1]));
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  Graph& g = b.graph();
+  const ValueId x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
+  const ValueId dy = b.grad(node.outputs[0]);
+  if (b.wants_grad(x)) {
+    b.add_grad(x, b.emit(Phase::input_grad, OpKind::linear_input_grad, {}, {dy, weight}).outputs[0]);
+  }
+  b.emit(Phase::weight_grad, OpKind::linear_weight_grad, {}, {dy, x, g.gradient_of(weight)});
+  if (bias != no_value) {
+    b.emit(Phase::weight_grad, OpKind::bias_grad, {}, {dy, g.gradient_of(bias)});
+  }
+}
+
+// inputs: dy, weight
+void infer_input_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(),
+             {g.value(node.inputs[0]).shape[0], g.value(node.inputs[1]).shape[1]});
+}
+
+Prepared prepare_input_grad(const Graph& g, const Node& node) {
+  const Value& weight = g.value(node.inputs[1]);
+  return prepare<cpu::Product::input_grad>(
+      g, {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]});
+}
+
+// inputs: dy, x, (gradient of the weight); output: that gradient
+void infer_weight_grad(Graph& g, Node& node) {
+  const Value& dw = g.value(node.inputs[2]);
+  require(dw.shape[0] == g.value(node.inputs[0]).shape[1] &&
+              dw.shape[1] == g.value(node.inputs[1]).shape[1],
+          g, node, "the gradient must be [out, in]");
+  node.outputs[0] = node.inputs[2];
+  node.inputs[2] = no_value;
+}
+
+Prepared prepare_weight_grad(const Graph& g, const Node& node) {
+  const Value& dw = g.value(node.outputs[0]);
+  return prepare<cpu::Product::weight_grad>(
+      g, {g.value(node.inputs[0]).shape[0], dw.shape[1], dw.shape[0]});
+}
+
+double flops_weight_grad(const Graph& g, const Node& node) {
+  return flops_of(g.value(node.inputs[0]), g.value(node.outputs[0]));
+}
+
+// inputs: dy, (gradient of the bias); output: that gradient
+void infer_bias_grad(Graph& g, Node& node) {
+  require(g.value(node.inputs[1]).shape.count() == g.value(node.inputs[0]).shape.back(), g, node,
+          "the bias must have one element per column");
+  node.outputs[0] = node.inputs[1];
+  node.inputs[1] = no_value;
+}
+
+Prepared prepare_bias_grad(const Graph& g, const Node& node) {
+  const Value& dy = g.value(node.inputs[0]);
+  return {nullptr, size_of(g.accumulate()) * cpu::bias_grad_workspace(dy.shape[0], dy.shape[1])};
+}
+
+void launch_bias_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    const Value& dy = l.input_value(0);
+    cpu::kernels<T>().bias_grad(l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0], dy.shape[1],
+                                static_cast<A*>(l.workspace));
+  });
+}
+
+}  // namespace
+
+const OpDefinition linear_op{"linear",        infer_forward,   gradient,
+                             flops_forward,   prepare_forward, launch<cpu::Product::forward>};
+const OpDefinition linear_input_grad_op{"linear_input_grad", infer_input_grad, nullptr, flops_forward,
+                                        prepare_input_grad,  launch<cpu::Product::input_grad>};
+const OpDefinition linear_weight_grad_op{
+    "linear_weight_grad", infer_weight_grad,   nullptr,
+    flops_weight_grad,    prepare_weight_grad, launch<cpu::Product::weight_grad>};
+const OpDefinition bias_grad_op{"bias_grad", infer_bias_grad,   nullptr,
+                                nullptr,     prepare_bias_grad, launch_bias_grad};
+
+ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias) {
+  return g.emit(OpKind::linear, {}, {x, weight, bias}).outputs[0];
+}
+
+}  // namespace trireme::ops

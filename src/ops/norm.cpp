@@ -1,0 +1,114 @@
+// LayerNorm and RMSNorm, alone or behind a residual addition.
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// inputs: x, weight, bias, delta, sample ids; outputs: y, rstd, mean (LayerNorm), sum (with delta)
+enum Output { y_out, rstd_out, mean_out, sum_out };
+
+std::int64_t sequence(const Graph& g, const Node& node) {
+  const ValueId ids = node.inputs[4];
+  const std::int64_t rows = g.value(node.inputs[0]).shape[0];
+  return ids == no_value ? rows : rows / g.value(ids).shape[0];
+}
+
+void infer(Graph& g, Node& node) {
+  const Value x = g.value(node.inputs[0]);
+  require(g.value(node.inputs[1]).shape.count() == x.shape.back(), g, node,
+          "the weight must have one element per column");
+  require(node.inputs[3] == no_value || g.value(node.inputs[3]).shape == x.shape, g, node,
+          "the two addends differ in shape");
+  add_output(g, node, y_out, g.compute(), x.shape);
+  add_output(g, node, rstd_out, g.accumulate(), {x.shape[0]});
+  if (node.as<NormAttributes>().kind == NormKind::layer_norm) {
+    add_output(g, node, mean_out, g.accumulate(), {x.shape[0]});
+  }
+  if (node.inputs[3] != no_value) add_output(g, node, sum_out, g.compute(), x.shape);
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  Graph& g = b.graph();
+  const auto attributes = node.as<NormAttributes>();
+  const bool fused = node.inputs[3] != no_value;
+  const ValueId x = fused ? node.outputs[sum_out] : node.inputs[0];
+  const ValueId bias = node.inputs[2];
+  const ValueId dx =
+      b.emit(Phase::input_grad, OpKind::norm_grad, attributes,
+             {b.grad(node.outputs[y_out]), x, node.inputs[1], node.outputs[rstd_out],
+              node.outputs[mean_out], b.grad(x), g.gradient_of(node.inputs[1]),
+              bias == no_value ? no_value : g.gradient_of(bias)})
+          .outputs[0];
+  if (!fused) {
+    b.set_grad(x, dx);
+    return;
+  }
+  b.add_grad(node.inputs[0], dx);
+  ValueId ddelta = dx;
+  if (attributes.dropout.probability > 0) {
+    ddelta = b.emit(Phase::input_grad, OpKind::add, AddAttributes{attributes.dropout, sequence(g, node)},
+                    {no_value, dx, node.inputs[4]})
+                 .outputs[0];
+  }
+  b.add_grad(node.inputs[3], ddelta);
+}
+
+cpu::NormShape shape_of(const NormAttributes& attributes, const Value& x) {
+  return {attributes.kind, x.shape[0], x.shape[1], attributes.eps};
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    const auto& attributes = l.node.as<NormAttributes>();
+    cpu::kernels<T>().norm(shape_of(attributes, l.input_value(0)), l.output<T>(y_out),
+                           l.output<A>(mean_out), l.output<A>(rstd_out), l.input<T>(0), l.input<T>(1),
+                           l.input<T>(2), l.output<T>(sum_out), l.input<T>(3),
+                           dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(4),
+                                          sequence(l.graph, l.node)));
+  });
+}
+
+// inputs: dy, x, weight, rstd, mean, gradient of x so far, (gradients of weight, bias)
+// outputs: dx, gradients of weight, bias
+void infer_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
+  node.outputs[1] = node.inputs[6];
+  node.outputs[2] = node.inputs[7];
+  node.inputs[6] = node.inputs[7] = no_value;
+}
+
+Prepared prepare_grad(const Graph& g, const Node& node) {
+  const Value& x = g.value(node.inputs[1]);
+  return {nullptr, size_of(g.accumulate()) * cpu::norm_grad_workspace(x.shape[0], x.shape[1])};
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    cpu::kernels<T>().norm_grad(shape_of(l.node.as<NormAttributes>(), l.input_value(1)), l.output<T>(0),
+                                l.output<A>(1), l.output<A>(2), l.accumulate, l.input<T>(0),
+                                l.input<T>(1), l.input<A>(4), l.input<A>(3), l.input<T>(2),
+                                l.input<T>(5), static_cast<A*>(l.workspace));
+  });
+}
+
+}  // namespace
+
+const OpDefinition norm_op{"norm", infer, gradient, nullptr, nullptr, launch, true};
+const OpDefinition norm_grad_op{"norm_grad", infer_grad, nullptr, nullptr, prepare_grad, launch_grad};
+
+ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps) {
+  return g.emit(OpKind::norm, NormAttributes{kind, eps, {}}, {x, weight, bias}).outputs[y_out];
+}
+
+SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
+                    double eps, ValueId sample_ids, DropoutAttributes dropout) {
+  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout},
+                            {x, weight, bias, delta, ids_if_dropping(dropout, sample_ids)});
+  return {node.outputs[sum_out], node.outputs[y_out]};
+}
+
+}  // namespace trireme::ops

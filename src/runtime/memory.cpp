@@ -1,0 +1,90 @@
+// Blocks from the system, counted.
+#include "runtime/memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+std::atomic<std::int64_t> allocated_bytes{0};
+}
+
+void MemoryPlan::append(const MemoryPlan& other) {
+  regions.insert(regions.end(), other.regions.begin(), other.regions.end());
+}
+
+std::int64_t MemoryPlan::total() const {
+  std::int64_t sum = 0;
+  for (const MemoryRegion& region : regions) sum += region.bytes;
+  return sum;
+}
+
+std::string bytes_to_text(std::int64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+std::string to_text(const MemoryPlan& plan) {
+  std::size_t width = 5;
+  for (const MemoryRegion& region : plan.regions) width = std::max(width, region.name.size());
+  std::string text;
+  for (const MemoryRegion& region : plan.regions) {
+    if (region.bytes == 0) continue;
+    text += fmt::format("  {:<{}} {:>12}  {:>16} bytes\n", region.name, width,
+                        bytes_to_text(region.bytes), region.bytes);
+  }
+  return text + fmt::format("  {:<{}} {:>12}  {:>16} bytes\n", "total", width,
+                            bytes_to_text(plan.total()), plan.total());
+}
+
+MemoryBlock::MemoryBlock(std::int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* address = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) {
+    fail("cannot allocate {}: use a smaller micro-batch, recomputation or a smaller model",
+         bytes_to_text(bytes));
+  }
+  // Large pages spare the processor most of its address look-ups; without them it still works.
+  ::madvise(address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(address);
+  allocated_bytes += bytes;
+}
+
+MemoryBlock::~MemoryBlock() {
+  if (!data_) return;
+  ::munmap(data_, static_cast<std::size_t>(bytes_));
+  allocated_bytes -= bytes_;
+}
+
+MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+std::int64_t MemoryBlock::allocated() { return allocated_bytes; }
+
+std::int64_t peak_resident_bytes() {
+  struct rusage usage;
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace trireme

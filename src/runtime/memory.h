@@ -1,0 +1,57 @@
+// The memory of a run: named regions whose sizes are known before anything is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct MemoryRegion {
+  std::string name;
+  std::int64_t bytes;
+};
+
+// Regions in the order in which they are printed.
+struct MemoryPlan {
+  std::vector<MemoryRegion> regions;
+
+  void add(std::string name, std::int64_t bytes) { regions.push_back({std::move(name), bytes}); }
+  void append(const MemoryPlan& other);
+  std::int64_t total() const;
+};
+
+// One line per region and the total, aligned for reading.
+std::string to_text(const MemoryPlan& plan);
+// "1.25 GiB"
+std::string bytes_to_text(std::int64_t bytes);
+
+// A zeroed, page-aligned block that is counted: allocated() is what the plan must equal.
+class MemoryBlock {
+ public:
+  MemoryBlock() = default;
+  explicit MemoryBlock(std::int64_t bytes);
+  ~MemoryBlock();
+  MemoryBlock(MemoryBlock&& other) noexcept;
+  MemoryBlock& operator=(MemoryBlock&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+  // Bytes of all blocks that exist now.
+  static std::int64_t allocated();
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+// The largest resident size of this process so far, in bytes.
+std::int64_t peak_resident_bytes();
+
+}  // namespace trireme
