@@ -1,0 +1,38 @@
+// Arrays kept on disk under a key, so that what takes long to build is built once. A file that is
+// missing, damaged or made for another key counts as not there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trireme {
+
+struct CachedArrays {
+  // The bytes of each array, 64-byte aligned.
+  std::vector<std::span<const std::byte>> arrays;
+  // What the spans point into: the mapped file.
+  std::shared_ptr<const MappedFile> file;
+
+  // Array `i` as elements of T.
+  template <class T>
+  std::span<const T> get(std::size_t i) const {
+    return {reinterpret_cast<const T*>(arrays[i].data()), arrays[i].size() / sizeof(T)};
+  }
+};
+
+// Maps the arrays stored in `path` if they are whole, in number `count` and stored under `key`.
+std::optional<CachedArrays> load_arrays(const fs::path& path, std::uint64_t key, std::size_t count);
+
+// Stores arrays so that readers see all or nothing. Several processes may store the same file at
+// once. Returns false where the folder cannot be written: a cache is never worth an error.
+bool store_arrays(const fs::path& path, std::uint64_t key,
+                  std::span<const std::span<const std::byte>> arrays);
+
+}  // namespace trireme

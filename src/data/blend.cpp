@@ -1,0 +1,127 @@
+// Weights of blends and the order of their samples.
+#include "data/blend.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace trireme {
+namespace {
+
+std::optional<double> parse_number(const std::string& text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// numpy's pairwise summation: the last bits of the weights, and so the order, depend on it.
+double numpy_sum(std::span<const double> values) {
+  const std::size_t count = values.size();
+  double sum = 0;
+  if (count < 8) {
+    for (const double value : values) sum += value;
+    return sum;
+  }
+  if (count > 128) {
+    std::size_t half = count / 2;
+    half -= half % 8;
+    return numpy_sum(values.first(half)) + numpy_sum(values.subspan(half));
+  }
+  double r[8];
+  std::copy_n(values.begin(), 8, r);
+  std::size_t i = 8;
+  for (; i < count - count % 8; i += 8) {
+    for (std::size_t k = 0; k < 8; ++k) r[k] += values[i + k];
+  }
+  sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+  for (; i < count; ++i) sum += values[i];
+  return sum;
+}
+
+}  // namespace
+
+BlendSpec parse_blend(const std::vector<std::string>& path) {
+  BlendSpec spec;
+  std::size_t numbers = 0;
+  if (path.size() % 2 == 0) {
+    for (std::size_t i = 0; i < path.size(); i += 2) numbers += parse_number(path[i]).has_value();
+  }
+  if (numbers == 0) {
+    spec.prefixes = path;
+    return spec;
+  }
+  for (std::size_t i = 0; i < path.size(); i += 2) {
+    const std::optional<double> weight = parse_number(path[i]);
+    if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
+      fail_input(
+          "'{}' stands where the blend needs the weight of '{}': weights are positive "
+          "numbers, given for every dataset or for none",
+          path[i], path[i + 1]);
+    }
+    spec.weights.push_back(*weight);
+    spec.prefixes.push_back(path[i + 1]);
+  }
+  return spec;
+}
+
+std::vector<double> normalized(std::span<const double> weights) {
+  const double sum = numpy_sum(weights);
+  std::vector<double> result(weights.begin(), weights.end());
+  for (double& weight : result) weight /= sum;
+  return result;
+}
+
+std::int64_t blend_share(std::int64_t size, double weight) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(size) * weight));
+}
+
+std::int64_t blend_supply(std::int64_t size, double weight) {
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(blend_share(size, weight)) * (1 + 0.005)));
+}
+
+BlendOrder build_blend_order(std::span<const double> weights, std::int64_t size) {
+  struct Arrays {
+    std::vector<std::int16_t> datasets;
+    std::vector<std::int64_t> samples;
+  };
+  if (weights.size() >= 32767) {
+    fail_input("a blend of {} datasets; at most 32766 are possible", weights.size());
+  }
+  const std::vector<double> share = normalized(weights);
+  std::vector<std::int64_t> taken(share.size(), 0);
+  auto arrays = std::make_shared<Arrays>();
+  arrays->datasets.resize(static_cast<std::size_t>(size));
+  arrays->samples.resize(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; ++i) {
+    const double step = std::max(static_cast<double>(i), 1.0);
+    std::size_t best = 0;
+    double most = share[0] * step - static_cast<double>(taken[0]);
+    for (std::size_t d = 1; d < share.size(); ++d) {
+      const double lag = share[d] * step - static_cast<double>(taken[d]);
+      if (lag > most) {
+        most = lag;
+        best = d;
+      }
+    }
+    arrays->datasets[i] = static_cast<std::int16_t>(best);
+    arrays->samples[i] = taken[best]++;
+  }
+  return {arrays->datasets, arrays->samples, arrays};
+}
+
+std::uint64_t blend_order_key(std::span<const double> weights, std::int64_t size) {
+  constexpr std::int64_t version = 1;
+  Hasher hasher;
+  hasher.update(&version, sizeof(version));
+  hasher.update(&size, sizeof(size));
+  hasher.update(weights.data(), weights.size_bytes());
+  return hasher.digest();
+}
+
+}  // namespace trireme

@@ -1,0 +1,200 @@
+// Building of the GPT sample order.
+#include "data/gpt_order.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/thread_pool.h"
+#include "data/numpy_random.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kBlock = 1 << 16;
+
+struct Arrays {
+  std::vector<std::int32_t> sequences;
+  std::vector<std::int64_t> positions;
+  std::vector<std::int32_t> offsets;
+  std::vector<std::uint32_t> shuffle;
+};
+
+// The numbers that decide the sizes of all arrays.
+struct Plan {
+  std::int64_t tokens = 0;  // of one epoch
+  std::int64_t epochs = 1;
+  std::int64_t samples = 0;  // in all epochs
+  bool last_epoch_apart = false;
+  std::int64_t samples_before_last = 0;  // of all epochs but the last; if that is apart
+};
+
+Plan make_plan(const GptOrderRequest& request, std::span<const std::int32_t> lengths) {
+  Plan plan;
+  const std::int64_t length = request.seq_length;
+  plan.tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  if (plan.tokens == 0) {
+    fail_input("the {} sequences of this split hold no token", lengths.size());
+  }
+  std::int64_t wanted = 0, all = 0;
+  if (request.samples >= 0) {
+    if (__builtin_mul_overflow(request.samples, length, &wanted)) {
+      fail_input("{} samples of {} tokens are more than 2^63 tokens", request.samples, length);
+    }
+    plan.epochs = wanted / plan.tokens + 1;  // the smallest that has a token more than wanted
+  }
+  if (__builtin_mul_overflow(plan.epochs, plan.tokens, &all)) {
+    fail_input("{} epochs of {} tokens are more than 2^63 tokens", plan.epochs, plan.tokens);
+  }
+  plan.samples = (all - 1) / length;
+  if (plan.epochs > 1) {
+    plan.samples_before_last = ((plan.epochs - 1) * plan.tokens - 1) / length;
+    const std::int64_t per_epoch = (plan.tokens - 1) / length;
+    plan.last_epoch_apart = request.samples - plan.samples_before_last <
+                            static_cast<std::int64_t>(0.8 * static_cast<double>(per_epoch));
+  }
+  return plan;
+}
+
+// Refuses what this machine cannot hold before anything is allocated.
+void check_size(const Plan& plan, std::size_t sequences) {
+  if (plan.samples >= std::numeric_limits<std::uint32_t>::max() - 1) {
+    fail_input(
+        "{} samples are more than an order can hold (2^32 - 3): ask for fewer iterations or "
+        "longer sequences",
+        plan.samples);
+  }
+  const double bytes = 16.0 * static_cast<double>(plan.samples) +
+                       4.0 * static_cast<double>(plan.epochs) * static_cast<double>(sequences);
+  const double memory =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes > memory) {
+    fail_input(
+        "the order of {} samples in {} epochs takes {:.1f} GB, more than the {:.1f} GB of "
+        "memory here: ask for fewer iterations",
+        plan.samples, plan.epochs, bytes / 1e9, memory / 1e9);
+  }
+}
+
+std::vector<std::int32_t> shuffled_sequences(const GptOrderRequest& request, const Plan& plan,
+                                             NumpyRandom& random) {
+  const std::int64_t count = request.sequences.size();
+  std::vector<std::int32_t> all(static_cast<std::size_t>(plan.epochs * count));
+  for (std::int64_t epoch = 0; epoch < plan.epochs; ++epoch) {
+    const auto from = all.begin() + epoch * count;
+    std::iota(from, from + count, static_cast<std::int32_t>(request.sequences.begin));
+  }
+  const std::int64_t together = (plan.epochs - plan.last_epoch_apart) * count;
+  const std::span<std::int32_t> span(all);
+  random.shuffle(span.first(static_cast<std::size_t>(together)));
+  random.shuffle(span.subspan(static_cast<std::size_t>(together)));
+  return all;
+}
+
+std::vector<std::uint32_t> shuffled_samples(const Plan& plan, NumpyRandom& random) {
+  std::vector<std::uint32_t> all(static_cast<std::size_t>(plan.samples));
+  std::iota(all.begin(), all.end(), 0u);
+  const auto together =
+      static_cast<std::size_t>(plan.last_epoch_apart ? plan.samples_before_last : plan.samples);
+  const std::span<std::uint32_t> span(all);
+  random.shuffle(span.first(together));
+  random.shuffle(span.subspan(together));
+  return all;
+}
+
+// Writes the beginnings of the samples that begin in positions [begin, end), whose first token is
+// `token` of the whole.
+void fill_starts(std::int64_t begin, std::int64_t end, std::int64_t token, std::int64_t seq_length,
+                 std::int32_t first_sequence, std::span<const std::int32_t> lengths,
+                 Arrays& arrays) {
+  const auto samples = static_cast<std::int64_t>(arrays.positions.size());
+  std::int64_t sample = (token + seq_length - 1) / seq_length;
+  for (std::int64_t p = begin; p < end; ++p) {
+    const std::int64_t next = token + lengths[arrays.sequences[p] - first_sequence];
+    for (; sample < samples && sample * seq_length < next; ++sample) {
+      arrays.positions[sample] = p;
+      arrays.offsets[sample] = static_cast<std::int32_t>(sample * seq_length - token);
+    }
+    token = next;
+  }
+}
+
+void build_starts(const GptOrderRequest& request, const Plan& plan,
+                  std::span<const std::int32_t> lengths, Arrays& arrays) {
+  const auto first = static_cast<std::int32_t>(request.sequences.begin);
+  const auto count = static_cast<std::int64_t>(arrays.sequences.size());
+  arrays.positions.resize(static_cast<std::size_t>(plan.samples) + 1);
+  arrays.offsets.resize(arrays.positions.size());
+  std::vector<std::int64_t> block_token(static_cast<std::size_t>((count + kBlock - 1) / kBlock));
+  parallel_ranges(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t sum = 0;
+    for (std::int64_t p = begin; p < end; ++p) sum += lengths[arrays.sequences[p] - first];
+    block_token[begin / kBlock] = sum;
+  });
+  std::exclusive_scan(block_token.begin(), block_token.end(), block_token.begin(), std::int64_t{0});
+  parallel_ranges(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
+    fill_starts(begin, end, block_token[begin / kBlock], request.seq_length, first, lengths,
+                arrays);
+  });
+  // The first sample begins at position 0, even if sequences without a token stand there.
+  arrays.positions[0] = 0;
+}
+
+}  // namespace
+
+GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::int32_t> lengths) {
+  TRIREME_CHECK(request.seq_length > 0 &&
+                request.sequences.size() == static_cast<std::int64_t>(lengths.size()));
+  if (request.sequences.end > std::numeric_limits<std::int32_t>::max()) {
+    fail_input("{} sequences are more than an order can hold (2^31 - 1): split the file",
+               request.sequences.end);
+  }
+  const Plan plan = make_plan(request, lengths);
+  check_size(plan, lengths.size());
+  auto arrays = std::make_shared<Arrays>();
+  NumpyRandom random(request.seed);
+  arrays->sequences = shuffled_sequences(request, plan, random);
+  // One generator serves both shuffles, so they follow each other; the beginnings of the samples
+  // need no random number and are found meanwhile.
+  std::exception_ptr error;
+  std::thread shuffler([&] {
+    try {
+      arrays->shuffle = shuffled_samples(plan, random);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  });
+  try {
+    build_starts(request, plan, lengths, *arrays);
+  } catch (...) {
+    shuffler.join();
+    throw;
+  }
+  shuffler.join();
+  if (error) std::rethrow_exception(error);
+  return {plan.epochs,     arrays->sequences, arrays->positions,
+          arrays->offsets, arrays->shuffle,   arrays};
+}
+
+std::uint64_t gpt_order_key(const GptOrderRequest& request, std::span<const std::int32_t> lengths) {
+  constexpr std::uint64_t version = 1;  // of the order's definition and of its form on disk
+  const std::array<std::uint64_t, 6> numbers{version,
+                                             static_cast<std::uint64_t>(request.sequences.begin),
+                                             static_cast<std::uint64_t>(request.sequences.end),
+                                             static_cast<std::uint64_t>(request.seq_length),
+                                             static_cast<std::uint64_t>(request.samples),
+                                             request.seed};
+  Hasher hasher;
+  hasher.update(numbers.data(), sizeof(numbers));
+  hasher.update(lengths.data(), lengths.size_bytes());
+  return hasher.digest();
+}
+
+}  // namespace trireme

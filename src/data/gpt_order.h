@@ -1,0 +1,48 @@
+// The order in which a GPT run sees its tokens, as Megatron's GPTDataset defines it.
+//
+// The sequences of a split are repeated for as many epochs as the samples need, shuffled and laid
+// end to end. Sample k takes seq_length + 1 tokens from token k * seq_length on, so that it ends
+// with the first token of the next. A second shuffle gives the order in which samples are seen.
+// Where only a small part of the last epoch is needed, that epoch is shuffled apart, so that the
+// others are seen in full before it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/split.h"
+
+namespace trireme {
+
+struct GptOrderRequest {
+  Range sequences;  // of the corpus; indices fit into 31 bits
+  std::int64_t seq_length = 0;
+  std::int64_t samples = -1;  // wanted at least; -1: what one epoch gives
+  std::uint32_t seed = 0;
+};
+
+struct GptOrder {
+  std::int64_t epochs = 0;
+  // Sequence at each position of the shuffled epochs.
+  std::span<const std::int32_t> sequences;
+  // First token of sample k: position in `sequences` and offset in that sequence; samples() + 1.
+  std::span<const std::int64_t> positions;
+  std::span<const std::int32_t> offsets;
+  // The i-th sample seen is sample shuffle[i].
+  std::span<const std::uint32_t> shuffle;
+  // What the spans point into.
+  std::shared_ptr<const void> storage;
+
+  std::int64_t samples() const { return static_cast<std::int64_t>(shuffle.size()); }
+};
+
+// `lengths` are those of the request's sequences. Throws bad_input where they hold no token.
+GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::int32_t> lengths);
+
+// Key under which an order is kept: a hash of everything that determines it. Two runs with the same
+// key see the same data in the same order.
+std::uint64_t gpt_order_key(const GptOrderRequest& request, std::span<const std::int32_t> lengths);
+
+}  // namespace trireme

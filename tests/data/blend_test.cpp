@@ -1,0 +1,60 @@
+// Blends against golden files, and their notation.
+#include "data/blend.h"
+
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "data/temp_folder.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using testing_data::expect_error;
+
+TEST(Blend, EqualsGoldenBlends) {
+  const json golden = json::parse(read_file(TRIREME_TEST_DATA "/numpy_golden.json"));
+  for (const json& test : golden["blends"]) {
+    const auto weights = test["weights"].get<std::vector<double>>();
+    const std::vector<double> share = normalized(weights);
+    const std::int64_t size = test["size"];
+    for (std::size_t d = 0; d < weights.size(); ++d) {
+      EXPECT_EQ(blend_share(size, share[d]), test["share"][d].get<std::int64_t>());
+      EXPECT_EQ(blend_supply(size, share[d]), test["supply"][d].get<std::int64_t>());
+    }
+    const BlendOrder order = build_blend_order(share, size);
+    const auto crc = [](auto span) {
+      return static_cast<std::uint32_t>(
+          crc32_z(0, reinterpret_cast<const Bytef*>(span.data()), span.size_bytes()));
+    };
+    EXPECT_EQ(crc(order.datasets), test["dataset_crc"].get<std::uint32_t>());
+    EXPECT_EQ(crc(order.samples), test["sample_crc"].get<std::uint32_t>());
+    for (std::size_t i = 0; i < test["head"].size(); ++i)
+      EXPECT_EQ(order.datasets[i], test["head"][i].get<int>());
+  }
+}
+
+TEST(Blend, ReadsBothNotations) {
+  EXPECT_THAT(parse_blend({"a"}).prefixes, ElementsAre("a"));
+  EXPECT_THAT(parse_blend({"a", "b"}).prefixes, ElementsAre("a", "b"));
+  EXPECT_TRUE(parse_blend({"a", "b"}).weights.empty());
+  const BlendSpec spec = parse_blend({"0.3", "a", "7", "b"});
+  EXPECT_THAT(spec.prefixes, ElementsAre("a", "b"));
+  EXPECT_THAT(spec.weights, ElementsAre(0.3, 7.0));
+  // Odd: names that happen to be numbers stay names.
+  EXPECT_THAT(parse_blend({"1", "2", "3"}).prefixes, ElementsAre("1", "2", "3"));
+}
+
+TEST(Blend, RefusesHalfGivenOrWrongWeights) {
+  expect_error(ExitCode::bad_input, {"'x'", "'b'"}, [] { parse_blend({"0.3", "a", "x", "b"}); });
+  expect_error(ExitCode::bad_input, {"'0'", "'a'"}, [] { parse_blend({"0", "a"}); });
+  expect_error(ExitCode::bad_input, {"'-1'"}, [] { parse_blend({"-1", "a", "2", "b"}); });
+  expect_error(ExitCode::bad_input, {"'inf'"}, [] { parse_blend({"inf", "a", "2", "b"}); });
+}
+
+}  // namespace
+}  // namespace trireme
