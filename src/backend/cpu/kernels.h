@@ -68,11 +68,12 @@ struct CachedAttentionShape {
   double scale;
 };
 
-// One AdamW (or Adam) step on a range of parameters; all scalars are already computed.
+// One AdamW (or Adam) step on a range of parameters; all scalars are already computed. They are
+// double because 1 - beta2 would lose four digits in float.
 struct AdamStep {
-  float lr, beta1, beta2, eps, weight_decay;
-  float bias_correction1, bias_correction2;  // 1 - beta^t
-  float grad_scale;                          // clipping and loss scale, multiplied into the gradient
+  double lr, beta1, beta2, eps, weight_decay;
+  double bias_correction1, bias_correction2;  // 1 - beta^t
+  double grad_scale;                          // clipping and loss scale, multiplied into the gradient
   bool decoupled;                            // true: AdamW; false: weight decay joins the gradient
 };
 

@@ -159,26 +159,26 @@ class HiddenDropout {
   alignas(64) A buffer_[2 * block_columns];
 };
 
-// Multipliers of one head's attention probabilities. Query q and key k take draw q % 8 of counter
-// {k, q / 8, sample}; q and k are positions within the sample.
+// Multipliers of one head's attention probabilities. Query q and key k take draw k % 8 of counter
+// {q, k / 8, sample}; q and k are positions within the sample.
 template <class A>
 class AttentionDropout {
  public:
-  static constexpr int block_queries = 8;
-  static constexpr int block_keys = 16;
+  static constexpr int block_keys = 8;
+  static constexpr int block_queries = 16;
 
   // head counts within the whole layer; sample is the global sample id.
   AttentionDropout(const Dropout& dropout, std::int64_t head, std::int64_t sample)
       : site_(dropout, 1 + static_cast<std::uint32_t>(head)),
         sample_(static_cast<std::uint64_t>(sample)) {}
 
-  // Writes out[i * ld + j] for queries query + i, i < 8, and keys key + j, j < 16. query must be a
-  // multiple of 8, key may be anything.
-  TRIREME_INLINE void block(A* out, std::int64_t ld, std::int64_t query, std::int64_t key) const {
+  // Writes out[j * ld + i] for keys key + j, j < 8, and queries query + i, i < 16. key must be a
+  // multiple of 8, query may be anything.
+  TRIREME_INLINE void block(A* out, std::int64_t ld, std::int64_t key, std::int64_t query) const {
     site_.write(
         out, ld,
-        philox16(site_.key, static_cast<std::uint32_t>(key),
-                 static_cast<std::uint32_t>(query / block_queries),
+        philox16(site_.key, static_cast<std::uint32_t>(query),
+                 static_cast<std::uint32_t>(key / block_keys),
                  static_cast<std::uint32_t>(sample_), static_cast<std::uint32_t>(sample_ >> 32)));
   }
 

@@ -26,6 +26,9 @@ void parallel_tasks(std::int64_t tasks, const Body& body) {
 inline constexpr double inline_ns = 20000;
 inline constexpr double task_ns = 10000;
 
+// Nanoseconds that moving one byte costs one thread.
+inline constexpr double byte_ns = 0.1;
+
 // Items per task, where `item_ns` estimates what one item costs one thread.
 inline std::int64_t items_per_task(std::int64_t items, double item_ns) {
   if (static_cast<double>(items) * item_ns < inline_ns) return items;

@@ -278,6 +278,35 @@ TRIREME_INLINE void store_one(T* to, Acc<T> value) {
   store(to, splat(value), First{1});
 }
 
+// Floats in the type of arithmetic.
+template <class A, class Amount>
+TRIREME_INLINE Vec<A> load_floats(const float* from, Amount amount) {
+  if constexpr (sizeof(A) == sizeof(float)) {
+    return load(from, amount);
+  } else {
+    int count = Vec<A>::lanes;
+    if constexpr (requires { amount.count; }) count = amount.count;
+    A wide[Vec<A>::lanes] = {};
+    for (int i = 0; i < count; ++i) wide[i] = from[i];
+    return load(wide);
+  }
+}
+
+// The sum of the squares of a vector, added to lanes of double.
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  float lane[16];
+  __builtin_memcpy(lane, &x, sizeof lane);
+  for (int half = 0; half < 2; ++half) {
+    double wide[8];
+    for (int i = 0; i < 8; ++i) wide[i] = lane[8 * half + i];
+    const auto d = load(wide);
+    sum[half] += d * d;
+  }
+}
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<double> x) {
+  sum[0] += x * x;
+}
+
 // Calls body(index, amount) for vectors over [0, count): amount is All, and for the rest First. The
 // body should be a TRIREME_INLINE_LAMBDA.
 template <int lanes, class Body>

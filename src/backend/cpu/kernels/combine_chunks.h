@@ -1,0 +1,45 @@
+// Reductions over rows: fixed chunks of rows in parallel, whose partial sums are added in order.
+#pragma once
+
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/simd.h"
+#include "backend/cpu/row_chunks.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// Runs body(chunk, begin, end) for every chunk of `chunk_rows` rows, several of them per task where
+// they are short.
+template <class Body>
+void parallel_chunks(std::int64_t rows, std::int64_t chunk_rows, double row_ns, const Body& body) {
+  const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
+  parallel_pieces(chunks, row_ns * static_cast<double>(chunk_rows),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+                      const std::int64_t first = chunk * chunk_rows;
+                      body(chunk, first, first + chunk_rows < rows ? first + chunk_rows : rows);
+                    }
+                  });
+}
+
+// dst (+)= the sum of the rows of parts [chunks, cols], first to last.
+template <class A>
+void combine_chunks(A* dst, bool accumulate, const A* parts, std::int64_t chunks,
+                    std::int64_t cols) {
+  constexpr int lanes = Vec<A>::lanes;
+  const double col_ns = 0.3 * static_cast<double>(chunks);
+  parallel_pieces(
+      cols, col_ns,
+      [=](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          Vec<A> sum = splat(A{0});
+          for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+            sum += load(parts + chunk * cols + begin + i, n);
+          }
+          if (accumulate) sum += load(dst + begin + i, n);
+          store(dst + begin + i, sum, n);
+        });
+      },
+      4 * lanes);
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

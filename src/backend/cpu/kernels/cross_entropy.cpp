@@ -1,0 +1,116 @@
+// Softmax statistics of rows of logits, and the gradient of the cross-entropy in their place.
+#include "backend/cpu/kernels/math.h"
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/table.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+template <class T>
+constexpr double element_ns = sizeof(T) == 8 ? 8.0 : 0.5;
+
+// Columns whose maximum is taken before their exponentials are summed: they stay in the first
+// cache, so that memory is read once.
+constexpr std::int64_t block_columns = 2048;
+
+template <class T>
+Acc<T> largest_of(const T* x, std::int64_t count) {
+  using A = Acc<T>;
+  constexpr A lowest = -__builtin_inf();
+  Vec<A> best = splat(lowest);
+  std::int64_t i = 0;
+  for (; i + lanes_of<T> <= count; i += lanes_of<T>) best = max(load(x + i), best);
+  A largest = max_lanes(best);
+  for (; i < count; ++i) {
+    const A value = load_one(x + i);
+    largest = largest < value ? value : largest;
+  }
+  return largest;
+}
+
+// Sum of exp(x - shift).
+template <class T>
+Acc<T> sum_of_exp(const T* x, std::int64_t count, Acc<T> shift) {
+  using A = Acc<T>;
+  const Vec<A> shifts = splat(shift);
+  Vec<A> sum = splat(A{0});
+  std::int64_t i = 0;
+  for (; i + lanes_of<T> <= count; i += lanes_of<T>) sum += exp(load(x + i) - shifts);
+  A total = sum_lanes(sum);
+  for (; i < count; ++i) total += exp(splat(load_one(x + i) - shift)).part[0][0];
+  return total;
+}
+
+template <class T>
+void stats_of_row(Acc<T>& largest, Acc<T>& sum, const T* logits, std::int64_t vocab) {
+  using A = Acc<T>;
+  constexpr A lowest = -__builtin_inf();
+  A best = lowest;
+  double total = 0;
+  for (std::int64_t c = 0; c < vocab; c += block_columns) {
+    const std::int64_t count = vocab - c < block_columns ? vocab - c : block_columns;
+    const A here = largest_of(logits + c, count);
+    if (best < here) {
+      if (total != 0) total *= exp(splat(best - here)).part[0][0];
+      best = here;
+    }
+    total += sum_of_exp(logits + c, count, best == lowest ? A{0} : best);
+  }
+  largest = best;
+  sum = static_cast<A>(total);
+}
+
+template <class T>
+void softmax_stats(Acc<T>* largest, Acc<T>* sum, Acc<T>* target_logit, const T* logits,
+                   const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
+                   std::int64_t ld, std::int64_t first_id) {
+  const double row_ns = element_ns<T> * static_cast<double>(vocab);
+  parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* row = logits + r * ld;
+      const std::int64_t target = targets[r] - first_id;
+      stats_of_row(largest[r], sum[r], row, vocab);
+      target_logit[r] = target >= 0 && target < vocab ? load_one(row + target) : Acc<T>{0};
+    }
+  });
+}
+
+template <class T>
+void grad_of_row(T* logits, Acc<T> lse, std::int64_t target, Acc<T> scale, std::int64_t vocab,
+                 std::int64_t ld) {
+  using A = Acc<T>;
+  const bool here = target >= 0 && target < vocab;
+  const A target_logit = here ? load_one(logits + target) : A{0};
+  for_vectors<lanes_of<T>>(vocab, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    store(logits + i, exp(load(logits + i, n) - splat(lse)) * splat(scale), n);
+  });
+  if (here) {
+    const A probability = exp(splat(target_logit - lse)).part[0][0];
+    store_one(logits + target, (probability - A{1}) * scale);
+  }
+  __builtin_memset(static_cast<void*>(logits + vocab), 0, (ld - vocab) * sizeof(T));
+}
+
+template <class T>
+void cross_entropy_grad(T* logits, const Acc<T>* lse, const std::int32_t* targets,
+                        const float* weights, double scale, std::int64_t rows, std::int64_t vocab,
+                        std::int64_t ld, std::int64_t first_id) {
+  const double row_ns = element_ns<T> * static_cast<double>(vocab);
+  parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      grad_of_row(logits + r * ld, lse[r], targets[r] - first_id,
+                  static_cast<Acc<T>>(scale * weights[r]), vocab, ld);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void set_cross_entropy(Kernels<T>& table) {
+  table.softmax_stats = softmax_stats<T>;
+  table.cross_entropy_grad = cross_entropy_grad<T>;
+}
+TRIREME_INSTANTIATE(set_cross_entropy);
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,152 @@
+// Residual addition with dropout, the cast of master weights, and the search for what is not
+// finite.
+#include "backend/cpu/kernels/dropout_mask.h"
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/table.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+template <class T>
+void add_plain(T* y, const T* a, const T* b, std::int64_t count) {
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    store(y + i, load(a + i, n) + load(b + i, n), n);
+  });
+}
+
+template <bool has_a, class T>
+void add_dropped(T* y, const T* a, const T* b, const Acc<T>* multipliers, std::int64_t count) {
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    auto sum = load(b + i, n) * load(multipliers + i);
+    if constexpr (has_a) sum = load(a + i, n) + sum;
+    store(y + i, sum, n);
+  });
+}
+
+template <class T>
+void add_rows_dropped(T* y, const T* a, const T* b, std::int64_t begin, std::int64_t end,
+                      std::int64_t cols, const Dropout& dropout) {
+  constexpr std::int64_t block = HiddenDropout<Acc<T>>::block_columns;
+  HiddenDropout<Acc<T>> mask(dropout);
+  for (std::int64_t r = begin; r < end; ++r) {
+    mask.set_row(r);
+    for (std::int64_t c = 0; c < cols; c += block) {
+      const std::int64_t at = r * cols + c;
+      const std::int64_t count = cols - c < block ? cols - c : block;
+      if (a) {
+        add_dropped<true>(y + at, a + at, b + at, mask.block(c), count);
+      } else {
+        add_dropped<false>(y + at, a, b + at, mask.block(c), count);
+      }
+    }
+  }
+}
+
+template <class T>
+void add(T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
+         const Dropout& dropout) {
+  if (is_active(dropout)) {
+    constexpr double ns = (3 * sizeof(T) + 4) * byte_ns;
+    parallel_pieces(rows, ns * static_cast<double>(cols),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      add_rows_dropped(y, a, b, begin, end, cols, dropout);
+                    });
+    return;
+  }
+  parallel_pieces(
+      rows * cols, 3 * sizeof(T) * byte_ns,
+      [=](std::int64_t begin, std::int64_t end) {
+        if (a) {
+          add_plain(y + begin, a + begin, b + begin, end - begin);
+        } else if (y != b) {
+          __builtin_memcpy(y + begin, b + begin, (end - begin) * sizeof(T));
+        }
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void cast_from_master(T* dst, const Acc<T>* src, std::int64_t count) {
+  parallel_pieces(
+      count, (sizeof(T) + sizeof(Acc<T>)) * byte_ns,
+      [=](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          store(dst + begin + i, load(src + begin + i, n), n);
+        });
+      },
+      lanes_of<T>);
+}
+
+// An unsigned integer of T's size, and the bits of the exponent: all set means NaN or infinity.
+template <class T>
+struct Exponent;
+template <>
+struct Exponent<float> {
+  using Bits = std::uint32_t;
+  static constexpr Bits mask = 0x7f800000;
+};
+template <>
+struct Exponent<double> {
+  using Bits = std::uint64_t;
+  static constexpr Bits mask = 0x7ff0000000000000;
+};
+template <>
+struct Exponent<bf16> {
+  using Bits = std::uint16_t;
+  static constexpr Bits mask = 0x7f80;
+};
+template <>
+struct Exponent<f16> {
+  using Bits = std::uint16_t;
+  static constexpr Bits mask = 0x7c00;
+};
+
+template <class T>
+std::int64_t first_not_finite_in(const T* x, std::int64_t begin, std::int64_t end) {
+  using Bits = typename Exponent<T>::Bits;
+  typedef Bits Word __attribute__((may_alias));
+  const auto* bits = reinterpret_cast<const Word*>(x);
+  constexpr Bits mask = Exponent<T>::mask;
+  constexpr std::int64_t block = 512;
+  for (std::int64_t i = begin; i < end; i += block) {
+    const std::int64_t stop = i + block < end ? i + block : end;
+    Bits found = 0;
+    for (std::int64_t j = i; j < stop; ++j) found |= static_cast<Bits>((bits[j] & mask) == mask);
+    if (!found) continue;
+    for (std::int64_t j = i; j < stop; ++j) {
+      if ((bits[j] & mask) == mask) return j;
+    }
+  }
+  return -1;
+}
+
+template <class T>
+std::int64_t first_not_finite(const T* x, std::int64_t count) {
+  constexpr std::int64_t max_chunks = 256;
+  constexpr std::int64_t min_chunk = 64 * 1024 / sizeof(T);
+  const std::int64_t even = (count + max_chunks - 1) / max_chunks;
+  const std::int64_t chunk = even < min_chunk ? min_chunk : even;
+  const std::int64_t chunks = (count + chunk - 1) / chunk;
+  std::int64_t found[max_chunks];
+  std::int64_t* const out = found;
+  parallel_tasks(chunks, [=](std::int64_t task) {
+    const std::int64_t begin = task * chunk;
+    out[task] = first_not_finite_in(x, begin, begin + chunk < count ? begin + chunk : count);
+  });
+  for (std::int64_t i = 0; i < chunks; ++i) {
+    if (found[i] >= 0) return found[i];
+  }
+  return -1;
+}
+
+}  // namespace
+
+template <class T>
+void set_elementwise(Kernels<T>& table) {
+  table.add = add<T>;
+  table.cast_from_master = cast_from_master<T>;
+  table.first_not_finite = first_not_finite<T>;
+}
+TRIREME_INSTANTIATE(set_elementwise);
+
+}  // namespace trireme::cpu::TRIREME_ISA

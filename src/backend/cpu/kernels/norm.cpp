@@ -1,0 +1,184 @@
+// LayerNorm and RMSNorm, fused with the residual addition before them, and their gradients.
+#include "backend/cpu/kernels/combine_chunks.h"
+#include "backend/cpu/kernels/dropout_mask.h"
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/table.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+// sum = x + multipliers * delta; multipliers may be null.
+template <class T>
+void add_residual(T* sum, const T* x, const T* delta, const Acc<T>* multipliers,
+                  std::int64_t count) {
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    auto d = load(delta + i, n);
+    if (multipliers) d = d * load(multipliers + i);
+    store(sum + i, load(x + i, n) + d, n);
+  });
+}
+
+template <class T>
+void add_residual_row(T* sum, const T* x, const T* delta, HiddenDropout<Acc<T>>* mask,
+                      std::int64_t cols) {
+  if (!mask) return add_residual<T>(sum, x, delta, nullptr, cols);
+  constexpr std::int64_t block = HiddenDropout<Acc<T>>::block_columns;
+  for (std::int64_t c = 0; c < cols; c += block) {
+    const std::int64_t count = cols - c < block ? cols - c : block;
+    add_residual(sum + c, x + c, delta + c, mask->block(c), count);
+  }
+}
+
+template <class T>
+Acc<T> mean_of(const T* x, std::int64_t cols) {
+  Vec<Acc<T>> sum = splat(Acc<T>{0});
+  for_vectors<lanes_of<T>>(
+      cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA { sum += load(x + i, n); });
+  return sum_lanes(sum) / static_cast<Acc<T>>(cols);
+}
+
+// Mean of (x - centre)^2.
+template <class T>
+Acc<T> mean_square_of(const T* x, Acc<T> centre, std::int64_t cols) {
+  using A = Acc<T>;
+  constexpr int lanes = lanes_of<T>;
+  const Vec<A> centres = splat(centre);
+  Vec<A> sum = splat(A{0});
+  std::int64_t i = 0;
+  for (; i + lanes <= cols; i += lanes) {
+    const auto d = load(x + i) - centres;
+    sum += d * d;
+  }
+  A total = sum_lanes(sum);
+  for (; i < cols; ++i) {
+    const A d = load_one(x + i) - centre;
+    total += d * d;
+  }
+  return total / static_cast<A>(cols);
+}
+
+template <class T>
+void normalise(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
+               std::int64_t cols) {
+  const auto means = splat(mean);
+  const auto rstds = splat(rstd);
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    auto out = (load(x + i, n) - means) * rstds * load(weight + i, n);
+    if (bias) out += load(bias + i, n);
+    store(y + i, out, n);
+  });
+}
+
+template <class A>
+TRIREME_INLINE A reciprocal_root(A x) {
+  return A{1} / sqrt(splat(x)).part[0][0];
+}
+
+template <class T>
+void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, const T* weight,
+          const T* bias, T* sum, const T* delta, const Dropout& dropout) {
+  using A = Acc<T>;
+  const std::int64_t cols = shape.cols;
+  const bool centred = shape.kind == NormKind::layer_norm;
+  const bool dropped = delta && is_active(dropout);
+  const double row_ns = (delta ? 4 : 2) * sizeof(T) * byte_ns * static_cast<double>(cols);
+  parallel_pieces(shape.rows, row_ns, [&](std::int64_t begin, std::int64_t end) {
+    HiddenDropout<A> mask(dropout);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* row = x + r * cols;
+      if (delta) {
+        if (dropped) mask.set_row(r);
+        T* to = sum + r * cols;
+        add_residual_row(to, row, delta + r * cols, dropped ? &mask : nullptr, cols);
+        row = to;
+      }
+      const A centre = centred ? mean_of(row, cols) : A{0};
+      const A variance = mean_square_of(row, centre, cols);
+      const A scale = reciprocal_root(variance + static_cast<A>(shape.eps));
+      if (mean) mean[r] = centre;
+      if (rstd) rstd[r] = scale;
+      normalise(y + r * cols, row, weight, bias, centre, scale, cols);
+    }
+  });
+}
+
+// What the gradient of one row needs beside the row itself.
+template <class A>
+struct RowGrad {
+  A mean, rstd;
+  A grad_mean;       // mean of dy * weight; 0 for RMSNorm
+  A grad_direction;  // mean of dy * weight * normalised x
+};
+
+template <class T>
+RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight, Acc<T> mean,
+                         Acc<T> rstd, std::int64_t cols) {
+  using A = Acc<T>;
+  Vec<A> sum = splat(A{0});
+  Vec<A> dot = splat(A{0});
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto g = load(dy + i, n) * load(weight + i, n);  // 0 beyond the row's end
+    sum += g;
+    dot += g * (load(x + i, n) - splat(mean));
+  });
+  const A count = static_cast<A>(cols);
+  return {mean, rstd, centred ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
+}
+
+// dx of one row; adds its part of the gradients of weight and bias (which may be null).
+template <class T>
+void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
+                    const T* x, const T* weight, const T* dres, std::int64_t cols) {
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto grad = load(dy + i, n);
+    const auto unit = (load(x + i, n) - splat(row.mean)) * splat(row.rstd);
+    auto out =
+        (grad * load(weight + i, n) - splat(row.grad_mean) - unit * splat(row.grad_direction)) *
+        splat(row.rstd);
+    if (dres) out += load(dres + i, n);
+    store(dweight + i, load(dweight + i, n) + grad * unit, n);
+    if (dbias) store(dbias + i, load(dbias + i, n) + grad, n);
+    store(dx + i, out, n);
+  });
+}
+
+template <class T>
+void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
+               const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd, const T* weight,
+               const T* dres, Acc<T>* workspace) {
+  using A = Acc<T>;
+  const std::int64_t cols = shape.cols;
+  const bool centred = shape.kind == NormKind::layer_norm;
+  const std::int64_t chunk = rows_per_chunk(shape.rows);
+  const std::int64_t chunks = row_chunks(shape.rows);
+  A* const weight_parts = workspace;
+  A* const bias_parts = dbias ? workspace + chunks * cols : nullptr;
+  const double row_ns = 4 * sizeof(T) * byte_ns * static_cast<double>(cols);
+  parallel_chunks(
+      shape.rows, chunk, row_ns, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+        A* dw = weight_parts + part * cols;
+        A* db = bias_parts ? bias_parts + part * cols : nullptr;
+        __builtin_memset(dw, 0, cols * sizeof(A));
+        if (db) __builtin_memset(db, 0, cols * sizeof(A));
+        for (std::int64_t r = begin; r < end; ++r) {
+          const std::int64_t at = r * cols;
+          const auto row =
+              row_grad(centred, dy + at, x + at, weight, centred ? mean[r] : A{0}, rstd[r], cols);
+          apply_row_grad(row, dx + at, dw, db, dy + at, x + at, weight, dres ? dres + at : nullptr,
+                         cols);
+        }
+      });
+  combine_chunks(dweight, accumulate, weight_parts, chunks, cols);
+  if (dbias) combine_chunks(dbias, accumulate, bias_parts, chunks, cols);
+}
+
+}  // namespace
+
+template <class T>
+void set_norm(Kernels<T>& table) {
+  table.norm = norm<T>;
+  table.norm_grad = norm_grad<T>;
+}
+TRIREME_INSTANTIATE(set_norm);
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,89 @@
+// One step of Adam or SGD on a range of parameters, with the cast of the compute copy.
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/simd.h"
+#include "backend/cpu/kernels/table.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+template <class T>
+void adam_range(const AdamStep& step, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<T>* grad,
+                T* compute, std::int64_t count) {
+  using A = Acc<T>;
+  const auto value = [](double x) { return splat(static_cast<A>(x)); };
+  const auto grad_scale = value(step.grad_scale);
+  const auto joined_decay = value(step.decoupled ? 0 : step.weight_decay);
+  const auto kept = value(step.decoupled ? 1 - step.lr * step.weight_decay : 1);
+  const auto beta1 = value(step.beta1), beta2 = value(step.beta2);
+  const auto rest1 = value(1 - step.beta1), rest2 = value(1 - step.beta2);
+  const auto rate = value(step.lr / step.bias_correction1);
+  const auto root_scale = value(1 / __builtin_sqrt(step.bias_correction2));
+  const auto eps = value(step.eps);
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto p = load(master + i, n);
+    const auto g = load(grad + i, n) * grad_scale + joined_decay * p;
+    const auto m_new = beta1 * load(m + i, n) + rest1 * g;
+    const auto v_new = beta2 * load(v + i, n) + rest2 * g * g;
+    const auto p_new = p * kept - rate * m_new / (sqrt(v_new) * root_scale + eps);
+    store(m + i, m_new, n);
+    store(v + i, v_new, n);
+    store(master + i, p_new, n);
+    if (compute) store(compute + i, p_new, n);
+  });
+}
+
+template <class T>
+void adam(const AdamStep& step, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<T>* grad,
+          T* compute, std::int64_t count) {
+  parallel_pieces(
+      count, 9 * sizeof(Acc<T>) * byte_ns,
+      [&](std::int64_t begin, std::int64_t end) {
+        adam_range(step, master + begin, m + begin, v + begin, grad + begin,
+                   compute ? compute + begin : nullptr, end - begin);
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void sgd_range(float lr, float momentum, float weight_decay, float grad_scale, Acc<T>* master,
+               Acc<T>* velocity, const Acc<T>* grad, T* compute, std::int64_t count) {
+  using A = Acc<T>;
+  const auto value = [](double x) { return splat(static_cast<A>(x)); };
+  const auto rate = value(lr), inertia = value(momentum);
+  const auto decay = value(weight_decay), scale = value(grad_scale);
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto p = load(master + i, n);
+    auto step = load(grad + i, n) * scale + decay * p;
+    if (velocity) {
+      step = inertia * load(velocity + i, n) + step;
+      store(velocity + i, step, n);
+    }
+    const auto p_new = p - rate * step;
+    store(master + i, p_new, n);
+    if (compute) store(compute + i, p_new, n);
+  });
+}
+
+template <class T>
+void sgd(float lr, float momentum, float weight_decay, float grad_scale, Acc<T>* master,
+         Acc<T>* velocity, const Acc<T>* grad, T* compute, std::int64_t count) {
+  parallel_pieces(
+      count, 6 * sizeof(Acc<T>) * byte_ns,
+      [=](std::int64_t begin, std::int64_t end) {
+        sgd_range(lr, momentum, weight_decay, grad_scale, master + begin,
+                  velocity ? velocity + begin : nullptr, grad + begin,
+                  compute ? compute + begin : nullptr, end - begin);
+      },
+      lanes_of<T>);
+}
+
+}  // namespace
+
+template <class T>
+void set_optimizer(Kernels<T>& table) {
+  table.adam = adam<T>;
+  table.sgd = sgd<T>;
+}
+TRIREME_INSTANTIATE(set_optimizer);
+
+}  // namespace trireme::cpu::TRIREME_ISA

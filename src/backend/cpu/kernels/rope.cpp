@@ -1,0 +1,62 @@
+// Rotary position embedding, in place in the buffer of queries, keys and values.
+#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/simd.h"
+#include "backend/cpu/kernels/table.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+struct RopeHeads {
+  std::int64_t groups, rotated_per_group, group_cols, head_dim, half;
+};
+
+template <class T>
+void rotate_head(T* head, const float* cos, const float* sin, Acc<T> sign, std::int64_t half) {
+  using A = Acc<T>;
+  for_vectors<lanes_of<T>>(half, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto c = load_floats<A>(cos + i, n);
+    const auto s = load_floats<A>(sin + i, n) * splat(sign);
+    const auto first = load(head + i, n);
+    const auto second = load(head + half + i, n);
+    store(head + i, first * c - second * s, n);
+    store(head + half + i, second * c + first * s, n);
+  });
+}
+
+template <class T>
+void rotate_row(T* row, const RopeHeads& heads, const float* cos, const float* sin, Acc<T> sign) {
+  for (std::int64_t g = 0; g < heads.groups; ++g) {
+    T* head = row + g * heads.group_cols;
+    for (std::int64_t h = 0; h < heads.rotated_per_group; ++h, head += heads.head_dim) {
+      rotate_head(head, cos, sin, sign, heads.half);
+    }
+  }
+}
+
+template <class T>
+void rope(T* qkv, const AttentionShape& shape, std::int64_t rotary_dim, const float* cos,
+          const float* sin, const std::int32_t* positions, int direction) {
+  const std::int64_t per_group = shape.queries_per_group;
+  const RopeHeads heads = {shape.groups, per_group + 1, (per_group + 2) * shape.head_dim,
+                           shape.head_dim, rotary_dim / 2};
+  const std::int64_t cols = heads.groups * heads.group_cols;
+  const std::int64_t seq = shape.seq;
+  const Acc<T> sign = direction < 0 ? -1 : 1;
+  const double row_ns = 0.3 * static_cast<double>(heads.groups * (per_group + 1) * rotary_dim);
+  parallel_pieces(shape.batch * seq, row_ns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t at = (positions ? positions[r] : r % seq) * heads.half;
+      rotate_row(qkv + r * cols, heads, cos + at, sin + at, sign);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void set_rope(Kernels<T>& table) {
+  table.rope = rope<T>;
+}
+TRIREME_INSTANTIATE(set_rope);
+
+}  // namespace trireme::cpu::TRIREME_ISA

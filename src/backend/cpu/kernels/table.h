@@ -1,0 +1,36 @@
+// How one instruction set fills its table: each file sets the entries of its kernels.
+#pragma once
+
+#include "backend/cpu/kernels.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+template <class T>
+void set_norm(Kernels<T>& table);
+template <class T>
+void set_activation(Kernels<T>& table);
+template <class T>
+void set_elementwise(Kernels<T>& table);
+template <class T>
+void set_rope(Kernels<T>& table);
+template <class T>
+void set_embedding(Kernels<T>& table);
+template <class T>
+void set_cross_entropy(Kernels<T>& table);
+template <class T>
+void set_reduce(Kernels<T>& table);
+template <class T>
+void set_optimizer(Kernels<T>& table);
+
+// All kernels of this set.
+template <class T>
+const Kernels<T>& table();
+
+}  // namespace trireme::cpu::TRIREME_ISA
+
+// Instantiates one of the above for every storage type.
+#define TRIREME_INSTANTIATE(setter)             \
+  template void setter<float>(Kernels<float>&); \
+  template void setter<bf16>(Kernels<bf16>&);   \
+  template void setter<f16>(Kernels<f16>&);     \
+  template void setter<double>(Kernels<double>&)

@@ -1,0 +1,60 @@
+// Selects the table of kernels for an instruction set, and sizes the kernels' workspaces.
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/row_chunks.h"
+
+namespace trireme::cpu {
+
+namespace avx2 {
+template <class T>
+const Kernels<T>& table();
+}
+namespace avx512 {
+template <class T>
+const Kernels<T>& table();
+}
+namespace amx {
+template <class T>
+const Kernels<T>& table();
+}
+
+template <class T>
+const Kernels<T>& kernels(Isa set) {
+  switch (set) {
+    case Isa::amx:
+      return amx::table<T>();
+    case Isa::avx512:
+      return avx512::table<T>();
+    case Isa::avx2:
+      break;
+  }
+  return avx2::table<T>();
+}
+
+template <class T>
+const Kernels<T>& kernels() {
+  static const Kernels<T>& chosen = kernels<T>(isa());
+  return chosen;
+}
+
+template const Kernels<float>& kernels<float>(Isa);
+template const Kernels<bf16>& kernels<bf16>(Isa);
+template const Kernels<f16>& kernels<f16>(Isa);
+template const Kernels<double>& kernels<double>(Isa);
+template const Kernels<float>& kernels<float>();
+template const Kernels<bf16>& kernels<bf16>();
+template const Kernels<f16>& kernels<f16>();
+template const Kernels<double>& kernels<double>();
+
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols) {
+  return 2 * row_chunks(rows) * cols;
+}
+
+std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols) {
+  return row_chunks(rows) * cols;
+}
+
+std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids) {
+  return local_ids + 1 + rows;
+}
+
+}  // namespace trireme::cpu
