@@ -78,20 +78,20 @@ void place(const Graph& graph, SegmentPlan& plan) {
     if (value.role != Role::internal || value.storage != id || life.first_phase < 0) continue;
     const std::int64_t bytes = align_up(value.bytes());
     if (life.first_phase != life.last_phase) {
-      plan.placements[id] = {Region::saved, plan.saved_bytes};
+      plan.placements[id] = {Arena::saved, plan.saved_bytes};
       plan.saved_bytes += bytes;
       continue;
     }
     auto& list = life.first_phase == 0 ? forward : life.first_phase == 1 ? backward : weight_grad;
     list.push_back({id, bytes, life.begin, life.end});
   }
-  const auto finish = [&](std::vector<Item>& items, Region region, std::int64_t& total) {
+  const auto finish = [&](std::vector<Item>& items, Arena arena, std::int64_t& total) {
     total = std::max(total, pack(items, plan.options.reuse));
-    for (const Item& item : items) plan.placements[item.id] = {region, item.offset};
+    for (const Item& item : items) plan.placements[item.id] = {arena, item.offset};
   };
-  finish(forward, Region::forward_scratch, plan.forward_scratch_bytes);
-  finish(backward, Region::backward_scratch, plan.backward_scratch_bytes);
-  finish(weight_grad, Region::backward_scratch, plan.backward_scratch_bytes);
+  finish(forward, Arena::forward_scratch, plan.forward_scratch_bytes);
+  finish(backward, Arena::backward_scratch, plan.backward_scratch_bytes);
+  finish(weight_grad, Arena::backward_scratch, plan.backward_scratch_bytes);
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(id);
     if (value.role != Role::internal || value.storage == id) continue;

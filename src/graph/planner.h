@@ -14,7 +14,7 @@ inline std::int64_t align_up(std::int64_t bytes) {
   return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
 }
 
-enum class Region : std::uint8_t {
+enum class Arena : std::uint8_t {
   elsewhere,         // not internal: the role says where
   saved,             // written in one phase, read in a later one; one copy per micro-batch in flight
   forward_scratch,   // lives within the forward phase
@@ -22,7 +22,7 @@ enum class Region : std::uint8_t {
 };
 
 struct Placement {
-  Region region = Region::elsewhere;
+  Arena arena = Arena::elsewhere;
   std::int64_t offset = 0;  // of the owner of the storage, plus the view's own offset
 };
 

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// A range of bytes of one region that holds one value.
+// A range of bytes of one arena that holds one value.
 struct Held {
   std::int64_t end;
   ValueId value;
@@ -31,7 +31,7 @@ class Replay {
     }
   }
 
-  void leave_phase(Region scratch) { held_[static_cast<int>(scratch)].clear(); }
+  void leave_phase(Arena scratch) { held_[static_cast<int>(scratch)].clear(); }
 
  private:
   // The internal ranges of the operands of one node must not overlap, except where one is declared
@@ -47,7 +47,7 @@ class Replay {
         const Value& b = graph_.value(all[j]);
         const Placement& pa = plan_.placements[all[i]];
         const Placement& pb = plan_.placements[all[j]];
-        if (a.storage == b.storage || pa.region != pb.region || pa.region == Region::elsewhere) continue;
+        if (a.storage == b.storage || pa.arena != pb.arena || pa.arena == Arena::elsewhere) continue;
         const bool apart = pa.offset + a.bytes() <= pb.offset || pb.offset + b.bytes() <= pa.offset;
         if (!apart) report(node, all[j], "shares memory with another operand of the same node");
       }
@@ -56,8 +56,8 @@ class Replay {
 
   void check_readable(const Node& node, ValueId id) const {
     const Placement& placement = plan_.placements[id];
-    if (placement.region == Region::elsewhere) return;
-    const auto& held = held_[static_cast<int>(placement.region)];
+    if (placement.arena == Arena::elsewhere) return;
+    const auto& held = held_[static_cast<int>(placement.arena)];
     // Every byte must hold this value, or parts placed in it.
     std::int64_t at = placement.offset;
     const std::int64_t end = at + graph_.value(id).bytes();
@@ -83,8 +83,8 @@ class Replay {
 
   void write(ValueId id) {
     const Placement& placement = plan_.placements[id];
-    if (placement.region == Region::elsewhere) return;
-    auto& held = held_[static_cast<int>(placement.region)];
+    if (placement.arena == Arena::elsewhere) return;
+    auto& held = held_[static_cast<int>(placement.arena)];
     const std::int64_t begin = placement.offset, end = begin + graph_.value(id).bytes();
     auto range = held.lower_bound(begin);
     if (range != held.begin()) {
@@ -118,9 +118,9 @@ class Replay {
 void validate_plan(const Graph& graph, const SegmentPlan& plan) {
   Replay replay(graph, plan);
   replay.run(plan.forward);
-  replay.leave_phase(Region::forward_scratch);
+  replay.leave_phase(Arena::forward_scratch);
   replay.run(plan.backward);
-  replay.leave_phase(Region::backward_scratch);
+  replay.leave_phase(Arena::backward_scratch);
   replay.run(plan.weight_grad);
 }
 

@@ -196,12 +196,12 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
     case Role::internal: break;
   }
   const Placement& placement = plan.placements[id];
-  switch (placement.region) {
-    case Region::saved:
+  switch (placement.arena) {
+    case Arena::saved:
       return at(saved_.data(), slot * saved_bytes_ + saved_offsets_[segment] + placement.offset);
-    case Region::forward_scratch: return at(forward_scratch_.data(), placement.offset);
-    case Region::backward_scratch: return at(backward_scratch_.data(), placement.offset);
-    case Region::elsewhere: break;
+    case Arena::forward_scratch: return at(forward_scratch_.data(), placement.offset);
+    case Arena::backward_scratch: return at(backward_scratch_.data(), placement.offset);
+    case Arena::elsewhere: break;
   }
   TRIREME_CHECK(!"an internal value has no place");
   return nullptr;

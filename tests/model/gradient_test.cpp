@@ -1,0 +1,188 @@
+// Whole tiny models in double: every parameter's gradient against finite differences.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "base/random.h"
+#include "config/config.h"
+#include "model/transformer.h"
+
+namespace trireme {
+namespace {
+
+ModelConfig tiny(const std::string& family) {
+  ModelConfig model;
+  model.family = family;
+  model.num_layers = 2;
+  model.hidden_size = 16;
+  model.num_heads = 4;
+  model.num_kv_heads = family == "llama" ? 2 : 4;
+  model.head_dim = 4;
+  model.ffn_hidden_size = 24;
+  model.seq_length = 6;
+  model.max_positions = 8;
+  model.vocab_size = 13;
+  model.vocab_multiple = 8;
+  model.position = family == "llama" ? "rope" : "learned";
+  model.norm = family == "llama" ? "rms_norm" : "layer_norm";
+  model.activation = family == "llama" ? "swiglu" : "gelu_tanh";
+  model.bias = model.qkv_bias = family != "llama";
+  model.tie_embeddings = family != "llama";
+  return model;
+}
+
+// A stage in double with random weights and one micro-batch in slot 0.
+class Fixture {
+ public:
+  Fixture(const ModelConfig& model, BuildOptions build, StageOptions options = {}) {
+    build.compute = DType::f64;
+    build.batch = 2;
+    build.logits_bytes = 5 * padded_vocabulary(model) * 8;  // several slices
+    stage = std::make_unique<Stage>(build_model(model, build), options);
+    stage->allocate();
+    fill_constants(*stage, model, model.seq_length);
+    const auto& parameters = stage->definition().parameters;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      auto* weights = static_cast<double*>(stage->parameter(static_cast<int>(p)));
+      const bool is_norm = parameters[p].spec.init == ParameterSpec::Init::ones;
+      for (std::int64_t i = 0; i < parameters[p].spec.saved_shape.count(); ++i) {
+        weights[i] = (is_norm ? 1 : 0) + 0.3 * normal(1, p, static_cast<std::uint64_t>(i));
+      }
+    }
+    rows = build.batch * model.seq_length;
+    auto* tokens = static_cast<std::int32_t*>(stage->batch(0, BatchInput::tokens));
+    auto* targets = static_cast<std::int32_t*>(stage->batch(0, BatchInput::targets));
+    auto* weights = static_cast<float*>(stage->batch(0, BatchInput::loss_weights));
+    auto* positions = static_cast<std::int32_t*>(stage->batch(0, BatchInput::positions));
+    auto* ids = static_cast<std::int64_t*>(stage->batch(0, BatchInput::sample_ids));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      tokens[r] = static_cast<std::int32_t>(uniform(2, 0, r) * static_cast<double>(model.vocab_size));
+      targets[r] = static_cast<std::int32_t>(uniform(2, 1, r) * static_cast<double>(model.vocab_size));
+      weights[r] = r % 5 == 3 ? 0.f : 1.f;
+      positions[r] = static_cast<std::int32_t>(r % model.seq_length);
+    }
+    if (ids) ids[0] = 70, ids[1] = 71;
+  }
+
+  double loss() {
+    stage->forward(0, step);
+    stage->backward(0, step, true);
+    const auto* losses = static_cast<const double*>(stage->result(0, ResultOutput::token_loss));
+    const auto* weights = static_cast<const float*>(stage->batch(0, BatchInput::loss_weights));
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) sum += losses[r] * weights[r];
+    return sum * step.grad_scale;
+  }
+
+  std::vector<double> gradients() {
+    loss();
+    const std::int64_t count = stage->definition().parameter_elements();
+    const auto* from = static_cast<const double*>(stage->gradient(0));
+    return {from, from + count};
+  }
+
+  std::unique_ptr<Stage> stage;
+  StepBlock step{99, 5, 0.25};
+  std::int64_t rows = 0;
+};
+
+void check_against_finite_differences(const ModelConfig& model, const BuildOptions& build) {
+  Fixture f(model, build);
+  const std::vector<double> gradients = f.gradients();
+  const auto& parameters = f.stage->definition().parameters;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    auto* weights = static_cast<double*>(f.stage->parameter(static_cast<int>(p)));
+    const std::int64_t count = parameters[p].spec.saved_shape.count();
+    for (std::int64_t i = 0; i < count; i += std::max<std::int64_t>(1, count / 7)) {
+      const double kept = weights[i], h = 1e-5;
+      weights[i] = kept + h;
+      const double above = f.loss();
+      weights[i] = kept - h;
+      const double below = f.loss();
+      weights[i] = kept;
+      const double expected = (above - below) / (2 * h);
+      EXPECT_NEAR(gradients[parameters[p].offset + i], expected, 1e-7 + 1e-6 * std::abs(expected))
+          << parameters[p].name << "[" << i << "]";
+    }
+  }
+}
+
+class ModelGradient : public testing::TestWithParam<std::string> {};
+
+TEST_P(ModelGradient, MatchesFiniteDifferences) {
+  check_against_finite_differences(tiny(GetParam()), {});
+}
+
+TEST_P(ModelGradient, MatchesFiniteDifferencesWithDropout) {
+  ModelConfig model = tiny(GetParam());
+  model.hidden_dropout = 0.2;
+  model.attention_dropout = 0.3;
+  check_against_finite_differences(model, {});
+}
+
+TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
+  ModelConfig model = tiny(GetParam());
+  model.hidden_dropout = 0.1;
+  const std::vector<double> none = Fixture(model, {}).gradients();
+  std::int64_t saved_before = 0;
+  for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
+    BuildOptions build;
+    build.recompute = how;
+    Fixture f(model, build);
+    EXPECT_EQ(none, f.gradients());
+    const std::int64_t saved = f.stage->memory().regions[3].bytes;
+    if (how != Recompute::none) EXPECT_LT(saved, saved_before);
+    saved_before = saved;
+  }
+  EXPECT_EQ(saved_before, 0);
+}
+
+TEST_P(ModelGradient, PoisonAndSeparateMemoryGiveTheSameBits) {
+  ModelConfig model = tiny(GetParam());
+  model.hidden_dropout = model.attention_dropout = 0.1;
+  for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
+    BuildOptions build;
+    build.recompute = how;
+    const std::vector<double> plain = Fixture(model, build).gradients();
+    StageOptions careful;
+    careful.reuse = false;
+    careful.poison = true;
+    EXPECT_EQ(plain, Fixture(model, build, careful).gradients());
+    careful.reuse = true;
+    EXPECT_EQ(plain, Fixture(model, build, careful).gradients());
+  }
+}
+
+TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
+  const ModelConfig model = tiny(GetParam());
+  for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
+    BuildOptions build;
+    build.recompute = how;
+    const std::vector<double> together = Fixture(model, build).gradients();
+    StageOptions split;
+    split.split_weight_grad = true;
+    split.poison = true;
+    Fixture f(model, build, split);
+    f.loss();
+    f.stage->weight_grad(0, f.step, true);
+    const auto* from = static_cast<const double*>(f.stage->gradient(0));
+    EXPECT_EQ(together, std::vector<double>(from, from + together.size()));
+  }
+}
+
+TEST_P(ModelGradient, SecondMicroBatchAdds) {
+  Fixture f(tiny(GetParam()), {});
+  const std::vector<double> once = f.gradients();
+  f.stage->forward(0, f.step);
+  f.stage->backward(0, f.step, false);
+  const auto* twice = static_cast<const double*>(f.stage->gradient(0));
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, testing::Values("gpt", "llama"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace trireme
