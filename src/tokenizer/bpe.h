@@ -1,0 +1,57 @@
+// Byte-pair encoding: the table of merges and how they are applied to a sequence of tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trireme {
+
+// What a pair of neighbouring tokens becomes; of several possible merges the lowest rank goes first.
+struct Merge {
+  std::uint32_t rank;
+  std::int32_t id;
+};
+
+class MergeTable {
+ public:
+  static constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+
+  // Adds a merge; false if the pair has one already (which stays).
+  bool add(std::int32_t left, std::int32_t right, Merge merge);
+
+  // The merge of a pair, or one of rank kNoRank.
+  Merge find(std::int32_t left, std::int32_t right) const {
+    const std::uint64_t pair = key(left, right);
+    for (std::size_t i = home(pair);; i = (i + 1) & mask_) {
+      if (slots_[i].pair == pair || slots_[i].pair == kEmpty) return slots_[i].merge;
+    }
+  }
+
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
+  struct Slot {
+    std::uint64_t pair = kEmpty;
+    Merge merge{kNoRank, -1};
+  };
+  static std::uint64_t key(std::int32_t left, std::int32_t right) {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
+           static_cast<std::uint32_t>(right);
+  }
+  std::size_t home(std::uint64_t pair) const {
+    return (pair * 0x9E3779B97F4A7C15 >> 32) & mask_;
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(16);  // open addressing, at most half full
+  std::size_t mask_ = 15;
+  std::size_t size_ = 0;
+};
+
+// Applies merges to ids[0, count) in place, always the one of the lowest rank and of those the
+// leftmost, until none is left; returns the new count. Time: about count^2 below a hundred tokens,
+// count * log(count) above.
+std::size_t apply_merges(const MergeTable& merges, std::int32_t* ids, std::size_t count);
+
+}  // namespace trireme

@@ -1,0 +1,139 @@
+// The fast path: hand-written splitter, cache of short pieces, look-up of whole tokens, merges.
+#include "tokenizer/byte_bpe.h"
+
+#include "base/error.h"
+#include "tokenizer/piece_cache.h"
+
+namespace trireme {
+namespace {
+
+// Collects ids in a small buffer and appends them to a vector in blocks, since a push_back per id
+// would cost as much as finding it.
+class IdSink {
+ public:
+  explicit IdSink(std::vector<std::int32_t>& out) : out_(out) {}
+
+  // Copies kMaxIds ids, of which `count` are meant: a copy of fixed size needs no loop.
+  void put(const std::int32_t* ids, std::size_t count) {
+    std::memcpy(buffer_ + used_, ids, PieceCache::kMaxIds * sizeof *ids);
+    used_ += count;
+    if (used_ > kSize - PieceCache::kMaxIds) flush();
+  }
+  // The vector itself, with all ids so far in it.
+  std::vector<std::int32_t>& flush() {
+    out_.insert(out_.end(), buffer_, buffer_ + used_);
+    used_ = 0;
+    return out_;
+  }
+
+ private:
+  static constexpr std::size_t kSize = 1024;
+  std::vector<std::int32_t>& out_;
+  std::size_t used_ = 0;
+  std::int32_t buffer_[kSize];
+};
+
+}  // namespace
+
+ByteBpe::ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces)
+    : vocabulary_(std::move(vocabulary)),
+      merges_(std::move(merges)),
+      whole_(static_cast<std::size_t>(vocabulary_.size())),
+      serial_(next_tokenizer_serial()) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    byte_ids_[static_cast<std::size_t>(byte)] = vocabulary_.find({&text, 1});
+  }
+  // A token may stand for a whole piece without a look at the merges if they would make it.
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < vocabulary_.size(); ++id) {
+    if (!vocabulary_.has(id) || vocabulary_.bytes(id).empty()) continue;
+    const std::string_view bytes = vocabulary_.bytes(id);
+    bool whole = whole_pieces;
+    if (!whole) {
+      ids.resize(bytes.size());
+      whole = merge_bytes(bytes, ids.data()) == 1 && ids[0] == id;
+    }
+    whole_[static_cast<std::size_t>(id)] = whole;
+  }
+}
+
+bool ByteBpe::all_bytes_covered() const {
+  for (const std::int32_t id : byte_ids_) {
+    if (id < 0) return false;
+  }
+  return true;
+}
+
+// `ids` has room for one id per byte.
+std::size_t ByteBpe::merge_bytes(std::string_view piece, std::int32_t* ids) const {
+  std::size_t count = 0;
+  for (const char byte : piece) {
+    const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
+    if (id >= 0) ids[count++] = id;
+  }
+  return apply_merges(merges_, ids, count);
+}
+
+void ByteBpe::encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  const std::int32_t whole = vocabulary_.find(piece);
+  if (whole >= 0 && whole_[static_cast<std::size_t>(whole)]) {
+    ids.push_back(whole);
+    return;
+  }
+  const std::size_t before = ids.size();
+  ids.resize(before + piece.size());
+  ids.resize(before + merge_bytes(piece, ids.data() + before));
+}
+
+template <SplitPattern pattern>
+void ByteBpe::encode_split(std::string_view text, std::vector<std::int32_t>& ids) const {
+  PieceCache& cache = PieceCache::of_this_thread(serial_);
+  IdSink sink(ids);
+  const char* text_end = text.data() + text.size();
+  split<pattern>(text.data(), text_end, [&](const char* begin, const char* end) {
+    const auto length = static_cast<std::size_t>(end - begin);
+    if (length > PieceKey::kMaxLength) {
+      encode_piece({begin, length}, sink.flush());
+      return;
+    }
+    const PieceKey key = PieceKey::of(begin, length, text_end);
+    PieceCache::Entry& entry = cache.slot(key);
+    if (entry.holds(key)) {
+      sink.put(entry.ids, entry.count());
+      return;
+    }
+    std::vector<std::int32_t>& out = sink.flush();
+    const std::size_t before = out.size();
+    encode_piece({begin, length}, out);
+    const std::size_t count = out.size() - before;
+    if (count <= PieceCache::kMaxIds) entry.set(key, out.data() + before, count);
+  });
+  sink.flush();
+}
+
+void ByteBpe::encode(SplitPattern pattern, std::string_view text,
+                     std::vector<std::int32_t>& ids) const {
+  if (pattern == SplitPattern::gpt2) {
+    encode_split<SplitPattern::gpt2>(text, ids);
+  } else {
+    encode_split<SplitPattern::cl100k>(text, ids);
+  }
+}
+
+MergeTable merges_of_ranks(const Vocabulary& ranks) {
+  MergeTable merges;
+  for (std::int32_t id = 0; id < ranks.size(); ++id) {
+    if (!ranks.has(id)) continue;
+    const std::string_view bytes = ranks.bytes(id);
+    for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+      const std::int32_t left = ranks.find(bytes.substr(0, cut));
+      if (left < 0) continue;
+      const std::int32_t right = ranks.find(bytes.substr(cut));
+      if (right >= 0) merges.add(left, right, {static_cast<std::uint32_t>(id), id});
+    }
+  }
+  return merges;
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+// Byte-level BPE: splits a text into pieces and each piece into tokens of a vocabulary of byte strings.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/bpe.h"
+#include "tokenizer/split.h"
+#include "tokenizer/vocabulary.h"
+
+namespace trireme {
+
+class ByteBpe {
+ public:
+  // With `whole_pieces` a piece that is a token becomes that token even where the merges would not
+  // make it (tiktoken; "ignore_merges" of tokenizer.json). Bytes that no token stands for are left
+  // out, as the reference does; all_bytes_covered() tells.
+  ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces);
+
+  // Appends the ids of a text that holds no special tokens.
+  void encode(SplitPattern pattern, std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  // Appends the ids of one piece.
+  void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  bool all_bytes_covered() const;
+
+ private:
+  template <SplitPattern pattern>
+  void encode_split(std::string_view text, std::vector<std::int32_t>& ids) const;
+  std::size_t merge_bytes(std::string_view piece, std::int32_t* ids) const;
+
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  std::array<std::int32_t, 256> byte_ids_;
+  std::vector<bool> whole_;  // tokens that a piece equal to them becomes
+  std::uint64_t serial_;
+};
+
+// All ways to make a token of `ranks` from two others; the rank of a merge is the id that it makes,
+// which is how tiktoken merges.
+MergeTable merges_of_ranks(const Vocabulary& ranks);
+
+}  // namespace trireme

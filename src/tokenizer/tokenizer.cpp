@@ -1,0 +1,79 @@
+// Names of tokenizers, and what all of them share.
+#include "tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/null_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+using Config = TokenizerConfig;
+
+// A file that this type of tokenizer is made from.
+const std::string& need(const Config& config, const std::string& file, std::string_view flag) {
+  if (file.empty()) fail_input("the tokenizer '{}' needs {}", config.type, flag);
+  return file;
+}
+
+const std::string& vocab(const Config& c) { return need(c, c.vocab_file, "--vocab-file"); }
+const std::string& merges(const Config& c) { return need(c, c.merge_file, "--merge-file"); }
+const std::string& model(const Config& c) { return need(c, c.model_file, "--tokenizer-model"); }
+
+using Made = std::unique_ptr<Tokenizer>;
+
+struct Maker {
+  std::string_view name;
+  Made (*make)(const Config&);
+};
+
+Made make_gpt2(const Config& c) { return load_gpt2(vocab(c), merges(c), c.special_text); }
+Made make_tiktoken(const Config& c) { return load_tiktoken(model(c), c.special_text); }
+Made make_null(const Config& c) { return std::make_unique<NullTokenizer>(c.vocab_size); }
+
+constexpr Maker kMakers[] = {
+    {"gpt2", make_gpt2},
+    {"tiktoken", make_tiktoken},
+    {"null", make_null},
+    {"GPT2BPETokenizer", make_gpt2},
+    {"TikTokenizer", make_tiktoken},
+    {"NullTokenizer", make_null},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, std::size(kMakers)> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kMakers[i].name;
+  return names;
+}();
+
+}  // namespace
+
+std::span<const std::string_view> tokenizer_type_names() { return kNames; }
+
+std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
+  for (const Maker& maker : kMakers) {
+    if (maker.name == config.type) return maker.make(config);
+  }
+  fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));
+}
+
+void Tokenizer::check_id(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size_) {
+    fail_input("token id {} is outside the vocabulary of {} tokens", id, vocab_size_);
+  }
+}
+
+Encoding Tokenizer::encode_with_special(std::string_view text,
+                                        std::optional<std::string_view> pair) const {
+  Encoding out;
+  encode(text, out.ids);
+  out.type_ids.assign(out.ids.size(), 0);
+  if (pair) encode(*pair, out.ids);
+  out.type_ids.resize(out.ids.size(), 1);
+  return out;
+}
+
+}  // namespace trireme
