@@ -1,0 +1,76 @@
+// What a user sees while training: a line per log interval, and a live bar on a terminal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace trireme {
+
+// Means over a log interval, as printed.
+struct ProgressReport {
+  std::int64_t iteration = 0;   // finished
+  std::int64_t iterations = 0;  // of the whole run
+  double loss = 0;              // token-weighted
+  double lr = 0;
+  double grad_norm = 0;              // before clipping
+  double tokens_per_second = 0;      // of all ranks
+  double flops_per_second = 0;       // per device, without causal halving
+  std::optional<double> peak_flops;  // of the device; nothing: MFU "n/a"
+  std::uint64_t memory_bytes = 0;    // of this process
+  double seconds_per_iteration = 0;
+  std::optional<double> loss_scale;  // fp16
+  std::int64_t skipped = 0;          // steps without an update, in this interval
+};
+
+// "step 100/2000 | loss 3.2187 | lr 3.00e-04 | grad 1.25 | 51.2k tok/s | 0.31 TFLOP/s | MFU n/a |
+// mem 1.2 GiB | left 12m05s"
+std::string progress_line(const ProgressReport& report);
+
+// "[=====>    ]  52%": `width` characters between the brackets.
+std::string progress_bar(std::int64_t done, std::int64_t total, int width);
+
+// "48s", "12m05s", "3h07m", "2d04h"; "n/a" for what is not finite.
+std::string duration_text(double seconds);
+
+// "512 B", "1.5 GiB".
+std::string bytes_text(std::uint64_t bytes);
+
+// "980", "51.2k", "1.30M".
+std::string count_text(double count);
+
+class Progress {
+ public:
+  // Writes to `out` (not owned). The bar is drawn only where `out` is a terminal. `first` is the
+  // number of iterations that were done before this process.
+  Progress(std::FILE* out, std::int64_t first, std::int64_t iterations);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // After every iteration: redraws the bar, a few times per second at most.
+  void tick(std::int64_t iteration, double loss);
+
+  // The line of a log interval.
+  void report(const ProgressReport& report);
+
+  // Any other line (evaluation, a checkpoint), without spoiling the bar.
+  void note(const std::string& line);
+
+ private:
+  void erase();
+  void draw(std::int64_t iteration, double loss);
+
+  using Clock = std::chrono::steady_clock;
+  std::FILE* out_;
+  bool terminal_;
+  bool drawn_ = false;
+  std::int64_t first_;
+  std::int64_t iterations_;
+  Clock::time_point start_;
+  Clock::time_point last_drawn_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,157 @@
+// The wire format of event files: protobuf messages by hand inside TFRecord frames.
+// Sources: tensorflow/core/util/event.proto, summary.proto and lib/io/record_writer (formats only).
+#include "train/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "event files are little endian");
+
+template <class T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Protobuf wire types.
+enum class Wire : std::uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+void put_key(std::string& out, std::uint32_t field, Wire wire) {
+  put_varint(out, field << 3 | static_cast<std::uint32_t>(wire));
+}
+
+void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
+  put_key(out, field, Wire::bytes);
+  put_varint(out, bytes.size());
+  out += bytes;
+}
+
+// Event { double wall_time = 1; int64 step = 2; ... }
+std::string event_head(double wall_time, std::int64_t step) {
+  std::string event;
+  put_key(event, 1, Wire::fixed64);
+  put(event, wall_time);
+  put_key(event, 2, Wire::varint);
+  put_varint(event, static_cast<std::uint64_t>(step));
+  return event;
+}
+
+// Event { string file_version = 3 }, the first of every file.
+std::string version_event(double wall_time) {
+  std::string event = event_head(wall_time, 0);
+  put_bytes(event, 3, "brain.Event:2");
+  return event;
+}
+
+// Event { SessionLog session_log = 7 { status = 1 (START) } }: readers drop points from `step` on.
+std::string start_event(double wall_time, std::int64_t step) {
+  std::string event = event_head(wall_time, step);
+  put_bytes(event, 7, std::string("\x08\x01", 2));
+  return event;
+}
+
+double now() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "host";
+  return name.data();
+}
+
+// A name that no other file of the folder has, also when two runs start within a second.
+fs::path new_path(const fs::path& folder) {
+  const auto seconds = static_cast<std::int64_t>(now());
+  for (int number = 0;; ++number) {
+    const fs::path path = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", seconds,
+                                               host_name(), ::getpid(), number);
+    if (!fs::exists(path)) return path;
+  }
+}
+
+constexpr std::array<std::uint32_t, 256> crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0u);
+    table[i] = crc;
+  }
+  return table;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr std::array<std::uint32_t, 256> kTable = crc_table();
+  std::uint32_t crc = ~0u;
+  for (const char c : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<std::uint8_t>(c)) & 0xff];
+  return ~crc;
+}
+
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(bytes);
+  return std::rotr(crc, 15) + 0xa282ead8u;
+}
+
+std::string tfrecord(std::string_view bytes) {
+  std::string record;
+  put(record, static_cast<std::uint64_t>(bytes.size()));
+  put(record, masked_crc32c(record));
+  record += bytes;
+  put(record, masked_crc32c(bytes));
+  return record;
+}
+
+std::string scalar_event(double wall_time, std::int64_t step, std::span<const Scalar> scalars) {
+  std::string summary;  // Summary { repeated Value value = 1 }
+  for (const Scalar& scalar : scalars) {
+    std::string value;  // Value { string tag = 1; float simple_value = 2 }
+    put_bytes(value, 1, scalar.tag);
+    put_key(value, 2, Wire::fixed32);
+    put(value, static_cast<float>(scalar.value));
+    put_bytes(summary, 1, value);
+  }
+  std::string event = event_head(wall_time, step);
+  put_bytes(event, 5, summary);
+  return event;
+}
+
+TensorBoardFile::TensorBoardFile(const fs::path& folder, std::int64_t last_step) {
+  make_folders(folder);
+  file_ = File(new_path(folder), File::Mode::create);
+  append(version_event(now()));
+  if (last_step > 0) append(start_event(now(), last_step + 1));
+}
+
+void TensorBoardFile::append(std::string_view event) {
+  const std::string record = tfrecord(event);
+  file_.write(record.data(), record.size());
+}
+
+void TensorBoardFile::write(std::int64_t step, std::span<const Scalar> scalars) {
+  append(scalar_event(now(), step, scalars));
+}
+
+void TensorBoardFile::write_both(std::int64_t step, std::int64_t samples,
+                                 std::span<const Scalar> scalars) {
+  write(step, scalars);
+  std::vector<Scalar> by_samples(scalars.begin(), scalars.end());
+  for (Scalar& scalar : by_samples) scalar.tag += " vs samples";
+  write(samples, by_samples);
+}
+
+}  // namespace trireme
