@@ -45,7 +45,7 @@ TEST_F(ArrayCache, OtherKeyOrCountIsAMiss) {
 
 TEST_F(ArrayCache, AnyDamageIsAMiss) {
   const std::string whole = read_file(path_);
-  for (std::size_t at = 0; at < whole.size(); at += at < 64 ? 1 : 97) {
+  for (std::size_t at = 0; at < whole.size(); at += at < 64 ? 1 : 797) {
     std::string damaged = whole;
     damaged[at] ^= 1;
     write_bytes(path_.string(), damaged);

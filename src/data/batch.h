@@ -1,0 +1,46 @@
+// A micro-batch as the model takes it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace trireme {
+
+// Where a dataset writes one sample: row `b` of each array of a Batch.
+struct BatchRow {
+  std::int32_t* tokens;         // [seq]
+  std::int32_t* targets;        // [seq]
+  float* loss_weights;          // [seq]
+  std::int32_t* positions;      // [seq]
+  std::int32_t* first_visible;  // [seq]
+};
+
+// Row-major [micro_batch_size, seq_length] unless said otherwise; always complete.
+struct Batch {
+  std::int64_t micro_batch_size = 0, seq_length = 0;
+  std::vector<std::int32_t> tokens;         // inputs
+  std::vector<std::int32_t> targets;        // what each position shall predict
+  std::vector<float> loss_weights;          // 0 or 1
+  std::vector<std::int32_t> positions;      // index of the position embedding
+  std::vector<std::int32_t> first_visible;  // first position that a position may attend to
+  std::vector<std::int64_t> sample_ids;     // [micro_batch_size], counted from the run's beginning
+
+  Batch() = default;
+  Batch(std::int64_t rows, std::int64_t seq)
+      : micro_batch_size(rows),
+        seq_length(seq),
+        tokens(static_cast<std::size_t>(rows * seq)),
+        targets(tokens.size()),
+        loss_weights(tokens.size()),
+        positions(tokens.size()),
+        first_visible(tokens.size()),
+        sample_ids(static_cast<std::size_t>(rows)) {}
+
+  BatchRow row(std::int64_t b) {
+    const std::int64_t at = b * seq_length;
+    return {tokens.data() + at, targets.data() + at, loss_weights.data() + at,
+            positions.data() + at, first_visible.data() + at};
+  }
+};
+
+}  // namespace trireme

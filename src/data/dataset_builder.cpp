@@ -1,0 +1,185 @@
+// Splits, blends and sizes, put together as Megatron's BlendedMegatronDatasetBuilder does.
+#include "data/dataset_builder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "data/blended_dataset.h"
+
+namespace trireme {
+namespace {
+
+// Files up to this size are checked for foreign ids before anything else; it takes milliseconds.
+constexpr std::uint64_t kCheckedAtOnceBytes = 64 << 20;
+
+const std::vector<std::string>& paths_of(const DataConfig& config, Split split) {
+  if (!config.path.empty()) return config.path;
+  return split == Split::train   ? config.train_path
+         : split == Split::valid ? config.valid_path
+                                 : config.test_path;
+}
+
+// How often the order takes a sample of each dataset.
+std::vector<std::int64_t> samples_taken(const BlendOrder& order, std::size_t datasets) {
+  std::vector<std::int64_t> taken(datasets, 0);
+  for (const std::int16_t d : order.datasets) ++taken[d];
+  return taken;
+}
+
+}  // namespace
+
+SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
+                           std::int64_t global_batch_size) {
+  SampleCounts counts;
+  counts.train = train.samples > 0 ? train.samples : steps * global_batch_size;
+  if (train.eval_interval > 0) {
+    counts.valid = (steps / train.eval_interval + 1) * train.eval_iters * global_batch_size;
+  }
+  counts.test = train.eval_iters * global_batch_size;
+  return counts;
+}
+
+GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64_t eod_id) {
+  GptOptions options;
+  options.seq_length = config.model.seq_length;
+  options.seed = static_cast<std::uint32_t>(config.run.seed);
+  options.vocab_size = vocab_size;
+  options.masks = {static_cast<std::int32_t>(eod_id), config.data.reset_position_ids,
+                   config.data.reset_attention_mask, config.data.eod_mask_loss};
+  options.cache_dir = config.data.cache_dir;
+  return options;
+}
+
+DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& options)
+    : config_(config), options_(options) {
+  const bool by_split =
+      !config.train_path.empty() || !config.valid_path.empty() || !config.test_path.empty();
+  if (config.path.empty() && !by_split) {
+    fail_input(
+        "no data: set data.path (or data.train_path) to a dataset made by `trireme "
+        "preprocess`");
+  }
+  if (!config.path.empty() && by_split) {
+    fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
+  }
+  const MaskOptions& masks = options.masks;
+  if (masks.eod_id < 0 &&
+      (masks.reset_position_ids || masks.reset_attention_mask || masks.eod_mask_loss)) {
+    fail_input(
+        "data.reset_position_ids, reset_attention_mask and eod_mask_loss need a tokenizer "
+        "with an end-of-document token");
+  }
+}
+
+std::shared_ptr<const IndexedDataset> DatasetBuilder::open(const std::string& prefix) {
+  std::shared_ptr<const IndexedDataset>& file = files_[dataset_prefix(prefix)];
+  if (!file) {
+    file = std::make_shared<IndexedDataset>(prefix);
+    if (file->bin_bytes() <= kCheckedAtOnceBytes) file->check_all_ids(options_.vocab_size);
+  }
+  return file;
+}
+
+std::shared_ptr<const GptDataset> DatasetBuilder::build_one(const std::string& prefix, Split split,
+                                                            const Share& share,
+                                                            std::int64_t samples) {
+  const std::shared_ptr<const IndexedDataset> data = open(prefix);
+  const Range range = range_of(share, data->sequences());
+  if (range.size() == 0) {
+    fail_input(
+        "the {} split of '{}' holds no document: data.split \"{}\" of {} documents leaves it "
+        "none; give it a larger share or the weight 0",
+        name_of(split), data->prefix(), config_.split, data->sequences());
+  }
+  GptOptions options = options_;
+  if (options.cache_dir.empty()) {
+    options.cache_dir = fs::path(data->prefix()).parent_path() / ".trireme-cache";
+  }
+  try {
+    return std::make_shared<GptDataset>(data, range, samples, options);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("the {} split of '{}': {}", name_of(split),
+                                          data->prefix(), error.what()));
+  }
+}
+
+std::vector<std::shared_ptr<const Dataset>> DatasetBuilder::build_all(
+    const std::vector<std::string>& prefixes, Split split, const Share& share,
+    const std::vector<std::int64_t>& samples) {
+  for (const std::string& prefix : prefixes) open(prefix);
+  std::vector<std::shared_ptr<const Dataset>> datasets(prefixes.size());
+  // A pool of its own: building uses the global one, and the long part, the shuffles, is serial.
+  ThreadPool pool(std::min(static_cast<int>(prefixes.size()), ThreadPool::global().size()));
+  pool.run(static_cast<std::int64_t>(prefixes.size()), [&](std::int64_t d, int) {
+    datasets[d] = build_one(prefixes[d], split, share, samples[d]);
+  });
+  return datasets;
+}
+
+std::shared_ptr<const Dataset> DatasetBuilder::build_weighted(const BlendSpec& blend, Split split,
+                                                              const Share& share,
+                                                              std::int64_t samples) {
+  const std::vector<double> weights = normalized(blend.weights);
+  std::int64_t size = 0;
+  std::vector<std::int64_t> supply;
+  for (const double weight : weights) {
+    size += blend_share(samples, weight);
+    supply.push_back(blend_supply(samples, weight));
+  }
+  BlendOrder order = build_blend_order(weights, size);
+  std::vector<std::shared_ptr<const Dataset>> datasets =
+      build_all(blend.prefixes, split, share, supply);
+  const std::vector<std::int64_t> taken = samples_taken(order, weights.size());
+  for (std::size_t d = 0; d < weights.size(); ++d) {
+    // With many datasets half a percent more may be too little; upstream stops there.
+    if (datasets[d]->size() < taken[d]) {
+      datasets[d] = build_one(blend.prefixes[d], split, share, taken[d]);
+    }
+  }
+  const std::uint64_t key = blend_order_key(weights, size);
+  return std::make_shared<BlendedDataset>(std::move(datasets), std::move(order), key);
+}
+
+std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& blend, Split split,
+                                                             const Share& share,
+                                                             std::int64_t samples) {
+  std::vector<std::shared_ptr<const Dataset>> datasets =
+      build_all(blend.prefixes, split, share, std::vector<std::int64_t>(blend.prefixes.size(), -1));
+  std::vector<double> weights;
+  std::int64_t total = 0;
+  for (std::size_t d = 0; d < datasets.size(); ++d) {
+    const std::int64_t size = datasets[d]->size();
+    if (size == 0) {
+      fail_input("the {} split of '{}' holds too few tokens for one sample of {}", name_of(split),
+                 blend.prefixes[d], options_.seq_length);
+    }
+    weights.push_back(static_cast<double>(size));
+    total += size;
+  }
+  if (total < samples) {
+    fail_input(
+        "the {} split needs {} samples, but one epoch of the {} datasets holds {}: give them "
+        "weights (weight path weight path ...), then they are repeated",
+        name_of(split), samples, datasets.size(), total);
+  }
+  const std::uint64_t key = blend_order_key(weights, samples);
+  return std::make_shared<BlendedDataset>(std::move(datasets), build_blend_order(weights, samples),
+                                          key);
+}
+
+std::shared_ptr<const Dataset> DatasetBuilder::build(Split split, std::int64_t samples) {
+  const std::vector<std::string>& paths = paths_of(config_, split);
+  if (paths.empty()) return nullptr;
+  std::optional<Share> share = Share{};
+  if (!config_.path.empty()) share = parse_split(config_.split)[static_cast<std::size_t>(split)];
+  if (!share) return nullptr;
+  const BlendSpec blend = parse_blend(paths);
+  // A single dataset of its own split needs no blend, weight or not.
+  const bool single = blend.prefixes.size() == 1 && (blend.weights.empty() || config_.path.empty());
+  if (single) return build_one(blend.prefixes[0], split, *share, samples);
+  return blend.weights.empty() ? build_by_size(blend, split, *share, samples)
+                               : build_weighted(blend, split, *share, samples);
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// From a configuration to the datasets of its splits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "config/config.h"
+#include "data/blend.h"
+#include "data/dataset.h"
+#include "data/gpt_dataset.h"
+#include "data/split.h"
+
+namespace trireme {
+
+// How many samples each split must give in a run. They decide the order, so they are Megatron's:
+// valid is enough for an evaluation at every interval and one more, test for one.
+struct SampleCounts {
+  std::int64_t train = 0, valid = 0, test = 0;
+  std::int64_t of(Split split) const {
+    return split == Split::train ? train : split == Split::valid ? valid : test;
+  }
+};
+// `steps` optimizer steps; `global_batch_size` is the final one of a ramp-up.
+SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
+                           std::int64_t global_batch_size);
+
+// What of the configuration a GPT dataset depends on. `eod_id` is -1 where the tokenizer has none.
+GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64_t eod_id);
+
+class DatasetBuilder {
+ public:
+  // Throws bad_input for a configuration that names no data or contradicts itself.
+  DatasetBuilder(const DataConfig& config, const GptOptions& options);
+
+  // The dataset of a split with at least `samples` samples, or null where the configuration gives
+  // that split no data (weight 0 or no path). Throws bad_input for files that are not sound, for a
+  // split that leaves no document, for ids outside the vocabulary in files that are small enough to
+  // be read at once, and where datasets blended by size hold too little.
+  std::shared_ptr<const Dataset> build(Split split, std::int64_t samples);
+
+ private:
+  std::shared_ptr<const IndexedDataset> open(const std::string& prefix);
+  std::shared_ptr<const GptDataset> build_one(const std::string& prefix, Split split,
+                                              const Share& share, std::int64_t samples);
+  // build_one for several files at once; samples[d] for file d.
+  std::vector<std::shared_ptr<const Dataset>> build_all(const std::vector<std::string>& prefixes,
+                                                        Split split, const Share& share,
+                                                        const std::vector<std::int64_t>& samples);
+  std::shared_ptr<const Dataset> build_weighted(const BlendSpec& blend, Split split,
+                                                const Share& share, std::int64_t samples);
+  std::shared_ptr<const Dataset> build_by_size(const BlendSpec& blend, Split split,
+                                               const Share& share, std::int64_t samples);
+
+  DataConfig config_;
+  GptOptions options_;
+  std::map<std::string, std::shared_ptr<const IndexedDataset>> files_;
+};
+
+}  // namespace trireme

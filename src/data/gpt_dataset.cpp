@@ -1,0 +1,91 @@
+// Gathering of GPT samples, and keeping of their order on disk.
+#include "data/gpt_dataset.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/array_cache.h"
+
+namespace trireme {
+namespace {
+
+// Orders below this are built faster than they are found on disk.
+constexpr std::size_t kCachedFromBytes = 4 << 20;
+constexpr std::size_t kArrays = 5;
+
+std::optional<GptOrder> load_order(const fs::path& path, std::uint64_t key) {
+  const std::optional<CachedArrays> cached = load_arrays(path, key, kArrays);
+  if (!cached || cached->arrays[0].size() != sizeof(std::int64_t)) return std::nullopt;
+  GptOrder order{cached->get<std::int64_t>(0)[0], cached->get<std::int32_t>(1),
+                 cached->get<std::int64_t>(2),    cached->get<std::int32_t>(3),
+                 cached->get<std::uint32_t>(4),   cached->file};
+  if (order.positions.size() != order.shuffle.size() + 1 ||
+      order.offsets.size() != order.positions.size()) {
+    return std::nullopt;
+  }
+  return order;
+}
+
+GptOrder build_or_load(const GptOrderRequest& request, std::span<const std::int32_t> lengths,
+                       std::uint64_t key, const fs::path& cache_dir) {
+  const fs::path path = cache_dir / fmt::format("gpt-order-{}.bin", hash_to_text(key));
+  if (!cache_dir.empty()) {
+    if (std::optional<GptOrder> order = load_order(path, key)) return *order;
+  }
+  GptOrder order = build_gpt_order(request, lengths);
+  const std::array<std::span<const std::byte>, kArrays> arrays{
+      std::as_bytes(std::span(&order.epochs, 1)), std::as_bytes(order.sequences),
+      std::as_bytes(order.positions), std::as_bytes(order.offsets), std::as_bytes(order.shuffle)};
+  std::size_t bytes = 0;
+  for (const auto& array : arrays) bytes += array.size();
+  if (cache_dir.empty() || bytes < kCachedFromBytes || !store_arrays(path, key, arrays))
+    return order;
+  // Mapped, the arrays are shared by all processes of this machine.
+  return load_order(path, key).value_or(order);
+}
+
+}  // namespace
+
+GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> data, Range range,
+                       std::int64_t samples, const GptOptions& options)
+    : data_(std::move(data)), options_(options) {
+  const std::vector<std::int32_t> lengths = data_->lengths(range.begin, range.end);
+  const GptOrderRequest request{range, options.seq_length, samples, options.seed};
+  order_key_ = gpt_order_key(request, lengths);
+  order_ = build_or_load(request, lengths, order_key_, options.cache_dir);
+}
+
+std::vector<SamplePart> GptDataset::parts(std::int64_t index) const {
+  TRIREME_CHECK(0 <= index && index < size());
+  const std::uint32_t sample = order_.shuffle[index];
+  TRIREME_CHECK(sample < order_.samples());
+  std::int64_t position = order_.positions[sample];
+  std::int64_t offset = order_.offsets[sample];
+  std::vector<SamplePart> parts;
+  for (std::int64_t left = options_.seq_length + 1; left > 0; ++position, offset = 0) {
+    TRIREME_CHECK(position < static_cast<std::int64_t>(order_.sequences.size()));
+    const std::int64_t sequence = order_.sequences[position];
+    const std::int64_t count = std::min(left, data_->length(sequence) - offset);
+    if (count > 0) parts.push_back({&data_->prefix(), sequence, offset, offset + count - 1});
+    left -= count;
+  }
+  return parts;
+}
+
+void GptDataset::fill(std::int64_t index, const BatchRow& row) const {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(options_.seq_length) + 1);
+  std::int32_t* to = tokens.data();
+  for (const SamplePart& part : parts(index)) {
+    const std::int64_t count = part.last - part.first + 1;
+    data_->read(part.sequence, part.first, count, to);
+    data_->check_ids(part.sequence, part.first, count, to, options_.vocab_size);
+    to += count;
+  }
+  std::copy_n(tokens.begin(), options_.seq_length, row.tokens);
+  std::copy_n(tokens.begin() + 1, options_.seq_length, row.targets);
+  fill_masks(options_.masks, options_.seq_length, row);
+}
+
+}  // namespace trireme

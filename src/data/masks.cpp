@@ -1,0 +1,25 @@
+// Megatron's masks for left-to-right models, without the T x T mask.
+#include "data/masks.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trireme {
+
+void fill_masks(const MaskOptions& options, std::int64_t seq_length, const BatchRow& row) {
+  std::fill_n(row.loss_weights, seq_length, 1.0f);
+  std::iota(row.positions, row.positions + seq_length, 0);
+  std::fill_n(row.first_visible, seq_length, 0);
+  if (!options.reset_position_ids && !options.reset_attention_mask && !options.eod_mask_loss)
+    return;
+  std::int32_t start = 0;  // of the current document
+  for (std::int32_t t = 0; t < seq_length; ++t) {
+    if (options.reset_position_ids) row.positions[t] = t - start;
+    if (options.reset_attention_mask) row.first_visible[t] = start;
+    if (row.tokens[t] != options.eod_id) continue;
+    if (options.eod_mask_loss) row.loss_weights[t] = 0;
+    start = t + 1;
+  }
+}
+
+}  // namespace trireme
