@@ -8,10 +8,14 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <vector>
 
 namespace trireme {
 namespace {
+
+constexpr const char* kPrefix = "events.out.tfevents.";
+constexpr const char* kBySamples = " vs samples";
 
 static_assert(std::endian::native == std::endian::little, "event files are little endian");
 
@@ -55,13 +59,6 @@ std::string version_event(double wall_time) {
   return event;
 }
 
-// Event { SessionLog session_log = 7 { status = 1 (START) } }: readers drop points from `step` on.
-std::string start_event(double wall_time, std::int64_t step) {
-  std::string event = event_head(wall_time, step);
-  put_bytes(event, 7, std::string("\x08\x01", 2));
-  return event;
-}
-
 double now() {
   using Seconds = std::chrono::duration<double>;
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -77,8 +74,8 @@ std::string host_name() {
 fs::path new_path(const fs::path& folder) {
   const auto seconds = static_cast<std::int64_t>(now());
   for (int number = 0;; ++number) {
-    const fs::path path = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", seconds,
-                                               host_name(), ::getpid(), number);
+    const fs::path path = folder / fmt::format("{}{:010}.{}.{}.{}", kPrefix, seconds, host_name(),
+                                               ::getpid(), number);
     if (!fs::exists(path)) return path;
   }
 }
@@ -91,6 +88,48 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
     table[i] = crc;
   }
   return table;
+}
+
+// The first whole and sound record at the beginning of `bytes`; empty where there is none.
+std::string_view first_record(std::string_view bytes) {
+  constexpr std::size_t kFrame = 16;  // length, its checksum, the checksum of the bytes
+  if (bytes.size() < kFrame) return {};
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  if (size > bytes.size() - kFrame) return {};
+  const std::string_view record = bytes.substr(0, size + kFrame);
+  return record == tfrecord(record.substr(12, size)) ? record : std::string_view{};
+}
+
+// The step of an event that event_head() began.
+std::int64_t step_of(std::string_view event) {
+  constexpr std::size_t kStep = 10;  // behind the wall time and the key of the step
+  std::uint64_t step = 0;
+  int shift = 0;
+  for (std::size_t at = kStep; at < event.size() && shift < 64; ++at, shift += 7) {
+    const auto byte = static_cast<std::uint8_t>(event[at]);
+    step |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  return static_cast<std::int64_t>(step);
+}
+
+// Cuts an event file at the first record that is torn or belongs to a step above `last_step`. What
+// is counted in samples follows the event of its step and falls with it.
+void cut(const fs::path& path, std::int64_t last_step) {
+  const std::string bytes = read_file(path);
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const std::string_view record = first_record(rest);
+    if (record.empty()) break;
+    const bool by_samples = record.find(kBySamples) != std::string_view::npos;
+    if (!by_samples && step_of(record.substr(12)) > last_step) break;
+    rest.remove_prefix(record.size());
+  }
+  if (rest.empty()) return;
+  File file(path, File::Mode::append);
+  file.truncate(bytes.size() - rest.size());
+  file.sync();
 }
 
 }  // namespace
@@ -132,9 +171,11 @@ std::string scalar_event(double wall_time, std::int64_t step, std::span<const Sc
 
 TensorBoardFile::TensorBoardFile(const fs::path& folder, std::int64_t last_step) {
   make_folders(folder);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(kPrefix)) cut(entry.path(), last_step);
+  }
   file_ = File(new_path(folder), File::Mode::create);
   append(version_event(now()));
-  if (last_step > 0) append(start_event(now(), last_step + 1));
 }
 
 void TensorBoardFile::append(std::string_view event) {
@@ -150,7 +191,7 @@ void TensorBoardFile::write_both(std::int64_t step, std::int64_t samples,
                                  std::span<const Scalar> scalars) {
   write(step, scalars);
   std::vector<Scalar> by_samples(scalars.begin(), scalars.end());
-  for (Scalar& scalar : by_samples) scalar.tag += " vs samples";
+  for (Scalar& scalar : by_samples) scalar.tag += kBySamples;
   write(samples, by_samples);
 }
 

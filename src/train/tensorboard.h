@@ -28,8 +28,9 @@ std::string scalar_event(double wall_time, std::int64_t step, std::span<const Sc
 
 class TensorBoardFile {
  public:
-  // A new file `folder`/events.out.tfevents.<time>.<host>.<process>. A run that resumes after
-  // `last_step` > 0 marks its beginning so that readers forget older points of later steps.
+  // A new file `folder`/events.out.tfevents.<time>.<host>.<process>.<number>. A run that resumes
+  // after `last_step` cuts what earlier files of the folder hold of later steps, so that no step
+  // stands there twice; a new run passes 0.
   TensorBoardFile(const fs::path& folder, std::int64_t last_step);
 
   // Appends one event with all scalars at `step`, now.

@@ -52,21 +52,37 @@ TEST(ScalarEvent, EqualsTheReferenceWriter) {
 TEST(TensorBoardFile, BeginsWithItsVersionAndHoldsWhatWasWritten) {
   const fs::path folder = fs::path(::testing::TempDir()) / "trireme_tensorboard";
   fs::remove_all(folder);
-  TensorBoardFile fresh(folder, 0);
-  fresh.write_both(3, 96, {{{"lm loss", 2.5}, {"learning-rate", 1e-3}}});
-  TensorBoardFile resumed(folder, 7);
-  EXPECT_NE(fresh.path(), resumed.path());
-  EXPECT_TRUE(fresh.path().filename().string().starts_with("events.out.tfevents."));
-
-  const auto records = records_of(read_file(fresh.path()));
+  TensorBoardFile file(folder, 0);
+  file.write_both(3, 96, {{{"lm loss", 2.5}, {"learning-rate", 1e-3}}});
+  EXPECT_TRUE(file.path().filename().string().starts_with("events.out.tfevents."));
+  const auto records = records_of(read_file(file.path()));
   ASSERT_EQ(records.size(), 3u);
   EXPECT_NE(records[0].find("brain.Event:2"), std::string::npos);
   EXPECT_NE(records[1].find("lm loss"), std::string::npos);
+  EXPECT_EQ(records[1].find(" vs samples"), std::string::npos);
   EXPECT_NE(records[2].find("lm loss vs samples"), std::string::npos);
   EXPECT_NE(records[2].find("learning-rate vs samples"), std::string::npos);
-  const auto after = records_of(read_file(resumed.path()));
-  ASSERT_EQ(after.size(), 2u);
-  EXPECT_EQ(hex(after[1]).substr(18), "10083a020801");  // step 8, session log: start
+  fs::remove_all(folder);
+}
+
+TEST(TensorBoardFile, ResumeCutsLaterStepsOfEarlierFiles) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "trireme_tensorboard_resume";
+  fs::remove_all(folder);
+  TensorBoardFile first(folder, 0);
+  for (std::int64_t step = 100; step <= 500; step += 100) {
+    first.write_both(step, 8 * step, {{{"lm loss", 1.0}}});
+  }
+  const std::string whole = read_file(first.path());
+  const std::string torn = whole.substr(0, whole.size() - 3);
+  write_file_durably(first.path(), torn);
+
+  const TensorBoardFile second(folder, 300);
+  EXPECT_NE(first.path(), second.path());
+  const std::string kept = read_file(first.path());
+  EXPECT_TRUE(whole.starts_with(kept));
+  EXPECT_EQ(records_of(kept).size(), 7u);  // the version, then two records for each of three steps
+  const TensorBoardFile third(folder, 300);
+  EXPECT_EQ(read_file(first.path()), kept);
   fs::remove_all(folder);
 }
 
