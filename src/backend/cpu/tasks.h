@@ -13,4 +13,7 @@ using TaskBody = void (*)(const void* context, std::int64_t task);
 // done.
 void run_tasks(std::int64_t tasks, TaskBody body, const void* context);
 
+// Threads of the global pool: for kernels that choose between cuts of the same result.
+int pool_threads();
+
 }  // namespace trireme::cpu

@@ -1,0 +1,253 @@
+// Attention backward in tiles, recomputing the probabilities from the saved log-sum-exp.
+//
+// One walk: blocks of keys ascending; within a block the group's heads, then tiles of queries
+// ascending, then tiles of keys ascending. Every element of dq, dk and dv is summed in float in
+// exactly this order however the walk is cut, so a walk that makes only dq, or only dk and dv, over
+// part of the group gives the same bits as one walk that makes all of them.
+#pragma once
+
+#include "backend/cpu/kernels/attention_scratch.h"
+#include "backend/cpu/kernels/attention_tile.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// What the backward pass reads and writes besides the forward's inputs; rows as in GroupView.
+template <class T>
+struct GroupGrads {
+  Rows<const T> ctx, dctx;
+  const Acc<T>* lse;  // head h, query i: lse[h * lse_ld + i]
+  std::int64_t lse_ld;
+  Rows<T> dq, dk, dv;
+  // Accumulators of dq for the whole group, dq_elements() of them.
+  Acc<T>* dq_sums;
+};
+
+template <class E>
+class BackwardPass {
+  using T = typename E::Storage;
+  using A = typename E::A;
+  using P = typename E::Packed;
+
+ public:
+  static constexpr int tile_queries = 64;
+  static constexpr int tile_keys = 32;
+
+  // The part of a group that one walk covers: heads, rows of queries (the first a multiple of
+  // tile_queries) and keys (the first a multiple of key_block()).
+  struct Part {
+    std::int64_t first_head, last_head, first_query, last_query, first_key, last_key;
+  };
+
+  static std::int64_t key_block(std::int64_t head_dim) { return keys_at_once(E::padded(head_dim)); }
+  static std::int64_t dq_elements(std::int64_t heads, std::int64_t queries, std::int64_t head_dim) {
+    return heads * round_up(queries, tile_queries) * E::padded(head_dim);
+  }
+
+  // Writes dq of the part's heads and queries (then the part must hold all keys), or dk and dv of
+  // its keys (then it must hold all heads and queries), or all of them.
+  template <bool want_dq, bool want_dkv>
+  static void run(const GroupView<T>& view, const GroupGrads<T>& grads, const Part& part) {
+    BackwardPass pass(view, grads, part);
+    for (std::int64_t key = part.first_key; key < part.last_key; key += pass.block_) {
+      const std::int64_t rest = part.last_key - key;
+      pass.template run_block<want_dq, want_dkv>(key, rest < pass.block_ ? rest : pass.block_);
+    }
+    if constexpr (want_dq) pass.write_dq();
+  }
+
+ private:
+  struct Scratch {
+    alignas(64) P k[max_operand], k_columns[E::shares_left ? 64 : max_operand], v[max_operand];
+    alignas(64) A dk[max_operand], dv[max_operand];
+    static constexpr int tile = tile_queries * max_head_dim;
+    alignas(64) P q_tokens[tile], q_columns[tile], dctx_tokens[tile], dctx_columns[tile];
+    alignas(64) A rows[tile];
+    alignas(64) A scores[tile_keys * tile_queries], dweights[tile_keys * tile_queries];
+    alignas(64) A keep[tile_keys * tile_queries];
+    alignas(64) A lse[tile_queries], delta[tile_queries];
+    typename E::template Weights<tile_keys, tile_queries, true, false> weights;
+    typename E::template Weights<tile_keys, tile_queries, true, true> dscores;
+    TileVisibility<A, tile_queries> visible;
+  };
+
+  BackwardPass(const GroupView<T>& view, const GroupGrads<T>& grads, const Part& part)
+      : view_(view),
+        grads_(grads),
+        part_(part),
+        s_(scratch_as<Scratch>()),
+        width_(E::padded(view.head_dim)),
+        block_(keys_at_once(width_)),
+        exponent_scale_(static_cast<A>(view.scale * log2_of_e)) {}
+
+  template <bool want_dq, bool want_dkv>
+  void run_block(std::int64_t first, std::int64_t count) {
+    // Keys behind view_.keys are padding: nobody sees them, whatever they hold.
+    const std::int64_t real = view_.keys - first < count ? view_.keys - first : count;
+    const std::int64_t padded = real > 0 ? round_up(real, key_step) : 0;
+    if (padded > 0) {
+      const Rows<const T> k{view_.k.row(first), view_.k.stride};
+      E::pack_left_tokens(s_.k, k, real, padded, view_.head_dim);
+      if constexpr (want_dq) {
+        E::pack_left_columns(s_.k_columns, block_, k, real, padded, view_.head_dim);
+      }
+      E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded, view_.head_dim);
+    }
+    if constexpr (want_dkv) clear_key_grads(count);
+    for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
+      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
+        run_queries<want_dq, want_dkv>(head, query, first, padded);
+      }
+    }
+    if constexpr (want_dkv) write_key_grads(first, count);
+  }
+
+  template <bool want_dq, bool want_dkv>
+  void run_queries(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t padded) {
+    const std::int64_t rest = part_.last_query - query;
+    const std::int64_t count = rest < tile_queries ? rest : tile_queries;
+    A* dq = dq_sums(head, query);
+    if (want_dq && block == part_.first_key) {
+      for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(dq + i, splat(A{0}));
+    }
+    s_.visible.set(view_, query, count);
+    if (!s_.visible.sees_any_of(block, block + padded)) return;
+    load_queries<want_dkv>(head, query, count);
+    for (std::int64_t key = block; key < block + padded; key += tile_keys) {
+      if (!s_.visible.sees_any_of(key, key + tile_keys)) continue;
+      run_tile<want_dq, want_dkv>(head, query, block, key, dq);
+    }
+  }
+
+  template <bool want_tokens>
+  void load_queries(std::int64_t head, std::int64_t query, std::int64_t count) {
+    const std::int64_t head_dim = view_.head_dim, column = head * head_dim;
+    const Rows<const T> q{view_.q.row(query) + column, view_.q.stride};
+    const Rows<const T> ctx{grads_.ctx.row(query) + column, grads_.ctx.stride};
+    const Rows<const T> dctx{grads_.dctx.row(query) + column, grads_.dctx.stride};
+    E::pack_right_columns(s_.q_columns, q, count, tile_queries, head_dim);
+    E::pack_right_columns(s_.dctx_columns, dctx, count, tile_queries, head_dim);
+    if constexpr (want_tokens) {
+      E::pack_right_tokens(s_.q_tokens, q, count, tile_queries, head_dim);
+      E::pack_right_tokens(s_.dctx_tokens, dctx, count, tile_queries, head_dim);
+    }
+    const A* lse = grads_.lse + head * grads_.lse_ld + query;
+    for (int i = 0; i < tile_queries; ++i) {
+      // Queries that see nothing, or do not exist, get weights 2^-infinity.
+      const bool sees = i < count && s_.visible.begin[i] < s_.visible.end[i];
+      s_.lse[i] = sees ? lse[i] * static_cast<A>(log2_of_e) : static_cast<A>(INFINITY);
+      s_.delta[i] = sees ? dot(ctx.row(i), dctx.row(i), head_dim) : A{0};
+    }
+  }
+
+  TRIREME_INLINE static A dot(const T* x, const T* y, std::int64_t count) {
+    Vec<A> sum = splat(A{0});
+    for_vectors<lanes>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+      sum += load(x + d, amount) * load(y + d, amount);
+    });
+    return sum_lanes(sum);
+  }
+
+  template <bool want_dq, bool want_dkv>
+  void run_tile(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t key, A* dq) {
+    const std::int64_t at = key - block;
+    E::product(s_.scores, tile_queries, E::left_tokens(s_.k, nullptr, at, width_, block_),
+               E::right_columns(s_.q_columns, tile_queries), tile_keys, tile_queries, width_, false);
+    E::product(s_.dweights, tile_queries, E::left_tokens(s_.v, nullptr, at, width_, block_),
+               E::right_columns(s_.dctx_columns, tile_queries), tile_keys, tile_queries, width_,
+               false);
+    if (!s_.visible.sees_all_of(key, key + tile_keys)) {
+      mask_scores(s_.scores, s_.visible, key, tile_keys);
+    }
+    if (view_.dropout) {
+      draw_keep<tile_queries>(s_.keep, view_, head, query, key, tile_keys);
+      differentiate<want_dkv, true>();
+    } else {
+      differentiate<want_dkv, false>();
+    }
+    if constexpr (want_dkv) {
+      E::product(s_.dv + at * width_, width_, s_.weights.left(),
+                 E::right_tokens(s_.dctx_tokens, width_), tile_keys, width_, tile_queries, true);
+      E::product(s_.dk + at * width_, width_, s_.dscores.left(),
+                 E::right_tokens(s_.q_tokens, width_), tile_keys, width_, tile_queries, true);
+    }
+    if constexpr (want_dq) {
+      E::product(dq, tile_queries, E::left_columns(s_.k, s_.k_columns, at, width_, block_),
+                 s_.dscores.right(), width_, tile_queries, tile_keys, true);
+    }
+  }
+
+  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta); dropout acts
+  // on w and dweights. The factor `scale` of the scores is left to the end.
+  template <bool want_weights, bool dropout>
+  void differentiate() {
+    constexpr int vectors = 32 / lanes;
+    const Vec<A> scale = splat(exponent_scale_);
+    for (int q = 0; q < tile_queries; q += 32) {
+      Vec<A> lse[vectors], delta[vectors];
+      for (int v = 0; v < vectors; ++v) {
+        lse[v] = load(s_.lse + q + v * lanes);
+        delta[v] = load(s_.delta + q + v * lanes);
+      }
+      for (int j = 0; j < tile_keys; j += 2) {
+        Vec<A> w[2][vectors], ds[2][vectors];
+        for (int i = 0; i < 2; ++i) {
+          for (int v = 0; v < vectors; ++v) {
+            const int at = (j + i) * tile_queries + q + v * lanes;
+            w[i][v] = exp2(load(s_.scores + at) * scale - lse[v]);
+            Vec<A> dw = load(s_.dweights + at);
+            if constexpr (dropout) dw = dw * load(s_.keep + at);
+            ds[i][v] = w[i][v] * (dw - delta[v]);
+            if constexpr (dropout) w[i][v] = w[i][v] * load(s_.keep + at);
+          }
+        }
+        if constexpr (want_weights) s_.weights.put(j, q, w);
+        s_.dscores.put(j, q, ds);
+      }
+    }
+  }
+
+  void clear_key_grads(std::int64_t count) {
+    for (std::int64_t i = 0; i < round_up(count, key_step) * width_; i += lanes) {
+      store(s_.dk + i, splat(A{0}));
+      store(s_.dv + i, splat(A{0}));
+    }
+  }
+
+  void write_key_grads(std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      store_row<T>(grads_.dk.row(first + i), s_.dk + i * width_, view_.head_dim,
+                   static_cast<A>(view_.scale));
+      store_row<T>(grads_.dv.row(first + i), s_.dv + i * width_, view_.head_dim, A{1});
+    }
+  }
+
+  void write_dq() {
+    for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
+      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
+        transpose(s_.rows, width_, dq_sums(head, query), tile_queries, width_, tile_queries);
+        const std::int64_t rest = part_.last_query - query;
+        for (std::int64_t i = 0; i < (rest < tile_queries ? rest : tile_queries); ++i) {
+          store_row<T>(grads_.dq.row(query + i) + head * view_.head_dim, s_.rows + i * width_,
+                       view_.head_dim, static_cast<A>(view_.scale));
+        }
+      }
+    }
+  }
+
+  // Accumulators of one tile of queries, [padded head_dim, tile_queries].
+  A* dq_sums(std::int64_t head, std::int64_t query) const {
+    const std::int64_t per_head = round_up(view_.queries, tile_queries);
+    return grads_.dq_sums + (head * per_head + query) * width_;
+  }
+
+  static constexpr int lanes = Vec<A>::lanes;
+
+  const GroupView<T>& view_;
+  const GroupGrads<T>& grads_;
+  const Part part_;
+  Scratch& s_;
+  const std::int64_t width_, block_;
+  const A exponent_scale_;
+};
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,234 @@
+// Attention forward in tiles of queries by tiles of keys with an online softmax (Dao 2023,
+// arXiv:2307.08691): scores exist for one tile at a time.
+//
+// Tiles are held transposed, [keys, queries]: statistics of the softmax then lie in vector lanes,
+// one query each, and no step reduces across lanes. A query's result depends on its own row and on
+// the keys that it sees, in an order fixed by their positions; not on how the work is cut.
+#pragma once
+
+#include "backend/cpu/kernels/attention_scratch.h"
+#include "backend/cpu/kernels/attention_tile.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+template <class E>
+class ForwardPass {
+  using T = typename E::Storage;
+  using A = typename E::A;
+  using P = typename E::Packed;
+
+ public:
+  static constexpr int tile_queries = 32;
+  static constexpr int tile_keys = 128;
+  static constexpr int max_tiles = 16;
+
+  // Computes rows [first, last) of the heads [first_head, first_head + heads) of the group: at most
+  // tiles_at_once(head_dim) tiles of queries. lse may be null; head h's row i is lse[h * lse_ld + i].
+  static void run(const GroupView<T>& view, std::int64_t first_head, std::int64_t heads,
+                  std::int64_t first, std::int64_t last, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
+    ForwardPass pass(view);
+    for (std::int64_t head = first_head; head < first_head + heads; ++head) {
+      for (std::int64_t query = first; query < last; query += tile_queries) {
+        const std::int64_t rest = last - query;
+        pass.begin_tile(head, query, rest < tile_queries ? rest : tile_queries);
+      }
+    }
+    pass.run_keys();
+    for (int i = 0; i < pass.tiles_; ++i) pass.end_tile(pass.s_.tile[i], ctx, lse, lse_ld);
+  }
+
+  // Tiles of queries that share one walk over the keys.
+  static int tiles_at_once(std::int64_t head_dim) {
+    const std::int64_t fit = max_operand / (E::padded(head_dim) * tile_queries);
+    return static_cast<int>(fit < max_tiles ? fit : max_tiles);
+  }
+
+ private:
+  struct Tile {
+    TileVisibility<A, tile_queries> visible;
+    alignas(64) A largest[tile_queries];  // reference of the exponentials, times scale * log2(e)
+    alignas(64) A sum[tile_queries];
+    P* q;    // right operand, columns inner
+    A* ctx;  // [padded head_dim, tile_queries], not yet divided by sum
+    std::int64_t head, query, count;
+  };
+
+  struct Scratch {
+    alignas(64) P k[max_operand], k_unused[64], v[max_operand], v_columns[E::shares_left ? 64 : max_operand];
+    alignas(64) P q[max_operand];
+    alignas(64) A ctx[max_operand];
+    alignas(64) A scores[tile_keys * tile_queries];
+    alignas(64) A keep[tile_keys * tile_queries];
+    alignas(64) A rows[tile_queries * max_head_dim];
+    typename E::template Weights<tile_keys, tile_queries, false, true> weights;
+    Tile tile[max_tiles];
+  };
+
+  explicit ForwardPass(const GroupView<T>& view)
+      : view_(view),
+        s_(scratch_as<Scratch>()),
+        width_(E::padded(view.head_dim)),
+        block_(keys_at_once(width_)),
+        exponent_scale_(static_cast<A>(view.scale * log2_of_e)) {}
+
+  void begin_tile(std::int64_t head, std::int64_t query, std::int64_t count) {
+    const std::int64_t size = tile_queries * width_;
+    Tile& tile = s_.tile[tiles_];
+    tile.head = head;
+    tile.query = query;
+    tile.count = count;
+    tile.q = s_.q + tiles_ * size;
+    tile.ctx = s_.ctx + tiles_ * size;
+    ++tiles_;
+    tile.visible.set(view_, query, count);
+    const auto q = view_.q.right_by(head * view_.head_dim);
+    E::pack_right_columns(tile.q, {q.row(query), q.stride}, count, tile_queries, view_.head_dim);
+    for (std::int64_t i = 0; i < size; i += lanes) store(tile.ctx + i, splat(A{0}));
+    for (int i = 0; i < tile_queries; ++i) {
+      tile.largest[i] = lowest_exponent;
+      tile.sum[i] = 0;
+    }
+  }
+
+  void run_keys() {
+    std::int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; i < tiles_; ++i) {
+      const KeyRange& any = s_.tile[i].visible.any;
+      if (any.begin >= any.end) continue;
+      begin = any.begin < begin ? any.begin : begin;
+      end = any.end > end ? any.end : end;
+    }
+    for (std::int64_t key = begin / block_ * block_; key < end; key += block_) {
+      const std::int64_t rest = end - key;
+      run_block(key, rest < block_ ? rest : block_);
+    }
+  }
+
+  void run_block(std::int64_t first, std::int64_t count) {
+    const std::int64_t padded = round_up(count, key_step);
+    E::pack_left_tokens(s_.k, {view_.k.row(first), view_.k.stride}, count, padded, view_.head_dim);
+    if constexpr (E::shares_left) {
+      E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, count, padded, view_.head_dim);
+    } else {
+      E::pack_left_columns(s_.v_columns, block_, {view_.v.row(first), view_.v.stride}, count, padded,
+                           view_.head_dim);
+    }
+    for (int i = 0; i < tiles_; ++i) {
+      Tile& tile = s_.tile[i];
+      for (std::int64_t key = first; key < first + padded; key += tile_keys) {
+        std::int64_t end = round_up(tile.visible.any.end, key_step);
+        end = end < first + padded ? end : first + padded;
+        end = end < key + tile_keys ? end : key + tile_keys;
+        if (!tile.visible.sees_any_of(key, end)) continue;
+        run_tile(tile, first, key, end - key);
+      }
+    }
+  }
+
+  void run_tile(Tile& tile, std::int64_t block, std::int64_t key, std::int64_t count) {
+    E::product(s_.scores, tile_queries,
+               E::left_tokens(s_.k, nullptr, key - block, width_, block_),
+               E::right_columns(tile.q, tile_queries), count, tile_queries, width_, false);
+    if (!tile.visible.sees_all_of(key, key + count)) {
+      mask_scores(s_.scores, tile.visible, key, count);
+    }
+    raise_reference(tile, count);
+    if (view_.dropout) {
+      draw_keep<tile_queries>(s_.keep, view_, tile.head, tile.query, key, count);
+      exponentiate<true>(tile, count);
+    } else {
+      exponentiate<false>(tile, count);
+    }
+    E::product(tile.ctx, tile_queries,
+               E::left_columns(s_.v, s_.v_columns, key - block, width_, block_),
+               s_.weights.right(), width_, tile_queries, count, true);
+  }
+
+  // Where a score exceeds the reference of its query by far, moves the reference and rescales what
+  // was summed. Small excesses are left alone: they only make some weights larger than 1.
+  void raise_reference(Tile& tile, std::int64_t count) {
+    constexpr A slack = 8;  // weights up to 2^8
+    bool moved = false;
+    alignas(64) A factor[tile_queries];
+    for (int q = 0; q < tile_queries; q += lanes) {
+      Vec<A> largest = load(s_.scores + q);
+      for (std::int64_t j = 1; j < count; ++j) {
+        largest = max(largest, load(s_.scores + j * tile_queries + q));
+      }
+      largest = largest * splat(exponent_scale_);
+      const Vec<A> old = load(tile.largest + q);
+      const Vec<A> next = where_less(old + splat(slack), largest, largest, old);
+      store(factor + q, exp2(old - next));
+      store(tile.largest + q, next);
+    }
+    for (int i = 0; i < tile_queries; ++i) moved |= factor[i] != 1;
+    if (!moved) return;
+    for (int q = 0; q < tile_queries; q += lanes) {
+      const Vec<A> f = load(factor + q);
+      store(tile.sum + q, load(tile.sum + q) * f);
+      for (std::int64_t d = 0; d < width_; ++d) {
+        A* at = tile.ctx + d * tile_queries + q;
+        store(at, load(at) * f);
+      }
+    }
+  }
+
+  // scores -> weights 2^(score - reference), summed per query before dropout.
+  template <bool dropout>
+  void exponentiate(Tile& tile, std::int64_t count) {
+    constexpr int vectors = 32 / lanes;
+    const Vec<A> scale = splat(exponent_scale_);
+    for (int q = 0; q < tile_queries; q += 32) {
+      Vec<A> reference[vectors], sum[vectors];
+      for (int v = 0; v < vectors; ++v) {
+        reference[v] = load(tile.largest + q + v * lanes);
+        sum[v] = load(tile.sum + q + v * lanes);
+      }
+      for (std::int64_t j = 0; j < count; j += 2) {
+        Vec<A> w[2][vectors];
+        for (int i = 0; i < 2; ++i) {
+          for (int v = 0; v < vectors; ++v) {
+            const std::int64_t at = (j + i) * tile_queries + q + v * lanes;
+            w[i][v] = exp2(load(s_.scores + at) * scale - reference[v]);
+            sum[v] += w[i][v];
+            if constexpr (dropout) w[i][v] = w[i][v] * load(s_.keep + at);
+          }
+        }
+        s_.weights.put(j, q, w);
+      }
+      for (int v = 0; v < vectors; ++v) store(tile.sum + q + v * lanes, sum[v]);
+    }
+  }
+
+  void end_tile(Tile& tile, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
+    for (int q = 0; q < tile_queries; q += lanes) {
+      const Vec<A> sum = load(tile.sum + q);
+      const Vec<A> zero = splat(A{0});
+      const Vec<A> factor = where_less(zero, sum, splat(A{1}) / sum, sum);  // keeps NaN and 0
+      for (std::int64_t d = 0; d < width_; ++d) {
+        A* at = tile.ctx + d * tile_queries + q;
+        store(at, load(at) * factor);
+      }
+    }
+    transpose(s_.rows, width_, tile.ctx, tile_queries, width_, tile_queries);
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      T* out = ctx.row(tile.query + i) + tile.head * view_.head_dim;
+      store_row<T>(out, s_.rows + i * width_, view_.head_dim, A{1});
+      if (!lse) continue;
+      const double log2_sum = ::log2(static_cast<double>(tile.sum[i]));
+      lse[tile.head * lse_ld + tile.query + i] = static_cast<A>(
+          tile.sum[i] == 0 ? -INFINITY : (tile.largest[i] + log2_sum) * ln_of_2);
+    }
+  }
+
+  static constexpr int lanes = Vec<A>::lanes;
+  static constexpr A lowest_exponent = static_cast<A>(-1e30);
+
+  const GroupView<T>& view_;
+  Scratch& s_;
+  const std::int64_t width_, block_;
+  const A exponent_scale_;
+  int tiles_ = 0;
+};
+
+}  // namespace trireme::cpu::TRIREME_ISA

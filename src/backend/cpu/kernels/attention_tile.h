@@ -1,0 +1,58 @@
+// What the forward and the backward pass of attention share: sizes of blocks, masks, dropout.
+#pragma once
+
+#include "backend/cpu/kernels/attention_math.h"
+#include "backend/cpu/kernels/attention_view.h"
+#include "backend/cpu/kernels/dropout_mask.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// Elements of one packed operand: 512 tokens of 64 columns, 128 of 256.
+inline constexpr std::int64_t max_operand = 32768;
+// Packed tokens are padded to a multiple of this.
+inline constexpr std::int64_t key_step = 32;
+
+// Keys that are packed together.
+inline std::int64_t keys_at_once(std::int64_t width) {
+  const std::int64_t keys = max_operand / width / 128 * 128;
+  return keys < 512 ? keys : 512;
+}
+
+// Sets scores of keys that a query does not see to -infinity; row 0 is key `first`.
+template <class A, int queries>
+void mask_scores(A* scores, const TileVisibility<A, queries>& visible, std::int64_t first,
+                 std::int64_t count) {
+  constexpr int lanes = Vec<A>::lanes;
+  const Vec<A> never = splat(static_cast<A>(-INFINITY));
+  for (std::int64_t j = 0; j < count; ++j) {
+    const Vec<A> key = splat(static_cast<A>(first + j));
+    for (int q = 0; q < queries; q += lanes) {
+      A* at = scores + j * queries + q;
+      Vec<A> score = where_less(key, load(visible.end + q), load(at), never);
+      score = where_less(key, load(visible.begin + q), never, score);
+      store(at, score);
+    }
+  }
+}
+
+// The factors of dropout for a tile of probabilities, [keys, queries]; row 0 is key `key`.
+template <int queries, class A, class T>
+void draw_keep(A* keep, const GroupView<T>& view, std::int64_t head, std::int64_t query,
+               std::int64_t key, std::int64_t count) {
+  const AttentionDropout<A> site(*view.dropout, view.first_head + head, view.sample);
+  for (std::int64_t j = 0; j < count; j += AttentionDropout<A>::block_keys) {
+    for (int q = 0; q < queries; q += AttentionDropout<A>::block_queries) {
+      site.block(keep + j * queries + q, queries, key + j, view.first_query + query + q);
+    }
+  }
+}
+
+// dst = src * factor in the storage type.
+template <class T>
+TRIREME_INLINE void store_row(T* dst, const Acc<T>* src, std::int64_t count, Acc<T> factor) {
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+    store(dst + d, load(src + d) * splat(factor), amount);
+  });
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,86 @@
+// One group of attention heads of one sample: where its rows lie and which keys each query sees.
+#pragma once
+
+#include "backend/cpu/kernels/simd.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+inline constexpr std::int64_t max_head_dim = 256;
+
+TRIREME_INLINE std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// Strided rows of head_dim elements.
+template <class T>
+struct Rows {
+  T* data;
+  std::int64_t stride;
+  T* row(std::int64_t i) const { return data + i * stride; }
+  // The same columns `columns` further right.
+  Rows right_by(std::int64_t columns) const { return {data + columns, stride}; }
+};
+
+// The keys [begin, end) that a query sees.
+struct KeyRange {
+  std::int64_t begin, end;
+};
+
+// A group: `heads` query heads that share one key and one value head. Head h of q, ctx and their
+// gradients lies h * head_dim columns right of head 0.
+template <class T>
+struct GroupView {
+  std::int64_t heads, head_dim;
+  std::int64_t queries;             // rows of q
+  std::int64_t first_query;         // position of row 0 of q within the sample
+  std::int64_t keys;                // positions [0, keys) may be looked at
+  bool causal;
+  double scale;
+  const std::int32_t* first_visible;  // [queries] or null
+  Rows<const T> q, k, v;
+  const Dropout* dropout;           // null: none
+  std::int64_t sample, first_head;  // global numbers, for dropout
+
+  KeyRange visible(std::int64_t query) const {
+    const std::int64_t begin = first_visible ? first_visible[query] : 0;
+    std::int64_t end = first_query + query + 1;
+    if (!causal || end > keys) end = keys;
+    return {begin, end < begin ? begin : end};
+  }
+};
+
+// Visibility of a tile of at most `lanes` queries: per lane, and what holds for all or any of them.
+template <class A, int lanes>
+struct TileVisibility {
+  alignas(64) A begin[lanes], end[lanes];  // as numbers of the arithmetic type, to compare in lanes
+  KeyRange any;  // keys outside are seen by no query
+  KeyRange all;  // keys inside are seen by every query
+
+  template <class T>
+  void set(const GroupView<T>& view, std::int64_t first, std::int64_t count) {
+    any = {INT64_MAX, 0};
+    all = {0, INT64_MAX};
+    for (int lane = 0; lane < lanes; ++lane) {
+      begin[lane] = end[lane] = 0;
+      if (lane >= count) continue;
+      const KeyRange range = view.visible(first + lane);
+      begin[lane] = static_cast<A>(range.begin);
+      end[lane] = static_cast<A>(range.end);
+      all.begin = range.begin > all.begin ? range.begin : all.begin;
+      all.end = range.end < all.end ? range.end : all.end;
+      if (range.begin == range.end) continue;
+      any.begin = range.begin < any.begin ? range.begin : any.begin;
+      any.end = range.end > any.end ? range.end : any.end;
+    }
+    if (any.begin > any.end) any.begin = any.end;
+  }
+
+  bool sees_any_of(std::int64_t first, std::int64_t last) const {
+    return first < any.end && last > any.begin;
+  }
+  bool sees_all_of(std::int64_t first, std::int64_t last) const {
+    return first >= all.begin && last <= all.end;
+  }
+};
+
+}  // namespace trireme::cpu::TRIREME_ISA

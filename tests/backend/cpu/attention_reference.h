@@ -1,0 +1,92 @@
+// Attention written down plainly, in double: what the kernels are measured against.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/kernels.h"
+#include "base/random.h"
+
+namespace trireme::cpu {
+
+// Multiplier of one attention probability, straight from the definition in dropout_mask.h.
+inline double keep_factor(const AttentionShape& s, std::int64_t sample, std::int64_t head,
+                          std::int64_t query, std::int64_t key) {
+  if (s.dropout.probability == 0) return 1;
+  const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+  const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
+  const Philox site = philox(s.dropout.seed, {low(s.dropout.step), high(s.dropout.step),
+                                              s.dropout.site, low(1 + s.first_head + head)});
+  const std::uint64_t id = s.dropout.sample_ids[sample];
+  const Philox words = philox(std::uint64_t{site[1]} << 32 | site[0],
+                              {low(query), low(key / 8), low(id), high(id)});
+  const std::uint32_t draw = words[key % 8 / 2] >> (key % 2 ? 16 : 0) & 0xffff;
+  const double threshold = std::round((1.0f - s.dropout.probability) * 65536.0f);
+  return draw < threshold ? 65536 / threshold : 0;
+}
+
+struct AttentionReference {
+  std::vector<double> ctx, lse, dqkv;
+
+  // dctx may be null: then no gradient is made.
+  AttentionReference(const AttentionShape& s, const double* qkv, const double* dctx)
+      : ctx(s.batch * s.seq * s.ctx_cols()),
+        lse(s.batch * s.heads() * s.seq),
+        dqkv(s.batch * s.seq * s.qkv_cols()) {
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      for (std::int64_t h = 0; h < s.heads(); ++h) {
+        for (std::int64_t i = 0; i < s.seq; ++i) row(s, qkv, dctx, b, h, i);
+      }
+    }
+  }
+
+ private:
+  void row(const AttentionShape& s, const double* qkv, const double* dctx, std::int64_t b,
+           std::int64_t h, std::int64_t i) {
+    const std::int64_t hd = s.head_dim, ld = s.qkv_cols(), qpg = s.queries_per_group;
+    const std::int64_t group = b * s.seq * ld + h / qpg * (qpg + 2) * hd;
+    const std::int64_t q = group + i * ld + h % qpg * hd, k = group + qpg * hd, v = k + hd;
+    const std::int64_t out = (b * s.seq + i) * s.ctx_cols() + h * hd;
+    const std::int64_t begin = s.first_visible ? s.first_visible[b * s.seq + i] : 0;
+    std::int64_t end = s.lengths ? s.lengths[b] : s.seq;
+    if (s.causal) end = std::min(end, i + 1);
+    double& log_sum = lse[(b * s.heads() + h) * s.seq + i];
+    log_sum = -std::numeric_limits<double>::infinity();
+    if (begin >= end) return;
+
+    const auto dot = [hd](const double* x, const double* y) {
+      double sum = 0;
+      for (std::int64_t d = 0; d < hd; ++d) sum += x[d] * y[d];
+      return sum;
+    };
+    std::vector<double> p(end);
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (std::int64_t j = begin; j < end; ++j) {
+      p[j] = s.scale * dot(qkv + q, qkv + k + j * ld);
+      largest = std::max(largest, p[j]);
+    }
+    for (std::int64_t j = begin; j < end; ++j) sum += p[j] = std::exp(p[j] - largest);
+    log_sum = largest + std::log(sum);
+    for (std::int64_t j = begin; j < end; ++j) {
+      p[j] /= sum;
+      const double weight = p[j] * keep_factor(s, b, h, i, j);
+      for (std::int64_t d = 0; d < hd; ++d) ctx[out + d] += weight * qkv[v + j * ld + d];
+    }
+    if (!dctx) return;
+    const double delta = dot(dctx + out, ctx.data() + out);
+    for (std::int64_t j = begin; j < end; ++j) {
+      const double keep = keep_factor(s, b, h, i, j);
+      const double ds =
+          s.scale * p[j] * (keep * dot(dctx + out, qkv + v + j * ld) - delta);
+      for (std::int64_t d = 0; d < hd; ++d) {
+        dqkv[q + d] += ds * qkv[k + j * ld + d];
+        dqkv[k + j * ld + d] += ds * qkv[q + d];
+        dqkv[v + j * ld + d] += p[j] * keep * dctx[out + d];
+      }
+    }
+  }
+};
+
+}  // namespace trireme::cpu
