@@ -1,0 +1,85 @@
+// Copies in pieces on the pool, writes without it: the pool belongs to training.
+#include "checkpoint/async_saver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trireme {
+
+AsyncSaver::AsyncSaver(SaveOptions options, Ranks ranks, ThreadPool* pool, Copy copy)
+    : options_(std::move(options)),
+      ranks_(std::move(ranks)),
+      pool_(pool),
+      copy_(std::move(copy)) {}
+
+AsyncSaver::~AsyncSaver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+double AsyncSaver::start(const CheckpointState& state, std::span<const SourceSlice> slices) {
+  finish();
+  writer_ = std::make_unique<CheckpointWriter>(options_, state, ranks_);
+  const auto begin = std::chrono::steady_clock::now();
+  copy_slices(slices);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  written_ = false;
+  thread_ = std::thread([this] { work(); });
+  return seconds.count();
+}
+
+void AsyncSaver::copy_slices(std::span<const SourceSlice> slices) {
+  std::size_t bytes = 0;
+  for (const SourceSlice& slice : slices) bytes += static_cast<std::size_t>(slice.bytes());
+  if (bytes > memory_bytes_) {
+    memory_.reset();
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    memory_bytes_ = bytes;
+  }
+  struct Piece {
+    std::byte* dst;
+    const std::byte* src;
+    std::size_t bytes;
+  };
+  constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+  std::vector<Piece> pieces;
+  copies_.assign(slices.begin(), slices.end());
+  std::byte* next = memory_.get();
+  for (SourceSlice& slice : copies_) {
+    const auto size = static_cast<std::size_t>(slice.bytes());
+    for (std::size_t at = 0; at < size; at += piece_bytes) {
+      pieces.push_back({next + at, slice.data + at, std::min(piece_bytes, size - at)});
+    }
+    slice.data = next;
+    next += size;
+  }
+  pool_->run(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int) {
+    const Piece& piece = pieces[static_cast<std::size_t>(task)];
+    if (copy_) {
+      copy_(piece.dst, piece.src, piece.bytes);
+    } else {
+      std::memcpy(piece.dst, piece.src, piece.bytes);
+    }
+  });
+}
+
+void AsyncSaver::work() {
+  writer_->write(copies_);
+  try {
+    if (ranks_.size == 1) report_ = writer_->commit();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  written_ = true;
+}
+
+std::optional<SaveReport> AsyncSaver::finish() {
+  if (!writer_) return std::nullopt;
+  thread_.join();
+  const std::unique_ptr<CheckpointWriter> writer = std::move(writer_);
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (ranks_.size > 1) return writer->commit();
+  return std::exchange(report_, std::nullopt);
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// The manifest of a checkpoint: what it holds, where, and how to tell that it is undamaged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/region.h"
+
+namespace trireme {
+
+// What a run must know to go on, beside its tensors.
+struct CheckpointState {
+  std::int64_t step = 0;  // training steps done
+  std::int64_t consumed_samples = 0;
+  std::int64_t consumed_tokens = 0;
+  std::map<std::string, std::int64_t> counters;  // random state, batch ramp-up, ...
+  std::map<std::string, double> numbers;         // loss scale, ...; kept to the last bit
+  std::map<std::string, std::string> texts;
+  std::string config_toml;  // the whole configuration of the run
+
+  bool operator==(const CheckpointState&) const = default;
+};
+
+// One stored piece of a tensor: an entry of a shard's safetensors file.
+struct StoredSlice {
+  std::size_t shard = 0;  // position in Manifest::shards
+  std::string key;        // name of the entry in the shard
+  Region region;
+  std::vector<std::uint64_t> checksums;  // XXH3 of each block of the entry's bytes
+};
+
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<StoredSlice> slices;
+
+  std::int64_t bytes() const { return shape.count() * size_of(dtype); }
+};
+
+struct StoredShard {
+  std::string file;
+  std::uint64_t bytes = 0;
+  std::uint64_t header_checksum = 0;  // XXH3 of all that stands before the first tensor
+};
+
+// Entries are hashed in blocks, so that a slice of a large tensor is read and checked alone.
+inline constexpr std::int64_t default_block_bytes = std::int64_t{4} << 20;
+
+struct Manifest {
+  std::string program;  // who wrote it, e.g. "trireme 0.1.0"
+  std::int64_t block_bytes = default_block_bytes;
+  CheckpointState state;
+  std::vector<StoredShard> shards;
+  std::vector<StoredTensor> tensors;  // sorted by name
+
+  const StoredTensor* find(std::string_view name) const;
+};
+
+inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{256} << 20;
+
+// The manifest as JSON; its last member is the XXH3 of the text before it.
+std::string to_text(const Manifest& manifest);
+
+// Reads a manifest or a part of one (what a single rank wrote) back. `name` stands in the messages.
+// Refused (exit code 2): damage, another format version, sizes that overflow, file names that leave
+// the folder, slices outside their tensor, a wrong number of checksums.
+Manifest parse_manifest(std::string_view text, const std::string& name);
+
+// Joins what the ranks wrote into one manifest with the state of the first part. Refuses tensors
+// that the ranks see differently.
+Manifest merge(const std::vector<Manifest>& parts);
+
+// Refuses a manifest whose slices do not hold every element of every tensor exactly once.
+void check_complete(const Manifest& manifest, const std::string& name);
+
+}  // namespace trireme

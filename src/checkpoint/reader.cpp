@@ -1,0 +1,255 @@
+// Loading: targets become jobs, one per block of a stored slice that they need; a job reads its
+// block, checks it and copies what belongs to its target.
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/cast.h"
+#include "checkpoint/layout.h"
+
+namespace trireme {
+
+struct CheckpointReader::Job {
+  const StoredTensor* tensor = nullptr;
+  const StoredSlice* slice = nullptr;
+  std::int64_t block = 0;
+  std::uint64_t data_begin = 0;         // of the slice, in its file
+  const TargetSlice* target = nullptr;  // nullptr: only check
+  std::shared_ptr<const std::vector<Run>> runs;  // of the whole slice into the target
+};
+
+// Does jobs one after the other; each thread has its own.
+class CheckpointReader::Worker {
+ public:
+  explicit Worker(const CheckpointReader& reader) : reader_(reader) {}
+
+  void run(const Job& job) {
+    const std::int64_t element = size_of(job.tensor->dtype);
+    const std::int64_t per_block = reader_.manifest_.block_bytes / element;
+    const std::int64_t first = job.block * per_block;
+    const std::int64_t last = std::min(first + per_block, job.slice->region.count());
+    std::byte* place = direct_place(job, first, last);
+    std::byte* block = place ? place : scratch();
+    read_checked(job, first * element, (last - first) * element, block);
+    if (job.target && !place) copy_runs(job, first, last, block);
+  }
+
+ private:
+  // The run that holds element `at` of the slice, or the first one after it.
+  static auto first_run(const Job& job, std::int64_t at) {
+    return std::ranges::upper_bound(*job.runs, at, {},
+                                    [](const Run& run) { return run.src + run.count; });
+  }
+
+  // Where the whole block lies in the target, if it lies there together and unconverted.
+  static std::byte* direct_place(const Job& job, std::int64_t first, std::int64_t last) {
+    if (!job.target || job.target->dtype != job.tensor->dtype) return nullptr;
+    const auto run = first_run(job, first);
+    if (run->src > first || run->src + run->count < last) return nullptr;
+    return job.target->data + (run->dst + first - run->src) * size_of(job.target->dtype);
+  }
+
+  void read_checked(const Job& job, std::int64_t offset, std::int64_t bytes, std::byte* to) {
+    const StoredShard& shard = reader_.manifest_.shards[job.slice->shard];
+    if (!file_.is_open() || shard_ != job.slice->shard) {
+      file_ = File(reader_.folder_ / shard.file, File::Mode::read);
+      shard_ = job.slice->shard;
+    }
+    const auto count = static_cast<std::size_t>(bytes);
+    const std::uint64_t begin = job.data_begin + static_cast<std::uint64_t>(offset);
+    file_.read_at(begin, to, count);
+    if (hash64(to, count) != job.slice->checksums[static_cast<std::size_t>(job.block)]) {
+      reader_.refuse(fmt::format("'{}' does not match its checksum in bytes {} to {} (tensor '{}')",
+                                 shard.file, begin, begin + count, job.tensor->name));
+    }
+  }
+
+  static void copy_runs(const Job& job, std::int64_t first, std::int64_t last,
+                        const std::byte* block) {
+    const DType from = job.tensor->dtype, to = job.target->dtype;
+    for (auto run = first_run(job, first); run != job.runs->end() && run->src < last; ++run) {
+      const std::int64_t begin = std::max(run->src, first);
+      const std::int64_t end = std::min(run->src + run->count, last);
+      cast(from, block + (begin - first) * size_of(from), to,
+           job.target->data + (run->dst + begin - run->src) * size_of(to), end - begin);
+    }
+  }
+
+  std::byte* scratch() {
+    if (!scratch_) {
+      scratch_ = std::make_unique_for_overwrite<std::byte[]>(
+          static_cast<std::size_t>(reader_.manifest_.block_bytes));
+    }
+    return scratch_.get();
+  }
+
+  const CheckpointReader& reader_;
+  File file_;
+  std::size_t shard_ = 0;
+  std::unique_ptr<std::byte[]> scratch_;
+};
+
+CheckpointReader::CheckpointReader(const fs::path& path) {
+  const auto found = find_checkpoint(path);
+  if (!found) fail_input("there is no checkpoint in '{}'", path.string());
+  folder_ = found->folder;
+  by_latest_ = found->by_latest;
+  const fs::path file = folder_ / manifest_file;
+  if (!fs::exists(folder_)) refuse("its folder is missing");
+  if (!fs::exists(file)) refuse(fmt::format("it has no {}", manifest_file));
+  try {
+    manifest_ = parse_manifest(read_file(file, max_manifest_bytes), file.string());
+    check_complete(manifest_, file.string());
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+  headers_.resize(manifest_.shards.size());
+}
+
+void CheckpointReader::refuse(const std::string& why) const {
+  std::string hint;
+  if (by_latest_) {
+    const fs::path sound = newest_sound_checkpoint(folder_.parent_path(), folder_);
+    hint = sound.empty() ? "; there is no sound checkpoint beside it"
+                         : fmt::format("; the newest sound one is '{}'", sound.string());
+  }
+  fail_input("checkpoint '{}' is damaged: {}{}", folder_.string(), why, hint);
+}
+
+const SafetensorsHeader& CheckpointReader::header_of(std::size_t index) {
+  SafetensorsHeader& header = headers_[index];
+  if (header.data_begin != 0) return header;
+  const StoredShard& shard = manifest_.shards[index];
+  const fs::path path = folder_ / shard.file;
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) refuse(fmt::format("cannot read '{}': {}", shard.file, error.message()));
+  if (size != shard.bytes) {
+    refuse(fmt::format("'{}' has {} bytes instead of {}", shard.file, size, shard.bytes));
+  }
+  try {
+    const SafetensorsFile file(path);
+    if (hash64(file.header_bytes().data(), file.header_bytes().size()) != shard.header_checksum) {
+      fail_input("the header of '{}' does not match its checksum", shard.file);
+    }
+    header = file.header();
+  } catch (const Error& fault) {
+    refuse(fault.what());
+  }
+  return header;
+}
+
+std::uint64_t CheckpointReader::data_begin(const StoredTensor& tensor, const StoredSlice& slice) {
+  const SafetensorsEntry* entry = header_of(slice.shard).find(slice.key);
+  const std::int64_t bytes = slice.region.count() * size_of(tensor.dtype);
+  if (!entry || entry->dtype != tensor.dtype ||
+      entry->bytes() != static_cast<std::uint64_t>(bytes)) {
+    refuse(fmt::format("'{}' does not hold '{}' as its manifest says",
+                       manifest_.shards[slice.shard].file, slice.key));
+  }
+  return entry->begin;
+}
+
+std::string CheckpointReader::target_fault(const TargetSlice& target, bool convert) const {
+  const StoredTensor* tensor = find(target.name);
+  if (!tensor) return fmt::format("has no tensor '{}' {}", target.name, target.tensor.text());
+  if (!(tensor->shape == target.tensor)) {
+    return fmt::format("has tensor '{}' with shape {}, but {} is needed", target.name,
+                       tensor->shape.text(), target.tensor.text());
+  }
+  if (tensor->dtype != target.dtype && !(convert && can_cast(tensor->dtype, target.dtype))) {
+    return fmt::format("has tensor '{}' as {}, but {} is needed", target.name,
+                       name_of(tensor->dtype), name_of(target.dtype));
+  }
+  TRIREME_CHECK(region_fault(target.tensor, target.region).empty());
+  return "";
+}
+
+void CheckpointReader::check_targets(std::span<const TargetSlice> targets, bool convert) const {
+  std::string first;
+  int faults = 0;
+  for (const TargetSlice& target : targets) {
+    std::string fault = target_fault(target, convert);
+    if (!fault.empty() && faults++ == 0) first = std::move(fault);
+  }
+  if (faults == 0) return;
+  const std::string more = faults == 1 ? "" : fmt::format(" ({} more do not fit)", faults - 1);
+  fail_input("checkpoint '{}' does not fit: it {}{}", folder_.string(), first, more);
+}
+
+void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& jobs) {
+  const StoredTensor& tensor = *find(target.name);
+  const std::int64_t per_block = manifest_.block_bytes / size_of(tensor.dtype);
+  for (const StoredSlice& slice : tensor.slices) {
+    auto runs = std::make_shared<const std::vector<Run>>(
+        overlap(tensor.shape, slice.region, target.region));
+    if (runs->empty()) continue;
+    Job job{&tensor, &slice, -1, data_begin(tensor, slice), &target, runs};
+    for (const Run& run : *runs) {
+      const std::int64_t last = (run.src + run.count - 1) / per_block;
+      for (std::int64_t block = std::max(run.src / per_block, job.block + 1); block <= last;
+           ++block) {
+        job.block = block;
+        jobs.push_back(job);
+      }
+    }
+  }
+}
+
+void CheckpointReader::run(const std::vector<Job>& jobs, ThreadPool* pool) {
+  std::vector<Worker> workers;
+  for (int i = 0; i < (pool ? pool->size() : 1); ++i) workers.emplace_back(*this);
+  const auto run_job = [&](std::int64_t task, int worker) {
+    workers[static_cast<std::size_t>(worker)].run(jobs[static_cast<std::size_t>(task)]);
+  };
+  const auto tasks = static_cast<std::int64_t>(jobs.size());
+  if (pool) {
+    pool->run(tasks, run_job);
+  } else {
+    for (std::int64_t task = 0; task < tasks; ++task) run_job(task, 0);
+  }
+}
+
+void CheckpointReader::read(std::span<const TargetSlice> targets, const ReadOptions& options) {
+  check_targets(targets, options.convert);
+  std::vector<Job> jobs;
+  for (const TargetSlice& target : targets) add_jobs(target, jobs);
+  run(jobs, options.pool);
+}
+
+void CheckpointReader::verify(ThreadPool* pool, int part, int parts) {
+  std::vector<Job> jobs;
+  for (const StoredTensor& tensor : manifest_.tensors) {
+    for (const StoredSlice& slice : tensor.slices) {
+      for (std::size_t block = 0; block < slice.checksums.size(); ++block) {
+        jobs.push_back({&tensor, &slice, static_cast<std::int64_t>(block)});
+      }
+    }
+  }
+  const std::size_t begin = jobs.size() * static_cast<std::size_t>(part) / parts;
+  const std::size_t end = jobs.size() * static_cast<std::size_t>(part + 1) / parts;
+  jobs = {jobs.begin() + static_cast<std::ptrdiff_t>(begin),
+          jobs.begin() + static_cast<std::ptrdiff_t>(end)};
+  for (Job& job : jobs) job.data_begin = data_begin(*job.tensor, *job.slice);
+  run(jobs, pool);
+}
+
+fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except) {
+  const std::vector<std::int64_t> steps = saved_steps(folder);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const fs::path path = folder / step_folder(*step);
+    if (path == except) continue;
+    try {
+      CheckpointReader(path).verify(nullptr);
+      return path;
+    } catch (const Error&) {  // the next older one
+    }
+  }
+  return {};
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// Loading a checkpoint on any layout: whichever slices a rank asks for are assembled from the
+// slices that other ranks once wrote, and every byte that is used is checked.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/region.h"
+#include "interop/safetensors.h"
+
+namespace trireme {
+
+class CheckpointReader {
+ public:
+  // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened when
+  // they are needed. Refused (exit code 2) where there is none or it is damaged; if `latest` led to
+  // it, this and all later messages name the newest sound checkpoint beside it.
+  explicit CheckpointReader(const fs::path& path);
+
+  const fs::path& folder() const { return folder_; }
+  const CheckpointState& state() const { return manifest_.state; }
+  const Manifest& manifest() const { return manifest_; }
+  const StoredTensor* find(std::string_view name) const { return manifest_.find(name); }
+
+  struct ReadOptions {
+    bool convert = false;  // between floating-point types; otherwise types must be equal
+    ThreadPool* pool = nullptr;  // nullptr: the calling thread does all
+  };
+  // Fills the targets. Refused (exit code 2) before a byte is read: a missing tensor, another shape
+  // or type than stored (both are named). Refused while reading: damage, naming file and tensor;
+  // the targets are then undefined. Not safe to call from several threads at once.
+  void read(std::span<const TargetSlice> targets, const ReadOptions& options);
+  void read(std::span<const TargetSlice> targets) {
+    read(targets, {.pool = &ThreadPool::global()});
+  }
+
+  // Reads everything and compares it with its checksums; of `parts` callers that share the work
+  // each takes one part.
+  void verify(ThreadPool* pool = &ThreadPool::global(), int part = 0, int parts = 1);
+
+ private:
+  struct Job;
+  class Worker;
+
+  const SafetensorsHeader& header_of(std::size_t shard);
+  std::uint64_t data_begin(const StoredTensor& tensor, const StoredSlice& slice);
+  std::string target_fault(const TargetSlice& target, bool convert) const;
+  void check_targets(std::span<const TargetSlice> targets, bool convert) const;
+  void add_jobs(const TargetSlice& target, std::vector<Job>& jobs);
+  void run(const std::vector<Job>& jobs, ThreadPool* pool);
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  fs::path folder_;
+  bool by_latest_ = false;
+  Manifest manifest_;
+  std::vector<SafetensorsHeader> headers_;  // by shard; data_begin == 0: not opened yet
+};
+
+// The newest checkpoint of a folder of checkpoints that is undamaged to the last byte, other than
+// `except`; empty if there is none.
+fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except = {});
+
+}  // namespace trireme

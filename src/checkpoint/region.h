@@ -1,0 +1,71 @@
+// Which elements of a named global tensor a piece of memory holds, and how two such pieces overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace trireme {
+
+// A rectangle of a tensor and a range of it: elements [begin, end) of the rectangle flattened in
+// row-major order, stored without gaps. Tensor parallelism gives rectangles (a cut of dimension 0
+// or 1); ZeRO gives ranges, of the whole tensor or of such a rectangle.
+struct Region {
+  Shape offset;  // of the rectangle's first element; same rank as the tensor
+  Shape shape;   // of the rectangle
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  static Region whole(const Shape& tensor);
+  static Region rectangle(const Shape& offset, const Shape& shape);
+  // Elements [begin, end) of the flattened tensor.
+  static Region range(const Shape& tensor, std::int64_t begin, std::int64_t end);
+
+  std::int64_t count() const { return end - begin; }
+  bool is_full_rectangle() const { return begin == 0 && end == shape.count(); }
+  bool same_rectangle(const Region& other) const {
+    return offset == other.offset && shape == other.shape;
+  }
+  bool operator==(const Region& other) const = default;
+  // "[0:128, 0:768]", or with a range "[0:128, 0:768](1000:2000)".
+  std::string text() const;
+};
+
+// Why the region does not lie in a tensor of that shape, or "" if it does.
+std::string region_fault(const Shape& tensor, const Region& region);
+
+// `count` elements that two regions share and that lie together in both. Positions count elements
+// from the first stored one of each region.
+struct Run {
+  std::int64_t src = 0;
+  std::int64_t dst = 0;
+  std::int64_t count = 0;
+};
+
+// What `dst` can take from `src`, as runs that rise in both positions. Both must lie in `tensor`.
+std::vector<Run> overlap(const Shape& tensor, const Region& src, const Region& dst);
+
+// Why the regions do not hold every element of the tensor exactly once, or "" if they do. Ranges of
+// one rectangle must together fill that rectangle.
+std::string tiling_fault(const Shape& tensor, const std::vector<Region>& regions);
+
+// A piece of a named tensor in memory: to save from (const bytes) or to load into. The bytes belong
+// to the caller and hold region.count() elements of type dtype.
+template <class Byte>
+struct Slice {
+  std::string name;  // independent of the layout, e.g. "layers.3.mlp.up.weight"
+  DType dtype = DType::f32;
+  Shape tensor;      // shape of the whole tensor, without padding of the vocabulary
+  Region region;
+  Byte* data = nullptr;
+
+  std::int64_t bytes() const { return region.count() * size_of(dtype); }
+};
+using SourceSlice = Slice<const std::byte>;
+using TargetSlice = Slice<std::byte>;
+
+}  // namespace trireme

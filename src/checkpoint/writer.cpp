@@ -1,0 +1,252 @@
+// Saving: shards are hashed block by block while they are written; rank 0 renames the whole into
+// place and only then removes what is old.
+#include "checkpoint/writer.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/layout.h"
+#include "interop/safetensors_writer.h"
+
+namespace trireme {
+namespace {
+
+// What ranks tell each other: a letter, then text.
+constexpr char tag_done = 'D';
+constexpr char tag_input_failure = 'I';  // exit code 2
+constexpr char tag_failure = 'F';        // exit code 1
+
+// Runs `body`; what it throws becomes a tagged failure.
+template <class Body>
+std::string tagged(Body&& body) {
+  try {
+    return tag_done + std::string(body());
+  } catch (const Error& error) {
+    const char tag = error.code() == ExitCode::bad_input ? tag_input_failure : tag_failure;
+    return tag + std::string(error.what());
+  } catch (const std::exception& error) {
+    return tag_failure + std::string(error.what());
+  }
+}
+
+// Name of a slice in its shard: the tensor's own where the slice is all of it.
+std::string entry_key(const SourceSlice& slice) {
+  return slice.region == Region::whole(slice.tensor) ? slice.name
+                                                     : slice.name + slice.region.text();
+}
+
+SafetensorsTensor entry_of(const SourceSlice& slice) {
+  const Region& region = slice.region;
+  if (!region.is_full_rectangle()) return {entry_key(slice), slice.dtype, {region.count()}};
+  return {entry_key(slice), slice.dtype, {region.shape.begin(), region.shape.end()}};
+}
+
+// Puts `from` at the place of `to`; what stood there is then at `from`, or gone.
+void replace_folder(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  if (errno == ENOTEMPTY || errno == EEXIST) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+    // A file system that cannot exchange: aside under a name that clean_up() knows.
+    const fs::path aside = to.string() + ".old.tmp";
+    fs::remove_all(aside);
+    fs::rename(to, aside);
+    fs::rename(from, to);
+    return;
+  }
+  fail("cannot rename '{}' to '{}': {}", from.string(), to.string(),
+       std::generic_category().message(errno));
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(SaveOptions options, CheckpointState state, Ranks ranks)
+    : options_(std::move(options)),
+      state_(std::move(state)),
+      ranks_(std::move(ranks)),
+      partial_(options_.folder / partial_folder(state_.step)),
+      final_(options_.folder / step_folder(state_.step)) {
+  std::string outcome;
+  if (ranks_.rank == 0) {
+    outcome = tagged([&] {
+      make_folders(options_.folder);
+      sync_folder(fs::absolute(options_.folder).parent_path());
+      fs::remove_all(partial_);
+      make_folders(partial_);
+      partial_is_there_ = true;
+      return "";
+    });
+  }
+  outcome = from_rank_0(outcome);
+  if (outcome[0] != tag_done) fail_everywhere(outcome);
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (!partial_is_there_) return;
+  std::error_code ignored;  // the next save that succeeds removes it
+  fs::remove_all(partial_, ignored);
+}
+
+std::string CheckpointWriter::from_rank_0(const std::string& text) const {
+  return ranks_.size == 1 ? text : ranks_.broadcast(text);
+}
+
+void CheckpointWriter::fail_everywhere(const std::string& failure) const {
+  throw Error(failure[0] == tag_input_failure ? ExitCode::bad_input : ExitCode::failed,
+              fmt::format("cannot save checkpoint '{}': {}; what was saved before is untouched",
+                          final_.string(), failure.substr(1)));
+}
+
+void CheckpointWriter::write(std::span<const SourceSlice> slices, ThreadPool* pool) noexcept {
+  report_ = tagged([&] { return to_text(write_shard(slices, pool)); });
+}
+
+Manifest CheckpointWriter::write_shard(std::span<const SourceSlice> given, ThreadPool* pool) const {
+  std::vector<SourceSlice> slices;
+  std::vector<SafetensorsTensor> entries;
+  for (const SourceSlice& slice : given) {
+    TRIREME_CHECK(region_fault(slice.tensor, slice.region).empty());
+    if (slice.region.count() == 0) continue;
+    slices.push_back(slice);
+    entries.push_back(entry_of(slice));
+  }
+  Manifest part;
+  part.program = options_.program;
+  if (slices.empty()) return part;
+
+  const std::string file = shard_file(ranks_.rank);
+  SafetensorsWriter writer(partial_ / file, entries, {{"format", "pt"}});
+  part.shards.push_back({file, writer.file_bytes(), hash64(writer.header())});
+  std::vector<StoredSlice> stored;
+  std::vector<std::pair<std::size_t, std::int64_t>> blocks;  // slice, block within it
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const std::int64_t count = (slices[i].bytes() + part.block_bytes - 1) / part.block_bytes;
+    stored.push_back({0, entries[i].name, slices[i].region,
+                      std::vector<std::uint64_t>(static_cast<std::size_t>(count))});
+    for (std::int64_t block = 0; block < count; ++block) blocks.emplace_back(i, block);
+  }
+  const auto write_block = [&](std::int64_t task, int) {
+    const auto [i, block] = blocks[static_cast<std::size_t>(task)];
+    const std::int64_t begin = block * part.block_bytes;
+    const std::int64_t bytes = std::min(part.block_bytes, slices[i].bytes() - begin);
+    const std::byte* data = slices[i].data + begin;
+    stored[i].checksums[static_cast<std::size_t>(block)] =
+        hash64(data, static_cast<std::size_t>(bytes));
+    writer.write(i, static_cast<std::uint64_t>(begin), data, static_cast<std::uint64_t>(bytes));
+  };
+  const auto tasks = static_cast<std::int64_t>(blocks.size());
+  if (pool) {
+    pool->run(tasks, write_block);
+  } else {
+    for (std::int64_t task = 0; task < tasks; ++task) write_block(task, 0);
+  }
+  writer.finish();
+
+  std::map<std::string, StoredTensor> tensors;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    StoredTensor& tensor = tensors
+                               .try_emplace(slices[i].name, StoredTensor{slices[i].name,
+                                                                         slices[i].dtype,
+                                                                         slices[i].tensor})
+                               .first->second;
+    tensor.slices.push_back(std::move(stored[i]));
+  }
+  for (auto& [name, tensor] : tensors) part.tensors.push_back(std::move(tensor));
+  return part;
+}
+
+Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
+  std::vector<Manifest> parts;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    const std::string& report = reports[rank];
+    const std::string who = ranks_.size == 1 ? "" : fmt::format("rank {}: ", rank);
+    if (report.empty()) fail("{}nothing was written", who);
+    if (report[0] != tag_done) {
+      throw Error(report[0] == tag_input_failure ? ExitCode::bad_input : ExitCode::failed,
+                  who + report.substr(1));
+    }
+    parts.push_back(parse_manifest(std::string_view(report).substr(1), who + "report"));
+  }
+  Manifest manifest = merge(parts);
+  manifest.state = state_;
+  check_complete(manifest, final_.string());
+  for (const StoredShard& shard : manifest.shards) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(partial_ / shard.file, error);
+    if (error || size != shard.bytes) {
+      fail("rank 0 does not see the {} bytes of '{}' that another rank wrote; the folder must lie "
+           "on a file system that all ranks share",
+           shard.bytes, (partial_ / shard.file).string());
+    }
+  }
+  return manifest;
+}
+
+void CheckpointWriter::put_in_place(const Manifest& manifest) {
+  write_file_durably(partial_ / manifest_file, to_text(manifest));
+  replace_folder(partial_, final_);
+  partial_is_there_ = false;
+  sync_folder(options_.folder);
+  write_file_durably(options_.folder / latest_file, step_folder(state_.step) + "\n");
+}
+
+// Removes leftovers and checkpoints beyond `keep`. Steps after this one come from another branch of
+// training and are not ours to remove. A folder is renamed first: half removed it must not look
+// like a checkpoint.
+std::string CheckpointWriter::clean_up() const {
+  std::error_code error;
+  std::string warning;
+  const auto remove = [&](const fs::path& path) {
+    fs::remove_all(path, error);
+    if (error) warning = fmt::format("cannot remove '{}': {}", path.string(), error.message());
+  };
+  std::vector<std::int64_t> older = saved_steps(options_.folder);
+  std::erase_if(older, [&](std::int64_t step) { return step >= state_.step; });
+  const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(options_.keep - 1, 0));
+  if (options_.keep > 0 && older.size() > kept) {
+    older.resize(older.size() - kept);
+    for (const std::int64_t step : older) {
+      const fs::path from = options_.folder / step_folder(step);
+      fs::rename(from, options_.folder / partial_folder(step), error);
+      if (error) warning = fmt::format("cannot remove '{}': {}", from.string(), error.message());
+    }
+  }
+  for (const fs::path& path : partial_folders(options_.folder)) remove(path);
+  return warning;
+}
+
+SaveReport CheckpointWriter::commit() {
+  const std::vector<std::string> reports =
+      ranks_.size == 1 ? std::vector{report_} : ranks_.gather(report_);
+  // "<bytes> <warning>"
+  std::string outcome;
+  if (ranks_.rank == 0) {
+    outcome = tagged([&] {
+      const Manifest manifest = join(reports);
+      put_in_place(manifest);
+      std::uint64_t bytes = 0;
+      for (const StoredShard& shard : manifest.shards) bytes += shard.bytes;
+      return fmt::format("{} {}", bytes, clean_up());
+    });
+  }
+  outcome = from_rank_0(outcome);
+  if (outcome[0] != tag_done) fail_everywhere(outcome);
+  const std::size_t space = outcome.find(' ');
+  return {final_, std::stoll(outcome.substr(1, space - 1)),
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(),
+          outcome.substr(space + 1)};
+}
+
+SaveReport save_checkpoint(const SaveOptions& options, const CheckpointState& state,
+                           std::span<const SourceSlice> slices, const Ranks& ranks,
+                           ThreadPool* pool) {
+  CheckpointWriter writer(options, state, ranks);
+  writer.write(slices, pool);
+  return writer.commit();
+}
+
+}  // namespace trireme
