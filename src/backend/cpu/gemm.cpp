@@ -1,6 +1,7 @@
 // Chooses who computes a product: by type, instruction set and shape.
 #include "backend/cpu/gemm.h"
 
+#include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/gemm_problem.h"
 #include "backend/cpu/gemm_reference.h"
@@ -24,6 +25,7 @@ Engine<T> make_engine(Product product, const GemmProblem& problem, bool with_bia
     return std::make_unique<DnnlGemm<float, float>>(problem, with_bias);
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
+      if (set == Isa::amx) return std::make_unique<AmxGemm>(problem, into_float);
       if (set != Isa::avx2 && has_avx512_bf16()) {
         if (into_float) return std::make_unique<DnnlGemm<bf16, float>>(problem, with_bias);
         return std::make_unique<DnnlGemm<bf16, bf16>>(problem, with_bias);
