@@ -30,7 +30,13 @@ struct Maker {
   Made (*make)(const Config&);
 };
 
-Made make_gpt2(const Config& c) { return load_gpt2(vocab(c), merges(c), c.special_text); }
+Made make_gpt2(const Config& c) {
+  // A folder as `tokenizer train` writes it stands for both of its files.
+  if (c.vocab_file.empty() && c.merge_file.empty() && !c.model_file.empty()) {
+    return load_gpt2(c.model_file + "/vocab.json", c.model_file + "/merges.txt", c.special_text);
+  }
+  return load_gpt2(vocab(c), merges(c), c.special_text);
+}
 Made make_tiktoken(const Config& c) { return load_tiktoken(model(c), c.special_text); }
 Made make_null(const Config& c) { return std::make_unique<NullTokenizer>(c.vocab_size); }
 

@@ -1,0 +1,14 @@
+// The flags that choose a tokenizer, as Megatron spells them; shared by all commands that need one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "tokenizer/tokenizer.h"
+
+namespace trireme::cli {
+
+// Adds --tokenizer-type, --vocab-file, --merge-file, --tokenizer-model, --vocab-size and
+// --plain-special-text to `command`; they are written to `config`, which must outlive the parse.
+void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config);
+
+}  // namespace trireme::cli

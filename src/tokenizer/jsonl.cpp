@@ -1,0 +1,73 @@
+// Reads a text out of a line of JSON, tolerant of what texts from the web hold.
+#include "tokenizer/jsonl.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+namespace {
+
+// The 16 bits of an escape \uXXXX at `at`, or -1.
+int unicode_escape(std::string_view text, std::size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
+  int value = 0;
+  for (std::size_t i = at + 2; i < at + 6; ++i) {
+    const char c = text[i];
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) return -1;
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+bool is_high_surrogate(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
+bool is_low_surrogate(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
+
+// Writes \uFFFD over surrogate escapes without a partner, which the JSON library refuses.
+void replace_lone_surrogates(std::string& json) {
+  for (std::size_t i = 0; i + 1 < json.size(); ++i) {
+    if (json[i] != '\\') continue;
+    const int unit = unicode_escape(json, i);
+    if (is_high_surrogate(unit) && is_low_surrogate(unicode_escape(json, i + 6))) {
+      i += 11;
+    } else if (is_high_surrogate(unit) || is_low_surrogate(unit)) {
+      json.replace(i, 6, "\\uFFFD");
+      i += 5;
+    } else {
+      ++i;  // the escaped character
+    }
+  }
+}
+
+}  // namespace
+
+std::string repaired_json(std::string_view line) {
+  std::string json = to_valid_utf8(line);
+  replace_lone_surrogates(json);
+  return json;
+}
+
+std::string json_line_text(std::string_view line, const std::string& key, const std::string& file,
+                           std::size_t line_number) {
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(repaired_json(line));
+  } catch (const nlohmann::json::exception& error) {
+    fail_input("'{}' line {} is not JSON: {}", file, line_number, error.what());
+  }
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end()) {
+    fail_input("'{}' line {} has no key '{}'", file, line_number, key);
+  }
+  if (!found->is_string()) {
+    fail_input("'{}' line {}: the value of '{}' is not a string", file, line_number, key);
+  }
+  return found->get<std::string>();
+}
+
+}  // namespace trireme
