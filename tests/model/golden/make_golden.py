@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""Makes the golden training runs beside this script: 20 AdamW steps of tiny models in PyTorch.
+
+    python make_golden.py [--check]
+
+Needs torch and numpy; --check also compares the models with the classes of transformers.
+Weights, tokens and projections come from the formulas of golden_weights.h. A JSON file holds the
+configuration, and for each run (fp64, fp32, bf16) the losses and the norms of the gradients before
+clipping. The first step's gradient and the final weights are those of the fp64 run: per tensor its
+norm, projections onto fixed vectors of +1 and -1, and the first values.
+
+bf16 means: weights, activations and gradients in bf16, fp32 master weights and optimizer, softmax,
+norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
+of the loss, and two right implementations would not agree within 1%.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+BATCH, SEQ, VOCAB, BATCHES, STEPS, PROJECTIONS = 4, 16, 61, 4, 20, 8
+RATES = dict(fp64=1e-2, fp32=1e-2, bf16=3e-3)
+DTYPES = dict(fp64=torch.float64, fp32=torch.float32, bf16=torch.bfloat16)
+OPTIMIZER = dict(name="adamw", beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01,
+                 clip_grad=1.0)
+GPT = dict(family="gpt", num_layers=2, hidden_size=32, num_heads=4, num_kv_heads=4,
+           ffn_hidden_size=128, seq_length=SEQ, max_positions=SEQ, vocab_size=VOCAB,
+           position="learned", norm="layer_norm", norm_eps=1e-5, activation="gelu_tanh", bias=True,
+           qkv_bias=True, tie_embeddings=True)
+LLAMA = dict(GPT, family="llama", num_kv_heads=2, ffn_hidden_size=96, position="rope",
+             rope_base=10000.0, norm="rms_norm", activation="swiglu", bias=False, qkv_bias=False,
+             tie_embeddings=False)
+VARIANTS = {
+    "gpt": (GPT, False),
+    "gpt_gelu_erf": (dict(GPT, activation="gelu_erf"), False),
+    "gpt_masked": (GPT, True),
+    "llama": (LLAMA, False),
+    "llama_masked": (LLAMA, True),
+}
+
+
+# ---- golden_weights.h in numpy
+
+def hashes(name, indices):
+    seed = 0xCBF29CE484222325
+    for byte in name.encode():
+        seed = (seed ^ byte) * 0x100000001B3 % 2**64
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + (np.asarray(indices, np.uint64) + np.uint64(1)) * np.uint64(
+            0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def weight(name, shape):
+    u = ((hashes(name, np.arange(math.prod(shape))) >> np.uint64(48)).astype(np.float64) - 32768) / 32768
+    if name.endswith("norm.weight"):
+        values = 1.0 + 0.1 * u
+    else:
+        values = (0.1 if name.endswith(".bias") else 0.2) * u
+    return torch.from_numpy(values.astype(np.float32).reshape(shape))
+
+
+def places(step):
+    rows = (step % BATCHES) * BATCH + np.arange(BATCH)
+    return rows[:, None] * (SEQ + 1) + np.arange(SEQ + 1)
+
+
+def tokens(step):
+    values = (hashes("tokens", places(step)) >> np.uint64(32)) % np.uint64(VOCAB)
+    return torch.from_numpy(values.astype(np.int64))
+
+
+def loss_weights(step, masked):
+    if not masked:
+        return torch.ones(BATCH, SEQ)
+    kept = (hashes("mask", places(step)) >> np.uint64(32)) % np.uint64(4) != 0
+    kept[2] = False
+    return torch.from_numpy(kept[:, :SEQ].astype(np.float32))
+
+
+def summary(tensor):
+    values = tensor.detach().double().numpy().ravel()
+    bits = hashes("projection", np.arange(values.size))
+    signs = [np.where(bits >> np.uint64(40 + j) & np.uint64(1), 1.0, -1.0) for j in range(PROJECTIONS)]
+    return dict(shape=list(tensor.shape), norm=float(np.linalg.norm(values)),
+                projections=[float(s @ values) for s in signs], values=values[:4].tolist())
+
+
+# ---- the models
+
+def shapes(m):
+    h, f, d = m["hidden_size"], m["ffn_hidden_size"], m["hidden_size"] // m["num_heads"]
+    qkv = (m["num_heads"] + 2 * m["num_kv_heads"]) * d
+    up = 2 * f if m["activation"] == "swiglu" else f
+    result = {"embedding.word.weight": (m["vocab_size"], h)}
+    if m["position"] == "learned":
+        result["embedding.position.weight"] = (m["max_positions"], h)
+
+    def norm(name):
+        result[name + ".weight"] = (h,)
+        if m["norm"] == "layer_norm":
+            result[name + ".bias"] = (h,)
+
+    def linear(name, rows, columns):
+        result[name + ".weight"] = (rows, columns)
+        if m["bias"]:
+            result[name + ".bias"] = (rows,)
+
+    for n in range(m["num_layers"]):
+        norm(f"layers.{n}.input_norm")
+        linear(f"layers.{n}.attention.qkv", qkv, h)
+        linear(f"layers.{n}.attention.out", h, h)
+        norm(f"layers.{n}.mlp_norm")
+        linear(f"layers.{n}.mlp.up", up, h)
+        linear(f"layers.{n}.mlp.down", h, f)
+    norm("final_norm")
+    if not m["tie_embeddings"]:
+        result["head.weight"] = (m["vocab_size"], h)
+    return result
+
+
+def norm(m, w, name, x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    scale = w[name + ".weight"].to(wide.dtype)
+    if m["norm"] == "layer_norm":
+        shift = w[name + ".bias"].to(wide.dtype)
+        y = F.layer_norm(wide, wide.shape[-1:], scale, shift, m["norm_eps"])
+    else:
+        y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + m["norm_eps"]) * scale
+    return y.to(x.dtype)
+
+
+def linear(w, name, x):
+    return F.linear(x, w[name + ".weight"], w.get(name + ".bias"))
+
+
+def rotate(m, x):
+    """RoPE on [batch, heads, seq, head_dim]: the first half pairs with the second."""
+    d = x.shape[-1]
+    frequency = m["rope_base"] ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * frequency
+    wide = x if x.dtype == torch.float64 else x.float()
+    cos, sin = (torch.cat([f, f], -1).to(wide.dtype) for f in (angle.cos(), angle.sin()))
+    first, second = wide.chunk(2, -1)
+    return (wide * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+
+
+def attention(m, w, name, x):
+    b, s, h = x.shape
+    groups, heads = m["num_kv_heads"], m["num_heads"]
+    d = h // heads
+    # Rows of the projection per group: its queries, its key, its value.
+    qkv = linear(w, name + ".qkv", x).view(b, s, groups, heads // groups + 2, d)
+    q = qkv[..., :-2, :].reshape(b, s, heads, d).transpose(1, 2)
+    k = qkv[..., -2, :].transpose(1, 2)
+    v = qkv[..., -1, :].transpose(1, 2)
+    if m["position"] == "rope":
+        q, k = rotate(m, q), rotate(m, k)
+    k, v = (t.repeat_interleave(heads // groups, 1) for t in (k, v))
+    scores = (q @ k.transpose(-1, -2)) / math.sqrt(d)
+    future = torch.ones(s, s, dtype=torch.bool).triu(1)
+    scores = scores.masked_fill(future, -math.inf)
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    y = wide.softmax(-1).to(v.dtype) @ v
+    return linear(w, name + ".out", y.transpose(1, 2).reshape(b, s, h))
+
+
+def mlp(m, w, name, x):
+    up = linear(w, name + ".up", x)
+    if m["activation"] == "swiglu":
+        gate, up = up.chunk(2, -1)
+        y = F.silu(gate) * up
+    else:
+        y = F.gelu(up, approximate="tanh" if m["activation"] == "gelu_tanh" else "none")
+    return linear(w, name + ".down", y)
+
+
+def logits(m, w, inputs):
+    x = F.embedding(inputs, w["embedding.word.weight"])
+    if m["position"] == "learned":
+        x = x + w["embedding.position.weight"][: inputs.shape[1]]
+    for n in range(m["num_layers"]):
+        x = x + attention(m, w, f"layers.{n}.attention", norm(m, w, f"layers.{n}.input_norm", x))
+        x = x + mlp(m, w, f"layers.{n}.mlp", norm(m, w, f"layers.{n}.mlp_norm", x))
+    x = norm(m, w, "final_norm", x)
+    return F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"])
+
+
+def loss_of(m, w, step, masked):
+    """Mean cross-entropy over the tokens that count."""
+    batch, counts = tokens(step), loss_weights(step, masked)
+    y = logits(m, w, batch[:, :-1])
+    y = y if y.dtype == torch.float64 else y.float()
+    losses = F.cross_entropy(y.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
+    return (losses * counts.flatten()).sum() / counts.sum()
+
+
+# ---- training
+
+def train(m, masked, precision):
+    """Losses, gradient norms, first gradient, final weights. Optimizer in fp64 or fp32."""
+    dtype, lr = DTYPES[precision], RATES[precision]
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    masters = {name: weight(name, shape).to(wide) for name, shape in shapes(m).items()}
+    for master in masters.values():
+        master.requires_grad_()
+    matrices = [p for p in masters.values() if p.dim() > 1]
+    vectors = [p for p in masters.values() if p.dim() == 1]
+    o = OPTIMIZER
+    optimizer = torch.optim.AdamW(
+        [dict(params=matrices, weight_decay=o["weight_decay"]), dict(params=vectors, weight_decay=0.0)],
+        lr=lr, betas=(o["beta1"], o["beta2"]), eps=o["eps"], foreach=False)
+    losses, norms, first = [], [], None
+    for step in range(STEPS):
+        w = {name: p.detach().to(dtype).requires_grad_() for name, p in masters.items()}
+        loss = loss_of(m, w, step, masked)
+        loss.backward()
+        for name, p in masters.items():
+            p.grad = w[name].grad.to(wide)
+        if first is None:
+            first = {name: p.grad.clone() for name, p in masters.items()}
+        total = math.sqrt(sum(float(p.grad.double().pow(2).sum()) for p in masters.values()))
+        for p in masters.values():
+            p.grad *= min(1.0, o["clip_grad"] / (total + 1e-6))
+        optimizer.step()
+        losses.append(loss.item())
+        norms.append(total)
+    return dict(lr=lr, losses=losses, grad_norms=norms), first, masters
+
+
+def make(name, folder):
+    m, masked = VARIANTS[name]
+    runs = {}
+    runs["fp64"], first, final = train(m, masked, "fp64")
+    runs["fp32"], first32, _ = train(m, masked, "fp32")
+    runs["bf16"], _, _ = train(m, masked, "bf16")
+    golden = dict(
+        about="20 AdamW steps of a tiny model; see make_golden.py. Gradient norms are before "
+              "clipping. first_gradient is that of step 0 before clipping, final_weights are those "
+              "after the last step, both of the fp64 run. A key bias has no influence on the loss "
+              "and Adam turns the noise of its gradient into whole steps: compare no final "
+              "attention.qkv.bias.",
+        made_with=f"PyTorch {torch.__version__.split('+')[0]}",
+        model=m, optimizer=OPTIMIZER, masked=masked, batch=BATCH, steps=STEPS, runs=runs,
+        first_gradient={k: summary(v) for k, v in first.items()},
+        final_weights={k: summary(v) for k, v in final.items() if not k.endswith("qkv.bias")})
+    (folder / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
+    gap = max(abs(a / b - 1) for a, b in zip(runs["fp32"]["losses"], runs["fp64"]["losses"]))
+    grad = max(float((first32[k].double() - first[k]).norm() / first[k].norm()) for k in first)
+    print(f"{name}: loss {runs['fp64']['losses'][0]:.4f} -> {runs['fp64']['losses'][-1]:.4f}; fp32 "
+          f"differs by {gap:.1e} in a loss, {grad:.1e} in the norm of a first gradient")
+
+
+# ---- an independent voice
+
+def check():
+    """The logits of transformers' classes with the same weights."""
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    inputs = tokens(0)[:, :-1]
+    w = {name: weight(name, shape) for name, shape in shapes(GPT).items()}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_positions=SEQ, n_embd=32, n_layer=2,
+                                       n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+    state = {"wte.weight": w["embedding.word.weight"], "wpe.weight": w["embedding.position.weight"],
+             "ln_f.weight": w["final_norm.weight"], "ln_f.bias": w["final_norm.bias"]}
+    for n in range(2):
+        ours, theirs = f"layers.{n}.", f"h.{n}."
+        for kind in ("weight", "bias"):
+            qkv = w[f"{ours}attention.qkv.{kind}"]  # [heads, 3, d, ...] to [3, heads, d, ...]
+            qkv = qkv.view(4, 3, 8, -1).transpose(0, 1).reshape(qkv.shape)
+            linears = {"attn.c_attn": qkv, "attn.c_proj": w[f"{ours}attention.out.{kind}"],
+                       "mlp.c_fc": w[f"{ours}mlp.up.{kind}"], "mlp.c_proj": w[f"{ours}mlp.down.{kind}"]}
+            state |= {f"{theirs}{k}.{kind}": v.t() for k, v in linears.items()}
+            state[f"{theirs}ln_1.{kind}"] = w[f"{ours}input_norm.{kind}"]
+            state[f"{theirs}ln_2.{kind}"] = w[f"{ours}mlp_norm.{kind}"]
+    missing = model.transformer.load_state_dict(state, strict=False)
+    assert not missing.missing_keys and not missing.unexpected_keys, missing
+    print("gpt against GPT2LMHeadModel:", largest(model.eval()(inputs).logits, logits(GPT, w, inputs)))
+
+    w = {name: weight(name, shape) for name, shape in shapes(LLAMA).items()}
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=VOCAB, hidden_size=32, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, max_position_embeddings=SEQ,
+        rope_theta=10000.0, tie_word_embeddings=False))
+    state = {"model.embed_tokens.weight": w["embedding.word.weight"],
+             "model.norm.weight": w["final_norm.weight"], "lm_head.weight": w["head.weight"]}
+    for n in range(2):
+        ours, theirs = f"layers.{n}.", f"model.layers.{n}."
+        qkv = w[f"{ours}attention.qkv.weight"].view(2, 4, 8, 32)
+        gate, up = w[f"{ours}mlp.up.weight"].chunk(2)
+        state |= {f"{theirs}self_attn.q_proj.weight": qkv[:, :2].reshape(32, 32),
+                  f"{theirs}self_attn.k_proj.weight": qkv[:, 2].reshape(16, 32),
+                  f"{theirs}self_attn.v_proj.weight": qkv[:, 3].reshape(16, 32),
+                  f"{theirs}self_attn.o_proj.weight": w[f"{ours}attention.out.weight"],
+                  f"{theirs}mlp.gate_proj.weight": gate, f"{theirs}mlp.up_proj.weight": up,
+                  f"{theirs}mlp.down_proj.weight": w[f"{ours}mlp.down.weight"],
+                  f"{theirs}input_layernorm.weight": w[f"{ours}input_norm.weight"],
+                  f"{theirs}post_attention_layernorm.weight": w[f"{ours}mlp_norm.weight"]}
+    model.load_state_dict(state)
+    print("llama against LlamaForCausalLM:", largest(model.eval()(inputs).logits, logits(LLAMA, w, inputs)))
+
+
+def largest(a, b):
+    difference = (a - b).abs().max().item()
+    assert difference < 1e-5, difference
+    return difference
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with transformers first")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.check:
+        check()
+    for name in VARIANTS:
+        make(name, pathlib.Path(__file__).parent)
+
+
+if __name__ == "__main__":
+    main()
