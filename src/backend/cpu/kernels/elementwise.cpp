@@ -1,46 +1,11 @@
 // Residual addition with dropout, the cast of master weights, and the search for what is not
 // finite.
-#include "backend/cpu/kernels/dropout_mask.h"
 #include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/residual.h"
 #include "backend/cpu/kernels/table.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-template <class T>
-void add_plain(T* y, const T* a, const T* b, std::int64_t count) {
-  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    store(y + i, load(a + i, n) + load(b + i, n), n);
-  });
-}
-
-template <bool has_a, class T>
-void add_dropped(T* y, const T* a, const T* b, const Acc<T>* multipliers, std::int64_t count) {
-  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    auto sum = load(b + i, n) * load(multipliers + i);
-    if constexpr (has_a) sum = load(a + i, n) + sum;
-    store(y + i, sum, n);
-  });
-}
-
-template <class T>
-void add_rows_dropped(T* y, const T* a, const T* b, std::int64_t begin, std::int64_t end,
-                      std::int64_t cols, const Dropout& dropout) {
-  constexpr std::int64_t block = HiddenDropout<Acc<T>>::block_columns;
-  HiddenDropout<Acc<T>> mask(dropout);
-  for (std::int64_t r = begin; r < end; ++r) {
-    mask.set_row(r);
-    for (std::int64_t c = 0; c < cols; c += block) {
-      const std::int64_t at = r * cols + c;
-      const std::int64_t count = cols - c < block ? cols - c : block;
-      if (a) {
-        add_dropped<true>(y + at, a + at, b + at, mask.block(c), count);
-      } else {
-        add_dropped<false>(y + at, a, b + at, mask.block(c), count);
-      }
-    }
-  }
-}
 
 template <class T>
 void add(T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
@@ -49,7 +14,12 @@ void add(T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
     constexpr double ns = (3 * sizeof(T) + 4) * byte_ns;
     parallel_pieces(rows, ns * static_cast<double>(cols),
                     [&](std::int64_t begin, std::int64_t end) {
-                      add_rows_dropped(y, a, b, begin, end, cols, dropout);
+                      HiddenDropout<Acc<T>> mask(dropout);
+                      for (std::int64_t r = begin; r < end; ++r) {
+                        const std::int64_t at = r * cols;
+                        mask.set_row(r);
+                        add_dropped_row(y + at, a ? a + at : nullptr, b + at, mask, cols);
+                      }
                     });
     return;
   }

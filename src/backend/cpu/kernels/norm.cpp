@@ -1,33 +1,11 @@
 // LayerNorm and RMSNorm, fused with the residual addition before them, and their gradients.
 #include "backend/cpu/kernels/combine_chunks.h"
-#include "backend/cpu/kernels/dropout_mask.h"
 #include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/residual.h"
 #include "backend/cpu/kernels/table.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
-
-// sum = x + multipliers * delta; multipliers may be null.
-template <class T>
-void add_residual(T* sum, const T* x, const T* delta, const Acc<T>* multipliers,
-                  std::int64_t count) {
-  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    auto d = load(delta + i, n);
-    if (multipliers) d = d * load(multipliers + i);
-    store(sum + i, load(x + i, n) + d, n);
-  });
-}
-
-template <class T>
-void add_residual_row(T* sum, const T* x, const T* delta, HiddenDropout<Acc<T>>* mask,
-                      std::int64_t cols) {
-  if (!mask) return add_residual<T>(sum, x, delta, nullptr, cols);
-  constexpr std::int64_t block = HiddenDropout<Acc<T>>::block_columns;
-  for (std::int64_t c = 0; c < cols; c += block) {
-    const std::int64_t count = cols - c < block ? cols - c : block;
-    add_residual(sum + c, x + c, delta + c, mask->block(c), count);
-  }
-}
 
 template <class T>
 Acc<T> mean_of(const T* x, std::int64_t cols) {
@@ -87,9 +65,13 @@ void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, 
     for (std::int64_t r = begin; r < end; ++r) {
       const T* row = x + r * cols;
       if (delta) {
-        if (dropped) mask.set_row(r);
         T* to = sum + r * cols;
-        add_residual_row(to, row, delta + r * cols, dropped ? &mask : nullptr, cols);
+        if (dropped) {
+          mask.set_row(r);
+          add_dropped_row(to, row, delta + r * cols, mask, cols);
+        } else {
+          add_plain(to, row, delta + r * cols, cols);
+        }
         row = to;
       }
       const A centre = centred ? mean_of(row, cols) : A{0};

@@ -1,0 +1,110 @@
+// Residual addition, the cast of master weights and the search for what is not finite.
+#include "backend/cpu/kernel_test.h"
+
+namespace trireme::cpu {
+namespace {
+
+template <class T>
+class Elementwise : public testing::Test {};
+TYPED_TEST_SUITE(Elementwise, StorageTypes);
+
+TYPED_TEST(Elementwise, AddsAndCopies) {
+  using T = TypeParam;
+  with_sets([](Isa set) {
+    for (const std::int64_t cols : {1, 3, 17, 769, 20001}) {
+      const std::int64_t rows = 4, count = rows * cols;
+      const auto a = random_values<T>(count, 1), b = random_values<T>(count, 2);
+      std::vector<double> want(count);
+      for (std::int64_t i = 0; i < count; ++i) want[i] = a[i] + b[i];
+      const Guarded<T> first(a), second(b);
+      Guarded<T> y(count), over_a = first, over_b = second, copy(count);
+      const auto& k = kernels<T>(set);
+      k.add(y.data(), first.data(), second.data(), rows, cols, Dropout{});
+      k.add(over_a.data(), over_a.data(), second.data(), rows, cols, Dropout{});
+      k.add(over_b.data(), first.data(), over_b.data(), rows, cols, Dropout{});
+      k.add(copy.data(), nullptr, second.data(), rows, cols, Dropout{});
+      EXPECT_TRUE(close(y, want, 1));
+      EXPECT_TRUE(y.same_bits(over_a) && y.same_bits(over_b));
+      EXPECT_TRUE(copy.same_bits(second));
+      k.add(copy.data(), nullptr, copy.data(), rows, cols, Dropout{});
+      EXPECT_TRUE(copy.same_bits(second));
+    }
+  });
+}
+
+TYPED_TEST(Elementwise, NotFiniteValuesPass) {
+  using T = TypeParam;
+  const double inf = std::numeric_limits<double>::infinity();
+  with_sets([&](Isa set) {
+    const Guarded<T> a({NAN, inf, inf, 1, -inf}), b({1, 1, -inf, NAN, 2});
+    Guarded<T> y(5);
+    kernels<T>(set).add(y.data(), a.data(), b.data(), 1, 5, Dropout{});
+    EXPECT_TRUE(close(y, {NAN, inf, NAN, NAN, -inf}));
+  });
+}
+
+TYPED_TEST(Elementwise, CastRoundsAsTheTypeDoes) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  // Every exponent, both signs, and fractions on and around the ties.
+  std::vector<A> source = {A{0}, A(-0.0), A(INFINITY), A(-INFINITY), A(1e-45), A(3e38), A(3.4e38)};
+  for (int exponent = -150; exponent <= 127; ++exponent) {
+    for (int fraction = 0; fraction < 64; ++fraction) {
+      for (const double nudge : {0.0, 0x1p-22, -0x1p-22}) {
+        const double value = std::ldexp(1 + fraction / 4096.0 + 0.5 + nudge, exponent);
+        source.push_back(static_cast<A>(value));
+        source.push_back(static_cast<A>(-value));
+      }
+    }
+  }
+  const auto count = static_cast<std::int64_t>(source.size());
+  with_sets([&](Isa set) {
+    Guarded<T> y(count);
+    kernels<T>(set).cast_from_master(y.data(), source.data(), count);
+    EXPECT_TRUE(y.intact());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T want = T(source[i]);
+      ASSERT_EQ(std::memcmp(&want, y.data() + i, sizeof want), 0)
+          << source[i] << " became " << y[i];
+    }
+  });
+}
+
+TYPED_TEST(Elementwise, CastKeepsEveryNan) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  std::vector<A> source;
+  for (int bit = 0; bit < 22; ++bit) {  // also those whose upper half alone would read as infinity
+    const auto bits = 0x7f800000u | 1u << bit;
+    source.push_back(static_cast<A>(std::bit_cast<float>(bits)));
+    source.push_back(static_cast<A>(std::bit_cast<float>(bits | 0x80000000u)));
+  }
+  with_sets([&](Isa set) {
+    Guarded<T> y(static_cast<std::int64_t>(source.size()));
+    kernels<T>(set).cast_from_master(y.data(), source.data(), y.size());
+    for (std::int64_t i = 0; i < y.size(); ++i) EXPECT_TRUE(std::isnan(y[i]));
+  });
+}
+
+TYPED_TEST(Elementwise, FindsTheFirstThatIsNotFinite) {
+  using T = TypeParam;
+  const double inf = std::numeric_limits<double>::infinity();
+  const double largest = std::is_same_v<T, f16> ? 65504 : 3e38;
+  with_sets([&](Isa set) {
+    const auto& k = kernels<T>(set);
+    for (const std::int64_t count : {1, 3, 17, 769, 300000}) {
+      Guarded<T> x(std::vector<double>(count, largest));
+      EXPECT_EQ(k.first_not_finite(x.data(), count), -1);
+      x.data()[count - 1] = from_double<T>(NAN);
+      EXPECT_EQ(k.first_not_finite(x.data(), count), count - 1);
+      x.data()[count / 2] = from_double<T>(-inf);
+      EXPECT_EQ(k.first_not_finite(x.data(), count), count / 2);
+      x.data()[0] = from_double<T>(inf);
+      EXPECT_EQ(k.first_not_finite(x.data(), count), 0);
+    }
+    EXPECT_EQ(k.first_not_finite(nullptr, 0), -1);
+  });
+}
+
+}  // namespace
+}  // namespace trireme::cpu

@@ -1,0 +1,86 @@
+// Rotary position embedding in the buffer of queries, keys and values.
+#include "backend/cpu/kernel_test.h"
+
+namespace trireme::cpu {
+namespace {
+
+struct Tables {
+  std::vector<float> cos, sin;
+};
+
+Tables make_tables(std::int64_t positions, std::int64_t half) {
+  Tables t;
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) *
+                           std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+      t.cos.push_back(static_cast<float>(std::cos(angle)));
+      t.sin.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+  return t;
+}
+
+std::vector<double> reference(const AttentionShape& s, std::vector<double> x, std::int64_t rotary,
+                              const Tables& t, const std::int32_t* positions, int direction) {
+  const std::int64_t half = rotary / 2;
+  for (std::int64_t r = 0; r < s.batch * s.seq; ++r) {
+    const std::int64_t p = positions ? positions[r] : r % s.seq;
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      for (std::int64_t h = 0; h <= s.queries_per_group; ++h) {  // the queries and the key
+        double* head =
+            x.data() + r * s.qkv_cols() + (g * (s.queries_per_group + 2) + h) * s.head_dim;
+        for (std::int64_t i = 0; i < half; ++i) {
+          const double c = t.cos[p * half + i], sn = t.sin[p * half + i] * direction;
+          const double a = head[i], b = head[half + i];
+          head[i] = a * c - b * sn;
+          head[half + i] = b * c + a * sn;
+        }
+      }
+    }
+  }
+  return x;
+}
+
+template <class T>
+class Rope : public testing::Test {};
+TYPED_TEST_SUITE(Rope, StorageTypes);
+
+TYPED_TEST(Rope, RotatesQueriesAndKeysOnly) {
+  using T = TypeParam;
+  with_sets([](Isa set) {
+    for (const std::int64_t head_dim : {2, 6, 64, 80, 128}) {
+      for (const std::int64_t rotary : {head_dim, (head_dim / 4) * 2}) {
+        if (rotary == 0) continue;
+        AttentionShape s{.batch = 2, .seq = 5, .groups = 3, .queries_per_group = 2};
+        s.head_dim = head_dim;
+        const Tables t = make_tables(20, rotary / 2);
+        const auto x = random_values<T>(10 * s.qkv_cols(), 1);
+        const std::int32_t positions[] = {0, 1, 2, 0, 1, 19, 3, 3, 7, 0};
+        for (const std::int32_t* at : {static_cast<const std::int32_t*>(nullptr), +positions}) {
+          for (const int direction : {1, -1}) {
+            Guarded<T> qkv(x);
+            kernels<T>(set).rope(qkv.data(), s, rotary, t.cos.data(), t.sin.data(), at, direction);
+            EXPECT_TRUE(close(qkv, reference(s, x, rotary, t, at, direction), 4));
+          }
+        }
+      }
+    }
+  });
+}
+
+// The rotation's gradient is the rotation back.
+TEST(RopeGradient, UndoesTheRotation) {
+  with_sets([](Isa set) {
+    AttentionShape s{.batch = 1, .seq = 16, .groups = 2, .queries_per_group = 1, .head_dim = 32};
+    const Tables t = make_tables(16, 16);
+    const auto x = random_values<double>(16 * s.qkv_cols(), 2);
+    Guarded<double> qkv(x);
+    kernels<double>(set).rope(qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, 1);
+    kernels<double>(set).rope(qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, -1);
+    EXPECT_TRUE(close(qkv, x, 1e-6 / rounding<double>));  // the tables are floats
+  });
+}
+
+}  // namespace
+}  // namespace trireme::cpu
