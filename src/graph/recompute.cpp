@@ -79,7 +79,8 @@ class Rewriter {
   void follow_owner(ValueId id) {
     if (id == no_value || id >= forward_values_) return;
     Value& value = graph_.value(id);
-    if (value.storage == id || clone_[value.storage] == no_value) return;
+    if (value.storage == id) return;
+    if (value.storage >= forward_values_ || clone_[value.storage] == no_value) return;
     value.storage = clone_[value.storage];
   }
 

@@ -93,7 +93,9 @@ void Stage::plan() {
   memory_.add("key/value cache", cache_bytes_);
   memory_.add("forward scratch", forward_scratch_bytes_);
   memory_.add("backward scratch", backward_scratch_bytes_);
-  memory_.add("gradients of activations", train ? 2 * boundary_bytes_ : 0);
+  // Weight gradients that run later still read the gradients that entered their segment.
+  memory_.add("gradients of activations",
+              train ? (options_.split_weight_grad ? boundaries * options_.slots : 2) * boundary_bytes_ : 0);
   memory_.add("micro-batches", prefix(batch_bytes_, batch_kinds) * options_.slots);
   memory_.add("results", prefix(result_bytes_, result_kinds) * options_.slots);
   memory_.add("tables", prefix(constant_bytes_, constant_kinds));
@@ -157,11 +159,17 @@ void* Stage::stage_output(int slot) const {
   return shifted(boundaries_, boundary * boundary_bytes_);
 }
 
-void* Stage::output_grad() const {
-  return shifted(grad_boundaries_, definition_.segments.size() % 2 * boundary_bytes_);
+std::int64_t Stage::grad_boundary(int slot, std::size_t boundary) const {
+  const std::size_t boundaries = definition_.segments.size() + 1;
+  return static_cast<std::int64_t>(options_.split_weight_grad ? slot * boundaries + boundary : boundary % 2) *
+         boundary_bytes_;
 }
 
-void* Stage::input_grad() const { return shifted(grad_boundaries_, 0); }
+void* Stage::output_grad(int slot) const {
+  return shifted(grad_boundaries_, grad_boundary(slot, definition_.segments.size()));
+}
+
+void* Stage::input_grad(int slot) const { return shifted(grad_boundaries_, grad_boundary(slot, 0)); }
 
 // Where a value of a segment's instance lives.
 void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
@@ -178,9 +186,6 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
         options_.training ? slot * (definition_.segments.size() + 1) + i : i % 2;
     return at(boundaries_.data(), static_cast<std::int64_t>(index) * boundary_bytes_ + value.byte_offset);
   };
-  const auto grad_boundary = [&](std::size_t i) {
-    return at(grad_boundaries_.data(), static_cast<std::int64_t>(i % 2) * boundary_bytes_ + value.byte_offset);
-  };
   switch (value.role) {
     case Role::parameter: return at(parameter(instance.parameters[value.index]), value.byte_offset);
     case Role::gradient: return at(gradient(instance.parameters[value.index]), value.byte_offset);
@@ -191,8 +196,10 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
       return at(cache(static_cast<int>(segment), static_cast<CacheBuffer>(value.index)), value.byte_offset);
     case Role::input: return boundary(segment);
     case Role::output: return boundary(segment + 1);
-    case Role::output_grad: return grad_boundary(segment + 1);
-    case Role::input_grad: return grad_boundary(segment);
+    case Role::output_grad:
+      return at(grad_boundaries_.data(), grad_boundary(slot, segment + 1) + value.byte_offset);
+    case Role::input_grad:
+      return at(grad_boundaries_.data(), grad_boundary(slot, segment) + value.byte_offset);
     case Role::internal: break;
   }
   const Placement& placement = plan.placements[id];

@@ -80,8 +80,8 @@ class Stage {
   // Activations that cross the stage's borders (pipelines); null at the model's ends.
   void* stage_input(int slot) const;
   void* stage_output(int slot) const;
-  void* output_grad() const;  // gradient that enters
-  void* input_grad() const;   // gradient that leaves
+  void* output_grad(int slot) const;  // gradient that enters
+  void* input_grad(int slot) const;   // gradient that leaves
 
   void forward(int slot, const StepBlock& step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
@@ -105,6 +105,7 @@ class Stage {
   void* address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan, int slot) const;
   void resolve();
   void poison_scratch(int slot, bool saved) const;
+  std::int64_t grad_boundary(int slot, std::size_t boundary) const;  // its offset in bytes
 
   StageDefinition definition_;
   StageOptions options_;

@@ -133,7 +133,9 @@ TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
     Fixture f(model, build);
     EXPECT_EQ(none, f.gradients());
     const std::int64_t saved = f.stage->memory().regions[3].bytes;
-    if (how != Recompute::none) EXPECT_LT(saved, saved_before);
+    if (how != Recompute::none) {
+      EXPECT_LT(saved, saved_before);
+    }
     saved_before = saved;
   }
   EXPECT_EQ(saved_before, 0);
