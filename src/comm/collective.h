@@ -1,0 +1,30 @@
+// What operations of a whole group share: their number in the group, and the tag that follows from
+// it.
+#pragma once
+
+#include "comm/operation.h"
+
+namespace trireme {
+
+// Tags: collectives 0 .. 16383 by number, messages one fixed tag (the wire keeps their order),
+// meetings before a group has its context the rest.
+constexpr int collective_tags = 16384;
+constexpr int message_tag = 16384;
+constexpr int first_meeting_tag = 16385;
+
+class Collective : public Operation {
+ public:
+  Collective(GroupState& group, Label label)
+      : Operation(group, label), number_(group.collectives++) {}
+
+  Expectation expectation() const final { return {Expectation::Kind::collective, number_, -1}; }
+
+ protected:
+  // Ranks that call different collectives find no partner, instead of each other's bytes.
+  int tag() const { return static_cast<int>(number_ % collective_tags); }
+
+ private:
+  std::uint64_t number_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,208 @@
+// The engine's progress: one lock around the wire, taken by whoever moves things on.
+#include "comm/engine.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds shortest_nap = 20us;
+constexpr std::chrono::nanoseconds longest_nap = 200us;   // while something is under way
+constexpr std::chrono::nanoseconds longest_sleep = 20ms;  // control messages still get answers
+constexpr std::chrono::nanoseconds worth_waking = 1ms;
+
+int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+Engine::Engine(Wire& wire, const EngineOptions& options)
+    : wire_(wire),
+      options_(options),
+      oversubscribed_(wire.place().local_size > available_cores()),
+      answers_(wire.place().size),
+      thread_([this] { run(); }) {}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    stop_ = true;
+  }
+  sleep_.notify_all();
+  thread_.join();
+}
+
+void Engine::add_group(GroupState& group) {
+  const std::lock_guard lock(mutex_);
+  groups_[group.id] = &group;
+}
+
+void Engine::remove_group(GroupState& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group.id);
+  if (found != groups_.end() && found->second == &group) groups_.erase(found);
+}
+
+void Engine::start_locked(Operation& operation) {
+  if (operation.expectation().kind == Expectation::Kind::collective) {
+    auto& queue = operation.group().queue;
+    queue.push_back(&operation);
+    if (queue.size() > 1) return;
+  }
+  // The first messages go out at once, from the caller's thread.
+  if (operation.advance(wire_).complete) {
+    retire(operation);
+  } else {
+    active_.push_back(&operation);
+  }
+  if (asleep_.load(std::memory_order_relaxed)) wake();
+}
+
+void Engine::retire(Operation& operation) {
+  auto& queue = operation.group().queue;
+  if (!queue.empty() && queue.front() == &operation) {
+    queue.pop_front();
+    if (!queue.empty()) active_.push_back(queue.front());
+  }
+  operation.finish();
+}
+
+bool Engine::poll_locked() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    Operation& operation = *active_[i];
+    const Progress progress = operation.advance(wire_);
+    moved |= progress.moved;
+    if (progress.complete) {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      retire(operation);
+    } else {
+      ++i;
+    }
+  }
+  handle_control();
+  return moved;
+}
+
+bool Engine::poll() {
+  const std::lock_guard lock(mutex_);
+  return poll_locked();
+}
+
+void Engine::wait(Operation& operation) {
+  if (operation.done()) return;
+  const Clock::time_point since = Clock::now();
+  ++waiters_;
+  {
+    const std::lock_guard lock(mutex_);
+    waits_.push_back({&operation, since});
+  }
+  struct Leave {
+    Engine& engine;
+    Operation& operation;
+    ~Leave() {
+      --engine.waiters_;
+      const std::lock_guard lock(engine.mutex_);
+      std::erase_if(engine.waits_, [&](const Wait& w) { return w.operation == &operation; });
+    }
+  } leave{*this, operation};
+  for (int round = 0; !operation.done();) {
+    if (poll()) {
+      round = 0;
+      continue;
+    }
+    const double waited = std::chrono::duration<double>(Clock::now() - since).count();
+    if (waited > options_.timeout_s) expire(operation, waited);
+    pause(round++);
+  }
+}
+
+// A waiter first spins, as the answer is often microseconds away, then leaves the core to others.
+void Engine::pause(int round) const {
+  const int spins = oversubscribed_ ? 0 : 100;
+  if (round < spins) {
+    for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+  } else if (round < spins + 8) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(round < spins + 40 ? shortest_nap : longest_nap / 2);
+  }
+}
+
+void Engine::abandon(std::unique_ptr<Operation> operation) {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (patience_ends_ == Clock::time_point{}) {
+    patience_ends_ = now + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(options_.patience_s));
+  }
+  try {
+    while (!operation->done() && Clock::now() < patience_ends_) {
+      if (!poll_locked()) std::this_thread::sleep_for(longest_nap);
+    }
+  } catch (const std::exception&) {
+    // An error is on its way already.
+  }
+  if (operation->done()) return;
+  std::erase(active_, operation.get());
+  abandoned_.push_back(std::move(operation));
+}
+
+void Engine::wake() {
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    woken_ = true;
+  }
+  sleep_.notify_one();
+}
+
+void Engine::run() {
+  prctl(PR_SET_TIMERSLACK, 1000);  // naps end when they should, not 50 us later
+  try {
+    run_until_stopped();
+  } catch (const std::exception& error) {
+    try {
+      abort(static_cast<int>(ExitCode::failed), error.what());
+    } catch (...) {
+      // Only a wire among threads returns from abort; its other calls now fail as well.
+    }
+  }
+}
+
+void Engine::run_until_stopped() {
+  std::chrono::nanoseconds nap = shortest_nap;
+  for (;;) {
+    bool moved = false;
+    bool busy = true;
+    if (waiters_.load() == 0) {
+      const std::lock_guard lock(mutex_);
+      moved = poll_locked();
+      busy = !active_.empty();
+    }
+    if (moved) {
+      nap = shortest_nap;
+      std::this_thread::yield();  // the lock is unfair: let a caller in
+      continue;
+    }
+    nap = std::min(nap * 2, busy ? longest_nap : longest_sleep);
+    asleep_ = nap >= worth_waking;
+    std::unique_lock lock(sleep_mutex_);
+    sleep_.wait_for(lock, nap, [&] { return stop_ || woken_; });
+    asleep_ = false;
+    if (stop_) return;
+    if (woken_) nap = shortest_nap;
+    woken_ = false;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,122 @@
+// Moves operations on: whoever waits drives them, and while nobody waits a thread of its own does,
+// so that communication goes on under computation. Ends the job when a wait takes too long.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/operation.h"
+#include "comm/wire.h"
+
+namespace trireme {
+
+struct EngineOptions {
+  double timeout_s = 600;
+  // How long other ranks have to answer when a wait took too long or a rank reports an error.
+  double patience_s = 2;
+};
+
+class Engine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Engine(Wire& wire, const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Groups are known by their id, so that this rank can tell what it has begun in each.
+  void add_group(GroupState& group);
+  void remove_group(GroupState& group);
+
+  // Makes an operation by make(), which counts it in its group, and starts it. It must live until
+  // it is done or abandoned.
+  template <class Make>
+  std::unique_ptr<Operation> start(Make&& make) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Operation> operation = make();
+    start_locked(*operation);
+    return operation;
+  }
+  void wait(Operation& operation);
+  // For an operation whose holder goes away because of an error: gives it a moment to end, since
+  // the network may still write into its buffers, and otherwise leaves it alone for good.
+  void abandon(std::unique_ptr<Operation> operation);
+
+  // Calls of the wire outside of operations.
+  template <class Body>
+  auto with_wire(Body&& body) {
+    const std::lock_guard lock(mutex_);
+    return body(wire_);
+  }
+
+  // See Transport::abort.
+  [[noreturn]] void abort(int exit_code, const std::string& message);
+
+ private:
+  struct Wait {
+    const Operation* operation;
+    Clock::time_point since;
+  };
+  struct Answer {
+    bool given = false;
+    ControlMessage message{};
+  };
+  enum class Verdict { none, granted, denied };
+
+  void start_locked(Operation& operation);
+  void retire(Operation& operation);
+  bool poll();
+  bool poll_locked();
+  void pause(int round) const;
+  void run();
+  void run_until_stopped();
+  void wake();
+
+  // Failure and watchdog, in watchdog.cpp.
+  [[noreturn]] void expire(const Operation& operation, double seconds);
+  [[noreturn]] void speak(int exit_code, const std::string& message);
+  [[noreturn]] void stay_silent(int exit_code);
+  [[noreturn]] void end_job(int exit_code);
+  bool claim_voice();
+  void poll_until(double seconds, const std::function<bool()>& enough);
+  void handle_control();
+  void handle(const ControlMessage& message, int from);
+  ControlMessage answer_to(const ControlMessage& query, int from) const;
+  void ask_all(const Operation& operation);
+  std::string report(const Operation& operation, double seconds) const;
+  std::string state_of(int world_rank) const;
+
+  Wire& wire_;
+  const EngineOptions options_;
+  const bool
+      oversubscribed_;  // more processes on this node than cores: spinning would hinder others
+
+  std::mutex mutex_;  // guards the wire and what follows
+  std::vector<Operation*> active_;
+  std::vector<std::unique_ptr<Operation>> abandoned_;
+  Clock::time_point patience_ends_{};  // for all that are abandoned
+  std::map<std::uint64_t, GroupState*> groups_;
+  std::vector<Wait> waits_;
+  int voice_ = -1;  // whom this rank has allowed to speak for the job
+  Verdict verdict_ = Verdict::none;
+  std::vector<Answer> answers_;  // by world rank
+
+  std::atomic<int> waiters_{0};
+  std::atomic<bool> asleep_{false};  // the thread sleeps long enough to be worth waking
+  std::mutex sleep_mutex_;
+  std::condition_variable sleep_;
+  bool woken_ = false;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace trireme

@@ -1,0 +1,214 @@
+// Turns calls of the communicator interface into operations of the engine.
+#include "comm/group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "base/error.h"
+#include "comm/collective.h"
+#include "comm/rank_list.h"
+
+namespace trireme {
+namespace {
+
+class EngineWork final : public Work::Pending {
+ public:
+  EngineWork(Engine& engine, std::unique_ptr<Operation> operation)
+      : engine_(engine), operation_(std::move(operation)) {}
+
+  bool done() override { return operation_->done(); }
+  void wait() override { engine_.wait(*operation_); }
+  void detach() override { engine_.abandon(std::move(operation_)); }
+
+ private:
+  Engine& engine_;
+  std::unique_ptr<Operation> operation_;
+};
+
+class GroupCommunicator final : public Communicator {
+ public:
+  GroupCommunicator(Engine& engine, std::vector<int> world_ranks, int rank, std::string name,
+                    Wire::Context context)
+      : Communicator(std::move(world_ranks), rank, std::move(name)),
+        engine_(engine),
+        state_(this->world_ranks(), rank, this->name()) {
+    state_.context = context;
+    engine_.add_group(state_);
+  }
+
+  ~GroupCommunicator() override { engine_.remove_group(state_); }
+
+  Work all_reduce(void* data, std::int64_t count, DType dtype, Reduction reduction,
+                  Label label) override {
+    if (check(count) == 0) return {};
+    return start([&] { return make_all_reduce(state_, label, data, count, dtype, reduction); });
+  }
+
+  Work reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype,
+                      Reduction reduction, Label label) override {
+    if (check(count) == 0) return {};
+    return start(
+        [&] { return make_reduce_scatter(state_, label, src, dst, count, dtype, reduction); });
+  }
+
+  Work all_gather(const void* src, void* dst, std::int64_t count, DType dtype,
+                  Label label) override {
+    if (check(count) == 0) return {};
+    const std::size_t bytes = count * size_of(dtype);
+    char* const to = static_cast<char*>(dst);
+    if (src != to + rank() * bytes) std::memcpy(to + rank() * bytes, src, bytes);
+    std::vector<Block> sends(size(), {to + rank() * bytes, bytes});
+    std::vector<Block> receives(size());
+    for (int k = 0; k < size(); ++k) receives[k] = {to + k * bytes, bytes};
+    return start(
+        [&] { return make_pairwise(state_, label, std::move(sends), std::move(receives)); });
+  }
+
+  Work broadcast(void* data, std::int64_t count, DType dtype, int root, Label label) override {
+    if (check(count) == 0) return {};
+    const Block block{data, static_cast<std::size_t>(count) * size_of(dtype)};
+    return start([&] { return make_broadcast(state_, label, block, root); });
+  }
+
+  Work all_to_all(const void* src, void* dst, std::int64_t count, DType dtype,
+                  Label label) override {
+    if (check(count) == 0) return {};
+    const std::size_t bytes = count * size_of(dtype);
+    char* const from = static_cast<char*>(const_cast<void*>(src));  // only read
+    char* const to = static_cast<char*>(dst);
+    std::memcpy(to + rank() * bytes, from + rank() * bytes, bytes);
+    std::vector<Block> sends(size()), receives(size());
+    for (int k = 0; k < size(); ++k) {
+      sends[k] = {from + k * bytes, bytes};
+      receives[k] = {to + k * bytes, bytes};
+    }
+    return start(
+        [&] { return make_pairwise(state_, label, std::move(sends), std::move(receives)); });
+  }
+
+  Work barrier(Label label) override {
+    return start([&] { return make_barrier(state_, label); });
+  }
+
+  Work exchange(std::span<const Transfer> transfers, Label label) override {
+    return start([&] { return make_exchange(state_, label, transfers); });
+  }
+
+ private:
+  static std::int64_t check(std::int64_t count) {
+    TRIREME_CHECK(count >= 0);
+    return count;
+  }
+
+  template <class Make>
+  Work start(Make&& make) {
+    std::unique_ptr<Operation> operation = engine_.start(make);
+    if (operation->done()) return {};
+    return Work(std::make_unique<EngineWork>(engine_, std::move(operation)));
+  }
+
+  Engine& engine_;
+  GroupState state_;
+};
+
+// All members of a group that has no context yet meet, through the world's.
+class Meeting final : public Operation {
+ public:
+  Meeting(GroupState& world, Label label, const std::vector<int>& ranks, int own, int key)
+      : Operation(world, label), tag_(first_meeting_tag + key) {
+    const int n = static_cast<int>(ranks.size());
+    for (int distance = 1; distance < n; distance <<= 1) {
+      sends_.add(nullptr, 0, ranks[(own + distance) % n]);
+      receives_.add(nullptr, 0, ranks[(own - distance + n) % n]);
+    }
+  }
+
+  Progress advance(Wire& wire) override {
+    const bool received = receives_.advance(wire, Wire::world_context, tag_);
+    const bool sent = sends_.advance(wire, Wire::world_context, tag_, receives_.completed() + 1);
+    return {received || sent, receives_.done() && sends_.done()};
+  }
+
+  Expectation expectation() const override {
+    const int peer = receives_.done() ? -1 : receives_.next_to_complete().peer;
+    return {Expectation::Kind::receive, UINT64_MAX, peer};
+  }
+
+ private:
+  int tag_;
+  MessageStream sends_{true};
+  MessageStream receives_{false};
+};
+
+class WireTransport final : public Transport {
+ public:
+  WireTransport(std::unique_ptr<Wire> wire, const EngineOptions& options)
+      : wire_(std::move(wire)),
+        engine_(std::make_unique<Engine>(*wire_, options)),
+        uncaught_(std::uncaught_exceptions()) {
+    std::vector<int> ranks(place().size);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    world_ = std::make_unique<GroupCommunicator>(*engine_, ranks, place().rank, "world",
+                                                 Wire::world_context);
+    meetings_ = std::make_unique<GroupState>(ranks, place().rank, "meetings");
+  }
+
+  ~WireTransport() override {
+    // Nobody leaves while another may still ask it something.
+    if (std::uncaught_exceptions() <= uncaught_) meet_at_end();
+    world_.reset();
+    engine_.reset();
+  }
+
+  const Place& place() const override { return wire_->place(); }
+  Communicator& world() override { return *world_; }
+
+  std::unique_ptr<Communicator> group(std::vector<int> ranks, std::string name) override {
+    const auto own = std::find(ranks.begin(), ranks.end(), place().rank);
+    TRIREME_CHECK(own != ranks.end());
+    const int rank = static_cast<int>(own - ranks.begin());
+    if (ranks.size() == 1) return make_self_communicator(place().rank, std::move(name));
+    const GroupState identity(ranks, rank, name);
+    const int key = static_cast<int>(identity.id % (Wire::max_tag - first_meeting_tag + 1));
+    const std::string label = fmt::format("making group {} (ranks {})", name, rank_list(ranks));
+    const auto meeting = engine_->start(
+        [&] { return std::make_unique<Meeting>(*meetings_, label.c_str(), ranks, rank, key); });
+    engine_->wait(*meeting);
+    const Wire::Context context =
+        engine_->with_wire([&](Wire& wire) { return wire.open_context(ranks, key); });
+    return std::make_unique<GroupCommunicator>(*engine_, std::move(ranks), rank, std::move(name),
+                                               context);
+  }
+
+  void abort(int exit_code, const std::string& message) override {
+    engine_->abort(exit_code, message);
+  }
+
+ private:
+  void meet_at_end() noexcept {
+    try {
+      world_->barrier("end of the job").wait();
+    } catch (const JobEnded&) {
+      // Ended already.
+    } catch (const std::exception& error) {
+      engine_->abort(static_cast<int>(ExitCode::failed), error.what());
+    }
+  }
+
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<GroupState> meetings_;
+  std::unique_ptr<GroupCommunicator> world_;
+  int uncaught_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_wire_transport(std::unique_ptr<Wire> wire,
+                                               const EngineOptions& options) {
+  return std::make_unique<WireTransport>(std::move(wire), options);
+}
+
+}  // namespace trireme

@@ -1,0 +1,221 @@
+// Reductions with one fixed order: every part is reduced by one rank, in the order of the ranks.
+//
+// A large reduction is cut into one part per rank (reduce_scatter); all_reduce then gathers the
+// parts. A small all_reduce skips the second step: each rank sends everything to all and reduces
+// everything itself. The order per element is the same, so the bits are.
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "comm/collective.h"
+#include "comm/reduce.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t segment_bytes = 256 << 10;  // reduced at a time
+constexpr std::size_t max_slots = 8;               // segments received ahead of the reduction
+constexpr std::int64_t small_bytes = 16 << 10;     // all_reduce in one step up to this size
+constexpr int small_group = 16;                    // ... and this many ranks
+constexpr int steps_per_advance = 4;               // bounds the time that an advance takes
+
+// A range of elements.
+struct Part {
+  std::int64_t begin;
+  std::int64_t count;
+};
+
+// Receives one part from all other ranks and reduces it, in the order of the ranks, into `dst`;
+// sends each other rank the part that is its own.
+class PartReduction {
+ public:
+  // parts[k] of `src` is what rank k reduces; `dst` gets parts[rank]. With `hold_back`, `dst` lies
+  // in what is sent, and is written when all has been sent; then it fits one segment.
+  PartReduction(const GroupState& group, const void* src, void* dst, std::vector<Part> parts,
+                DType dtype, Reduction reduction, bool hold_back)
+      : group_(group),
+        kernels_(reduce_kernels(dtype, reduction)),
+        element_(size_of(dtype)),
+        src_(static_cast<const char*>(src)),
+        dst_(static_cast<char*>(dst)),
+        parts_(std::move(parts)),
+        hold_back_(hold_back) {}
+
+  bool advance(Wire& wire, int tag) {
+    if (!started_) start();
+    bool moved = sends_.advance(wire, group_.context, tag);
+    // A slot may receive again when what it held has been reduced.
+    moved |= receives_.advance(wire, group_.context, tag, reduced_ + slots_);
+    for (int i = 0; i < steps_per_advance && step(); ++i) moved = true;
+    return moved;
+  }
+
+  bool done() const { return started_ && segment_ == segments_.size() && sends_.done(); }
+
+ private:
+  // Buffers exist only while the operation is under way: those that queue cost nothing.
+  void start() {
+    started_ = true;
+    plan_sends();
+    plan_receives(parts_[group_.rank].count);
+    TRIREME_CHECK(!hold_back_ || segments_.size() <= 1);
+  }
+
+  void plan_sends() {
+    const int n = group_.size();
+    const std::int64_t segment = segment_bytes / element_;
+    std::int64_t longest = 0;
+    for (const Part& part : parts_) longest = std::max(longest, part.count);
+    for (std::int64_t at = 0; at < longest; at += segment) {
+      for (int step = 1; step < n; ++step) {
+        const int peer = (group_.rank + step) % n;
+        const std::int64_t count = std::min(segment, parts_[peer].count - at);
+        if (count <= 0) continue;
+        const char* data = src_ + (parts_[peer].begin + at) * element_;
+        sends_.add(const_cast<char*>(data), count * element_, peer);
+      }
+    }
+  }
+
+  void plan_receives(std::int64_t count) {
+    const int n = group_.size();
+    const std::int64_t segment = segment_bytes / element_;
+    const std::int64_t widest = std::min(segment, count);
+    slots_ = std::min<std::size_t>(max_slots, n - 1);
+    slot_bytes_ = widest * element_;
+    staging_ = std::make_unique_for_overwrite<char[]>(slots_ * slot_bytes_);
+    accumulator_ = std::make_unique_for_overwrite<char[]>(widest * kernels_.accumulator_bytes);
+    int message = 0;
+    for (std::int64_t at = 0; at < count; at += segment) {
+      segments_.push_back({at, std::min(segment, count - at)});
+      for (int peer = 0; peer < n; ++peer) {
+        if (peer == group_.rank) continue;
+        char* slot = staging_.get() + message++ % slots_ * slot_bytes_;
+        receives_.add(slot, segments_.back().count * element_, peer);
+      }
+    }
+  }
+
+  // Takes in the contribution of one rank, or stores a segment that has all of them. Returns false
+  // when what comes next is not there yet.
+  bool step() {
+    if (segment_ == segments_.size()) return false;
+    const Part& part = segments_[segment_];
+    if (peer_ == group_.size()) {
+      if (hold_back_ && !sends_.done()) return false;
+      kernels_.store(dst_ + part.begin * element_, accumulator_.get(), part.count);
+      peer_ = 0;
+      if (++segment_ == segments_.size()) free_buffers();
+      return true;
+    }
+    const char* data = src_ + (parts_[group_.rank].begin + part.begin) * element_;
+    if (peer_ != group_.rank) {
+      if (reduced_ == receives_.completed()) return false;
+      data = staging_.get() + reduced_++ % slots_ * slot_bytes_;
+    }
+    (peer_ == 0 ? kernels_.load : kernels_.combine)(accumulator_.get(), data, part.count);
+    ++peer_;
+    return true;
+  }
+
+  void free_buffers() {
+    staging_.reset();
+    accumulator_.reset();
+  }
+
+  const GroupState& group_;
+  const ReduceKernels& kernels_;
+  int element_;
+  const char* src_;
+  char* dst_;
+  std::vector<Part> parts_;
+  bool hold_back_;
+  bool started_ = false;
+  std::vector<Part> segments_;  // of the own part
+  std::unique_ptr<char[]> staging_, accumulator_;
+  std::int64_t slot_bytes_ = 0;
+  std::size_t slots_ = 0;
+  std::size_t reduced_ = 0;  // messages taken in
+  std::size_t segment_ = 0;  // the one that is being reduced ...
+  int peer_ = 0;             // ... and the rank whose contribution comes next
+  MessageStream sends_{true};
+  MessageStream receives_{false};
+};
+
+class ReduceScatter final : public Collective {
+ public:
+  ReduceScatter(GroupState& group, Label label, const void* src, void* dst,
+                const std::vector<Part>& parts, DType dtype, Reduction reduction, bool hold_back)
+      : Collective(group, label), reduction_(group, src, dst, parts, dtype, reduction, hold_back) {}
+
+  Progress advance(Wire& wire) override {
+    const bool moved = reduction_.advance(wire, tag());
+    return {moved, reduction_.done()};
+  }
+
+ private:
+  PartReduction reduction_;
+};
+
+// Reduces one part per rank in place, then gathers the parts.
+class AllReduce final : public Collective {
+ public:
+  AllReduce(GroupState& group, Label label, char* data, const std::vector<Part>& parts, DType dtype,
+            Reduction reduction)
+      : Collective(group, label),
+        reduction_(group, data, data + parts[group.rank].begin * size_of(dtype), parts, dtype,
+                   reduction, false) {
+    const int n = group.size();
+    const int element = size_of(dtype);
+    const Part& own = parts[group.rank];
+    for (int step = 1; step < n; ++step) {
+      const int to = (group.rank + step) % n;
+      const int from = (group.rank - step + n) % n;
+      sends_.add(data + own.begin * element, own.count * element, to);
+      receives_.add(data + parts[from].begin * element, parts[from].count * element, from);
+    }
+  }
+
+  Progress advance(Wire& wire) override {
+    bool moved = false;
+    if (!reduction_.done()) moved = reduction_.advance(wire, tag());
+    if (!reduction_.done()) return {moved, false};
+    moved |= receives_.advance(wire, group().context, tag());
+    moved |= sends_.advance(wire, group().context, tag());
+    return {moved, receives_.done() && sends_.done()};
+  }
+
+ private:
+  PartReduction reduction_;
+  MessageStream sends_{true};
+  MessageStream receives_{false};
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_all_reduce(GroupState& group, Label label, void* data,
+                                           std::int64_t count, DType dtype, Reduction reduction) {
+  const int n = group.size();
+  if (count * size_of(dtype) <= small_bytes && n <= small_group) {
+    return std::make_unique<ReduceScatter>(
+        group, label, data, data, std::vector<Part>(n, Part{0, count}), dtype, reduction, true);
+  }
+  const std::int64_t longest = (count + n - 1) / n;
+  std::vector<Part> parts(n);
+  for (int k = 0; k < n; ++k) {
+    const std::int64_t begin = std::min(count, k * longest);
+    parts[k] = {begin, std::min(count, begin + longest) - begin};
+  }
+  return std::make_unique<AllReduce>(group, label, static_cast<char*>(data), parts, dtype,
+                                     reduction);
+}
+
+std::unique_ptr<Operation> make_reduce_scatter(GroupState& group, Label label, const void* src,
+                                               void* dst, std::int64_t count, DType dtype,
+                                               Reduction reduction) {
+  std::vector<Part> parts(group.size());
+  for (int k = 0; k < group.size(); ++k) parts[k] = {k * count, count};
+  return std::make_unique<ReduceScatter>(group, label, src, dst, parts, dtype, reduction, false);
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// The job that this process belongs to: its place, its groups, and how it ends when a rank fails.
+//
+// A process that is alone needs no MPI at run time: the MPI part is a plugin (libtrireme_mpi.so)
+// that is loaded only where a launcher (mpirun, srun) started several processes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace trireme {
+
+// What a launcher's environment says about this process. Without a launcher: one process.
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  std::string launcher;  // "mpirun (Open MPI)", "PMI", "srun (SLURM)"; empty without one
+};
+
+// Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
+// (std::getenv). Values that are no numbers are refused.
+using GetVariable = std::function<const char*(const char*)>;
+Launch discover_launch(const GetVariable& get);
+Launch discover_launch();
+
+struct Place {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  // among the processes on this node
+  int local_size = 1;
+  std::string host;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual const Place& place() const = 0;
+  // All ranks of the job.
+  virtual Communicator& world() = 0;
+  // A communicator for `world_ranks` (this rank among them, none twice). All of them, and only
+  // they, call this, in the same order for groups that share ranks. Waits until all have. The
+  // transport must outlive it.
+  virtual std::unique_ptr<Communicator> group(std::vector<int> world_ranks, std::string name) = 0;
+
+  // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
+  // ...". Where several ranks fail at once, one of them speaks. To be called with whatever error
+  // ends a rank's work, so that no other rank waits for it.
+  [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
+};
+
+struct TransportOptions {
+  // A wait of this long ends the job, with a message that names the operation and the ranks that
+  // did not arrive (train.timeout_s).
+  double timeout_s = 600;
+};
+
+// Joins the job that the launcher started; alone, a transport whose groups all have one member.
+// Call it once per process, before anything that can fail differently on different ranks.
+std::unique_ptr<Transport> open_transport(const TransportOptions& options);
+
+// Runs `body` and hands the error that ends it to Transport::abort where there are other ranks;
+// alone it just passes through.
+void run_guarded(Transport& transport, const std::function<void()>& body);
+
+// One property that must be the same on all ranks, e.g. {"configuration", hash of its text}.
+struct Agreement {
+  std::string what;
+  std::uint64_t hash;
+};
+
+// Compares the properties among all ranks of `world` and fails, on every rank with the same
+// message, naming what differs and the ranks that differ from the most frequent value. All ranks
+// pass the same number of properties in the same order.
+void check_agreement(Communicator& world, const std::vector<Agreement>& properties);
+
+}  // namespace trireme

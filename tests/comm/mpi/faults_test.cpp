@@ -1,0 +1,106 @@
+// Jobs of four MPI processes in which one fails: the job ends in time, with one message that says
+// why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <regex>
+#include <string>
+
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code;
+  double seconds;
+  std::string output;
+
+  // Lines of our own, without those of mpirun.
+  int messages() const {
+    int count = 0;
+    for (std::size_t at = 0; (at = output.find("trireme:", at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+};
+
+Outcome shell(const std::string& command) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  Outcome outcome{};
+  std::array<char, 4096> buffer;
+  for (std::size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    outcome.output.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+// `timeout` ends a job that hangs, with exit code 124.
+Outcome probe(const std::string& mode, double timeout_s) {
+  return shell("timeout -s KILL 40 " TRIREME_MPIRUN " -n 4 " TRIREME_PROBE " " + mode + " " +
+               std::to_string(timeout_s));
+}
+
+TEST(Faults, AnErrorOnOneRankEndsAllWithOneMessage) {
+  const Outcome outcome = probe("error", 30);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_TRUE(
+      std::regex_search(outcome.output, std::regex(R"(trireme: rank 2 \(.+\): the disk is full)")))
+      << outcome.output;
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+  EXPECT_LT(outcome.seconds, 15);
+}
+
+TEST(Faults, AStoppedRankIsNamed) {
+  for (const char* mode : {"stop", "stop-in-transfer"}) {
+    const Outcome outcome = probe(mode, 1);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("'reduce gradients"));
+    EXPECT_THAT(outcome.output, HasSubstr("rank 1 (does not answer"));
+    EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+    EXPECT_LT(outcome.seconds, 20);
+  }
+}
+
+TEST(Faults, TheRankAtTheEndOfAChainIsNamed) {
+  const Outcome outcome = probe("chain", 1);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_TRUE(std::regex_search(outcome.output,
+                                std::regex("rank 3 \\(does not answer|no answer from rank 3")))
+      << outcome.output;
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+}
+
+TEST(Faults, ASlowRankIsToldFromADeadOne) {
+  const Outcome outcome = probe("busy", 1);
+  EXPECT_THAT(outcome.output, HasSubstr("'end of step' of group world (ranks 0-3)"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 3 (computes)"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+}
+
+TEST(Faults, AKilledRankEndsTheJob) {
+  const Outcome outcome = probe("kill", 5);
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_LT(outcome.seconds, 20) << outcome.output;
+}
+
+TEST(Faults, RanksThatDifferAreRefused) {
+  const Outcome outcome = probe("disagree", 30);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("configuration of rank 1"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+}
+
+TEST(Faults, AForeignLauncherIsSeen) {
+  const Outcome outcome = shell("PMI_SIZE=4 PMI_RANK=0 " TRIREME_PROBE " busy 1");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("does not belong to this launcher"));
+}
+
+}  // namespace
