@@ -32,10 +32,9 @@ double sum(const std::vector<double>& values) {
 }
 
 void check_scores(std::span<const float> logits) {
-  const bool broken = std::any_of(logits.begin(), logits.end(), [](float logit) {
-    return std::isnan(logit) || logit == std::numeric_limits<float>::infinity();
-  });
-  if (broken) {
+  const auto is_nan = [](float logit) { return std::isnan(logit); };
+  if (std::any_of(logits.begin(), logits.end(), is_nan) ||
+      !std::isfinite(*std::max_element(logits.begin(), logits.end()))) {
     fail(
         "the model's scores of the next token are not finite: the weights are damaged or training "
         "diverged");
@@ -95,8 +94,11 @@ void keep_top_p(std::span<float> logits, float p) {
     const float y = logits[static_cast<std::size_t>(b)];
     return x != y ? x < y : a < b;
   };
-  std::vector<std::int32_t> tokens(logits.size());
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] != kDropped) tokens.push_back(static_cast<std::int32_t>(i));
+  }
   std::make_heap(tokens.begin(), tokens.end(), less_likely);
   auto end = tokens.end();
   double taken = 0;

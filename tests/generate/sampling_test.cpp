@@ -150,6 +150,8 @@ TEST(NextToken, RefusesScoresThatAreNoNumbers) {
     std::vector<float> logits{0, bad, 1};
     EXPECT_THROW(next_token(logits, {}, {}, 0, 0, 0), Error);
   }
+  std::vector<float> none(3, -std::numeric_limits<float>::infinity());
+  EXPECT_THROW(next_token(none, {}, {}, 0, 0, 0), Error);
 }
 
 TEST(SamplingOptions, AreValidated) {
