@@ -16,10 +16,11 @@
 
 namespace trireme {
 
+// In memory where the system has a place for it: saving syncs often, which takes long on a disk.
 class ScratchFolder {
  public:
   ScratchFolder()
-      : path_(fs::path(testing::TempDir()) /
+      : path_(fs::path(fs::exists("/dev/shm") ? "/dev/shm" : testing::TempDir()) /
               fmt::format("trireme_{}_{}_{}", ::getpid(),
                           testing::UnitTest::GetInstance()->current_test_info()->name(),
                           counter_++)) {

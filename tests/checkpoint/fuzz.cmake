@@ -1,0 +1,3 @@
+# Fuzz targets of the room.
+trireme_fuzzer(manifest ${CMAKE_CURRENT_LIST_DIR}/fuzz_manifest.cpp
+  checkpoint/region.cpp checkpoint/manifest.cpp checkpoint/manifest_json.cpp tensor)
