@@ -28,10 +28,10 @@ struct ModelConfig {
   std::int64_t max_positions = 0;     // 0: seq_length
   std::int64_t vocab_size = 0;        // 0: from the tokenizer
   std::int64_t vocab_multiple = 128;  // computed vocabulary is padded to a multiple of this x tp
-  std::string position = "";          // learned | rope | none; "": by family
+  std::string position;               // learned | rope | none; "": by family
   double rope_base = 10000;
   double rope_percent = 1;
-  std::string norm = "";  // layer_norm | rms_norm; "": by family
+  std::string norm;  // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
   std::string activation =
       "";                // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family

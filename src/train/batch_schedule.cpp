@@ -40,8 +40,9 @@ void BatchSchedule::check(std::int64_t size) const {
 std::int64_t BatchSchedule::batch_size(std::int64_t consumed) const {
   if (increment_ == 0 || consumed > ramp_samples_ || ramp_samples_ == 0) return final_size_;
   // In double, as upstream computes it, so that migrated runs change their batch at the same step.
-  const double increments = static_cast<double>((final_size_ - first_size_) / increment_);
-  const double samples_per_increment = static_cast<double>(ramp_samples_) / increments;
+  const std::int64_t increments = (final_size_ - first_size_) / increment_;
+  const double samples_per_increment =
+      static_cast<double>(ramp_samples_) / static_cast<double>(increments);
   const auto done =
       static_cast<std::int64_t>(static_cast<double>(consumed) / samples_per_increment);
   return std::min(final_size_, first_size_ + done * increment_);

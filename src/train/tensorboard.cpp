@@ -74,8 +74,8 @@ std::string host_name() {
 fs::path new_path(const fs::path& folder) {
   const auto seconds = static_cast<std::int64_t>(now());
   for (int number = 0;; ++number) {
-    const fs::path path = folder / fmt::format("{}{:010}.{}.{}.{}", kPrefix, seconds, host_name(),
-                                               ::getpid(), number);
+    fs::path path = folder / fmt::format("{}{:010}.{}.{}.{}", kPrefix, seconds, host_name(),
+                                         ::getpid(), number);
     if (!fs::exists(path)) return path;
   }
 }
