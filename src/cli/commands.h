@@ -8,6 +8,9 @@ namespace trireme::cli {
 // Each adds a subcommand with its options to the program. Its callback does the work and throws
 // trireme::Error for what goes wrong; main() prints the message and returns the exit code.
 // (one line per command, in the order of --help)
+void add_train(CLI::App& app);
 void add_tokenizer(CLI::App& app);
+void add_preprocess(CLI::App& app);
+void add_inspect(CLI::App& app);
 
 }  // namespace trireme::cli

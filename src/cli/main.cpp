@@ -11,7 +11,10 @@ int main(int argc, char** argv) {
   CLI::App app{"Trireme pre-trains large language models."};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
+  cli::add_train(app);
   cli::add_tokenizer(app);
+  cli::add_preprocess(app);
+  cli::add_inspect(app);
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::ok);

@@ -54,6 +54,7 @@ class Engine {
   Stage& stage() { return *stage_; }
   const Stage& stage() const { return *stage_; }
   Optimizer& optimizer() { return *optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
   // Runs one step; `next(k)` gives micro-batch k and may be called once for each, in order.
   StepResult train_step(const StepInput& input, const std::function<MicroBatch(std::int64_t)>& next,

@@ -1,0 +1,52 @@
+// `trireme train`: trains from a configuration file.
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace trireme::cli {
+namespace {
+
+struct TrainArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+void train(const TrainArguments& arguments) {
+  Config config = load_config(arguments.file, arguments.overrides);
+  std::FILE* out = arguments.json ? stderr : stdout;
+  const TrainSummary summary = Trainer(std::move(config), out).run();
+  if (arguments.json) {
+    const nlohmann::json json = {{"steps", summary.steps},
+                                 {"loss", summary.loss},
+                                 {"valid_loss", summary.valid_loss},
+                                 {"tokens_per_second", summary.tokens_per_second},
+                                 {"train_seconds", summary.seconds},
+                                 {"interrupted", summary.interrupted}};
+    fmt::print("{}\n", json.dump());
+  } else {
+    fmt::print("{} at step {}: loss {:.4f}, {:.0f} tokens/s\n",
+               summary.interrupted ? "stopped and saved" : "done", summary.steps, summary.loss,
+               summary.tokens_per_second);
+  }
+  if (summary.interrupted) throw Error(ExitCode::interrupted, "interrupted; the same command goes on");
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto* command = app.add_subcommand("train", "Train a model from a configuration file");
+  auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("file", arguments->file, "TOML file; docs/configuration.md lists its keys")->required();
+  command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
+  command->add_flag("--json", arguments->json, "Print the summary as JSON; progress goes to stderr");
+  command->callback([arguments] { train(*arguments); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,38 @@
+// A handler that does nothing but remember.
+#include "train/interrupt.h"
+
+#include <array>
+#include <csignal>
+
+namespace trireme {
+namespace {
+
+volatile std::sig_atomic_t pending_signal = 0;
+constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGUSR1};
+std::array<struct sigaction, signals.size()> previous;
+
+void note(int signal) {
+  if (signal == SIGINT && pending_signal == SIGINT) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  if (pending_signal == 0) pending_signal = signal;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  pending_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &previous[i]);
+}
+
+InterruptGuard::~InterruptGuard() {
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &previous[i], nullptr);
+}
+
+int InterruptGuard::pending() { return pending_signal; }
+
+}  // namespace trireme

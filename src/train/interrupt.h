@@ -1,0 +1,19 @@
+// Signals that ask a run to save and stop.
+#pragma once
+
+namespace trireme {
+
+// While it lives, SIGINT, SIGTERM and SIGUSR1 (a batch system's warning before the walltime) are
+// noted instead of ending the process. A second SIGINT ends it at once.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  // The signal that arrived first, or 0.
+  static int pending();
+};
+
+}  // namespace trireme

@@ -1,0 +1,437 @@
+// One object per concern, wired together: data, engine, schedules, metrics, checkpoints.
+#include "train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <optional>
+
+#include "base/file.h"
+#include "checkpoint/async_saver.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/reader.h"
+#include "data/dataset_builder.h"
+#include "data/loader.h"
+#include "optim/loss_scale.h"
+#include "tokenizer/tokenizer.h"
+#include "train/batch_schedule.h"
+#include "train/device_peak.h"
+#include "train/engine.h"
+#include "train/interrupt.h"
+#include "train/lr_schedule.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/slices.h"
+#include "train/tensorboard.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+TokenizerConfig tokenizer_config(const DataConfig& data) {
+  return {data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model};
+}
+
+BuildOptions build_options(const Config& config) {
+  BuildOptions build;
+  build.compute = compute_dtype(config.run.precision);
+  build.batch = config.train.micro_batch_size;
+  build.packed_documents = config.data.reset_attention_mask;
+  build.recompute = config.parallel.recompute == "full"        ? Recompute::full
+                    : config.parallel.recompute == "selective" ? Recompute::selective
+                                                               : Recompute::none;
+  build.recompute_layers = config.parallel.recompute_layers;
+  return build;
+}
+
+MicroBatch view_of(const Batch& batch) {
+  return {batch.tokens.data(),    batch.targets.data(),       batch.loss_weights.data(),
+          batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data()};
+}
+
+// Takes the vocabulary from the tokenizer; gives the id that ends a document, or -1.
+std::int64_t resolve_vocabulary(Config& config) {
+  if (config.data.tokenizer.empty()) {
+    if (config.model.vocab_size == 0) {
+      fail_input("model.vocab_size is not set and data.tokenizer names no tokenizer to take it from");
+    }
+    return -1;
+  }
+  const auto tokenizer = make_tokenizer(tokenizer_config(config.data));
+  if (config.model.vocab_size == 0) config.model.vocab_size = tokenizer->vocab_size();
+  if (config.model.vocab_size < tokenizer->vocab_size()) {
+    fail_input("model.vocab_size is {}, but the tokenizer has {} tokens: leave it out or raise it",
+               config.model.vocab_size, tokenizer->vocab_size());
+  }
+  return tokenizer->eod_id();
+}
+
+}  // namespace
+
+struct Trainer::Parts {
+  Parts(Config c, std::FILE* out);
+
+  TrainSummary run();
+
+  // --- the run's parts ---
+  void print_plan() const;
+  void begin();
+  void load_checkpoint(const fs::path& path, bool resume);
+  CheckpointState state() const;
+  void save();
+  void finish_save();
+
+  // --- one step ---
+  void train_one_step();
+  void after_step();
+  void report();
+  void evaluate();
+  bool should_stop();
+
+  Config config;
+  std::FILE* out;
+  std::int64_t eod_id;
+  BatchSchedule batches;
+  LrSchedule lr_schedule;
+  std::int64_t total_steps;
+  std::shared_ptr<const Dataset> train_data, valid_data;
+  Engine engine;
+  LossScale loss_scale;
+
+  // Counters; a checkpoint holds them all.
+  std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0, skipped = 0;
+
+  std::optional<Loader> loader, valid_loader;
+  std::optional<MetricsFile> metrics, timings;
+  std::optional<TensorBoardFile> tensorboard;
+  std::optional<Progress> progress;
+  std::optional<AsyncSaver> saver;
+  std::int64_t saved_step = -1;
+
+  // Since the last report.
+  struct Interval {
+    LossSum loss;
+    double seconds = 0, tokens = 0;
+    std::int64_t steps = 0, skipped = 0;
+  } interval;
+  StepResult last;
+  double last_lr = 0, last_seconds = 0;
+  double total_seconds = 0, total_tokens = 0, valid_loss = 0;
+  bool interrupted = false;
+  Clock::time_point started = Clock::now();
+};
+
+Trainer::Parts::Parts(Config c, std::FILE* o)
+    : config((validate(c), validate_layout(c, 1), std::move(c))),
+      out(o),
+      eod_id(resolve_vocabulary(config)),
+      batches(config, 1),
+      lr_schedule(make_lr_schedule(config.optimizer, config.train, global_batch_size(config, 1))),
+      total_steps(config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples)),
+      engine(config, build_options(config), StageOptions{}),
+      loss_scale(config.optimizer, config.run.precision) {
+  DatasetBuilder builder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
+  const SampleCounts counts = sample_counts(config.train, total_steps, global_batch_size(config, 1));
+  train_data = builder.build(Split::train, counts.train);
+  if (!train_data) fail_input("data: the configuration gives the training split no data");
+  if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
+    valid_data = builder.build(Split::valid, counts.valid);
+  }
+  print_plan();
+}
+
+void Trainer::Parts::print_plan() const {
+  const ModelConfig& m = config.model;
+  fmt::print(out, "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
+             m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
+             padded_vocabulary(m));
+  fmt::print(out, "parameters: {}; precision {}; instruction set {}; {} threads\n",
+             parameter_count(engine.stage().definition()), config.run.precision,
+             cpu::name_of(cpu::isa()), ThreadPool::global().size());
+  fmt::print(out, "memory, planned:\n{}", to_text(engine.memory()));
+  std::fflush(out);
+}
+
+void Trainer::Parts::begin() {
+  make_folders(config.run.dir);
+  const std::int64_t before = MemoryBlock::allocated();
+  engine.allocate();
+  TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
+
+  const fs::path dir = config.run.dir;
+  if (find_checkpoint(dir)) {
+    load_checkpoint(dir, true);
+  } else if (!config.checkpoint.load.empty()) {
+    load_checkpoint(config.checkpoint.load, !config.checkpoint.finetune);
+  } else {
+    engine.optimizer().initialize(config.run.seed);
+  }
+  write_file_durably(dir / "config.toml", to_toml(config));
+  metrics.emplace(dir / "metrics.jsonl", step);
+  timings.emplace(dir / "timings.jsonl", step);
+  if (config.log.tensorboard) tensorboard.emplace(dir / "tensorboard", step);
+  progress.emplace(out, step, total_steps);
+  LoaderConfig loading;
+  loading.micro_batch_size = config.train.micro_batch_size;
+  loading.prefetch = config.data.prefetch;
+  loading.consumed_samples = consumed_samples;
+  if (step < total_steps) loader.emplace(train_data, loading);
+  loading.consumed_samples = 0;
+  if (valid_data) valid_loader.emplace(valid_data, loading);
+}
+
+void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
+  CheckpointReader reader(path);
+  const CheckpointState& saved = reader.state();
+  SliceOptions wanted;
+  wanted.moments = resume && config.checkpoint.load_optimizer;
+  reader.read(loaded_slices(engine.stage(), engine.optimizer(), wanted),
+              {.convert = true, .pool = &ThreadPool::global()});
+  engine.optimizer().refresh_compute();
+  if (!resume) {
+    fmt::print(out, "weights from {}; counters start at zero\n", reader.folder().string());
+    return;
+  }
+  step = saved.step;
+  saved_step = step;
+  consumed_samples = saved.consumed_samples;
+  consumed_tokens = saved.consumed_tokens;
+  const auto counter = [&](const char* name) {
+    const auto found = saved.counters.find(name);
+    return found == saved.counters.end() ? 0 : found->second;
+  };
+  const auto number = [&](const char* name, double otherwise) {
+    const auto found = saved.numbers.find(name);
+    return found == saved.numbers.end() ? otherwise : found->second;
+  };
+  scheduled_samples = counter("scheduled_samples");
+  skipped = counter("skipped_steps");
+  if (wanted.moments) engine.optimizer().set_steps(counter("optimizer_steps"));
+  LossScaleState scaling;
+  scaling.scale = number("loss_scale", loss_scale.scale());
+  scaling.good_steps = counter("loss_scale_good_steps");
+  scaling.hysteresis = counter("loss_scale_hysteresis");
+  if (loss_scale.is_dynamic()) loss_scale.restore(scaling);
+  valid_loss = number("valid_loss", 0);
+  fmt::print(out, "resumed from {} at step {}\n", reader.folder().string(), step);
+  const auto order = saved.texts.find("data_order");
+  if (order != saved.texts.end() && order->second != fmt::format("{:016x}", train_data->order_key())) {
+    fmt::print(out,
+               "warning: the order of the training data is not the one of the saved run, because the data, its "
+               "split, the sequence length, the seed or the number of steps changed; samples may repeat\n");
+  }
+}
+
+CheckpointState Trainer::Parts::state() const {
+  CheckpointState s;
+  s.step = step;
+  s.consumed_samples = consumed_samples;
+  s.consumed_tokens = consumed_tokens;
+  s.counters = {{"scheduled_samples", scheduled_samples},
+                {"skipped_steps", skipped},
+                {"optimizer_steps", engine.optimizer().steps()},
+                {"loss_scale_good_steps", loss_scale.state().good_steps},
+                {"loss_scale_hysteresis", loss_scale.state().hysteresis}};
+  s.numbers = {{"loss_scale", loss_scale.scale()}, {"valid_loss", valid_loss}};
+  s.texts = {{"data_order", fmt::format("{:016x}", train_data->order_key())}};
+  s.config_toml = to_toml(config);
+  return s;
+}
+
+void Trainer::Parts::save() {
+  if (saved_step == step) return;
+  if (!saver) {
+    SaveOptions options;
+    options.folder = fs::path(config.run.dir) / "checkpoints";
+    options.program = "trireme " TRIREME_VERSION;
+    options.keep = config.checkpoint.keep;
+    saver.emplace(options);
+  }
+  metrics->sync();
+  const double stalled = saver->start(state(), saved_slices(engine.stage(), engine.optimizer()));
+  saved_step = step;
+  if (config.checkpoint.async) {
+    progress->note(fmt::format("saving step {} in the background; training waited {:.3f} s", step, stalled));
+  } else {
+    finish_save();
+  }
+}
+
+void Trainer::Parts::finish_save() {
+  if (!saver) return;
+  const std::optional<SaveReport> report = saver->finish();
+  if (!report) return;
+  progress->note(fmt::format("saved {} ({}, {:.2f} s)", report->folder.string(), bytes_to_text(report->bytes),
+                             report->seconds));
+  if (!report->warning.empty()) progress->note("warning: " + report->warning);
+}
+
+void Trainer::Parts::train_one_step() {
+  const Clock::time_point begin = Clock::now();
+  StepInput input;
+  input.step = static_cast<std::uint64_t>(step);
+  input.micro_batches = batches.micro_batches(consumed_samples);
+  input.lr = last_lr = lr_schedule(scheduled_samples);
+  input.clip_grad = config.optimizer.clip_grad;
+  input.loss_scale = loss_scale.scale();
+
+  Batch batch;
+  last = engine.train_step(input, [&](std::int64_t) {
+    batch = loader->next();
+    return view_of(batch);
+  });
+  // A step that stopped early leaves micro-batches behind.
+  const std::int64_t samples = batches.batch_size(consumed_samples);
+  if (!last.finite) {
+    if (!loss_scale.is_dynamic() && config.train.check_nan) {
+      finish_save();
+      fail("step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is untouched; "
+           "lower optimizer.lr or look at the data of samples {} to {}",
+           step + 1, engine.explain_not_finite(input), config.run.dir, consumed_samples,
+           consumed_samples + samples - 1);
+    }
+    loader->seek(consumed_samples + samples);
+    ++skipped;
+    ++interval.skipped;
+  } else {
+    scheduled_samples += samples;
+  }
+  loss_scale.update(!last.finite);
+  ++step;
+  consumed_samples += samples;
+  consumed_tokens += samples * config.model.seq_length;
+
+  last_seconds = seconds_since(begin);
+  const double tokens = static_cast<double>(samples * config.model.seq_length);
+  interval.seconds += last_seconds;
+  interval.tokens += tokens;
+  ++interval.steps;
+  if (last.finite) {
+    interval.loss.loss += last.loss.loss;
+    interval.loss.tokens += last.loss.tokens;
+  }
+  total_seconds += last_seconds;
+  total_tokens += tokens;
+}
+
+void Trainer::Parts::after_step() {
+  const double rate = static_cast<double>(config.model.seq_length) *
+                      static_cast<double>(batches.batch_size(consumed_samples)) / last_seconds;
+  std::vector<Metric> line = {{"loss", last.finite ? last.loss.mean() : NAN},
+                              {"lr", last_lr},
+                              {"grad_norm", last.grad_norm},
+                              {"consumed_samples", consumed_samples},
+                              {"consumed_tokens", consumed_tokens}};
+  if (config.run.precision == "fp16") {
+    line.push_back({"loss_scale", loss_scale.scale()});
+    line.push_back({"skipped_steps", skipped});
+  }
+  metrics->write(step, line);
+  timings->write(step, std::vector<Metric>{{"seconds", last_seconds}, {"tokens_per_second", rate}});
+  progress->tick(step, last.loss.mean());
+}
+
+void Trainer::Parts::report() {
+  if (interval.steps == 0) return;
+  ProgressReport r;
+  r.iteration = step;
+  r.iterations = total_steps;
+  r.loss = interval.loss.mean();
+  r.lr = last_lr;
+  r.grad_norm = last.grad_norm;
+  r.tokens_per_second = interval.tokens / interval.seconds;
+  r.flops_per_second = r.tokens_per_second * training_flops_per_token(config.model);
+  r.peak_flops = device_peak_flops(config.run.device, config.run.precision);
+  r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
+  r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
+  if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
+  r.skipped = interval.skipped;
+  progress->report(r);
+  if (tensorboard) {
+    const Scalar scalars[] = {{"lm loss", r.loss},
+                              {"learning-rate", r.lr},
+                              {"grad-norm", r.grad_norm},
+                              {"loss-scale", loss_scale.scale()},
+                              {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
+                              {"iteration-time", r.seconds_per_iteration},
+                              {"throughput", r.flops_per_second / 1e12},
+                              {"world-size", 1}};
+    tensorboard->write_both(step, consumed_samples, scalars);
+  }
+  interval = {};
+}
+
+void Trainer::Parts::evaluate() {
+  const TrainConfig& t = config.train;
+  const std::int64_t samples = t.eval_iters * global_batch_size(config, 1);
+  // Each evaluation goes on where the one before ended, also after a resume.
+  const std::int64_t earlier = (step + t.eval_interval - 1) / t.eval_interval - 1;
+  valid_loader->seek(earlier * samples);
+  LossSum sum;
+  for (std::int64_t done = 0; done < samples; done += t.micro_batch_size) {
+    const Batch batch = valid_loader->next();
+    const LossSum one = engine.evaluate(view_of(batch));
+    sum.loss += one.loss;
+    sum.tokens += one.tokens;
+  }
+  valid_loss = sum.mean();
+  metrics->write(step, std::vector<Metric>{{"valid_loss", valid_loss}});
+  if (tensorboard) {
+    const Scalar scalars[] = {{"lm loss validation", valid_loss}};
+    tensorboard->write_both(step, consumed_samples, scalars);
+  }
+  progress->note(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step, valid_loss,
+                             std::exp(valid_loss)));
+}
+
+bool Trainer::Parts::should_stop() {
+  const TrainConfig& t = config.train;
+  if (const int signal = InterruptGuard::pending(); signal != 0) {
+    progress->note(fmt::format("stopping at step {} on signal {} ({})", step, signal, strsignal(signal)));
+    return true;
+  }
+  if (t.exit_interval > 0 && step % t.exit_interval == 0) {
+    progress->note(fmt::format("stopping at step {}: train.exit_interval", step));
+    return true;
+  }
+  if (t.exit_duration_minutes > 0 && seconds_since(started) > 60 * t.exit_duration_minutes) {
+    progress->note(fmt::format("stopping at step {}: train.exit_duration_minutes", step));
+    return true;
+  }
+  return false;
+}
+
+TrainSummary Trainer::Parts::run() {
+  const InterruptGuard guard;
+  begin();
+  while (step < total_steps && !interrupted) {
+    train_one_step();
+    after_step();
+    const bool last_step = step == total_steps;
+    if (last_step || step % config.train.log_interval == 0) report();
+    if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
+    interrupted = !last_step && should_stop();
+    const std::int64_t every = config.checkpoint.interval;
+    if (last_step || interrupted || (every > 0 && step % every == 0)) save();
+  }
+  finish_save();
+  TrainSummary summary;
+  summary.steps = step;
+  summary.loss = last.loss.mean();
+  summary.valid_loss = valid_loss;
+  summary.tokens_per_second = total_seconds > 0 ? total_tokens / total_seconds : 0;
+  summary.seconds = total_seconds;
+  summary.interrupted = interrupted;
+  return summary;
+}
+
+Trainer::Trainer(Config config, std::FILE* out) : parts_(std::make_unique<Parts>(std::move(config), out)) {}
+Trainer::~Trainer() = default;
+TrainSummary Trainer::run() { return parts_->run(); }
+
+}  // namespace trireme

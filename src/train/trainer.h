@@ -1,0 +1,37 @@
+// The main job: train a model from a configuration, from the beginning or from where a checkpoint
+// left off.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "config/config.h"
+
+namespace trireme {
+
+struct TrainSummary {
+  std::int64_t steps = 0;            // done, in all processes so far
+  double loss = 0;                   // of the last step
+  double valid_loss = 0;             // of the last evaluation; 0 if there was none
+  double tokens_per_second = 0;      // of this process's steps
+  double seconds = 0;                // spent in this process's steps
+  bool interrupted = false;          // by a signal or a limit; saved, and can go on
+};
+
+class Trainer {
+ public:
+  // Checks the configuration, opens the data, plans the memory and prints both to `out` (not owned).
+  // Everything that can be refused is refused here, before anything is allocated.
+  Trainer(Config config, std::FILE* out);
+  ~Trainer();
+
+  // Allocates, loads what there is to load, trains, saves.
+  TrainSummary run();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace trireme
