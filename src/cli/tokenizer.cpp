@@ -142,7 +142,7 @@ void decode(const DecodeOptions& options) {
   });
 }
 
-void add_train(CLI::App& parent) {
+void add_vocabulary_training(CLI::App& parent) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = parent.add_subcommand(
       "train", "Train a byte-level BPE vocabulary and write vocab.json and merges.txt");
@@ -202,7 +202,7 @@ void add_decode(CLI::App& parent) {
 void add_tokenizer(CLI::App& app) {
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train tokenizers, encode and decode");
   tokenizer->require_subcommand(1);
-  add_train(*tokenizer);
+  add_vocabulary_training(*tokenizer);
   add_encode(*tokenizer);
   add_decode(*tokenizer);
 }
