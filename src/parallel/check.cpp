@@ -1,0 +1,268 @@
+// Rules of a single rank's list, and the report over a simulated run.
+#include "parallel/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "parallel/simulate.h"
+
+namespace trireme {
+
+std::string describe(const Schedule& schedule, int rank, std::size_t index) {
+  const Action& a = schedule.actions[rank][index];
+  std::string text = fmt::format("rank {}, action {}: {}", rank, index, name_of(a.kind));
+  if (a.kind == ActionKind::step) return text;
+  if (a.kind != ActionKind::reduce_gradients)
+    text += fmt::format(" of micro-batch {}", a.micro_batch);
+  if (schedule.chunks() > 1) text += fmt::format(", chunk {}", a.chunk);
+  if (a.peer >= 0) text += fmt::format(", peer {}", a.peer);
+  return text;
+}
+
+namespace {
+
+// What has happened to one micro-batch in one chunk so far.
+struct Progress {
+  bool forward = false, input_grad = false, weight_grad = false;
+  bool activation_posted = false, gradient_posted = false;
+  bool activation_sent = false, gradient_sent = false;
+};
+
+// Walks one rank's list and refuses the first action that breaks a rule.
+class ListChecker {
+ public:
+  ListChecker(const Schedule& schedule, int rank)
+      : schedule_(schedule),
+        place_(schedule.placement),
+        rank_(rank),
+        progress_(static_cast<std::size_t>(schedule.chunks()) * schedule.micro_batches),
+        next_weight_grad_(schedule.chunks()),
+        reduced_(schedule.chunks()) {}
+
+  void run() {
+    const auto& actions = schedule_.actions[rank_];
+    for (index_ = 0; index_ < actions.size(); ++index_) {
+      const Action& action = actions[index_];
+      require(action.chunk >= 0 && action.chunk < schedule_.chunks() && action.micro_batch >= 0 &&
+                  action.micro_batch < schedule_.micro_batches,
+              "there is no such micro-batch or chunk");
+      require(!stepped_, "nothing may follow the step");
+      check(action);
+    }
+    for (int chunk = 0; chunk < schedule_.chunks(); ++chunk) check_complete(chunk);
+    if (!stepped_) fail("the schedule of rank {} has no step", rank_);
+  }
+
+ private:
+  void require(bool condition, const char* rule) const {
+    if (!condition) fail("{} is out of place: {}", describe(schedule_, rank_, index_), rule);
+  }
+
+  Progress& at(int chunk, int micro_batch) {
+    return progress_[static_cast<std::size_t>(chunk) * schedule_.micro_batches + micro_batch];
+  }
+
+  int rank_of_stage(int stage) const {
+    return stage < 0 || stage >= place_.stages() ? -1 : place_.rank_of(stage);
+  }
+
+  void check(const Action& a) {
+    const int stage = place_.stage(rank_, a.chunk);
+    const int before = rank_of_stage(stage - 1);
+    const int after = rank_of_stage(stage + 1);
+    Progress& p = at(a.chunk, a.micro_batch);
+    switch (a.kind) {
+      case ActionKind::forward:
+        once(p.forward);
+        if (before >= 0) {
+          require(before == rank_ ? local(stage - 1, a.micro_batch).forward : p.activation_posted,
+                  "its input is not there");
+        }
+        return;
+      case ActionKind::backward:
+      case ActionKind::input_grad:
+        require(p.forward, "the forward comes first");
+        once(p.input_grad);
+        if (after >= 0) {
+          require(after == rank_ ? local(stage + 1, a.micro_batch).input_grad : p.gradient_posted,
+                  "its output gradient is not there");
+        }
+        if (a.kind == ActionKind::backward) check_weight_grad(a, p);
+        return;
+      case ActionKind::weight_grad:
+        require(p.input_grad, "the input gradient comes first");
+        check_weight_grad(a, p);
+        return;
+      case ActionKind::receive_activation:
+        check_message(a, p.activation_posted, before);
+        return;
+      case ActionKind::receive_gradient:
+        check_message(a, p.gradient_posted, after);
+        return;
+      case ActionKind::send_activation:
+        require(p.forward, "there is nothing to send yet");
+        check_message(a, p.activation_sent, after);
+        return;
+      case ActionKind::send_gradient:
+        require(p.input_grad, "there is nothing to send yet");
+        check_message(a, p.gradient_sent, before);
+        return;
+      case ActionKind::reduce_gradients:
+        require(next_weight_grad_[a.chunk] == schedule_.micro_batches && !reduced_[a.chunk],
+                "weight gradients are still to come, or it happened already");
+        reduced_[a.chunk] = true;
+        return;
+      case ActionKind::step:
+        stepped_ = true;
+        return;
+    }
+  }
+
+  Progress& local(int stage, int micro_batch) { return at(place_.chunk_of(stage), micro_batch); }
+
+  void once(bool& happened) const {
+    require(!happened, "it happened already");
+    happened = true;
+  }
+
+  void check_weight_grad(const Action& a, Progress& p) {
+    once(p.weight_grad);
+    require(next_weight_grad_[a.chunk] == a.micro_batch,
+            "weight gradients add up in the order of micro-batches");
+    ++next_weight_grad_[a.chunk];
+  }
+
+  void check_message(const Action& a, bool& happened, int peer) const {
+    once(happened);
+    require(peer >= 0 && peer != rank_, "this stage has no neighbour on another rank there");
+    require(a.peer == peer, "it names the wrong peer");
+  }
+
+  void check_complete(int chunk) {
+    const int stage = place_.stage(rank_, chunk);
+    const bool needs_before = rank_of_stage(stage - 1) >= 0 && rank_of_stage(stage - 1) != rank_;
+    const bool needs_after = rank_of_stage(stage + 1) >= 0 && rank_of_stage(stage + 1) != rank_;
+    for (int m = 0; m < schedule_.micro_batches; ++m) {
+      const Progress& p = at(chunk, m);
+      const bool complete = p.forward && p.input_grad && p.weight_grad &&
+                            p.activation_posted == needs_before &&
+                            p.gradient_sent == needs_before && p.activation_sent == needs_after &&
+                            p.gradient_posted == needs_after;
+      if (!complete) {
+        fail("the schedule of rank {} does not finish micro-batch {} of chunk {}", rank_, m, chunk);
+      }
+    }
+    if (!reduced_[chunk]) fail("the schedule of rank {} never reduces chunk {}", rank_, chunk);
+  }
+
+  const Schedule& schedule_;
+  Placement place_;
+  int rank_;
+  std::size_t index_ = 0;
+  std::vector<Progress> progress_;
+  std::vector<int> next_weight_grad_;
+  std::vector<bool> reduced_;
+  bool stepped_ = false;
+};
+
+void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
+  const Placement& place = schedule.placement;
+  int held = 0, weight_grads = 0, activations = 0, gradients = 0;
+  std::vector<int> by_chunk(schedule.chunks());
+  report.peak_by_chunk.assign(schedule.chunks(), 0);
+  const auto raise = [](int& peak, int value) { peak = std::max(peak, value); };
+  for (const Action& a : schedule.actions[rank]) {
+    const int stage = place.stage(rank, a.chunk);
+    const bool fed = stage > 0 && place.rank_of(stage - 1) != rank;
+    const bool fed_back = stage + 1 < place.stages() && place.rank_of(stage + 1) != rank;
+    switch (a.kind) {
+      case ActionKind::receive_activation:
+        raise(report.peak_received_activations, ++activations);
+        break;
+      case ActionKind::receive_gradient:
+        raise(report.peak_received_gradients, ++gradients);
+        break;
+      case ActionKind::forward:
+        raise(report.peak_in_flight, ++held);
+        raise(report.peak_by_chunk[a.chunk], ++by_chunk[a.chunk]);
+        if (fed) --activations;
+        break;
+      case ActionKind::input_grad:
+        raise(report.peak_weight_grads, ++weight_grads);
+        if (fed_back) --gradients;
+        break;
+      case ActionKind::backward:
+        if (fed_back) --gradients;
+        --held;
+        --by_chunk[a.chunk];
+        break;
+      case ActionKind::weight_grad:
+        --held;
+        --by_chunk[a.chunk];
+        --weight_grads;
+        break;
+      default:
+        if (is_send(a.kind)) ++report.sends;
+    }
+  }
+}
+
+void count_time(const Schedule& schedule, int rank, RankReport& report, double makespan) {
+  double first = 0, last = 0;
+  bool any = false;
+  for (std::size_t i = 0; i < schedule.actions[rank].size(); ++i) {
+    if (!is_compute(schedule.actions[rank][i].kind)) continue;
+    const Span& span = report.spans[i];
+    if (!any) first = span.begin;
+    any = true;
+    last = span.end;
+    report.busy += span.end - span.begin;
+  }
+  report.idle = makespan - report.busy;
+  report.stall = last - first - report.busy;
+}
+
+}  // namespace
+
+ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options) {
+  TRIREME_CHECK(static_cast<int>(schedule.actions.size()) == schedule.ranks());
+  for (int rank = 0; rank < schedule.ranks(); ++rank) ListChecker(schedule, rank).run();
+  auto spans = simulate(schedule, options);
+  ScheduleReport report;
+  for (const auto& of_rank : spans) {
+    for (const Span& span : of_rank) report.makespan = std::max(report.makespan, span.end);
+  }
+  report.ranks.resize(schedule.ranks());
+  double idle = 0;
+  for (int rank = 0; rank < schedule.ranks(); ++rank) {
+    RankReport& r = report.ranks[rank];
+    r.spans = std::move(spans[rank]);
+    count_buffers(schedule, rank, r);
+    count_time(schedule, rank, r, report.makespan);
+    idle += r.idle;
+    report.messages += r.sends;
+    report.peak_memory =
+        std::max(report.peak_memory, static_cast<double>(r.peak_in_flight) / schedule.chunks());
+    if (r.stall > report.longest_stall) {
+      report.longest_stall = r.stall;
+      report.stall_rate = r.stall / (r.stall + r.busy);
+    }
+  }
+  if (report.makespan > 0) report.bubble = idle / (report.makespan * schedule.ranks());
+  return report;
+}
+
+std::string summary(const Schedule& schedule, const ScheduleReport& report) {
+  return fmt::format(
+      "{}, {} rank{}{}, {} micro-batch{}: bubble {:.1f}% ({:.1f}% without run-in and run-out), "
+      "activations of up to {:g} micro-batch{} held, {} messages",
+      name_of(schedule.kind), schedule.ranks(), schedule.ranks() == 1 ? "" : "s",
+      schedule.chunks() > 1 ? fmt::format(" x {} virtual stages", schedule.chunks()) : "",
+      schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es", 100 * report.bubble,
+      100 * report.stall_rate, report.peak_memory, report.peak_memory == 1 ? "" : "es",
+      report.messages);
+}
+
+}  // namespace trireme

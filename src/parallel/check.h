@@ -1,0 +1,70 @@
+// Proves a schedule right and says what it costs, before anything runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/schedule.h"
+#include "parallel/timeline.h"
+
+namespace trireme {
+
+// How sends and receives behave.
+enum class TransferModel {
+  // Receives are posted, sends are started, nothing waits but the passes that need the data (MPI).
+  asynchronous,
+  // One after another on a queue of their own, both sides at once; passes wait for their data only
+  // (NCCL on one stream).
+  queued,
+  // The rank itself waits until both sides are there and the data is across.
+  blocking,
+};
+
+struct CheckOptions {
+  std::vector<PassTimes> times = {PassTimes{}};  // as in ScheduleRequest
+  double transfer_time = 0;                      // of one message, in the same unit
+  TransferModel model = TransferModel::asynchronous;
+};
+
+struct RankReport {
+  double busy = 0;   // computing
+  double idle = 0;   // the rest of the makespan
+  double stall = 0;  // waits between its first and its last pass: idle without run-in and run-out
+  int peak_in_flight = 0;             // micro-batches of chunks whose activations are held
+  std::vector<int> peak_by_chunk;     // the same for each chunk alone
+  int peak_weight_grads = 0;          // output gradients kept between input_grad and weight_grad
+  int peak_received_activations = 0;  // receives posted and not consumed: buffers that are needed
+  int peak_received_gradients = 0;
+  int sends = 0;            // messages per step, as many as receives over all ranks
+  std::vector<Span> spans;  // when each action happens, as in Schedule::actions
+};
+
+struct ScheduleReport {
+  double makespan = 0;
+  // Share of rank-time between 0 and makespan in which ranks do not compute.
+  double bubble = 0;
+  // The longest stall of any rank. The share that it has of a step, stall / (stall + busy), is the
+  // bubble rate of the zero-bubble papers: steps may follow each other without waiting for all.
+  double longest_stall = 0;
+  double stall_rate = 0;
+  // Most activations that any rank holds, in micro-batches of a whole rank: peak_in_flight /
+  // chunks.
+  double peak_memory = 0;
+  int messages = 0;
+  std::vector<RankReport> ranks;
+};
+
+// Checks that every micro-batch passes every stage once, forward before input before weight
+// gradients and these in ascending order; that sends and receives match, in the same order on both
+// sides; that nothing is computed before it has arrived; and that nothing deadlocks. Fails (exit
+// code 1) naming the rank and the action. Otherwise reports.
+ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options = {});
+
+// One line: "1f1b, 4 ranks, 8 micro-batches: bubble 27.3% (...), activations of up to 4 ... held,
+// ...".
+std::string summary(const Schedule& schedule, const ScheduleReport& report);
+
+// "rank 2, action 7: input_grad of micro-batch 3, chunk 1"
+std::string describe(const Schedule& schedule, int rank, std::size_t index);
+
+}  // namespace trireme

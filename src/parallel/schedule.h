@@ -1,0 +1,129 @@
+// Pipeline schedules as data: for each rank the list of actions that it walks through, once per
+// step.
+//
+// Words: a pipeline has `ranks`; each holds `chunks` pieces of the model (virtual stages), so there
+// are ranks x chunks stages, numbered along the model. A micro-batch goes forward through the
+// stages 0, 1, 2, ... and backward through them in reverse.
+//
+// What a walker does per action:
+//   forward            waits for the activation (unless stage 0), computes, keeps what backward
+//   needs backward           waits for the gradient (unless last stage), both gradients at once
+//   input_grad         waits for the gradient, computes the gradient of the input only
+//   weight_grad        computes the gradient of the weights, later; then nothing is kept any more
+//   receive_*          posts the receive and goes on; the compute action named alike waits for it
+//   send_*             starts the send and goes on; its buffer is free when it is complete
+//   reduce_gradients   the weight gradients of a chunk are complete: their reduction may start
+//   step               everything of this step has been computed
+// Between stages that lie on one rank nothing is sent: the walker hands the buffer over.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb1p, zbv, vhalf };
+
+// As in parallel.schedule: gpipe, 1f1b, interleaved, zb1p, zbv, vhalf.
+std::string_view name_of(ScheduleKind kind);
+ScheduleKind parse_schedule(std::string_view name);
+// Whether input and weight gradients are separate actions.
+bool splits_backward(ScheduleKind kind);
+
+// Which stage a chunk of a rank is. Straight: chunk c of rank r is stage c * ranks + r. V-shaped,
+// with two chunks: chunk 0 of rank r is stage r, chunk 1 is stage 2 * ranks - 1 - r, so that the
+// first rank holds the first and the last stage.
+struct Placement {
+  int ranks = 1;
+  int chunks = 1;
+  bool v_shaped = false;
+
+  int stages() const { return ranks * chunks; }
+  int stage(int rank, int chunk) const {
+    return v_shaped && chunk % 2 ? (chunk + 1) * ranks - 1 - rank : chunk * ranks + rank;
+  }
+  int chunk_of(int stage) const { return stage / ranks; }
+  int rank_of(int stage) const {
+    const int within = stage % ranks;
+    return v_shaped && chunk_of(stage) % 2 ? ranks - 1 - within : within;
+  }
+};
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_grad,
+  weight_grad,
+  send_activation,
+  receive_activation,
+  send_gradient,
+  receive_gradient,
+  reduce_gradients,
+  step,
+};
+
+std::string_view name_of(ActionKind kind);
+constexpr bool is_compute(ActionKind kind) {
+  return kind <= ActionKind::weight_grad;
+}
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_activation || kind == ActionKind::send_gradient;
+}
+constexpr bool is_receive(ActionKind kind) {
+  return kind == ActionKind::receive_activation || kind == ActionKind::receive_gradient;
+}
+
+// `chunk` and `micro_batch` name what this rank's own compute action works on: the activation that
+// chunk 1 receives is the input of its forward, the activation that chunk 0 sends is its output.
+struct Action {
+  ActionKind kind;
+  std::int16_t chunk = 0;
+  std::int32_t micro_batch = 0;
+  std::int32_t peer = -1;  // rank in the pipeline, for sends and receives
+
+  bool operator==(const Action&) const = default;
+};
+
+// How long the passes of one stage take for one micro-batch, in any one unit. A backward that is
+// not split takes input_grad + weight_grad.
+struct PassTimes {
+  double forward = 1;
+  double input_grad = 1;
+  double weight_grad = 1;
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  Placement placement;
+  int micro_batches = 1;
+  std::vector<std::vector<Action>> actions;  // by rank
+
+  int ranks() const { return placement.ranks; }
+  int chunks() const { return placement.chunks; }
+};
+
+struct ScheduleRequest {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int ranks = 1;
+  int micro_batches = 1;
+  // Virtual stages per rank; 0: what the schedule needs (2 for interleaved, zbv, vhalf; else 1).
+  int chunks = 0;
+  // Of every stage in order, or one for all. They steer where weight gradients go and in which
+  // order receives stand; any times give a correct schedule.
+  std::vector<PassTimes> times = {PassTimes{}};
+};
+
+// A pure function: the same request gives the same schedule on every rank. Refuses (exit code 2)
+// what a schedule cannot do, and says what it can. The lists are such that even blocking sends and
+// receives, executed in order, would not deadlock; messages between two ranks are sent and received
+// in the same order; weight gradients of a chunk come in ascending order of micro-batches, so that
+// their sum does not depend on the schedule.
+Schedule make_schedule(const ScheduleRequest& request);
+
+// The same schedule with every receive posted `passes` compute actions earlier, so that data can
+// arrive while a rank computes. For walkers whose receives do not block (MPI).
+Schedule with_early_receives(const Schedule& schedule, int passes = 1);
+
+}  // namespace trireme

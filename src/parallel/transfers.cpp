@@ -1,0 +1,126 @@
+// Every transfer gets one moment, the end of the pass that produces its data in the ideal run, and
+// both ends put it into their list at that moment. All lists then follow one common order of
+// events, so even blocking sends and receives cannot wait for each other in a circle, and messages
+// between two ranks stand in the same order on both sides.
+#include "parallel/transfers.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "parallel/timeline.h"
+
+namespace trireme {
+namespace {
+
+struct Event {
+  double time;
+  int order;  // transfers before the passes that begin at the same time
+  int stage;  // of the producer: the same tie-break on both sides
+  Action action;
+
+  auto key() const { return std::make_tuple(time, order, stage, action.micro_batch); }
+};
+
+// The stage that consumes what a pass produces; -1 if none.
+int consumer_stage(const Action& action, int stage, const Placement& placement) {
+  if (action.kind == ActionKind::forward) {
+    return stage + 1 < placement.stages() ? stage + 1 : -1;
+  }
+  return action.kind == ActionKind::weight_grad ? -1 : stage - 1;
+}
+
+void add_transfer(std::vector<std::vector<Event>>& events, const Placement& placement, int rank,
+                  const Action& action, double end) {
+  const int stage = placement.stage(rank, action.chunk);
+  const int consumer = consumer_stage(action, stage, placement);
+  if (consumer < 0) return;
+  const int other = placement.rank_of(consumer);
+  if (other == rank) return;
+  const bool forward = action.kind == ActionKind::forward;
+  events[rank].push_back({end,
+                          0,
+                          stage,
+                          {forward ? ActionKind::send_activation : ActionKind::send_gradient,
+                           action.chunk, action.micro_batch, other}});
+  events[other].push_back(
+      {end,
+       0,
+       stage,
+       {forward ? ActionKind::receive_activation : ActionKind::receive_gradient,
+        static_cast<std::int16_t>(placement.chunk_of(consumer)), action.micro_batch, rank}});
+}
+
+// Reductions may start when the last micro-batch of a chunk has its weight gradients.
+std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
+  std::vector<Action> result;
+  std::vector<std::size_t> last(chunks);
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const ActionKind kind = actions[i].kind;
+    if (kind == ActionKind::weight_grad || kind == ActionKind::backward) {
+      last[actions[i].chunk] = i;
+    }
+  }
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    result.push_back(actions[i]);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      if (last[chunk] == i) {
+        result.push_back({ActionKind::reduce_gradients, static_cast<std::int16_t>(chunk), 0, -1});
+      }
+    }
+  }
+  result.push_back({ActionKind::step, 0, 0, -1});
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const Placement& placement,
+                                                const std::vector<PassTimes>& times) {
+  const auto spans = time_order(order, placement, times);
+  TRIREME_CHECK(!spans.empty());
+  std::vector<std::vector<Event>> events(order.size());
+  for (int rank = 0; rank < placement.ranks; ++rank) {
+    for (std::size_t i = 0; i < order[rank].size(); ++i) {
+      const Action& action = order[rank][i];
+      // Passes of one rank never begin at the same time, unless they take none: then `i` decides.
+      events[rank].push_back({spans[rank][i].begin, 1, static_cast<int>(i), action});
+      add_transfer(events, placement, rank, action, spans[rank][i].end);
+    }
+  }
+  std::vector<std::vector<Action>> lists;
+  for (auto& of_rank : events) {
+    std::stable_sort(of_rank.begin(), of_rank.end(),
+                     [](const Event& a, const Event& b) { return a.key() < b.key(); });
+    std::vector<Action> actions;
+    for (const Event& event : of_rank) actions.push_back(event.action);
+    lists.push_back(with_reductions(std::move(actions), placement.chunks));
+  }
+  return lists;
+}
+
+Schedule with_early_receives(const Schedule& schedule, int passes) {
+  Schedule early = schedule;
+  for (auto& actions : early.actions) {
+    struct Placed {
+      int after;  // compute actions that stand before it
+      bool receive;
+      Action action;
+    };
+    std::vector<Placed> placed;
+    int computed = 0;
+    for (const Action& action : actions) {
+      const bool receive = is_receive(action.kind);
+      placed.push_back({receive ? std::max(0, computed - passes) : computed, receive, action});
+      if (is_compute(action.kind)) ++computed;
+    }
+    // Receives come before what else stands between the same two passes, and keep their own order.
+    std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+      return std::make_tuple(a.after, !a.receive) < std::make_tuple(b.after, !b.receive);
+    });
+    for (std::size_t i = 0; i < actions.size(); ++i) actions[i] = placed[i].action;
+  }
+  return early;
+}
+
+}  // namespace trireme

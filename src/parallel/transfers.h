@@ -1,0 +1,12 @@
+// From an order of compute actions to complete action lists: sends, receives, reductions, the step.
+#pragma once
+
+#include "parallel/orders.h"
+
+namespace trireme {
+
+// Fails if the order deadlocks, which is a mistake of its generator.
+std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const Placement& placement,
+                                                const std::vector<PassTimes>& times);
+
+}  // namespace trireme

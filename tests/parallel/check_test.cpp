@@ -1,0 +1,176 @@
+// The checker: schedules that are wrong in one place each, and deadlocks under each kind of
+// transfer.
+#include "parallel/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using enum ActionKind;
+
+std::string complaint(const Schedule& schedule, const CheckOptions& options = {}) {
+  try {
+    check_schedule(schedule, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Schedule base(ScheduleKind kind = ScheduleKind::zb1p) {
+  return make_schedule({kind, 3, 4});
+}
+
+std::size_t find(const Schedule& s, int rank, ActionKind kind, int micro_batch, int chunk = 0) {
+  const auto& actions = s.actions[rank];
+  const auto found = std::find_if(actions.begin(), actions.end(), [&](const Action& a) {
+    return a.kind == kind && a.micro_batch == micro_batch && a.chunk == chunk;
+  });
+  EXPECT_NE(found, actions.end());
+  return static_cast<std::size_t>(found - actions.begin());
+}
+
+void move_before(Schedule& s, int rank, std::size_t from, std::size_t to) {
+  auto& actions = s.actions[rank];
+  const Action action = actions[from];
+  actions.erase(actions.begin() + static_cast<std::ptrdiff_t>(from));
+  actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(to), action);
+}
+
+TEST(Check, RefusesPassesOutOfOrder) {
+  Schedule s = base();
+  move_before(s, 2, find(s, 2, input_grad, 0), find(s, 2, forward, 0));
+  EXPECT_THAT(complaint(s), HasSubstr("the forward comes first"));
+  s = base();
+  move_before(s, 1, find(s, 1, weight_grad, 0), find(s, 1, input_grad, 0));
+  EXPECT_THAT(complaint(s), HasSubstr("the input gradient comes first"));
+}
+
+TEST(Check, RefusesWeightGradientsOutOfOrder) {
+  Schedule s = base();
+  std::swap(s.actions[2][find(s, 2, weight_grad, 2)], s.actions[2][find(s, 2, weight_grad, 3)]);
+  EXPECT_THAT(complaint(s), HasSubstr("order of micro-batches"));
+}
+
+TEST(Check, RefusesWhatIsMissingOrTwice) {
+  Schedule s = base();
+  s.actions[1].erase(s.actions[1].begin() +
+                     static_cast<std::ptrdiff_t>(find(s, 1, weight_grad, 3)));
+  EXPECT_THAT(complaint(s), HasSubstr("rank 1"));
+  s = base();
+  s.actions[0].insert(s.actions[0].begin(), s.actions[0][find(s, 0, forward, 0)]);
+  EXPECT_THAT(complaint(s), HasSubstr("happened already"));
+  s = base();
+  s.actions[0].pop_back();
+  EXPECT_THAT(complaint(s), HasSubstr("no step"));
+}
+
+TEST(Check, RefusesDataThatIsNotThere) {
+  Schedule s = base();
+  move_before(s, 1, find(s, 1, forward, 0), find(s, 1, receive_activation, 0));
+  EXPECT_THAT(complaint(s), HasSubstr("its input is not there"));
+  s = base();
+  move_before(s, 0, find(s, 0, send_activation, 1), find(s, 0, forward, 1));
+  EXPECT_THAT(complaint(s), HasSubstr("nothing to send yet"));
+  // Between chunks on one rank nothing is sent, but the order still counts.
+  s = make_schedule({ScheduleKind::zbv, 3, 6});
+  move_before(s, 2, find(s, 2, forward, 0, 1), find(s, 2, forward, 0, 0));
+  EXPECT_THAT(complaint(s), HasSubstr("its input is not there"));
+}
+
+TEST(Check, RefusesWrongPeersAndMessagesThatCross) {
+  Schedule s = base();
+  s.actions[0][find(s, 0, send_activation, 0)].peer = 2;
+  EXPECT_THAT(complaint(s), HasSubstr("wrong peer"));
+  s = base();
+  std::swap(s.actions[1][find(s, 1, receive_activation, 0)],
+            s.actions[1][find(s, 1, receive_activation, 1)]);
+  // The second stands before the forward that needs it: posted early enough, but in the wrong
+  // order.
+  move_before(s, 1, find(s, 1, receive_activation, 0), 0);
+  move_before(s, 1, find(s, 1, receive_activation, 1), 0);
+  EXPECT_THAT(complaint(s), HasSubstr("messages do not match"));
+}
+
+TEST(Check, RefusesReductionsBeforeTheLastGradient) {
+  Schedule s = base();
+  move_before(s, 0, find(s, 0, reduce_gradients, 0), find(s, 0, weight_grad, 3));
+  EXPECT_THAT(complaint(s), HasSubstr("still to come"));
+}
+
+// Two stages, two micro-batches, where the second computes the later micro-batch first.
+Schedule circular() {
+  Schedule s;
+  s.kind = ScheduleKind::one_f_one_b;
+  s.placement = {2, 1, false};
+  s.micro_batches = 2;
+  s.actions = {{{forward, 0, 0},
+                {send_activation, 0, 0, 1},
+                {receive_gradient, 0, 0, 1},
+                {backward, 0, 0},
+                {forward, 0, 1},
+                {send_activation, 0, 1, 1},
+                {receive_gradient, 0, 1, 1},
+                {backward, 0, 1},
+                {reduce_gradients},
+                {step}},
+               {{receive_activation, 0, 0, 0},
+                {receive_activation, 0, 1, 0},
+                {forward, 0, 1},
+                {forward, 0, 0},
+                {backward, 0, 0},
+                {send_gradient, 0, 0, 0},
+                {backward, 0, 1},
+                {send_gradient, 0, 1, 0},
+                {reduce_gradients},
+                {step}}};
+  return s;
+}
+
+TEST(Check, FindsADeadlockAndSaysWhere) {
+  const std::string text = complaint(circular());
+  EXPECT_THAT(text, HasSubstr("deadlocks"));
+  EXPECT_THAT(text, HasSubstr("rank 0, action 3: backward of micro-batch 0"));
+  EXPECT_THAT(text, HasSubstr("rank 1, action 2: forward of micro-batch 1"));
+}
+
+TEST(Check, KnowsWhatOnlyBlockingTransfersDeadlock) {
+  // Both ranks post their receive before they send: harmless unless posting waits.
+  Schedule s = make_schedule({ScheduleKind::one_f_one_b, 2, 1});
+  move_before(s, 0, find(s, 0, receive_gradient, 0), find(s, 0, send_activation, 0));
+  EXPECT_EQ(complaint(s), "");
+  EXPECT_THAT(complaint(s, {.model = TransferModel::queued}), HasSubstr("deadlocks"));
+  EXPECT_THAT(complaint(s, {.model = TransferModel::blocking}), HasSubstr("deadlocks"));
+}
+
+TEST(Check, CountsTimeBuffersAndMessages) {
+  const Schedule s = make_schedule({ScheduleKind::one_f_one_b, 2, 3});
+  const ScheduleReport r = check_schedule(s, {.times = {{2, 2, 2}}, .transfer_time = 1});
+  EXPECT_DOUBLE_EQ(r.ranks[0].busy, 18);
+  EXPECT_EQ(r.ranks[0].sends, 3);
+  EXPECT_EQ(r.messages, 6);
+  EXPECT_EQ(r.ranks[1].peak_in_flight, 1);
+  EXPECT_GE(r.ranks[1].peak_received_activations, 1);
+  for (const RankReport& rank : r.ranks) EXPECT_NEAR(rank.busy + rank.idle, r.makespan, 1e-12);
+  // Transfers lengthen the run by what nothing hides: there, back, and there again at the end.
+  EXPECT_GT(r.makespan, check_schedule(s, {.times = {{2, 2, 2}}}).makespan);
+}
+
+TEST(Check, EarlyReceivesCostBuffersOnly) {
+  const Schedule s = make_schedule({ScheduleKind::one_f_one_b, 4, 8});
+  const ScheduleReport late = check_schedule(s);
+  const ScheduleReport early = check_schedule(with_early_receives(s));
+  EXPECT_DOUBLE_EQ(early.makespan, late.makespan);
+  EXPECT_EQ(early.ranks[1].peak_in_flight, late.ranks[1].peak_in_flight);
+  EXPECT_LE(early.ranks[1].peak_received_activations, 3);
+}
+
+}  // namespace
+}  // namespace trireme
