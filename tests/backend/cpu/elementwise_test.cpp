@@ -62,7 +62,13 @@ TYPED_TEST(Elementwise, CastRoundsAsTheTypeDoes) {
     Guarded<T> y(count);
     kernels<T>(set).cast_from_master(y.data(), source.data(), count);
     EXPECT_TRUE(y.intact());
+    // The conversion to bf16 in hardware takes subnormals for zero.
+    const bool flushes = std::is_same_v<T, bf16> && set == Isa::amx;
     for (std::int64_t i = 0; i < count; ++i) {
+      if (flushes && std::abs(source[i]) < A(0x1p-126)) {
+        ASSERT_LT(std::abs(y[i]), 0x1p-126);
+        continue;
+      }
       const T want = T(source[i]);
       ASSERT_EQ(std::memcmp(&want, y.data() + i, sizeof want), 0)
           << source[i] << " became " << y[i];

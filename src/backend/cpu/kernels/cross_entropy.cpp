@@ -17,28 +17,25 @@ template <class T>
 Acc<T> largest_of(const T* x, std::int64_t count) {
   using A = Acc<T>;
   constexpr A lowest = -__builtin_inf();
-  Vec<A> best = splat(lowest);
+  constexpr int lanes = lanes_of<T>;
+  Vec<A> best[4] = {splat(lowest), splat(lowest), splat(lowest), splat(lowest)};
   std::int64_t i = 0;
-  for (; i + lanes_of<T> <= count; i += lanes_of<T>) best = max(load(x + i), best);
-  A largest = max_lanes(best);
-  for (; i < count; ++i) {
-    const A value = load_one(x + i);
-    largest = largest < value ? value : largest;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    for (int k = 0; k < 4; ++k) best[k] = max(load(x + i + k * lanes), best[k]);
   }
-  return largest;
+  for_vectors<lanes>(count - i, [&](std::int64_t j, auto n) TRIREME_INLINE_LAMBDA {
+    best[0] = max(keep(load(x + i + j, n), n, lowest), best[0]);
+  });
+  return max_lanes(max(max(best[0], best[1]), max(best[2], best[3])));
 }
 
 // Sum of exp(x - shift).
 template <class T>
 Acc<T> sum_of_exp(const T* x, std::int64_t count, Acc<T> shift) {
-  using A = Acc<T>;
-  const Vec<A> shifts = splat(shift);
-  Vec<A> sum = splat(A{0});
-  std::int64_t i = 0;
-  for (; i + lanes_of<T> <= count; i += lanes_of<T>) sum += exp(load(x + i) - shifts);
-  A total = sum_lanes(sum);
-  for (; i < count; ++i) total += exp(splat(load_one(x + i) - shift)).part[0][0];
-  return total;
+  const auto shifts = splat(shift);
+  return sum_terms<Acc<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    return exp(load(x + i, n) - shifts);
+  });
 }
 
 template <class T>

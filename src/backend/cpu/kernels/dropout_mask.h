@@ -17,8 +17,16 @@ struct PhiloxWords {
   Vec<std::uint32_t> word[4];
 };
 
+// The keys of the ten rounds, each in the lower half of a 64-bit word.
 struct PhiloxKey {
-  std::uint32_t low, high;
+  std::uint64_t low[10], high[10];
+
+  PhiloxKey(std::uint32_t first_low, std::uint32_t first_high) {
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      low[round] = first_low + round * 0x9E3779B9;
+      high[round] = first_high + round * 0xBB67AE85;
+    }
+  }
 };
 
 namespace detail {
@@ -38,23 +46,21 @@ TRIREME_INLINE Wide multiply_low_halves(Wide a, std::uint32_t factor) {
   return a;
 }
 
-TRIREME_INLINE void philox_rounds(PhiloxKey key, Wide (&c)[4]) {
+TRIREME_INLINE void philox_rounds(const PhiloxKey& key, Wide (&c)[4]) {
   for (int round = 0; round < 10; ++round) {
     const Wide p0 = multiply_low_halves(c[0], 0xD2511F53);
     const Wide p1 = multiply_low_halves(c[2], 0xCD9E8D57);
-    c[0] = shift_right(p1, 32) ^ c[1] ^ splat(std::uint64_t{key.low});
+    c[0] = shift_right(p1, 32) ^ c[1] ^ splat(key.low[round]);
     c[1] = p1;
-    c[2] = shift_right(p0, 32) ^ c[3] ^ splat(std::uint64_t{key.high});
+    c[2] = shift_right(p0, 32) ^ c[3] ^ splat(key.high[round]);
     c[3] = p0;
-    key.low += 0x9E3779B9;
-    key.high += 0xBB67AE85;
   }
 }
 
 }  // namespace detail
 
 // The words of the sixteen counters {first + lane, c1, c2, c3}, lane = 0 .. 15.
-TRIREME_INLINE PhiloxWords philox16(PhiloxKey key, std::uint32_t first, std::uint32_t c1,
+TRIREME_INLINE PhiloxWords philox16(const PhiloxKey& key, std::uint32_t first, std::uint32_t c1,
                                     std::uint32_t c2, std::uint32_t c3) {
   using detail::Wide;
   alignas(64) static constexpr std::uint64_t twos[8] = {0, 2, 4, 6, 8, 10, 12, 14};
@@ -80,14 +86,7 @@ struct DropoutSite {
   std::uint32_t threshold;  // draws below it are kept
   A multiplier;             // of kept elements
 
-  DropoutSite(const Dropout& dropout, std::uint32_t stream) {
-    const PhiloxKey seed = {static_cast<std::uint32_t>(dropout.seed),
-                            static_cast<std::uint32_t>(dropout.seed >> 32)};
-    // Lane 0 of counter {step low, step high, site, stream}.
-    const PhiloxWords words =
-        philox16(seed, static_cast<std::uint32_t>(dropout.step),
-                 static_cast<std::uint32_t>(dropout.step >> 32), dropout.site, stream);
-    key = {words.word[0].part[0][0], words.word[1].part[0][0]};
+  DropoutSite(const Dropout& dropout, std::uint32_t stream) : key(key_of(dropout, stream)) {
     const float keep = (1.0f - dropout.probability) * 65536.0f;
     threshold = keep > 0 ? static_cast<std::uint32_t>(keep + 0.5f) : 0;
     multiplier = threshold > 0 ? A{65536} / static_cast<A>(threshold) : A{0};
@@ -103,6 +102,16 @@ struct DropoutSite {
   }
 
  private:
+  // Two words of counter {step low, step high, site, stream} under the seed.
+  static PhiloxKey key_of(const Dropout& dropout, std::uint32_t stream) {
+    const PhiloxKey seed(static_cast<std::uint32_t>(dropout.seed),
+                         static_cast<std::uint32_t>(dropout.seed >> 32));
+    const PhiloxWords words =
+        philox16(seed, static_cast<std::uint32_t>(dropout.step),
+                 static_cast<std::uint32_t>(dropout.step >> 32), dropout.site, stream);
+    return {words.word[0].part[0][0], words.word[1].part[0][0]};
+  }
+
   TRIREME_INLINE void write_sixteen(float* out, Vec<std::uint32_t> bits) const {
     // Both sides are below 2^17, so a signed comparison (one instruction) is right.
     store(out, where_less(bits_as<std::int32_t>(bits), splat(static_cast<std::int32_t>(threshold)),
@@ -178,8 +187,8 @@ class AttentionDropout {
     site_.write(
         out, ld,
         philox16(site_.key, static_cast<std::uint32_t>(query),
-                 static_cast<std::uint32_t>(key / block_keys),
-                 static_cast<std::uint32_t>(sample_), static_cast<std::uint32_t>(sample_ >> 32)));
+                 static_cast<std::uint32_t>(key / block_keys), static_cast<std::uint32_t>(sample_),
+                 static_cast<std::uint32_t>(sample_ >> 32)));
   }
 
  private:

@@ -9,30 +9,23 @@ namespace {
 
 template <class T>
 Acc<T> mean_of(const T* x, std::int64_t cols) {
-  Vec<Acc<T>> sum = splat(Acc<T>{0});
-  for_vectors<lanes_of<T>>(
-      cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA { sum += load(x + i, n); });
-  return sum_lanes(sum) / static_cast<Acc<T>>(cols);
+  using A = Acc<T>;
+  return sum_terms<A>(
+             cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA { return load(x + i, n); }) /
+         static_cast<A>(cols);
 }
 
 // Mean of (x - centre)^2.
 template <class T>
 Acc<T> mean_square_of(const T* x, Acc<T> centre, std::int64_t cols) {
   using A = Acc<T>;
-  constexpr int lanes = lanes_of<T>;
-  const Vec<A> centres = splat(centre);
-  Vec<A> sum = splat(A{0});
-  std::int64_t i = 0;
-  for (; i + lanes <= cols; i += lanes) {
-    const auto d = load(x + i) - centres;
-    sum += d * d;
-  }
-  A total = sum_lanes(sum);
-  for (; i < cols; ++i) {
-    const A d = load_one(x + i) - centre;
-    total += d * d;
-  }
-  return total / static_cast<A>(cols);
+  const auto centres = splat(centre);
+  return sum_terms<A>(cols,
+                      [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+                        const auto d = load(x + i, n) - centres;
+                        return d * d;
+                      }) /
+         static_cast<A>(cols);
 }
 
 template <class T>

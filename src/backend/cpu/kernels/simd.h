@@ -97,15 +97,34 @@ TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
   return yes;
 }
 
-// The larger lane; b where either is NaN.
-template <class E>
-TRIREME_INLINE Vec<E> max(Vec<E> a, Vec<E> b) {
+// The larger lane; b where either is NaN. (One instruction, which the compiler does not always
+// find.)
+TRIREME_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
+  for (int i = 0; i < Vec<float>::parts; ++i) {
+#ifdef __AVX512F__
+    a.part[i] = _mm512_max_ps(a.part[i], b.part[i]);
+#else
+    a.part[i] = _mm256_max_ps(a.part[i], b.part[i]);
+#endif
+  }
+  return a;
+}
+TRIREME_INLINE Vec<double> max(Vec<double> a, Vec<double> b) {
   return where_less(b, a, a, b);
 }
 
 // The smaller lane; b where either is NaN.
-template <class E>
-TRIREME_INLINE Vec<E> min(Vec<E> a, Vec<E> b) {
+TRIREME_INLINE Vec<float> min(Vec<float> a, Vec<float> b) {
+  for (int i = 0; i < Vec<float>::parts; ++i) {
+#ifdef __AVX512F__
+    a.part[i] = _mm512_min_ps(a.part[i], b.part[i]);
+#else
+    a.part[i] = _mm256_min_ps(a.part[i], b.part[i]);
+#endif
+  }
+  return a;
+}
+TRIREME_INLINE Vec<double> min(Vec<double> a, Vec<double> b) {
   return where_less(a, b, a, b);
 }
 
@@ -129,25 +148,61 @@ TRIREME_INLINE Vec<E> sqrt(Vec<E> x) {
   return x;
 }
 
-// Sum and maximum of all lanes, by halves.
+// How much of a vector is meant: all of it, or its first lanes.
+struct All {};
+struct First {
+  int count;
+};
+
+// What is not meant becomes `filler`.
+template <class E>
+TRIREME_INLINE Vec<E> keep(Vec<E> x, All, E) {
+  return x;
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> keep(Vec<E> x, First first, E filler) {
+  E number[Vec<E>::lanes];
+  for (int i = 0; i < Vec<E>::lanes; ++i) number[i] = static_cast<E>(i);
+  Vec<E> lane;
+  __builtin_memcpy(&lane, number, sizeof lane);
+  return where_less(lane, splat(static_cast<E>(first.count)), x, splat(filler));
+}
+
+// Combines all lanes by halves: lane i with lane i + 8, then i + 4, and so on.
+template <class E, class Combine>
+TRIREME_INLINE E fold_lanes(Vec<E> x, Combine combine) {
+  typename Vec<E>::Part all = x.part[0];
+  if constexpr (Vec<E>::parts == 2) all = combine(all, x.part[1]);
+  constexpr int count = register_bytes / sizeof(E);
+  if constexpr (count == 16) {
+    all = combine(all, __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3,
+                                               4, 5, 6, 7));
+    all = combine(all, __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3, 8, 9, 10, 11, 12,
+                                               13, 14, 15));
+    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+                                               13, 14, 15));
+    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+                                               13, 14, 15));
+  } else if constexpr (count == 8) {
+    all = combine(all, __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3));
+    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1, 4, 5, 6, 7));
+    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3, 4, 5, 6, 7));
+  } else {
+    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1));
+    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3));
+  }
+  return all[0];
+}
+
 template <class E>
 TRIREME_INLINE E sum_lanes(Vec<E> x) {
-  E lane[Vec<E>::lanes];
-  __builtin_memcpy(lane, &x, sizeof lane);
-  for (int width = Vec<E>::lanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  }
-  return lane[0];
+  return fold_lanes(x, [](auto a, auto b) TRIREME_INLINE_LAMBDA { return a + b; });
 }
 
 template <class E>
 TRIREME_INLINE E max_lanes(Vec<E> x) {
-  E lane[Vec<E>::lanes];
-  __builtin_memcpy(lane, &x, sizeof lane);
-  for (int width = Vec<E>::lanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] = lane[i] < lane[i + width] ? lane[i + width] : lane[i];
-  }
-  return lane[0];
+  return fold_lanes(x, [](auto a, auto b) TRIREME_INLINE_LAMBDA { return a < b ? b : a; });
 }
 
 TRIREME_INLINE Vec<float> load(const float* from) {
@@ -194,7 +249,12 @@ TRIREME_INLINE Vec<float> load(const f16* from) {
 }
 
 TRIREME_INLINE void store(bf16* to, Vec<float> x) {
+#ifdef __AVX512BF16__
+  // One instruction for nine. It rounds as round_to_bf16 does but takes subnormals for zero.
+  const auto half = (__m256i)_mm512_cvtneps_pbh(x.part[0]);
+#else
   const __m256i half = _mm512_cvtepi32_epi16((__m512i)round_to_bf16(x).part[0]);
+#endif
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
 }
 
@@ -236,12 +296,6 @@ TRIREME_INLINE void store(f16* to, Vec<float> x) {
 }
 
 #endif
-
-// How much of a vector a load or store touches: all of it, or its first lanes.
-struct All {};
-struct First {
-  int count;
-};
 
 template <class T>
 TRIREME_INLINE Vec<Acc<T>> load(const T* from, All) {
@@ -292,19 +346,24 @@ TRIREME_INLINE Vec<A> load_floats(const float* from, Amount amount) {
   }
 }
 
-// The sum of the squares of a vector, added to lanes of double.
-TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
-  float lane[16];
-  __builtin_memcpy(lane, &x, sizeof lane);
-  for (int half = 0; half < 2; ++half) {
-    double wide[8];
-    for (int i = 0; i < 8; ++i) wide[i] = lane[8 * half + i];
-    const auto d = load(wide);
-    sum[half] += d * d;
-  }
-}
+// Adds the squares of x to lanes of double.
 TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<double> x) {
   sum[0] += x * x;
+}
+
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  for (int half = 0; half < 2; ++half) {
+    Vec<double> wide;
+#ifdef __AVX512F__
+    const __m512d bits = (__m512d)x.part[0];
+    const __m256d eight = half ? _mm512_extractf64x4_pd(bits, 1) : _mm512_castpd512_pd256(bits);
+    wide.part[0] = _mm512_cvtps_pd((__m256)eight);
+#else
+    wide.part[0] = _mm256_cvtps_pd(_mm256_castps256_ps128(x.part[half]));
+    wide.part[1] = _mm256_cvtps_pd(_mm256_extractf128_ps(x.part[half], 1));
+#endif
+    sum[half] += wide * wide;
+  }
 }
 
 // Calls body(index, amount) for vectors over [0, count): amount is All, and for the rest First. The
@@ -314,6 +373,24 @@ TRIREME_INLINE void for_vectors(std::int64_t count, Body&& body) {
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) body(i, All{});
   if (i < count) body(i, First{static_cast<int>(count - i)});
+}
+
+// The sum of term(index, amount), a vector, over [0, count), in four running sums: in one, each
+// addition would wait for the one before. What a term gives beyond its amount does not count.
+template <class A, class Term>
+TRIREME_INLINE A sum_terms(std::int64_t count, Term&& term) {
+  constexpr int lanes = Vec<A>::lanes;
+  Vec<A> sum[4] = {splat(A{0}), splat(A{0}), splat(A{0}), splat(A{0})};
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    for (int k = 0; k < 4; ++k) sum[k] += term(i + k * lanes, All{});
+  }
+  for (; i + lanes <= count; i += lanes) sum[0] += term(i, All{});
+  if (i < count) {
+    const First rest = {static_cast<int>(count - i)};
+    sum[1] += keep(term(i, rest), rest, A{0});
+  }
+  return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA
