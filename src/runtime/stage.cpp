@@ -85,12 +85,12 @@ void Stage::plan() {
 
   const std::int64_t elements = definition_.parameter_elements();
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
-  const bool train = options_.training;
-  memory_.add("parameters", elements * size_of(definition_.compute));
+  const bool train = options_.training, own = options_.shares == nullptr;
+  memory_.add("parameters", own ? elements * size_of(definition_.compute) : 0);
   memory_.add("gradients", train ? elements * size_of(definition_.accumulate()) : 0);
   memory_.add("block inputs", (train ? boundaries * options_.slots : 2) * boundary_bytes_);
   memory_.add("saved activations", saved_bytes_ * options_.slots);
-  memory_.add("key/value cache", cache_bytes_);
+  memory_.add("key/value cache", own ? cache_bytes_ : 0);
   memory_.add("forward scratch", forward_scratch_bytes_);
   memory_.add("backward scratch", backward_scratch_bytes_);
   // Weight gradients that run later still read the gradients that entered their segment.
@@ -98,7 +98,7 @@ void Stage::plan() {
               train ? (options_.split_weight_grad ? boundaries * options_.slots : 2) * boundary_bytes_ : 0);
   memory_.add("micro-batches", prefix(batch_bytes_, batch_kinds) * options_.slots);
   memory_.add("results", prefix(result_bytes_, result_kinds) * options_.slots);
-  memory_.add("tables", prefix(constant_bytes_, constant_kinds));
+  memory_.add("tables", own ? prefix(constant_bytes_, constant_kinds) : 0);
 }
 
 void Stage::allocate() {
@@ -111,6 +111,7 @@ void Stage::allocate() {
 }
 
 void* Stage::parameter(int index) const {
+  if (options_.shares) return options_.shares->parameter(index);
   return shifted(parameters_, definition_.parameters[index].offset * size_of(definition_.compute));
 }
 
@@ -131,12 +132,14 @@ void* Stage::result(int slot, ResultOutput which) const {
 }
 
 void* Stage::constant(ConstantInput which) const {
+  if (options_.shares) return options_.shares->constant(which);
   const int kind = static_cast<int>(which);
   if (constant_bytes_[kind] == 0) return nullptr;
   return shifted(constants_, prefix(constant_bytes_, kind));
 }
 
 void* Stage::cache(int segment, CacheBuffer which) const {
+  if (options_.shares) return options_.shares->cache(segment, which);
   const Graph& graph = *definition_.templates[definition_.segments[segment].segment].eval;
   std::int64_t offset = cache_offsets_[segment];
   for (ValueId id = 0; id < graph.value_count(); ++id) {

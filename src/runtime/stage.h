@@ -54,6 +54,9 @@ struct StageOptions {
   bool split_weight_grad = false;
   bool reuse = true;               // false: every value its own memory
   bool poison = false;             // fill scratch with NaN before each phase
+  // Another stage of the same model that outlives this one and is allocated before it: parameters,
+  // caches and tables are then its, and not counted again (prompts and single tokens of generation).
+  const class Stage* shares = nullptr;
 };
 
 class Stage {

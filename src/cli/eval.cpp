@@ -1,0 +1,102 @@
+// `trireme eval`: loss, perplexity and bits per byte of a trained model on text or indexed data.
+#include "generate/evaluation.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "data/indexed_dataset.h"
+
+namespace trireme::cli {
+namespace {
+
+struct EvalArguments {
+  std::string model, text, data, documents = "file";
+  EvaluationOptions options;
+  std::int64_t limit = 0;
+  bool json = false;
+  std::vector<std::string> overrides;
+};
+
+struct Stream {
+  std::vector<std::int32_t> ids;
+  std::int64_t bytes = 0;
+};
+
+// Calls body with every document of a text.
+template <class Body>
+void for_each_document(std::string_view text, const std::string& form, Body&& body) {
+  if (form == "file") return body(text);
+  const std::string_view separator = form == "line" ? "\n" : "\n\n";
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) body(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + separator.size()));
+  }
+}
+
+// Documents one behind the other, each between end-of-document tokens, so that the model pays for
+// the borders too.
+Stream read_text(const EvalArguments& a, const Tokenizer& tokenizer) {
+  const std::string text = read_file(a.text);
+  Stream stream;
+  stream.bytes = static_cast<std::int64_t>(text.size());
+  const std::int32_t border = tokenizer.eod_id();
+  if (border >= 0) stream.ids.push_back(border);
+  for_each_document(text, a.documents, [&](std::string_view document) {
+    tokenizer.encode(document, stream.ids);
+    if (border >= 0 && a.documents != "file") stream.ids.push_back(border);
+  });
+  return stream;
+}
+
+Stream read_indexed(const EvalArguments& a, TrainedModel& model) {
+  const IndexedDataset data(a.data);
+  const Tokenizer& tokenizer = model.tokenizer();
+  Stream stream;
+  if (tokenizer.eod_id() >= 0) stream.ids.push_back(tokenizer.eod_id());
+  for (std::int64_t s = 0; s < data.sequences(); ++s) {
+    const std::size_t at = stream.ids.size();
+    stream.ids.resize(at + static_cast<std::size_t>(data.length(s)));
+    data.read(s, 0, data.length(s), stream.ids.data() + at);
+    data.check_ids(s, 0, data.length(s), stream.ids.data() + at, model.config().model.vocab_size);
+  }
+  stream.bytes = static_cast<std::int64_t>(tokenizer.decode(stream.ids, true).size());
+  return stream;
+}
+
+void evaluate(const EvalArguments& a) {
+  if (a.text.empty() == a.data.empty()) fail_input("eval needs either --text FILE or --data PREFIX");
+  TrainedModel model(a.model, a.overrides);
+  const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
+  if (stream.ids.size() < 2) fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
+  const Evaluation e = evaluate_tokens(model, stream.ids, stream.bytes, a.options);
+  if (a.json) {
+    const nlohmann::json json = {{"loss", e.loss()},     {"perplexity", e.perplexity()},
+                                 {"tokens", e.tokens},   {"bytes", e.bytes},
+                                 {"step", model.step()}, {"bits_per_byte", e.bits_per_byte()}};
+    fmt::print("{}\n", json.dump());
+  } else {
+    fmt::print("loss {:.4f}  perplexity {:.2f}  bits per byte {:.4f}  ({} tokens, {} bytes, step {})\n", e.loss(),
+               e.perplexity(), e.bits_per_byte(), e.tokens, e.bytes, model.step());
+  }
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on text or indexed data");
+  auto a = std::make_shared<EvalArguments>();
+  command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
+  command->add_option("--text", a->text, "text file");
+  command->add_option("--documents", a->documents, "what a document of the text file is")->check(CLI::IsMember({"file", "paragraph", "line"}))->capture_default_str();
+  command->add_option("--data", a->data, "prefix of an indexed dataset");
+  command->add_option("--batch", a->options.batch, "windows side by side")->check(CLI::Range(1, 4096))->capture_default_str();
+  command->add_option("--stride", a->options.stride, "tokens between the beginnings of windows; 0: half a window")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_flag("--json", a->json, "print the figures as JSON");
+  command->add_option("--set", a->overrides, "section.key=value for the saved configuration");
+  command->callback([a] { evaluate(*a); });
+}
+
+}  // namespace trireme::cli

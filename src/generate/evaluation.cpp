@@ -1,0 +1,59 @@
+// Sliding windows over one long stream of tokens.
+#include "generate/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace trireme {
+
+double Evaluation::perplexity() const { return std::exp(loss()); }
+
+double Evaluation::bits_per_byte() const {
+  return bytes ? nats / std::log(2.0) / static_cast<double>(bytes) : 0;
+}
+
+Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids, std::int64_t bytes,
+                           const EvaluationOptions& options) {
+  const std::int64_t seq = model.config().model.seq_length;
+  const std::int64_t stride = options.stride > 0 ? std::min(options.stride, seq) : std::max<std::int64_t>(1, seq / 2);
+  BuildOptions build;
+  build.batch = options.batch;
+  const std::unique_ptr<Stage> stage = model.build(build);
+  auto* tokens = static_cast<std::int32_t*>(stage->batch(0, BatchInput::tokens));
+  auto* targets = static_cast<std::int32_t*>(stage->batch(0, BatchInput::targets));
+  auto* weights = static_cast<float*>(stage->batch(0, BatchInput::loss_weights));
+  auto* positions = static_cast<std::int32_t*>(stage->batch(0, BatchInput::positions));
+
+  Evaluation result;
+  result.bytes = bytes;
+  const auto last = static_cast<std::int64_t>(ids.size()) - 1;  // tokens to score
+  std::int64_t scored = 0;                                      // tokens scored by earlier windows
+  std::int64_t begin = 0;
+  while (scored < last) {
+    for (std::int64_t b = 0; b < options.batch; ++b) {
+      for (std::int64_t i = 0; i < seq; ++i) {
+        const std::int64_t at = begin + i, r = b * seq + i;
+        const bool counts = at < last && at >= scored;
+        tokens[r] = at < last ? ids[at] : 0;
+        targets[r] = counts ? ids[at + 1] : 0;
+        weights[r] = counts ? 1.f : 0.f;
+        if (positions) positions[r] = static_cast<std::int32_t>(i);
+      }
+      scored = std::max(scored, std::min(last, begin + seq));
+      begin += stride;
+    }
+    stage->evaluate({});
+    const bool wide = stage->definition().accumulate() == DType::f64;
+    const void* losses = stage->result(0, ResultOutput::token_loss);
+    for (std::int64_t r = 0; r < options.batch * seq; ++r) {
+      if (weights[r] == 0) continue;
+      result.nats += wide ? static_cast<const double*>(losses)[r]
+                          : static_cast<double>(static_cast<const float*>(losses)[r]);
+      ++result.tokens;
+    }
+  }
+  return result;
+}
+
+}  // namespace trireme

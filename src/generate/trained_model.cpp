@@ -1,0 +1,50 @@
+// Weights out of a checkpoint into a stage that only runs forward.
+#include "generate/trained_model.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+
+namespace trireme {
+
+TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>& overrides)
+    : reader_(path),
+      config_(parse_config(reader_.state().config_toml, reader_.folder().string() + "/manifest.json", overrides)) {}
+
+const Tokenizer& TrainedModel::tokenizer() {
+  if (tokenizer_) return *tokenizer_;
+  const DataConfig& data = config_.data;
+  if (data.tokenizer.empty()) {
+    fail_input("the run of '{}' names no tokenizer: give data.tokenizer and its files as overrides",
+               reader_.folder().string());
+  }
+  tokenizer_ = make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  if (tokenizer_->vocab_size() > config_.model.vocab_size) {
+    fail_input("the tokenizer has {} tokens, the model of '{}' {}", tokenizer_->vocab_size(),
+               reader_.folder().string(), config_.model.vocab_size);
+  }
+  return *tokenizer_;
+}
+
+std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
+  options.compute = compute_dtype(config_.run.precision);
+  StageOptions stage_options;
+  stage_options.training = false;
+  stage_options.shares = shares;
+  auto stage = std::make_unique<Stage>(build_model(config_.model, options), stage_options);
+  stage->allocate();
+  if (shares) return stage;
+  std::vector<TargetSlice> slices;
+  const auto& parameters = stage->definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    const Shape& shape = parameters[p].spec.saved_shape;
+    slices.push_back({parameters[p].name, options.compute, shape, Region::whole(shape),
+                      static_cast<std::byte*>(stage->parameter(p))});
+  }
+  reader_.read(slices, {.convert = true, .pool = &ThreadPool::global()});
+  const std::int64_t seq = options.seq > 0 ? options.seq : config_.model.seq_length;
+  fill_constants(*stage, config_.model, std::max(seq, options.cache_capacity));
+  return stage;
+}
+
+}  // namespace trireme
