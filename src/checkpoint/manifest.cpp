@@ -15,9 +15,7 @@ const StoredTensor* Manifest::find(std::string_view name) const {
 Manifest merge(const std::vector<Manifest>& parts) {
   TRIREME_CHECK(!parts.empty());
   Manifest out;
-  out.program = parts.front().program;
   out.block_bytes = parts.front().block_bytes;
-  out.state = parts.front().state;
   std::map<std::string_view, StoredTensor> tensors;
   for (const Manifest& part : parts) {
     TRIREME_CHECK(part.block_bytes == out.block_bytes);

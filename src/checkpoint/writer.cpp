@@ -9,9 +9,7 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "checkpoint/layout.h"
-#include "interop/safetensors_writer.h"
 
 namespace trireme {
 namespace {
@@ -32,18 +30,6 @@ std::string tagged(Body&& body) {
   } catch (const std::exception& error) {
     return tag_failure + std::string(error.what());
   }
-}
-
-// Name of a slice in its shard: the tensor's own where the slice is all of it.
-std::string entry_key(const SourceSlice& slice) {
-  return slice.region == Region::whole(slice.tensor) ? slice.name
-                                                     : slice.name + slice.region.text();
-}
-
-SafetensorsTensor entry_of(const SourceSlice& slice) {
-  const Region& region = slice.region;
-  if (!region.is_full_rectangle()) return {entry_key(slice), slice.dtype, {region.count()}};
-  return {entry_key(slice), slice.dtype, {region.shape.begin(), region.shape.end()}};
 }
 
 // Puts `from` at the place of `to`; what stood there is then at `from`, or gone.
@@ -101,62 +87,11 @@ void CheckpointWriter::fail_everywhere(const std::string& failure) const {
                           final_.string(), failure.substr(1)));
 }
 
-void CheckpointWriter::write(std::span<const SourceSlice> slices, ThreadPool* pool) noexcept {
-  report_ = tagged([&] { return to_text(write_shard(slices, pool)); });
-}
-
-Manifest CheckpointWriter::write_shard(std::span<const SourceSlice> given, ThreadPool* pool) const {
-  std::vector<SourceSlice> slices;
-  std::vector<SafetensorsTensor> entries;
-  for (const SourceSlice& slice : given) {
-    TRIREME_CHECK(region_fault(slice.tensor, slice.region).empty());
-    if (slice.region.count() == 0) continue;
-    slices.push_back(slice);
-    entries.push_back(entry_of(slice));
-  }
-  Manifest part;
-  part.program = options_.program;
-  if (slices.empty()) return part;
-
-  const std::string file = shard_file(ranks_.rank);
-  SafetensorsWriter writer(partial_ / file, entries, {{"format", "pt"}});
-  part.shards.push_back({file, writer.file_bytes(), hash64(writer.header())});
-  std::vector<StoredSlice> stored;
-  std::vector<std::pair<std::size_t, std::int64_t>> blocks;  // slice, block within it
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const std::int64_t count = (slices[i].bytes() + part.block_bytes - 1) / part.block_bytes;
-    stored.push_back({0, entries[i].name, slices[i].region,
-                      std::vector<std::uint64_t>(static_cast<std::size_t>(count))});
-    for (std::int64_t block = 0; block < count; ++block) blocks.emplace_back(i, block);
-  }
-  const auto write_block = [&](std::int64_t task, int) {
-    const auto [i, block] = blocks[static_cast<std::size_t>(task)];
-    const std::int64_t begin = block * part.block_bytes;
-    const std::int64_t bytes = std::min(part.block_bytes, slices[i].bytes() - begin);
-    const std::byte* data = slices[i].data + begin;
-    stored[i].checksums[static_cast<std::size_t>(block)] =
-        hash64(data, static_cast<std::size_t>(bytes));
-    writer.write(i, static_cast<std::uint64_t>(begin), data, static_cast<std::uint64_t>(bytes));
-  };
-  const auto tasks = static_cast<std::int64_t>(blocks.size());
-  if (pool) {
-    pool->run(tasks, write_block);
-  } else {
-    for (std::int64_t task = 0; task < tasks; ++task) write_block(task, 0);
-  }
-  writer.finish();
-
-  std::map<std::string, StoredTensor> tensors;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    StoredTensor& tensor = tensors
-                               .try_emplace(slices[i].name, StoredTensor{slices[i].name,
-                                                                         slices[i].dtype,
-                                                                         slices[i].tensor})
-                               .first->second;
-    tensor.slices.push_back(std::move(stored[i]));
-  }
-  for (auto& [name, tensor] : tensors) part.tensors.push_back(std::move(tensor));
-  return part;
+void CheckpointWriter::write(std::span<const SourceSlice> slices, ThreadPool* pool,
+                             const Producer& producer) noexcept {
+  report_ = tagged([&] {
+    return to_text(write_shard(partial_, ranks_.rank, slices, pool, producer));
+  });
 }
 
 Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
@@ -172,6 +107,7 @@ Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
     parts.push_back(parse_manifest(std::string_view(report).substr(1), who + "report"));
   }
   Manifest manifest = merge(parts);
+  manifest.program = options_.program;
   manifest.state = state_;
   check_complete(manifest, final_.string());
   for (const StoredShard& shard : manifest.shards) {

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/region.h"
+#include "checkpoint/shard_writer.h"
 
 namespace trireme {
 
@@ -57,14 +58,14 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Writes this rank's shard and makes it durable; call once. Never throws: commit() reports what
-  // went wrong. The slices' bytes must stay unchanged meanwhile. Without a pool the calling thread
-  // does all.
-  void write(std::span<const SourceSlice> slices, ThreadPool* pool = nullptr) noexcept;
+  // went wrong. The slices' bytes must stay unchanged meanwhile; slices without data are made by
+  // `producer`. Without a pool the calling thread does all.
+  void write(std::span<const SourceSlice> slices, ThreadPool* pool = nullptr,
+             const Producer& producer = {}) noexcept;
 
   SaveReport commit();
 
  private:
-  Manifest write_shard(std::span<const SourceSlice> slices, ThreadPool* pool) const;
   Manifest join(const std::vector<std::string>& reports) const;
   void put_in_place(const Manifest& manifest);
   std::string clean_up() const;

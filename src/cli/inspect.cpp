@@ -147,6 +147,7 @@ void inspect_checkpoint(const Options& options) {
                   {"consumed_samples", state.consumed_samples},
                   {"consumed_tokens", state.consumed_tokens},
                   {"counters", state.counters},
+                  {"numbers", state.numbers},
                   {"texts", state.texts},
                   {"shards", manifest.shards.size()},
                   {"tensor_count", rows.size()},

@@ -244,6 +244,27 @@ TEST(Checkpoint, IsFoundByStepFolderCheckpointFolderAndRunFolder) {
   EXPECT_EQ(find_checkpoint(run)->folder.filename(), "step-00000020");
 }
 
+TEST(Checkpoint, ProducedTensorsNeedNoMemory) {
+  const ScratchFolder folder;
+  const TestTensor large{"large", {1300, 1024}};  // 5.3 MB, two blocks
+  const TestTensor small{"small", {3}};
+  const std::vector<SourceSlice> slices{
+      {"small", DType::f32, {3}, Region::whole({3}),
+       reinterpret_cast<const std::byte*>(small.values.data())},
+      {"none", DType::f32, {0}, Region::whole({0})},
+      {"large", DType::f32, {1300, 1024}, Region::whole({1300, 1024})}};
+  CheckpointWriter writer({folder}, {.step = 1});
+  ThreadPool pool(2);
+  writer.write(slices, &pool,
+               [&](std::size_t slice, std::int64_t begin, std::int64_t end, std::byte* dst) {
+                 EXPECT_EQ(slice, 2u);
+                 std::memcpy(dst, large.values.data() + begin,
+                             static_cast<std::size_t>(end - begin) * sizeof(float));
+               });
+  writer.commit();
+  EXPECT_TRUE(holds(folder, {large, small}));
+}
+
 TEST(Checkpoint, RanksMustNotWriteTheSame) {
   const ScratchFolder folder;
   run_ranks(2, [&](const Ranks& ranks) {
