@@ -33,7 +33,7 @@ double reference(const Dropout& d, std::int64_t sample, std::int64_t position,
       philox(key, {counter, static_cast<std::uint32_t>(position),
                    static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32)});
   const std::uint32_t bits = words[draw / 2] >> (draw % 2 ? 16 : 0) & 0xffff;
-  const auto threshold = static_cast<std::uint32_t>((1 - d.probability) * 65536 + 0.5f);
+  const auto threshold = static_cast<std::uint32_t>(std::lrint((1 - d.probability) * 65536));
   return bits < threshold ? 65536.0 / threshold : 0;
 }
 

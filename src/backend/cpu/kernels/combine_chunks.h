@@ -21,6 +21,16 @@ void parallel_chunks(std::int64_t rows, std::int64_t chunk_rows, double row_ns, 
                   });
 }
 
+// Elements per chunk where a whole tensor is reduced to one result; at most max_flat_chunks of
+// them.
+inline constexpr std::int64_t max_flat_chunks = 256;
+
+inline std::int64_t flat_chunk(std::int64_t count) {
+  constexpr std::int64_t least = 16384;
+  const std::int64_t even = (count + max_flat_chunks - 1) / max_flat_chunks;
+  return even < least ? least : even;
+}
+
 // dst (+)= the sum of the rows of parts [chunks, cols], first to last.
 template <class A>
 void combine_chunks(A* dst, bool accumulate, const A* parts, std::int64_t chunks,

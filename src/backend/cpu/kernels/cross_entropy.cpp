@@ -17,7 +17,7 @@ template <class T>
 Acc<T> largest_of(const T* x, std::int64_t count) {
   using A = Acc<T>;
   constexpr A lowest = -__builtin_inf();
-  constexpr int lanes = lanes_of<T>;
+  constexpr std::int64_t lanes = lanes_of<T>;
   Vec<A> best[4] = {splat(lowest), splat(lowest), splat(lowest), splat(lowest)};
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {

@@ -87,8 +87,8 @@ struct DropoutSite {
   A multiplier;             // of kept elements
 
   DropoutSite(const Dropout& dropout, std::uint32_t stream) : key(key_of(dropout, stream)) {
-    const float keep = (1.0f - dropout.probability) * 65536.0f;
-    threshold = keep > 0 ? static_cast<std::uint32_t>(keep + 0.5f) : 0;
+    const long keep = __builtin_lrintf((1.0f - dropout.probability) * 65536.0f);
+    threshold = keep > 0 ? static_cast<std::uint32_t>(keep) : 0;
     multiplier = threshold > 0 ? A{65536} / static_cast<A>(threshold) : A{0};
   }
 

@@ -1,6 +1,6 @@
 // Residual addition with dropout, the cast of master weights, and the search for what is not
 // finite.
-#include "backend/cpu/kernels/parallel.h"
+#include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/residual.h"
 #include "backend/cpu/kernels/table.h"
 
@@ -92,18 +92,14 @@ std::int64_t first_not_finite_in(const T* x, std::int64_t begin, std::int64_t en
 
 template <class T>
 std::int64_t first_not_finite(const T* x, std::int64_t count) {
-  constexpr std::int64_t max_chunks = 256;
-  constexpr std::int64_t min_chunk = 64 * 1024 / sizeof(T);
-  const std::int64_t even = (count + max_chunks - 1) / max_chunks;
-  const std::int64_t chunk = even < min_chunk ? min_chunk : even;
-  const std::int64_t chunks = (count + chunk - 1) / chunk;
-  std::int64_t found[max_chunks];
+  const std::int64_t chunk = flat_chunk(count);
+  std::int64_t found[max_flat_chunks];
   std::int64_t* const out = found;
-  parallel_tasks(chunks, [=](std::int64_t task) {
-    const std::int64_t begin = task * chunk;
-    out[task] = first_not_finite_in(x, begin, begin + chunk < count ? begin + chunk : count);
-  });
-  for (std::int64_t i = 0; i < chunks; ++i) {
+  parallel_chunks(count, chunk, sizeof(T) * byte_ns,
+                  [=](std::int64_t part, std::int64_t begin, std::int64_t end) {
+                    out[part] = first_not_finite_in(x, begin, end);
+                  });
+  for (std::int64_t i = 0; i * chunk < count; ++i) {
     if (found[i] >= 0) return found[i];
   }
   return -1;

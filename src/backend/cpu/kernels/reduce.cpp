@@ -47,19 +47,15 @@ double squares_in(const A* x, std::int64_t count) {
 
 template <class A>
 double sum_of_squares(const A* x, std::int64_t count) {
-  constexpr std::int64_t max_chunks = 256;
-  constexpr std::int64_t min_chunk = 16 * 1024;
-  const std::int64_t even = (count + max_chunks - 1) / max_chunks;
-  const std::int64_t chunk = even < min_chunk ? min_chunk : even;
-  const std::int64_t chunks = (count + chunk - 1) / chunk;
-  double parts[max_chunks];
+  const std::int64_t chunk = flat_chunk(count);
+  double parts[max_flat_chunks];
   double* const out = parts;
   parallel_chunks(count, chunk, sizeof(A) * byte_ns,
                   [=](std::int64_t part, std::int64_t begin, std::int64_t end) {
                     out[part] = squares_in(x + begin, end - begin);
                   });
   double total = 0;
-  for (std::int64_t i = 0; i < chunks; ++i) total += parts[i];
+  for (std::int64_t i = 0; i * chunk < count; ++i) total += parts[i];
   return total;
 }
 

@@ -379,7 +379,7 @@ TRIREME_INLINE void for_vectors(std::int64_t count, Body&& body) {
 // addition would wait for the one before. What a term gives beyond its amount does not count.
 template <class A, class Term>
 TRIREME_INLINE A sum_terms(std::int64_t count, Term&& term) {
-  constexpr int lanes = Vec<A>::lanes;
+  constexpr std::int64_t lanes = Vec<A>::lanes;
   Vec<A> sum[4] = {splat(A{0}), splat(A{0}), splat(A{0}), splat(A{0})};
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {

@@ -29,8 +29,10 @@ const Kernels<T>& table();
 }  // namespace trireme::cpu::TRIREME_ISA
 
 // Instantiates one of the above for every storage type.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot stand in parentheses.
 #define TRIREME_INSTANTIATE(setter)             \
   template void setter<float>(Kernels<float>&); \
   template void setter<bf16>(Kernels<bf16>&);   \
   template void setter<f16>(Kernels<f16>&);     \
   template void setter<double>(Kernels<double>&)
+// NOLINTEND(bugprone-macro-parentheses)
