@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/attention.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "backend/cpu/kernels/attention_amx.h"
 #include "backend/cpu/kernels/attention_backward.h"
@@ -27,9 +28,16 @@ struct EngineOf<bf16> {
 template <class T>
 using Engine = typename EngineOf<T>::Type;
 
+// In huge pages where the system has them: operands and sums of a tile lie in too many small ones
+// for the processor's table of stores.
 struct ThreadBuffer {
-  void* bytes = aligned_alloc(64, scratch_bytes);
+  void* bytes = aligned_alloc(huge_page, scratch_bytes);
+  ThreadBuffer() {
+    TRIREME_CHECK(bytes != nullptr);
+    madvise(bytes, scratch_bytes, MADV_HUGEPAGE);
+  }
   ~ThreadBuffer() { free(bytes); }
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
 };
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -1,8 +1,9 @@
 // Tile products of attention in bf16 on AMX: the same interface as FmaEngine, float accumulation.
 //
-// The matrix unit takes left operands as rows, and right operands with pairs of inner indices side
-// by side ("pairs": element (k, n) is word n of row k / 2). Everything is packed so that a tile is
-// 16 rows of 64 bytes; sizes are padded to multiples of 32, so one configuration serves all.
+// The matrix unit multiplies a left tile, 16 rows of 32 inner elements, by a right tile, 16 pairs of
+// inner elements of 16 columns: element (k, n) lies at 32 * (k / 2) + 2 * n + k % 2. Everything is
+// packed tile by tile, 1 KB each: rows at larger strides would meet in a few sets of the cache.
+// Sizes are padded to multiples of 32, so one configuration of the unit serves all products.
 #pragma once
 
 #include "backend/cpu/kernels/attention_math.h"
@@ -21,15 +22,17 @@ struct AmxEngine {
   static constexpr int lanes = Vec<float>::lanes;
   static constexpr bool shares_left = false;
 
-  // Left operand [m, k]: element (i, j) is data[i * row + j].
+  static constexpr std::int64_t tile = 512;  // elements
+
+  // Left operand [m, k]: tile (i, j) of 16 rows by 32 inner elements is data + i * row + j * step.
   struct Left {
     const bf16* data;
-    std::int64_t row;
+    std::int64_t row, step;
   };
-  // Right operand [k, n]: element (i, j) is data[i / 2 * row + 2 * j + i % 2].
+  // Right operand [k, n]: tile (i, j) of 32 inner elements by 16 columns is data + i * step + j * tile.
   struct Right {
     const bf16* data;
-    std::int64_t row;
+    std::int64_t step;
   };
 
   // All eight tiles of this thread, at full size; given back at the end, since other libraries on
@@ -49,154 +52,183 @@ struct AmxEngine {
     ~Session() { _tile_release(); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
+
+   private:
+    const FlushDenormals flush_;
   };
 
   static std::int64_t padded(std::int64_t head_dim) { return round_up(head_dim, 32); }
 
-  // [padded_count, width]
+  // Left operand [tokens, columns]; tiles along the columns first.
   static void pack_left_tokens(bf16* dst, Rows<const bf16> src, std::int64_t count,
                                std::int64_t padded_count, std::int64_t head_dim) {
     const std::int64_t width = padded(head_dim);
     for (std::int64_t i = 0; i < padded_count; ++i) {
+      prefetch(src, i + prefetch_distance, count);
+      bf16* row = dst + i / 16 * 16 * width + i % 16 * 32;
       for (std::int64_t d = 0; d < width; d += 32) {
-        _mm512_storeu_si512(dst + i * width + d, columns(src, i, count, d, head_dim));
+        _mm512_store_si512(row + d * 16, columns(src, i, count, d, head_dim));
       }
     }
   }
 
-  // [width, row]: the transpose.
-  static void pack_left_columns(bf16* dst, std::int64_t row, Rows<const bf16> src,
-                                std::int64_t count, std::int64_t padded_count,
-                                std::int64_t head_dim) {
+  // Left operand [columns, tokens]; tiles along the columns first.
+  static void pack_left_columns(bf16* dst, Rows<const bf16> src, std::int64_t count,
+                                std::int64_t padded_count, std::int64_t head_dim) {
     alignas(64) std::uint32_t words[2][16 * 16];  // [half of 32 columns][pair of tokens][column]
     for (std::int64_t i = 0; i < padded_count; i += 32) {
       for (std::int64_t d = 0; d < padded(head_dim); d += 32) {
         for (int pair = 0; pair < 16; ++pair) {
+          prefetch(src, i + 2 * pair + prefetch_distance, count);
+          prefetch(src, i + 2 * pair + 1 + prefetch_distance, count);
           const __m512i even = columns(src, i + 2 * pair, count, d, head_dim);
           const __m512i odd = columns(src, i + 2 * pair + 1, count, d, head_dim);
           _mm512_store_si512(words[0] + pair * 16, low_pairs(even, odd));
           _mm512_store_si512(words[1] + pair * 16, high_pairs(even, odd));
         }
-        for (int half = 0; half < 2; ++half) {
-          transpose_words(reinterpret_cast<std::uint32_t*>(dst + (d + half * 16) * row + i),
-                          row / 2, words[half], 16);
+        for (int half = 0; half < 2; ++half, dst += tile) {
+          transpose_words(reinterpret_cast<std::uint32_t*>(dst), 16, words[half], 16);
         }
       }
     }
   }
 
-  // [padded_count, width] in pairs of tokens.
+  // Right operand [tokens, columns]; tiles along the columns first.
   static void pack_right_tokens(bf16* dst, Rows<const bf16> src, std::int64_t count,
                                 std::int64_t padded_count, std::int64_t head_dim) {
     const std::int64_t width = padded(head_dim);
     for (std::int64_t i = 0; i < padded_count; i += 2) {
+      bf16* row = dst + i / 32 * 32 * width + i % 32 * 16;
       for (std::int64_t d = 0; d < width; d += 32) {
         const __m512i even = columns(src, i, count, d, head_dim);
         const __m512i odd = columns(src, i + 1, count, d, head_dim);
-        _mm512_storeu_si512(dst + i * width + 2 * d, low_pairs(even, odd));
-        _mm512_storeu_si512(dst + i * width + 2 * d + 32, high_pairs(even, odd));
+        _mm512_store_si512(row + d / 16 * tile, low_pairs(even, odd));
+        _mm512_store_si512(row + d / 16 * tile + tile, high_pairs(even, odd));
       }
     }
   }
 
-  // [width, padded_count] in pairs of columns.
+  // Right operand [columns, tokens]; tiles along the tokens first.
   static void pack_right_columns(bf16* dst, Rows<const bf16> src, std::int64_t count,
                                  std::int64_t padded_count, std::int64_t head_dim) {
     alignas(64) std::uint32_t words[16 * 16];  // [token][pair of columns]
-    for (std::int64_t i = 0; i < padded_count; i += 16) {
-      for (std::int64_t d = 0; d < padded(head_dim); d += 32) {
+    for (std::int64_t d = 0; d < padded(head_dim); d += 32) {
+      for (std::int64_t i = 0; i < padded_count; i += 16, dst += tile) {
         for (int token = 0; token < 16; ++token) {
+          prefetch(src, i + token + prefetch_distance, count);
           _mm512_store_si512(words + token * 16, columns(src, i + token, count, d, head_dim));
         }
-        transpose_words(reinterpret_cast<std::uint32_t*>(dst) + d / 2 * padded_count + i,
-                        padded_count, words, 16);
+        transpose_words(reinterpret_cast<std::uint32_t*>(dst), 16, words, 16);
       }
     }
   }
 
-  static Left left_tokens(const bf16* tokens, const bf16*, std::int64_t first, std::int64_t width,
-                          std::int64_t) {
-    return {tokens + first * width, width};
+  static Left left_tokens(const bf16* tokens, const bf16*, std::int64_t first, std::int64_t width) {
+    return {tokens + first * width, 16 * width, tile};
   }
-  static Left left_columns(const bf16*, const bf16* columns, std::int64_t first, std::int64_t,
-                           std::int64_t row) {
-    return {columns + first, row};
+  static Left left_columns(const bf16*, const bf16* columns, std::int64_t first,
+                           std::int64_t width) {
+    return {columns + first * width, tile, 32 * width};
   }
-  static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 2 * width}; }
-  static Right right_columns(const bf16* data, std::int64_t tokens) { return {data, 2 * tokens}; }
+  static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 32 * width}; }
+  static Right right_columns(const bf16* data, std::int64_t tokens) { return {data, 32 * tokens}; }
 
   template <int max_keys, int queries, bool as_left, bool as_right>
   struct Weights {
-    alignas(64) bf16 rows[as_left ? max_keys * queries : 32];
-    alignas(64) bf16 pairs[as_right ? max_keys * queries : 32];
+    alignas(64) bf16 left_tiles[as_left ? max_keys * queries : 32];
+    alignas(64) bf16 right_tiles[as_right ? max_keys * queries : 32];
 
+    // Stores rows key and key + 1 of columns [query, query + 32).
     TRIREME_INLINE void put(std::int64_t key, int query, const Vec<float> (&w)[2][2]) {
-      const __m512i even = (__m512i)_mm512_cvtne2ps_pbh(w[0][1].part[0], w[0][0].part[0]);
-      const __m512i odd = (__m512i)_mm512_cvtne2ps_pbh(w[1][1].part[0], w[1][0].part[0]);
       if constexpr (as_left) {
-        _mm512_store_si512(rows + key * queries + query, even);
-        _mm512_store_si512(rows + (key + 1) * queries + query, odd);
+        bf16* row = left_tiles + key / 16 * 16 * queries + key % 16 * 32 + query * 16;
+        _mm512_store_si512(row, (__m512i)_mm512_cvtne2ps_pbh(w[0][1].part[0], w[0][0].part[0]));
+        _mm512_store_si512(row + 32, (__m512i)_mm512_cvtne2ps_pbh(w[1][1].part[0], w[1][0].part[0]));
       }
       if constexpr (as_right) {
-        _mm512_store_si512(pairs + key * queries + 2 * query, low_pairs(even, odd));
-        _mm512_store_si512(pairs + key * queries + 2 * query + 32, high_pairs(even, odd));
+        bf16* row = right_tiles + key / 32 * 32 * queries + key % 32 * 16 + query / 16 * tile;
+        _mm512_store_si512(row, round_to_pairs(w[0][0], w[1][0]));
+        _mm512_store_si512(row + tile, round_to_pairs(w[0][1], w[1][1]));
       }
     }
-    Left left() const { return {rows, queries}; }
-    Right right() const { return {pairs, 2 * queries}; }
+    Left left() const { return {left_tiles, 16 * queries, tile}; }
+    Right right() const { return {right_tiles, 32 * queries}; }
   };
 
-  // c = (accumulate ? c : 0) + left * right; m, n and k are multiples of 32.
-  TRIREME_INLINE static void product(float* c, std::int64_t ldc, Left left, Right right,
-                                     std::int64_t m, std::int64_t n, std::int64_t k,
-                                     bool accumulate) {
-    barrier();
-    for (std::int64_t i = 0; i < m; i += 32) {
-      for (std::int64_t j = 0; j < n; j += 32) {
-        block(c + i * ldc + j, ldc, {left.data + i * left.row, left.row},
-              {right.data + 2 * j, right.row}, k, accumulate);
+  using Product = TileProduct<A, Left, Right>;
+
+  // Products in progress. The matrix unit works beside the vector units, if its instructions come
+  // mixed with theirs: start() a product, advance() it now and then, finish() it before use.
+  class Queue {
+   public:
+    // At most eight products may be unfinished. m, n and k are multiples of 32.
+    void start(const Product& product) {
+      barrier();
+      products_[last_++ % capacity] = product;
+    }
+    // Multiplies two by two tiles by `steps` times.
+    void advance(std::int64_t steps) {
+      for (; steps > 0 && first_ != last_; --steps) step();
+    }
+    void finish() {
+      while (first_ != last_) step();
+    }
+
+   private:
+    // 32 rows and columns of c by 32 inner elements.
+    void step() {
+      const Product& now = products_[first_ % capacity];
+      const std::int64_t c_bytes = now.ldc * 4;
+      float* c = now.c + row_ * now.ldc + column_;
+      float* below = c + 16 * now.ldc;
+      if (inner_ == 0) {
+        if (now.accumulate) {
+          _tile_loadd(0, c, c_bytes);
+          _tile_loadd(1, c + 16, c_bytes);
+          _tile_loadd(2, below, c_bytes);
+          _tile_loadd(3, below + 16, c_bytes);
+        } else {
+          _tile_zero(0);
+          _tile_zero(1);
+          _tile_zero(2);
+          _tile_zero(3);
+        }
       }
-    }
-    barrier();
-  }
-
- private:
-  // The tile intrinsics of GCC do not say that they read memory.
-  static void barrier() { __asm__ volatile("" ::: "memory"); }
-
-  // 32 x 32 of c in four tiles.
-  TRIREME_INLINE static void block(float* c, std::int64_t ldc, Left left, Right right,
-                                   std::int64_t k, bool accumulate) {
-    const std::int64_t c_bytes = ldc * 4, left_bytes = left.row * 2, right_bytes = right.row * 2;
-    float* below = c + 16 * ldc;
-    if (accumulate) {
-      _tile_loadd(0, c, c_bytes);
-      _tile_loadd(1, c + 16, c_bytes);
-      _tile_loadd(2, below, c_bytes);
-      _tile_loadd(3, below + 16, c_bytes);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
-    const bf16* a = left.data;
-    const bf16* b = right.data;
-    for (std::int64_t p = 0; p < k; p += 32, a += 32, b += 16 * right.row) {
-      _tile_loadd(4, a, left_bytes);
-      _tile_loadd(6, b, right_bytes);
-      _tile_loadd(7, b + 32, right_bytes);
-      _tile_loadd(5, a + 16 * left.row, left_bytes);
+      const bf16* a = now.left.data + row_ / 16 * now.left.row + inner_ / 32 * now.left.step;
+      const bf16* b = now.right.data + column_ / 16 * tile + inner_ / 32 * now.right.step;
+      _tile_loadd(4, a, 64);
+      _tile_loadd(6, b, 64);
+      _tile_loadd(7, b + tile, 64);
+      _tile_loadd(5, a + now.left.row, 64);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
+      inner_ += 32;
+      if (inner_ < now.k) return;
+      inner_ = 0;
+      _tile_stored(0, c, c_bytes);
+      _tile_stored(1, c + 16, c_bytes);
+      _tile_stored(2, below, c_bytes);
+      _tile_stored(3, below + 16, c_bytes);
+      column_ += 32;
+      if (column_ < now.n) return;
+      column_ = 0;
+      row_ += 32;
+      if (row_ < now.m) return;
+      row_ = 0;
+      ++first_;
     }
-    _tile_stored(0, c, c_bytes);
-    _tile_stored(1, c + 16, c_bytes);
-    _tile_stored(2, below, c_bytes);
-    _tile_stored(3, below + 16, c_bytes);
-  }
+
+    static constexpr unsigned capacity = 8;
+    Product products_[capacity];
+    unsigned first_ = 0, last_ = 0;                  // unfinished ones, modulo capacity
+    std::int64_t row_ = 0, column_ = 0, inner_ = 0;  // of the first: where the next step begins
+  };
+
+ private:
+  // The tile intrinsics of GCC do not say that they read memory.
+  static void barrier() { __asm__ volatile("" ::: "memory"); }
 
   // Columns [d, d + 32) of a token; zeros behind `count` tokens and head_dim columns.
   TRIREME_INLINE static __m512i columns(Rows<const bf16> src, std::int64_t token,
@@ -206,6 +238,20 @@ struct AmxEngine {
     const std::int64_t rest = head_dim - d;
     const __mmask32 mask = rest >= 32 ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;
     return _mm512_maskz_loadu_epi16(mask, src.row(token) + d);
+  }
+
+  static constexpr int prefetch_distance = 24;  // rows lie in pages of their own
+
+  TRIREME_INLINE static void prefetch(Rows<const bf16> src, std::int64_t token, std::int64_t count) {
+    if (token < count) _mm_prefetch(reinterpret_cast<const char*>(src.row(token)), _MM_HINT_T0);
+  }
+
+  // Words (low, high) rounded to bf16, halves away from zero.
+  TRIREME_INLINE static __m512i round_to_pairs(Vec<float> low, Vec<float> high) {
+    const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(0xffff0000);
+    const __m512i l = _mm512_add_epi32((__m512i)low.part[0], half);
+    const __m512i h = _mm512_add_epi32((__m512i)high.part[0], half);
+    return _mm512_ternarylogic_epi32(upper, h, _mm512_srli_epi32(l, 16), 0xca);  // bitwise select
   }
 
   // Words (even, odd) of the first or the last 16 columns.

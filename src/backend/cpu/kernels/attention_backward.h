@@ -56,18 +56,33 @@ class BackwardPass {
   }
 
  private:
+  using Weights = typename E::template Weights<tile_keys, tile_queries, true, false>;
+  using ScoreGrads = typename E::template Weights<tile_keys, tile_queries, true, true>;
+
+  // A tile of queries with all that belongs to it.
+  struct QueryTile {
+    static constexpr int size = tile_queries * max_head_dim;
+    alignas(64) P q_tokens[size], q_columns[size], dctx_tokens[size], dctx_columns[size];
+    alignas(64) A lse[tile_queries], delta[tile_queries];  // lse times log2(e)
+    TileVisibility<A, tile_queries> visible;
+    std::int64_t head, query;
+    A* dq;  // accumulators, [padded head_dim, tile_queries]
+  };
+
+  // What passes between the products of one job and the vector units.
+  struct JobTiles {
+    alignas(64) A scores[tile_keys * tile_queries], dweights[tile_keys * tile_queries];
+    Weights weights;
+    ScoreGrads dscores;
+  };
+
   struct Scratch {
     alignas(64) P k[max_operand], k_columns[E::shares_left ? 64 : max_operand], v[max_operand];
     alignas(64) A dk[max_operand], dv[max_operand];
-    static constexpr int tile = tile_queries * max_head_dim;
-    alignas(64) P q_tokens[tile], q_columns[tile], dctx_tokens[tile], dctx_columns[tile];
-    alignas(64) A rows[tile];
-    alignas(64) A scores[tile_keys * tile_queries], dweights[tile_keys * tile_queries];
     alignas(64) A keep[tile_keys * tile_queries];
-    alignas(64) A lse[tile_queries], delta[tile_queries];
-    typename E::template Weights<tile_keys, tile_queries, true, false> weights;
-    typename E::template Weights<tile_keys, tile_queries, true, true> dscores;
-    TileVisibility<A, tile_queries> visible;
+    alignas(64) A rows[tile_queries * max_head_dim];
+    QueryTile queries[3];  // of the previous job, whose products may still run, this and the next
+    JobTiles tiles[2];
   };
 
   BackwardPass(const GroupView<T>& view, const GroupGrads<T>& grads, const Part& part)
@@ -88,54 +103,95 @@ class BackwardPass {
       const Rows<const T> k{view_.k.row(first), view_.k.stride};
       E::pack_left_tokens(s_.k, k, real, padded, view_.head_dim);
       if constexpr (want_dq) {
-        E::pack_left_columns(s_.k_columns, block_, k, real, padded, view_.head_dim);
+        E::pack_left_columns(s_.k_columns, k, real, padded, view_.head_dim);
       }
       E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded, view_.head_dim);
     }
     if constexpr (want_dkv) clear_key_grads(count);
-    for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
-      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
-        run_queries<want_dq, want_dkv>(head, query, first, padded);
-      }
-    }
+    run_tiles<want_dq, want_dkv>({first, first + padded});
     if constexpr (want_dkv) write_key_grads(first, count);
   }
 
+  // A tile of queries and a tile of keys that see each other.
+  struct Job {
+    QueryTile* queries;  // null: none
+    std::int64_t key;
+  };
+
+  // While the vector units turn one tile's scores into weights and their gradients, the matrix unit
+  // (where there is one) takes the products that follow from the previous tile and those that the
+  // next one needs.
   template <bool want_dq, bool want_dkv>
-  void run_queries(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t padded) {
-    const std::int64_t rest = part_.last_query - query;
-    const std::int64_t count = rest < tile_queries ? rest : tile_queries;
-    A* dq = dq_sums(head, query);
-    if (want_dq && block == part_.first_key) {
-      for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(dq + i, splat(A{0}));
+  void run_tiles(KeyRange packed) {
+    next_head_ = part_.first_head;
+    next_query_ = part_.first_query;
+    Job job = next_queries<want_dq, want_dkv>(s_.queries[0], packed);
+    if (!job.queries) return;
+    typename E::Queue queue;
+    start_scores(job, packed, s_.tiles[0], queue);
+    queue.finish();
+    for (int turn = 0; job.queries; turn ^= 1) {
+      const Job next = next_job<want_dq, want_dkv>(job, packed);
+      if (next.queries) start_scores(next, packed, s_.tiles[turn ^ 1], queue);
+      differentiate<want_dkv>(job, s_.tiles[turn], queue);
+      queue.finish();
+      start_grads<want_dq, want_dkv>(job, packed, s_.tiles[turn], queue);
+      job = next;
     }
-    s_.visible.set(view_, query, count);
-    if (!s_.visible.sees_any_of(block, block + padded)) return;
-    load_queries<want_dkv>(head, query, count);
-    for (std::int64_t key = block; key < block + padded; key += tile_keys) {
-      if (!s_.visible.sees_any_of(key, key + tile_keys)) continue;
-      run_tile<want_dq, want_dkv>(head, query, block, key, dq);
+    queue.finish();
+  }
+
+  template <bool want_dq, bool want_dkv>
+  Job next_job(const Job& job, KeyRange packed) {
+    for (std::int64_t key = job.key + tile_keys; key < packed.end; key += tile_keys) {
+      if (job.queries->visible.sees_any_of(key, key + tile_keys)) return {job.queries, key};
     }
+    return next_queries<want_dq, want_dkv>(s_.queries[(job.queries - s_.queries + 1) % 3], packed);
+  }
+
+  // Loads the next tile of queries that sees any of the packed keys.
+  template <bool want_dq, bool want_dkv>
+  Job next_queries(QueryTile& tile, KeyRange packed) {
+    for (; next_head_ < part_.last_head; ++next_head_, next_query_ = part_.first_query) {
+      while (next_query_ < part_.last_query) {
+        tile.head = next_head_;
+        tile.query = next_query_;
+        next_query_ += tile_queries;
+        const std::int64_t rest = part_.last_query - tile.query;
+        const std::int64_t count = rest < tile_queries ? rest : tile_queries;
+        tile.visible.set(view_, tile.query, count);
+        if constexpr (want_dq) {
+          tile.dq = dq_sums(tile.head, tile.query);
+          if (packed.begin == part_.first_key) clear(tile.dq, tile_queries * width_);
+        }
+        for (std::int64_t key = packed.begin; key < packed.end; key += tile_keys) {
+          if (!tile.visible.sees_any_of(key, key + tile_keys)) continue;
+          load_queries<want_dkv>(tile, count);
+          return {&tile, key};
+        }
+      }
+    }
+    return {nullptr, 0};
   }
 
   template <bool want_tokens>
-  void load_queries(std::int64_t head, std::int64_t query, std::int64_t count) {
-    const std::int64_t head_dim = view_.head_dim, column = head * head_dim;
-    const Rows<const T> q{view_.q.row(query) + column, view_.q.stride};
-    const Rows<const T> ctx{grads_.ctx.row(query) + column, grads_.ctx.stride};
-    const Rows<const T> dctx{grads_.dctx.row(query) + column, grads_.dctx.stride};
-    E::pack_right_columns(s_.q_columns, q, count, tile_queries, head_dim);
-    E::pack_right_columns(s_.dctx_columns, dctx, count, tile_queries, head_dim);
+  void load_queries(QueryTile& tile, std::int64_t count) {
+    const std::int64_t head_dim = view_.head_dim, column = tile.head * head_dim;
+    const Rows<const T> q{view_.q.row(tile.query) + column, view_.q.stride};
+    const Rows<const T> ctx{grads_.ctx.row(tile.query) + column, grads_.ctx.stride};
+    const Rows<const T> dctx{grads_.dctx.row(tile.query) + column, grads_.dctx.stride};
+    E::pack_right_columns(tile.q_columns, q, count, tile_queries, head_dim);
+    E::pack_right_columns(tile.dctx_columns, dctx, count, tile_queries, head_dim);
     if constexpr (want_tokens) {
-      E::pack_right_tokens(s_.q_tokens, q, count, tile_queries, head_dim);
-      E::pack_right_tokens(s_.dctx_tokens, dctx, count, tile_queries, head_dim);
+      E::pack_right_tokens(tile.q_tokens, q, count, tile_queries, head_dim);
+      E::pack_right_tokens(tile.dctx_tokens, dctx, count, tile_queries, head_dim);
     }
-    const A* lse = grads_.lse + head * grads_.lse_ld + query;
+    const A* lse = grads_.lse + tile.head * grads_.lse_ld + tile.query;
     for (int i = 0; i < tile_queries; ++i) {
       // Queries that see nothing, or do not exist, get weights 2^-infinity.
-      const bool sees = i < count && s_.visible.begin[i] < s_.visible.end[i];
-      s_.lse[i] = sees ? lse[i] * static_cast<A>(log2_of_e) : static_cast<A>(INFINITY);
-      s_.delta[i] = sees ? dot(ctx.row(i), dctx.row(i), head_dim) : A{0};
+      const bool sees = i < count && tile.visible.begin[i] < tile.visible.end[i];
+      tile.lse[i] = sees ? lse[i] * static_cast<A>(log2_of_e) : static_cast<A>(INFINITY);
+      tile.delta[i] = sees ? dot(ctx.row(i), dctx.row(i), head_dim) : A{0};
     }
   }
 
@@ -147,70 +203,90 @@ class BackwardPass {
     return sum_lanes(sum);
   }
 
+  // scores = k q^T and dweights = v dctx^T.
+  void start_scores(const Job& job, KeyRange packed, JobTiles& tiles, typename E::Queue& queue) {
+    const std::int64_t at = job.key - packed.begin;
+    queue.start({tiles.scores, tile_queries, E::left_tokens(s_.k, nullptr, at, width_),
+                 E::right_columns(job.queries->q_columns, tile_queries), tile_keys, tile_queries,
+                 width_, false});
+    queue.start({tiles.dweights, tile_queries, E::left_tokens(s_.v, nullptr, at, width_),
+                 E::right_columns(job.queries->dctx_columns, tile_queries), tile_keys, tile_queries,
+                 width_, false});
+  }
+
+  // dv += weights dctx, dk += dscores q and dq^T += k^T dscores.
   template <bool want_dq, bool want_dkv>
-  void run_tile(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t key, A* dq) {
-    const std::int64_t at = key - block;
-    E::product(s_.scores, tile_queries, E::left_tokens(s_.k, nullptr, at, width_, block_),
-               E::right_columns(s_.q_columns, tile_queries), tile_keys, tile_queries, width_, false);
-    E::product(s_.dweights, tile_queries, E::left_tokens(s_.v, nullptr, at, width_, block_),
-               E::right_columns(s_.dctx_columns, tile_queries), tile_keys, tile_queries, width_,
-               false);
-    if (!s_.visible.sees_all_of(key, key + tile_keys)) {
-      mask_scores(s_.scores, s_.visible, key, tile_keys);
-    }
-    if (view_.dropout) {
-      draw_keep<tile_queries>(s_.keep, view_, head, query, key, tile_keys);
-      differentiate<want_dkv, true>();
-    } else {
-      differentiate<want_dkv, false>();
-    }
+  void start_grads(const Job& job, KeyRange packed, JobTiles& tiles, typename E::Queue& queue) {
+    const std::int64_t at = job.key - packed.begin;
     if constexpr (want_dkv) {
-      E::product(s_.dv + at * width_, width_, s_.weights.left(),
-                 E::right_tokens(s_.dctx_tokens, width_), tile_keys, width_, tile_queries, true);
-      E::product(s_.dk + at * width_, width_, s_.dscores.left(),
-                 E::right_tokens(s_.q_tokens, width_), tile_keys, width_, tile_queries, true);
+      queue.start({s_.dv + at * width_, width_, tiles.weights.left(),
+                   E::right_tokens(job.queries->dctx_tokens, width_), tile_keys, width_,
+                   tile_queries, true});
+      queue.start({s_.dk + at * width_, width_, tiles.dscores.left(),
+                   E::right_tokens(job.queries->q_tokens, width_), tile_keys, width_, tile_queries,
+                   true});
     }
     if constexpr (want_dq) {
-      E::product(dq, tile_queries, E::left_columns(s_.k, s_.k_columns, at, width_, block_),
-                 s_.dscores.right(), width_, tile_queries, tile_keys, true);
+      queue.start({job.queries->dq, tile_queries,
+                   E::left_columns(s_.k, s_.k_columns, at, width_), tiles.dscores.right(), width_,
+                   tile_queries, tile_keys, true});
     }
   }
 
   // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta); dropout acts
   // on w and dweights. The factor `scale` of the scores is left to the end.
-  template <bool want_weights, bool dropout>
-  void differentiate() {
-    constexpr int vectors = 32 / lanes;
-    const Vec<A> scale = splat(exponent_scale_);
+  template <bool want_weights>
+  void differentiate(const Job& job, JobTiles& tiles, typename E::Queue& queue) {
+    const QueryTile& queries = *job.queries;
+    if (!queries.visible.sees_all_of(job.key, job.key + tile_keys)) {
+      mask_scores(tiles.scores, queries.visible, job.key, tile_keys);
+    }
+    if (view_.dropout) {
+      draw_keep<tile_queries>(s_.keep, view_, queries.head, queries.query, job.key, tile_keys);
+    }
+    // Five products of width / 32 steps each for 16 times two rows.
+    const std::int64_t steps = 5 * width_ / 512 > 1 ? 5 * width_ / 512 : 1;
     for (int q = 0; q < tile_queries; q += 32) {
-      Vec<A> lse[vectors], delta[vectors];
-      for (int v = 0; v < vectors; ++v) {
-        lse[v] = load(s_.lse + q + v * lanes);
-        delta[v] = load(s_.delta + q + v * lanes);
-      }
       for (int j = 0; j < tile_keys; j += 2) {
-        Vec<A> w[2][vectors], ds[2][vectors];
-        for (int i = 0; i < 2; ++i) {
-          for (int v = 0; v < vectors; ++v) {
-            const int at = (j + i) * tile_queries + q + v * lanes;
-            w[i][v] = exp2(load(s_.scores + at) * scale - lse[v]);
-            Vec<A> dw = load(s_.dweights + at);
-            if constexpr (dropout) dw = dw * load(s_.keep + at);
-            ds[i][v] = w[i][v] * (dw - delta[v]);
-            if constexpr (dropout) w[i][v] = w[i][v] * load(s_.keep + at);
-          }
+        queue.advance(steps);
+        if (view_.dropout) {
+          differentiate_rows<want_weights, true>(queries, tiles, j, q);
+        } else {
+          differentiate_rows<want_weights, false>(queries, tiles, j, q);
         }
-        if constexpr (want_weights) s_.weights.put(j, q, w);
-        s_.dscores.put(j, q, ds);
       }
     }
   }
 
-  void clear_key_grads(std::int64_t count) {
-    for (std::int64_t i = 0; i < round_up(count, key_step) * width_; i += lanes) {
-      store(s_.dk + i, splat(A{0}));
-      store(s_.dv + i, splat(A{0}));
+  // Keys j and j + 1 of queries [q, q + 32).
+  template <bool want_weights, bool dropout>
+  TRIREME_INLINE void differentiate_rows(const QueryTile& queries, JobTiles& tiles, int j, int q) {
+    constexpr int vectors = 32 / lanes;
+    const Vec<A> scale = splat(exponent_scale_);
+    Vec<A> w[2][vectors], ds[2][vectors];
+    for (int v = 0; v < vectors; ++v) {
+      const Vec<A> lse = load(queries.lse + q + v * lanes);
+      const Vec<A> delta = load(queries.delta + q + v * lanes);
+      for (int i = 0; i < 2; ++i) {
+        const int at = (j + i) * tile_queries + q + v * lanes;
+        w[i][v] = exp2(load(tiles.scores + at) * scale - lse);
+        Vec<A> dw = load(tiles.dweights + at);
+        if constexpr (dropout) dw = dw * load(s_.keep + at);
+        ds[i][v] = w[i][v] * (dw - delta);
+        if constexpr (dropout) w[i][v] = w[i][v] * load(s_.keep + at);
+      }
     }
+    if constexpr (want_weights) tiles.weights.put(j, q, w);
+    tiles.dscores.put(j, q, ds);
+  }
+
+  static void clear(A* at, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += lanes) store(at + i, splat(A{0}));
+  }
+
+  void clear_key_grads(std::int64_t count) {
+    clear(s_.dk, round_up(count, key_step) * width_);
+    clear(s_.dv, round_up(count, key_step) * width_);
   }
 
   void write_key_grads(std::int64_t first, std::int64_t count) {
@@ -234,7 +310,6 @@ class BackwardPass {
     }
   }
 
-  // Accumulators of one tile of queries, [padded head_dim, tile_queries].
   A* dq_sums(std::int64_t head, std::int64_t query) const {
     const std::int64_t per_head = round_up(view_.queries, tile_queries);
     return grads_.dq_sums + (head * per_head + query) * width_;
@@ -248,6 +323,7 @@ class BackwardPass {
   Scratch& s_;
   const std::int64_t width_, block_;
   const A exponent_scale_;
+  std::int64_t next_head_ = 0, next_query_ = 0;  // where next_queries() goes on
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -29,7 +29,9 @@ struct FmaEngine {
   };
 
   // Makes the engine ready on this thread for as long as the object lives.
-  struct Session {};
+  struct Session {
+    const FlushDenormals flush;
+  };
 
   // head_dim as packed: the rest is zeros.
   static std::int64_t padded(std::int64_t head_dim) { return round_up(head_dim, 16); }
@@ -47,8 +49,7 @@ struct FmaEngine {
       });
     }
   }
-  static void pack_left_columns(A*, std::int64_t, Rows<const T>, std::int64_t, std::int64_t,
-                                std::int64_t) {}  // see shares_left
+  static void pack_left_columns(A*, Rows<const T>, std::int64_t, std::int64_t, std::int64_t) {}
 
   // Tokens as the inner dimension: [padded_count, padded(head_dim)].
   TRIREME_INLINE static void pack_right_tokens(A* dst, Rows<const T> src, std::int64_t count,
@@ -69,12 +70,10 @@ struct FmaEngine {
   }
 
   // Views of packed tokens from token `first` on.
-  static Left left_tokens(const A* tokens, const A*, std::int64_t first, std::int64_t width,
-                          std::int64_t) {
+  static Left left_tokens(const A* tokens, const A*, std::int64_t first, std::int64_t width) {
     return {tokens + first * width, width, 1};
   }
-  static Left left_columns(const A* tokens, const A*, std::int64_t first, std::int64_t width,
-                           std::int64_t) {
+  static Left left_columns(const A* tokens, const A*, std::int64_t first, std::int64_t width) {
     return {tokens + first * width, 1, width};
   }
   static Right right_tokens(const A* data, std::int64_t width) { return {data, width}; }
@@ -97,18 +96,19 @@ struct FmaEngine {
     Right right() const { return {data, queries}; }
   };
 
-  // c = (accumulate ? c : 0) + left * right; m and n are multiples of 16.
-  TRIREME_INLINE static void product(A* c, std::int64_t ldc, Left left, Right right,
-                                     std::int64_t m, std::int64_t n, std::int64_t k,
-                                     bool accumulate) {
-    std::int64_t j = 0;
-    for (; j + wide * lanes <= n; j += wide * lanes) {
-      strip<wide>(c + j, ldc, left, {right.data + j, right.row}, m, k, accumulate);
+  using Product = TileProduct<A, Left, Right>;
+
+  // The interface of AmxEngine::Queue. Nothing runs beside here: start() does all of it. m and n are
+  // multiples of 16.
+  struct Queue {
+    void start(const Product& p) {
+      std::int64_t j = 0;
+      for (; j + wide * lanes <= p.n; j += wide * lanes) strip<wide>(p, j);
+      for (; j < p.n; j += lanes) strip<1>(p, j);
     }
-    for (; j < n; j += lanes) {
-      strip<1>(c + j, ldc, left, {right.data + j, right.row}, m, k, accumulate);
-    }
-  }
+    void advance(std::int64_t) {}
+    void finish() {}
+  };
 
  private:
   // Accumulators in registers: 8 x 2 of 64 bytes where there are 32 registers, 4 x 1 (of two
@@ -116,18 +116,20 @@ struct FmaEngine {
   static constexpr int wide = register_bytes == 64 ? 2 : 1;
   static constexpr int tall = register_bytes == 64 ? 8 : 4;
 
+  // Columns [j, j + vectors * lanes).
   template <int vectors>
-  static void strip(A* c, std::int64_t ldc, Left left, Right right, std::int64_t m, std::int64_t k,
-                    bool accumulate) {
+  static void strip(const Product& product, std::int64_t j) {
+    const auto [c, ldc, left, right, m, n, k, accumulate] = product;
     for (std::int64_t i = 0; i < m; i += tall) {
+      A* out = c + i * ldc + j;
       Vec<A> sum[tall][vectors];
       for (int r = 0; r < tall; ++r) {
         for (int v = 0; v < vectors; ++v) {
-          sum[r][v] = accumulate ? load(c + (i + r) * ldc + v * lanes) : splat(A{0});
+          sum[r][v] = accumulate ? load(out + r * ldc + v * lanes) : splat(A{0});
         }
       }
       const A* a = left.data + i * left.row;
-      const A* b = right.data;
+      const A* b = right.data + j;
       for (std::int64_t p = 0; p < k; ++p, a += left.col, b += right.row) {
         Vec<A> row[vectors];
         for (int v = 0; v < vectors; ++v) row[v] = load(b + v * lanes);
@@ -137,7 +139,7 @@ struct FmaEngine {
         }
       }
       for (int r = 0; r < tall; ++r) {
-        for (int v = 0; v < vectors; ++v) store(c + (i + r) * ldc + v * lanes, sum[r][v]);
+        for (int v = 0; v < vectors; ++v) store(out + r * ldc + v * lanes, sum[r][v]);
       }
     }
   }
