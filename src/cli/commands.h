@@ -12,6 +12,7 @@ void add_train(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_score(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_preprocess(CLI::App& app);
 void add_inspect(CLI::App& app);

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   cli::add_generate(app);
   cli::add_eval(app);
   cli::add_score(app);
+  cli::add_bench(app);
   cli::add_tokenizer(app);
   cli::add_preprocess(app);
   cli::add_inspect(app);

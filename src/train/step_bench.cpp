@@ -1,0 +1,151 @@
+// One engine, random tokens, an observer with a clock.
+#include "train/step_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <tuple>
+
+#include "backend/cpu/gemm_bench.h"
+#include "base/random.h"
+#include "ops/support.h"
+#include "train/engine.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+class Profile : public Observer {
+ public:
+  void before(const Instruction&) override { begin_ = Clock::now(); }
+  void after(const Instruction& instruction) override {
+    OpTime& time = times_[instruction.node->op];
+    const Cost cost = cost_of(*instruction.graph, *instruction.node);
+    time.seconds += seconds_between(begin_, Clock::now());
+    time.flops += cost.flops;
+    time.bytes += cost.bytes;
+  }
+  std::map<OpKind, OpTime> times_;
+
+ private:
+  Clock::time_point begin_;
+};
+
+bool is_linear(OpKind op) {
+  return op == OpKind::linear || op == OpKind::linear_input_grad || op == OpKind::linear_weight_grad;
+}
+
+// The linear products of one micro-batch: how often each shape runs.
+class ProductCounter : public Observer {
+ public:
+  using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t>;
+  void after(const Instruction& i) override {
+    if (!is_linear(i.node->op)) return;
+    const auto shape_of = [&](ValueId id) { return i.graph->value(id).shape; };
+    const Shape a = shape_of(i.node->inputs[0]), b = shape_of(i.node->inputs[1]);
+    switch (i.node->op) {
+      case OpKind::linear: ++counts[{0, a[0], b[1], b[0]}]; break;
+      case OpKind::linear_input_grad: ++counts[{1, a[0], b[1], b[0]}]; break;
+      default: ++counts[{2, a[0], b[1], a[1]}];
+    }
+  }
+  std::map<Key, int> counts;
+};
+
+double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& counts) {
+  std::vector<cpu::LinearShape> shapes;
+  for (const auto& [key, count] : counts) {
+    const cpu::LinearShape shape{std::get<1>(key), std::get<2>(key), std::get<3>(key)};
+    const auto same = [&](const cpu::LinearShape& s) {
+      return s.rows == shape.rows && s.in == shape.in && s.out == shape.out;
+    };
+    if (std::none_of(shapes.begin(), shapes.end(), same)) shapes.push_back(shape);
+  }
+  const auto timings = ops::with_compute_type(
+      compute, [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
+  double seconds = 0;
+  for (const auto& [key, count] : counts) {
+    for (const cpu::GemmTiming& timing : timings) {
+      if (static_cast<int>(timing.product) == std::get<0>(key) && timing.shape.rows == std::get<1>(key) &&
+          timing.shape.in == std::get<2>(key) && timing.shape.out == std::get<3>(key)) {
+        seconds += count * timing.seconds;
+      }
+    }
+  }
+  return seconds;
+}
+
+}  // namespace
+
+StepBench bench_step(const Config& config, int steps) {
+  BuildOptions build;
+  build.compute = compute_dtype(config.run.precision);
+  build.batch = config.train.micro_batch_size;
+  build.recompute = config.parallel.recompute == "full"        ? Recompute::full
+                    : config.parallel.recompute == "selective" ? Recompute::selective
+                                                               : Recompute::none;
+  Engine engine(config, build, {});
+  engine.allocate();
+  engine.optimizer().initialize(config.run.seed);
+
+  const std::int64_t rows = config.train.micro_batch_size * config.model.seq_length;
+  const std::int64_t micro_batches =
+      std::max<std::int64_t>(1, config.train.global_batch_size / config.train.micro_batch_size);
+  std::vector<std::int32_t> tokens(rows), targets(rows);
+  std::vector<std::int64_t> ids(config.train.micro_batch_size, 0);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    tokens[r] = static_cast<std::int32_t>(uniform(1, 0, r) * static_cast<double>(config.model.vocab_size));
+    targets[r] = static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
+  }
+  const MicroBatch batch{tokens.data(), targets.data(), nullptr, nullptr, nullptr, ids.data()};
+  StepInput input;
+  input.micro_batches = micro_batches;
+  input.lr = 1e-5;
+  input.clip_grad = config.optimizer.clip_grad;
+
+  StepBench bench;
+  bench.tokens = rows * micro_batches;
+  ProductCounter products;
+  engine.train_step(input, [&](std::int64_t) { return batch; }, &products);
+  Profile profile;
+  std::vector<double> seconds, outside;
+  for (int s = 0; s < steps; ++s) {
+    double before = 0;
+    for (const auto& [op, time] : profile.times_) before += time.seconds;
+    const Clock::time_point begin = Clock::now();
+    engine.train_step(input, [&](std::int64_t) { return batch; }, &profile);
+    seconds.push_back(seconds_between(begin, Clock::now()));
+    double inside = -before;
+    for (const auto& [op, time] : profile.times_) inside += time.seconds;
+    outside.push_back(seconds.back() - inside);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + steps / 2, seconds.end());
+  std::nth_element(outside.begin(), outside.begin() + steps / 2, outside.end());
+  bench.seconds = seconds[steps / 2];
+  bench.optimizer_seconds = outside[steps / 2];
+  for (auto& [op, time] : profile.times_) {
+    time.op = definition(op).name;
+    time.seconds /= steps;
+    time.flops /= steps;
+    time.bytes /= steps;
+    if (is_linear(op)) {
+      bench.linear_flops += time.flops;
+      bench.linear_seconds += time.seconds;
+    } else {
+      bench.attention_flops += time.flops;
+    }
+    bench.ops.push_back(time);
+  }
+  std::sort(bench.ops.begin(), bench.ops.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  bench.ceiling_seconds = ceiling_seconds(build.compute, products.counts);
+  bench.planned_bytes = engine.memory().total();
+  bench.peak_resident_bytes = peak_resident_bytes();
+  return bench;
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// Measures training steps on random tokens: where the time goes, and which share of the matrix
+// products' own speed the whole step reaches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme {
+
+struct OpTime {
+  std::string op;
+  double seconds = 0;  // per step
+  double flops = 0;    // per step
+  double bytes = 0;    // read and written, per step
+};
+
+struct StepBench {
+  std::int64_t tokens = 0;         // per step
+  double seconds = 0;              // median step
+  double optimizer_seconds = 0;    // of a step: gradient norm and update
+  std::vector<OpTime> ops;         // slowest first
+  double linear_flops = 0;         // of linear layers, per step
+  double attention_flops = 0;      // counted causally
+  double linear_seconds = 0;       // in linear layers, per step
+  double ceiling_seconds = 0;      // the same products alone, from operands in memory, per step
+  std::int64_t planned_bytes = 0, peak_resident_bytes = 0;
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  double linear_share() const { return linear_seconds / seconds; }
+  // Speed of the step's linear flops over the whole step, against that of the products alone.
+  double of_ceiling() const { return ceiling_seconds / seconds; }
+};
+
+// `config` needs only its model, run and training sections; `steps` are timed after one warm-up.
+StepBench bench_step(const Config& config, int steps);
+
+}  // namespace trireme
