@@ -61,9 +61,10 @@ void train(const TrainOptions& options) {
   print(fmt::format("{} tokens from {} pieces: {}/vocab.json, {}/merges.txt\n", size,
                     counts.total(), options.output, options.output));
   if (static_cast<std::int64_t>(size) < options.vocab_size) {
-    print(fmt::format("note: fewer than the {} tokens asked for; in this text no other pair of "
-                      "tokens occurs twice\n",
-                      options.vocab_size));
+    print(
+        fmt::format("note: fewer than the {} tokens asked for; in this text no other pair of "
+                    "tokens occurs twice\n",
+                    options.vocab_size));
   }
 }
 

@@ -21,8 +21,7 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
                   "file of ranks (tiktoken), tokenizer.json or its folder (hf), .model "
                   "(sentencepiece), folder with vocab.json and merges.txt (gpt2)")
       ->group(group);
-  command
-      .add_option("--vocab-size", config.vocab_size, "number of ids, EOD aside (null)")
+  command.add_option("--vocab-size", config.vocab_size, "number of ids, EOD aside (null)")
       ->group(group);
   command
       .add_flag("!--plain-special-text", config.special_text,

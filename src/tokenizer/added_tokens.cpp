@@ -26,7 +26,9 @@ bool is_alone(std::string_view text, std::size_t begin, std::size_t end) {
          (end == text.size() || !is_word(char_at(text, end)));
 }
 
-std::size_t length_of(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
+std::size_t length_of(char32_t c) {
+  return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
 
 std::size_t without_space_before(std::string_view text, std::size_t begin, std::size_t least) {
   while (begin > least) {
@@ -67,8 +69,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
     if (token < 0) token = static_cast<std::int32_t>(i);
   }
   if (std::count(starts_.begin(), starts_.end(), true) == 1) {
-    only_start_ = static_cast<int>(std::find(starts_.begin(), starts_.end(), true) -
-                                   starts_.begin());
+    only_start_ =
+        static_cast<int>(std::find(starts_.begin(), starts_.end(), true) - starts_.begin());
   }
 }
 
@@ -91,8 +93,7 @@ std::size_t AddedTokens::next_start(std::string_view text, std::size_t from) con
   return from;
 }
 
-std::optional<AddedTokens::Found> AddedTokens::find(std::string_view text,
-                                                    std::size_t from) const {
+std::optional<AddedTokens::Found> AddedTokens::find(std::string_view text, std::size_t from) const {
   for (std::size_t begin = next_start(text, from); begin < text.size();
        begin = next_start(text, begin + 1)) {
     std::optional<Found> longest;

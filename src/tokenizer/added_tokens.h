@@ -1,5 +1,5 @@
-// Added tokens: strings that become one id wherever they stand in a text, found leftmost first and of
-// those the longest, before the rest of the text is split and encoded.
+// Added tokens: strings that become one id wherever they stand in a text, found leftmost first and
+// of those the longest, before the rest of the text is split and encoded.
 #pragma once
 
 #include <array>

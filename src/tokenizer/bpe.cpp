@@ -66,7 +66,8 @@ class LongMerger {
   std::size_t run() {
     heap_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) {
-      links_[i] = {static_cast<std::uint32_t>(i - 1), static_cast<std::uint32_t>(i + 1),
+      links_[i] = {static_cast<std::uint32_t>(i - 1),
+                   static_cast<std::uint32_t>(i + 1),
                    {MergeTable::kNoRank, -1}};
       if (i + 1 == count_) break;
       links_[i].merge = merges_.find(ids_[i], ids_[i + 1]);
@@ -106,8 +107,8 @@ class LongMerger {
 
   void look_at(std::size_t at) {
     const std::size_t next = links_[at].next;
-    links_[at].merge = next < count_ ? merges_.find(ids_[at], ids_[next])
-                                     : Merge{MergeTable::kNoRank, -1};
+    links_[at].merge =
+        next < count_ ? merges_.find(ids_[at], ids_[next]) : Merge{MergeTable::kNoRank, -1};
     if (links_[at].merge.rank == MergeTable::kNoRank) return;
     heap_.push_back(entry(at));
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
@@ -132,7 +133,8 @@ std::size_t apply_merges(const MergeTable& merges, std::int32_t* ids, std::size_
   if (count < 2) return count;
   if (count <= kShort) return apply_to_short(merges, ids, count);
   if (count >= 0xFFFFFFFF) {
-    fail_input("a text of {} bytes has no place where it could be split; 4 GiB is the limit", count);
+    fail_input("a text of {} bytes has no place where it could be split; 4 GiB is the limit",
+               count);
   }
   return LongMerger(merges, ids, count).run();
 }

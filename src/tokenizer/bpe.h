@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-// What a pair of neighbouring tokens becomes; of several possible merges the lowest rank goes first.
+// What a pair of neighbouring tokens becomes; of several possible merges the lowest rank goes
+// first.
 struct Merge {
   std::uint32_t rank;
   std::int32_t id;
@@ -40,9 +41,7 @@ class MergeTable {
     return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
            static_cast<std::uint32_t>(right);
   }
-  std::size_t home(std::uint64_t pair) const {
-    return (pair * 0x9E3779B97F4A7C15 >> 32) & mask_;
-  }
+  std::size_t home(std::uint64_t pair) const { return (pair * 0x9E3779B97F4A7C15 >> 32) & mask_; }
 
   std::vector<Slot> slots_ = std::vector<Slot>(16);  // open addressing, at most half full
   std::size_t mask_ = 15;

@@ -19,7 +19,8 @@ class PieceCounts {
   void add(std::string_view text);
   void add(const PieceCounts& other);
 
-  // Distinct pieces with their counts, sorted by their bytes: the same whatever the order of adding.
+  // Distinct pieces with their counts, sorted by their bytes: the same whatever the order of
+  // adding.
   std::vector<std::pair<std::string_view, std::uint64_t>> sorted() const;
   std::uint64_t total() const { return total_; }
 

@@ -98,16 +98,15 @@ void ByteBpe::encode_split(std::string_view text, std::vector<std::int32_t>& ids
       return;
     }
     const PieceKey key = PieceKey::of(begin, length, text_end);
-    PieceCache::Entry& entry = cache.slot(key);
-    if (entry.holds(key)) {
-      sink.put(entry.ids, entry.count());
+    if (const PieceCache::Entry* entry = cache.find(key)) {
+      sink.put(entry->ids, entry->count());
       return;
     }
     std::vector<std::int32_t>& out = sink.flush();
     const std::size_t before = out.size();
     encode_piece({begin, length}, out);
     const std::size_t count = out.size() - before;
-    if (count <= PieceCache::kMaxIds) entry.set(key, out.data() + before, count);
+    if (count <= PieceCache::kMaxIds) cache.put(key, out.data() + before, count);
   });
   sink.flush();
 }

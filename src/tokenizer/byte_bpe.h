@@ -1,4 +1,5 @@
-// Byte-level BPE: splits a text into pieces and each piece into tokens of a vocabulary of byte strings.
+// Byte-level BPE: splits a text into pieces and each piece into tokens of a vocabulary of byte
+// strings.
 #pragma once
 
 #include <array>

@@ -51,8 +51,7 @@ const AddedToken* ByteLevelTokenizer::added_token(std::int32_t id) const {
   return index < 0 ? nullptr : &added_.tokens()[static_cast<std::size_t>(index)];
 }
 
-std::string ByteLevelTokenizer::decode(std::span<const std::int32_t> ids,
-                                       bool skip_special) const {
+std::string ByteLevelTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
   std::string out;
   for (const std::int32_t id : ids) {
     check_id(id);
@@ -67,7 +66,9 @@ std::string ByteLevelTokenizer::decode(std::span<const std::int32_t> ids,
   return out;
 }
 
-std::string ByteLevelTokenizer::token_bytes(std::int32_t id) const { return decode({&id, 1}, false); }
+std::string ByteLevelTokenizer::token_bytes(std::int32_t id) const {
+  return decode({&id, 1}, false);
+}
 
 std::int32_t ByteLevelTokenizer::token_id(std::string_view bytes) const {
   for (const AddedToken& token : added_.tokens()) {

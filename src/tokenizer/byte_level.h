@@ -52,8 +52,9 @@ class ByteLevelTokenizer : public Tokenizer {
 std::unique_ptr<Tokenizer> load_gpt2(const std::string& vocab_file, const std::string& merge_file,
                                      bool special_text);
 
-// A file of lines "base64-of-token rank". The number of tokens tells which vocabulary it is, and with
-// it the pattern and the special tokens: 50,256 GPT-2, 100,256 cl100k, any other number Llama 3's.
+// A file of lines "base64-of-token rank". The number of tokens tells which vocabulary it is, and
+// with it the pattern and the special tokens: 50,256 GPT-2, 100,256 cl100k, any other number Llama
+// 3's.
 std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, bool special_text);
 
 }  // namespace trireme

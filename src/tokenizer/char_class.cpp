@@ -16,7 +16,6 @@ constexpr struct {
 #include "tokenizer/unicode_ranges.inc"
 };
 
-
 // Static storage: pages of code points that are all `other` are never touched.
 CharClasses table;
 

@@ -1,4 +1,5 @@
-// The classes of characters that the pre-tokenizer patterns of GPT-2, cl100k and Llama 3 tell apart.
+// The classes of characters that the pre-tokenizer patterns of GPT-2, cl100k and Llama 3 tell
+// apart.
 #pragma once
 
 #include <array>

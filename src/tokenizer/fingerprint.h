@@ -1,4 +1,5 @@
-// Fingerprints of tokenizers: a hash over labelled parts, so that no two lists of parts run together.
+// Fingerprints of tokenizers: a hash over labelled parts, so that no two lists of parts run
+// together.
 #pragma once
 
 #include <cstdint>

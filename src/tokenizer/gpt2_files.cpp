@@ -82,8 +82,9 @@ Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     if (vocabulary.find({&text, 1}) < 0) {
-      fail_input("'{}' has no token '{}' for the byte 0x{:02x}; a byte-level vocabulary has all 256",
-                 file, spell_bytes({&text, 1}), byte);
+      fail_input(
+          "'{}' has no token '{}' for the byte 0x{:02x}; a byte-level vocabulary has all 256", file,
+          spell_bytes({&text, 1}), byte);
     }
   }
   return vocabulary;
@@ -114,12 +115,13 @@ struct MergeLine {
     }
     const std::int32_t left = id_of(vocabulary, text.substr(0, space));
     const std::int32_t right = id_of(vocabulary, text.substr(space + 1));
-    const std::int32_t merged = vocabulary.find(std::string(vocabulary.bytes(left)) +
-                                                std::string(vocabulary.bytes(right)));
+    const std::int32_t merged =
+        vocabulary.find(std::string(vocabulary.bytes(left)) + std::string(vocabulary.bytes(right)));
     if (merged < 0) {
-      fail_input("'{}' line {}: the merge '{}' makes a token that is not in the vocabulary; do the "
-                 "two files belong together?",
-                 file, number, text);
+      fail_input(
+          "'{}' line {}: the merge '{}' makes a token that is not in the vocabulary; do the "
+          "two files belong together?",
+          file, number, text);
     }
     const auto rank = static_cast<std::uint32_t>(merges.size());
     if (!merges.add(left, right, {rank, merged})) {
@@ -158,7 +160,8 @@ std::unique_ptr<Tokenizer> load_gpt2(const std::string& vocab_file, const std::s
   parts.added = {{.content = "<|endoftext|>", .id = eod}};
   parts.special_text = special_text;
   parts.special = {.eod = eod, .bos = eod, .eos = eod};
-  parts.fingerprint = Fingerprint("gpt2").add(vocab_json).add(merges_txt).add(special_text).digest();
+  parts.fingerprint =
+      Fingerprint("gpt2").add(vocab_json).add(merges_txt).add(special_text).digest();
   return std::make_unique<ByteLevelTokenizer>(std::move(parts));
 }
 

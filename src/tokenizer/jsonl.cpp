@@ -25,8 +25,12 @@ int unicode_escape(std::string_view text, std::size_t at) {
   return value;
 }
 
-bool is_high_surrogate(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
-bool is_low_surrogate(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
+bool is_high_surrogate(int unit) {
+  return unit >= 0xD800 && unit < 0xDC00;
+}
+bool is_low_surrogate(int unit) {
+  return unit >= 0xDC00 && unit < 0xE000;
+}
 
 // Writes \uFFFD over surrogate escapes without a partner, which the JSON library refuses.
 void replace_lone_surrogates(std::string& json) {

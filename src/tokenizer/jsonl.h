@@ -17,7 +17,8 @@ std::string repaired_json(std::string_view line);
 std::string json_line_text(std::string_view line, const std::string& key, const std::string& file,
                            std::size_t line_number);
 
-// Calls on_line(line, number from 0) for each line that is not blank; a final "\r" is not part of it.
+// Calls on_line(line, number from 0) for each line that is not blank; a final "\r" is not part of
+// it.
 template <class OnLine>
 void for_each_line(std::string_view text, OnLine&& on_line) {
   for (std::size_t number = 0; !text.empty(); ++number) {

@@ -1,4 +1,5 @@
-// The tokenizer that is none: text is decimal ids with spaces between them (Megatron's NullTokenizer).
+// The tokenizer that is none: text is decimal ids with spaces between them (Megatron's
+// NullTokenizer).
 #pragma once
 
 #include "tokenizer/tokenizer.h"

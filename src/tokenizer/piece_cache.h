@@ -41,10 +41,10 @@ class PieceCache {
  public:
   static constexpr int kMaxIds = 4;
 
-  // One cache line holds two entries.
   struct Entry {
     std::uint64_t low;
-    std::uint64_t high;  // as in the key, but with the number of ids in the upper half of its last byte
+    std::uint64_t
+        high;  // as in the key, but with the number of ids in the upper half of its last byte
     std::int32_t ids[kMaxIds];
 
     bool holds(const PieceKey& key) const {
@@ -58,10 +58,18 @@ class PieceCache {
     }
   };
 
-  // The only entry that may hold `key`.
-  Entry& slot(const PieceKey& key) {
-    std::uint64_t hash = (key.low ^ key.high * 0xD6E8FEB86659FD93) * 0x9E3779B97F4A7C15;
-    return entries_[hash >> (64 - kBits)];
+  // The entry that holds `key`, or null.
+  const Entry* find(const PieceKey& key) const {
+    const Line& line = lines_[home(key)];
+    if (line.recent.holds(key)) return &line.recent;
+    return line.older.holds(key) ? &line.older : nullptr;
+  }
+
+  // Stores `count` <= kMaxIds ids for `key`; the older entry of its line is forgotten.
+  void put(const PieceKey& key, const std::int32_t* ids, std::size_t count) {
+    Line& line = lines_[home(key)];
+    line.older = line.recent;
+    line.recent.set(key, ids, count);
   }
 
   // The calling thread's cache for a tokenizer with this serial number. A thread keeps a few; the
@@ -71,7 +79,18 @@ class PieceCache {
  private:
   static constexpr int kBits = 15;
 
-  std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kBits);
+  // A line of the processor's cache: where a key falls, two entries fit.
+  struct alignas(64) Line {
+    Entry recent;
+    Entry older;
+  };
+
+  static std::size_t home(const PieceKey& key) {
+    const std::uint64_t mixed = (key.low ^ key.high * 0xD6E8FEB86659FD93) * 0x9E3779B97F4A7C15;
+    return mixed >> (64 - kBits);
+  }
+
+  std::vector<Line> lines_ = std::vector<Line>(std::size_t{1} << kBits);
 };
 
 // A number that no other tokenizer of this process has had.

@@ -46,7 +46,8 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 20;
 
-// Cuts `text` into blocks of about kBlock bytes, each cut after a place where is_cut(text, i) holds.
+// Cuts `text` into blocks of about kBlock bytes, each cut after a place where is_cut(text, i)
+// holds.
 template <class IsCut>
 std::vector<std::string_view> cut_blocks(std::string_view text, IsCut is_cut) {
   std::vector<std::string_view> blocks;
@@ -59,7 +60,9 @@ std::vector<std::string_view> cut_blocks(std::string_view text, IsCut is_cut) {
   return blocks;
 }
 
-bool is_visible_ascii(char c) { return c > ' ' && c < 0x7F; }
+bool is_visible_ascii(char c) {
+  return c > ' ' && c < 0x7F;
+}
 
 // A single line end between visible characters is a piece of its own, on which side it may lie.
 bool ends_piece(std::string_view text, std::size_t at) {
@@ -83,8 +86,8 @@ PieceCounts count_blocks(const std::vector<std::string_view>& blocks, Count coun
 PieceCounts count_text_file(const fs::path& file) {
   const MappedFile mapped(file);
   const auto blocks = cut_blocks(mapped.text(), ends_piece);
-  return count_blocks(
-      blocks, [&](PieceCounts& counts, std::size_t block) { counts.add(blocks[block]); });
+  return count_blocks(blocks,
+                      [&](PieceCounts& counts, std::size_t block) { counts.add(blocks[block]); });
 }
 
 PieceCounts count_jsonl_file(const fs::path& file, const std::string& key) {

@@ -67,9 +67,8 @@ Regex::Regex(const std::string& pattern, const std::string& where)
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_->where = where;
-  code_->compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(),
-                    PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
+  code_->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(),
+                                  PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
   if (!code_->compiled) {
     fail_input("{}: the regular expression '{}' does not compile: {} (at character {})", where,
                pattern, message_of(error), offset);
@@ -84,9 +83,9 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 
 std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from) const {
   thread_local Workspace workspace;
-  const int found = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                text.size(), from, PCRE2_NO_UTF_CHECK, workspace.data,
-                                workspace.context);
+  const int found =
+      pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                  PCRE2_NO_UTF_CHECK, workspace.data, workspace.context);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (found < 0) {
     fail("{}: the regular expression gives up on a text of {} bytes: {}", code_->where, text.size(),

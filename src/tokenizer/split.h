@@ -1,6 +1,6 @@
 // Pre-tokenizers by hand: where the regular expressions of GPT-2 and of cl100k and Llama 3 split a
-// text. Equal to PCRE2 on every string (a differential test holds them to it), several times faster,
-// and linear in the length of the text whatever it holds.
+// text. Equal to PCRE2 on every string (a differential test holds them to it), several times
+// faster, and linear in the length of the text whatever it holds.
 //   GPT-2:  's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   cl100k: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 //           | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -157,8 +157,8 @@ template <SplitPattern pattern, class Emit>
 void split(const char* p, const char* end, Emit&& emit) {
   const CharClasses& classes = char_classes();
   while (p < end) {
-    const char* q = split_detail::end_of_piece(
-        std::integral_constant<SplitPattern, pattern>{}, classes, p, end);
+    const char* q = split_detail::end_of_piece(std::integral_constant<SplitPattern, pattern>{},
+                                               classes, p, end);
     emit(p, q);
     p = q;
   }

@@ -36,7 +36,8 @@ struct RankLine {
       for (std::size_t k = 0; k < 4; ++k) {
         group = group << 6 | (k + static_cast<std::size_t>(padding) >= 4 ? 0 : digit(code[i + k]));
       }
-      for (int k = 0; k < 3 - padding; ++k) bytes.push_back(static_cast<char>(group >> (16 - 8 * k)));
+      for (int k = 0; k < 3 - padding; ++k)
+        bytes.push_back(static_cast<char>(group >> (16 - 8 * k)));
     }
     if (bytes.empty()) refuse("the token is empty");
     if (bytes.size() > kMaxTokenBytes) refuse("the token is longer than 1024 bytes");
@@ -86,9 +87,10 @@ Vocabulary read_ranks(const std::string& file, std::string_view content) {
   }
   if (ranks.count() == 0) fail_input("'{}' holds no tokens", file);
   if (const std::int32_t hole = ranks.first_hole(); hole >= 0) {
-    fail_input("'{}': no token has the rank {}, but others have ranks up to {}; is the file "
-               "complete?",
-               file, hole, ranks.size() - 1);
+    fail_input(
+        "'{}': no token has the rank {}, but others have ranks up to {}; is the file "
+        "complete?",
+        file, hole, ranks.size() - 1);
   }
   return ranks;
 }
@@ -108,12 +110,23 @@ std::vector<AddedToken> llama3_tokens(std::int32_t first) {
   for (int i = 0; i < 256; ++i) {
     std::string content;
     switch (i) {
-      case 0: content = "<|begin_of_text|>"; break;
-      case 1: content = "<|end_of_text|>"; break;
-      case 6: content = "<|start_header_id|>"; break;
-      case 7: content = "<|end_header_id|>"; break;
-      case 9: content = "<|eot_id|>"; break;
-      default: content = fmt::format("<|reserved_special_token_{}|>", reserved++);
+      case 0:
+        content = "<|begin_of_text|>";
+        break;
+      case 1:
+        content = "<|end_of_text|>";
+        break;
+      case 6:
+        content = "<|start_header_id|>";
+        break;
+      case 7:
+        content = "<|end_header_id|>";
+        break;
+      case 9:
+        content = "<|eot_id|>";
+        break;
+      default:
+        content = fmt::format("<|reserved_special_token_{}|>", reserved++);
     }
     tokens.push_back({.content = content, .id = first + i});
   }

@@ -19,9 +19,15 @@ const std::string& need(const Config& config, const std::string& file, std::stri
   return file;
 }
 
-const std::string& vocab(const Config& c) { return need(c, c.vocab_file, "--vocab-file"); }
-const std::string& merges(const Config& c) { return need(c, c.merge_file, "--merge-file"); }
-const std::string& model(const Config& c) { return need(c, c.model_file, "--tokenizer-model"); }
+const std::string& vocab(const Config& c) {
+  return need(c, c.vocab_file, "--vocab-file");
+}
+const std::string& merges(const Config& c) {
+  return need(c, c.merge_file, "--merge-file");
+}
+const std::string& model(const Config& c) {
+  return need(c, c.model_file, "--tokenizer-model");
+}
 
 using Made = std::unique_ptr<Tokenizer>;
 
@@ -37,8 +43,12 @@ Made make_gpt2(const Config& c) {
   }
   return load_gpt2(vocab(c), merges(c), c.special_text);
 }
-Made make_tiktoken(const Config& c) { return load_tiktoken(model(c), c.special_text); }
-Made make_null(const Config& c) { return std::make_unique<NullTokenizer>(c.vocab_size); }
+Made make_tiktoken(const Config& c) {
+  return load_tiktoken(model(c), c.special_text);
+}
+Made make_null(const Config& c) {
+  return std::make_unique<NullTokenizer>(c.vocab_size);
+}
 
 constexpr Maker kMakers[] = {
     {"gpt2", make_gpt2},
@@ -57,7 +67,9 @@ constexpr auto kNames = [] {
 
 }  // namespace
 
-std::span<const std::string_view> tokenizer_type_names() { return kNames; }
+std::span<const std::string_view> tokenizer_type_names() {
+  return kNames;
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
   for (const Maker& maker : kMakers) {

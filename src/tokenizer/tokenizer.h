@@ -1,4 +1,5 @@
-// Tokenizers: text to token ids and back, the same ids as the reference implementation of each kind.
+// Tokenizers: text to token ids and back, the same ids as the reference implementation of each
+// kind.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +58,9 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Appends the ids of `text` without any added BOS, CLS or the like. Text should be UTF-8: byte-level
-  // tokenizers keep invalid bytes as they are (decode returns them), all others read each ill-formed
-  // sequence as one U+FFFD by the WHATWG rule.
+  // Appends the ids of `text` without any added BOS, CLS or the like. Text should be UTF-8:
+  // byte-level tokenizers keep invalid bytes as they are (decode returns them), all others read
+  // each ill-formed sequence as one U+FFFD by the WHATWG rule.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
 
   // Appends the ids of one document as Megatron's preprocessing makes them, EOD not included: like
@@ -76,7 +77,8 @@ class Tokenizer {
   // The text of `ids`. Byte-level tokenizers return the exact bytes, which may be ill-formed UTF-8
   // where a sequence of ids cuts a character. `skip_special` leaves special tokens out.
   // Errors: an id outside the vocabulary is bad input.
-  virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const = 0;
+  virtual std::string decode(std::span<const std::int32_t> ids,
+                             bool skip_special = false) const = 0;
 
   // One more than the largest id, added special tokens included; not padded.
   std::int32_t vocab_size() const { return vocab_size_; }

@@ -29,7 +29,9 @@ bool is_punctuation(char32_t c) {
   return cat >= UTF8PROC_CATEGORY_PC && cat <= UTF8PROC_CATEGORY_PO;
 }
 
-bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
+bool is_nonspacing_mark(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_MN;
+}
 
 bool is_word(char32_t c) {
   const auto cat = category(c);
@@ -37,7 +39,9 @@ bool is_word(char32_t c) {
          cat == UTF8PROC_CATEGORY_PC;
 }
 
-bool is_white_space(char32_t c) { return char_classes()[c] == CharClass::space; }
+bool is_white_space(char32_t c) {
+  return char_classes()[c] == CharClass::space;
+}
 
 bool is_cjk_ideograph(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
@@ -57,8 +61,8 @@ void append_lower(char32_t c, std::string& out) {
 
 void append_normal_form(NormalForm form, std::string_view text, std::string& out) {
   int options = UTF8PROC_STABLE;
-  options |= form == NormalForm::nfc || form == NormalForm::nfkc ? UTF8PROC_COMPOSE
-                                                                 : UTF8PROC_DECOMPOSE;
+  options |=
+      form == NormalForm::nfc || form == NormalForm::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
   if (form == NormalForm::nfkc || form == NormalForm::nfkd) options |= UTF8PROC_COMPAT;
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());

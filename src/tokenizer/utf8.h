@@ -11,8 +11,8 @@ namespace trireme {
 inline constexpr char32_t kReplacement = 0xFFFD;
 
 struct DecodedChar {
-  char32_t value;       // kReplacement where the bytes are ill-formed
-  std::uint32_t length; // bytes read, at least 1
+  char32_t value;        // kReplacement where the bytes are ill-formed
+  std::uint32_t length;  // bytes read, at least 1
   bool valid;
 };
 

@@ -1,0 +1,78 @@
+// The hand-written pre-tokenizers against the regular expressions that they replace.
+#include "tokenizer/split.h"
+
+#include <gtest/gtest.h>
+
+#include "tokenizer/random_text.h"
+#include "tokenizer/regex.h"
+
+namespace trireme {
+namespace {
+
+using Pieces = std::vector<std::string>;
+
+constexpr const char* kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* kCl100k =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+template <SplitPattern pattern>
+Pieces by_hand(std::string_view text) {
+  Pieces pieces;
+  split<pattern>(text.data(), text.data() + text.size(),
+                 [&](const char* begin, const char* end) { pieces.emplace_back(begin, end); });
+  return pieces;
+}
+
+Pieces by_regex(const Regex& regex, std::string_view text) {
+  Pieces pieces;
+  std::size_t from = 0;
+  while (const auto match = regex.find(text, from)) {
+    EXPECT_EQ(match->begin, from) << "the pattern leaves nothing between its matches";
+    pieces.emplace_back(text.substr(match->begin, match->end - match->begin));
+    from = match->end;
+  }
+  return pieces;
+}
+
+TEST(Split, ClassesAreThoseOfPcre2) {
+  std::string of_class[4];
+  for (char32_t c = 0; c < 0x110000; ++c) {
+    if (c < 0xD800 || c >= 0xE000) append_utf8(c, of_class[static_cast<int>(char_classes()[c])]);
+  }
+  const char* inside[] = {"[\\p{L}\\p{N}\\s]", "\\P{L}", "\\P{N}", "\\S"};
+  for (int cls = 0; cls < 4; ++cls) {
+    const Regex stranger(inside[cls], "test");
+    EXPECT_FALSE(stranger.find(of_class[cls], 0)) << "class " << cls;
+  }
+}
+
+TEST(Split, EqualsPcre2OnRandomUnicode) {
+  const Regex gpt2(kGpt2, "gpt2");
+  const Regex cl100k(kCl100k, "cl100k");
+  RandomText random(20240501);
+  for (int i = 0; i < 30'000; ++i) {
+    const std::string text = random.next(i % 100 == 0 ? 400 : 24);
+    ASSERT_EQ(by_hand<SplitPattern::gpt2>(text), by_regex(gpt2, text)) << text;
+    ASSERT_EQ(by_hand<SplitPattern::cl100k>(text), by_regex(cl100k, text)) << text;
+  }
+}
+
+// Ill-formed bytes split as the U+FFFD that the WHATWG rule puts in their place.
+TEST(Split, IllFormedBytesCountAsReplacementCharacters) {
+  RandomText random(7);
+  for (int i = 0; i < 5'000; ++i) {
+    const std::string text = random.next(6) + random.bytes(random.below(12)) + random.next(6);
+    Pieces pieces = by_hand<SplitPattern::cl100k>(text);
+    for (std::string& piece : pieces) piece = to_valid_utf8(piece);
+    ASSERT_EQ(pieces, by_hand<SplitPattern::cl100k>(to_valid_utf8(text)));
+  }
+}
+
+TEST(Split, LongSIsACaseOfS) {
+  EXPECT_EQ(by_hand<SplitPattern::cl100k>("it'\u017F"), (Pieces{"it", "'\u017F"}));
+  EXPECT_EQ(by_hand<SplitPattern::gpt2>("it'\u017F"), (Pieces{"it", "'", "\u017F"}));
+}
+
+}  // namespace
+}  // namespace trireme
