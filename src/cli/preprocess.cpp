@@ -1,0 +1,180 @@
+// `trireme preprocess`: text files to indexed token files.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/tokenizer_flags.h"
+#include "data/preprocess.h"
+
+namespace trireme::cli {
+namespace {
+
+struct Options {
+  TokenizerConfig tokenizer;
+  PreprocessOptions work;
+  std::int64_t log_interval = 0;
+  bool as_json = false;
+  // Flags of Megatron's script that have no meaning here.
+  std::string ignored_text;
+  std::int64_t ignored_number = 0;
+  bool ignored_flag = false;
+};
+
+double megabytes_per_second(std::int64_t bytes, double seconds) {
+  return seconds > 0 ? static_cast<double>(bytes) / 1e6 / seconds : 0;
+}
+
+// On a terminal one line that is written over, elsewhere a line per --log-interval documents.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::int64_t interval) : interval_(interval) {}
+  ~ProgressLine() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  void show(const PreprocessProgress& now) {
+    const double speed = megabytes_per_second(now.text_bytes, now.seconds);
+    if (terminal_) {
+      const double share = now.total_file_bytes > 0 ? 100.0 * static_cast<double>(now.file_bytes) /
+                                                          static_cast<double>(now.total_file_bytes)
+                                                    : 0;
+      fmt::print(stderr, "\r\033[K{:5.1f} %  {} documents  {:.1f} MB/s", share, now.documents,
+                 speed);
+      std::fflush(stderr);
+      shown_ = true;
+    } else if (interval_ > 0 && now.documents >= next_) {
+      fmt::print(stderr, "processed {} documents ({:.0f} documents/s, {:.1f} MB/s)\n",
+                 now.documents, static_cast<double>(now.documents) / now.seconds, speed);
+      next_ = now.documents + interval_;
+    }
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const std::int64_t interval_;
+  std::int64_t next_ = 1;
+  bool shown_ = false;
+};
+
+void print_json(const PreprocessResult& result) {
+  nlohmann::json outputs = nlohmann::json::array();
+  std::int64_t tokens = 0;
+  for (const PreprocessOutput& output : result.outputs) {
+    outputs.push_back({{"key", output.key},
+                       {"prefix", output.prefix},
+                       {"documents", output.documents},
+                       {"sequences", output.sequences},
+                       {"tokens", output.tokens}});
+    tokens += output.tokens;
+  }
+  const nlohmann::json figures = {
+      {"documents", result.documents},
+      {"tokens", tokens},
+      {"bytes", result.text_bytes},
+      {"skipped_lines", result.bad_lines},
+      {"seconds", result.seconds},
+      {"mb_per_second", megabytes_per_second(result.text_bytes, result.seconds)},
+      {"outputs", outputs}};
+  fmt::print("{}\n", figures.dump());
+}
+
+void print_text(const PreprocessResult& result) {
+  for (const PreprocessOutput& output : result.outputs) {
+    fmt::print("{}.bin, .idx: {} documents, {} sequences, {} tokens\n", output.prefix,
+               output.documents, output.sequences, output.tokens);
+  }
+  fmt::print("{:.1f} MB of text in {:.1f} s ({:.1f} MB/s)\n",
+             static_cast<double>(result.text_bytes) / 1e6, result.seconds,
+             megabytes_per_second(result.text_bytes, result.seconds));
+}
+
+void run(const Options& options) {
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
+  PreprocessResult result;
+  {
+    ProgressLine line(options.log_interval);
+    result = preprocess(*tokenizer, options.work, [&](const auto& now) { line.show(now); });
+  }
+  if (result.bad_lines > 0) {
+    fmt::print(stderr, "skipped {} lines; the first: {}\n", result.bad_lines,
+               result.first_bad_line);
+  }
+  options.as_json ? print_json(result) : print_text(result);
+}
+
+void add_flags(CLI::App& command, Options& options) {
+  PreprocessOptions& work = options.work;
+  command
+      .add_option("--input", work.inputs,
+                  "files or patterns: JSON lines, or text where the name ends in .txt; also "
+                  "compressed with gzip, xz or zstd")
+      ->required();
+  command
+      .add_option("--output-prefix", work.output_prefix,
+                  "files are PREFIX_<key>_document.bin and .idx")
+      ->required();
+  command.add_option("--json-keys", work.json_keys, "keys to take; one pair of files for each")
+      ->capture_default_str();
+  command.add_flag("--append-eod", work.append_eod, "end each document with the EOD token");
+  command.add_flag("--split-sentences", work.split_sentences,
+                   "one sequence per sentence, for BERT; files end in _sentence");
+  command.add_flag("--keep-newlines", work.keep_newlines,
+                   "with --split-sentences: sentences keep the white space behind them");
+  command.add_flag("--skip-bad-lines", work.skip_bad_lines,
+                   "count lines that are not JSON or lack a key instead of stopping");
+  command.add_flag("--text-mode", work.all_text, "all inputs are plain text, whatever their names");
+  const std::map<std::string, DocumentForm> forms = {{"file", DocumentForm::file},
+                                                     {"paragraph", DocumentForm::paragraphs},
+                                                     {"line", DocumentForm::line}};
+  command
+      .add_option(
+          "--documents", work.text_documents,
+          "what a document of plain text is: the file (default), a paragraph (up to a blank "
+          "line) or a line")
+      ->transform(CLI::CheckedTransformer(forms))
+      ->option_text("file|paragraph|line");
+  work.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  command.add_option("--workers", work.workers, "threads")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      .add_option("--log-interval", options.log_interval,
+                  "where there is no terminal: print progress after so many documents; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_flag("--json", options.as_json, "print figures as JSON");
+}
+
+void add_ignored_flags(CLI::App& command, Options& options) {
+  const char* group = "Accepted from Megatron scripts and ignored";
+  command.add_option("--dataset-impl", options.ignored_text, "the format is mmap")
+      ->check(CLI::IsMember({"mmap"}))
+      ->group(group);
+  command.add_option("--partitions", options.ignored_number, "threads share the work without them")
+      ->group(group);
+  command.add_flag("--keep-sequential-samples", options.ignored_flag, "the order is always kept")
+      ->group(group);
+  command
+      .add_option("--lang", options.ignored_text, "the rules for sentences are the same for all")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_preprocess(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("preprocess", "Turn text into indexed token files (.bin, .idx)");
+  add_flags(*command, *options);
+  add_tokenizer_flags(*command, options->tokenizer);
+  add_ignored_flags(*command, *options);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace trireme::cli

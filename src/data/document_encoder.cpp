@@ -1,0 +1,149 @@
+// Lines and paragraphs to tokens.
+#include "data/document_encoder.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "data/sentences.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+namespace {
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == line.npos;
+}
+
+// The next line of `text`, without its end, which is taken off `text`.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// The next paragraph of `text`; empty at the end.
+std::string_view take_paragraph(std::string_view& text) {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    if (is_blank(line)) {
+      if (begin) break;
+      continue;
+    }
+    if (!begin) begin = line.data();
+    end = line.data() + line.size();
+  }
+  return begin ? std::string_view(begin, static_cast<std::size_t>(end - begin))
+               : std::string_view();
+}
+
+void append_tokens(std::span<const std::int32_t> ids, TokenType type, std::string& out) {
+  const std::size_t at = out.size();
+  out.resize(at + ids.size() * static_cast<std::size_t>(size_of(type)));
+  if (type == TokenType::i32) {
+    if (!ids.empty()) std::memcpy(out.data() + at, ids.data(), ids.size_bytes());
+    return;
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<std::uint16_t>(ids[i]);
+    std::memcpy(out.data() + at + 2 * i, &id, 2);
+  }
+}
+
+}  // namespace
+
+DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const PreprocessOptions& options)
+    : tokenizer_(tokenizer),
+      options_(options),
+      type_(token_type_for(tokenizer.vocab_size())),
+      json_(options.json_keys) {}
+
+EncodedChunk DocumentEncoder::encode(const Chunk& chunk, DocumentForm form) {
+  EncodedChunk out;
+  out.outputs.resize(options_.json_keys.size());
+  out.text_bytes = static_cast<std::int64_t>(chunk.size);
+  std::string_view text = chunk.text();
+  if (form == DocumentForm::json_line) {
+    for (std::int64_t number = chunk.first_line; !text.empty(); ++number) {
+      const std::string_view line = take_line(text);
+      if (is_blank(line)) continue;
+      try {
+        add_json_line(line, out);
+      } catch (const Error& error) {
+        const std::string reason =
+            fmt::format("'{}' line {}: {}", *chunk.file, number, error.what());
+        if (!options_.skip_bad_lines) throw Error(error.code(), reason);
+        if (out.bad_lines++ == 0) out.first_bad_line = reason;
+      }
+    }
+    return out;
+  }
+  if (out.outputs.size() > 1) {
+    fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
+  }
+  std::string repaired;
+  if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
+  if (form == DocumentForm::file) {
+    add_text(text, out);
+  } else if (form == DocumentForm::line) {
+    while (!text.empty()) {
+      const std::string_view line = take_line(text);
+      if (!is_blank(line)) add_text(line, out);
+    }
+  } else {
+    for (auto paragraph = take_paragraph(text); !paragraph.empty();
+         paragraph = take_paragraph(text)) {
+      add_text(paragraph, out);
+    }
+  }
+  return out;
+}
+
+void DocumentEncoder::add_json_line(std::string_view line, EncodedChunk& out) {
+  const auto& texts = json_.read(line);
+  for (std::size_t key = 0; key < texts.size(); ++key) add_document(texts[key], key, out);
+  ++out.documents;
+}
+
+void DocumentEncoder::add_text(std::string_view text, EncodedChunk& out) {
+  texts_.assign(1, text);
+  add_document(texts_, 0, out);
+  ++out.documents;
+}
+
+void DocumentEncoder::add_document(const std::vector<std::string_view>& texts, std::size_t key,
+                                   EncodedChunk& out) {
+  EncodedChunk::Output& to = out.outputs[key];
+  const std::size_t first = to.lengths.size();
+  ids_.clear();
+  std::size_t before = 0;
+  const auto add_sequence = [&](std::string_view text) {
+    tokenizer_.encode_document(text, ids_);
+    // A text without a token is no sequence, as upstream.
+    if (ids_.size() > before) to.lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
+    before = ids_.size();
+  };
+  for (const std::string_view text : texts) {
+    if (!options_.split_sentences) {
+      add_sequence(text);
+      continue;
+    }
+    split_sentences(text, options_.keep_newlines, sentences_);
+    for (const std::string_view sentence : sentences_) add_sequence(sentence);
+  }
+  if (ids_.size() >= std::numeric_limits<std::int32_t>::max()) {
+    fail_input("a document of {} tokens; at most 2^31 - 2 are possible", ids_.size());
+  }
+  if (options_.append_eod && !ids_.empty()) {
+    ids_.push_back(tokenizer_.eod_id());
+    ++to.lengths.back();
+  }
+  to.sequences_of_document.push_back(static_cast<std::int32_t>(to.lengths.size() - first));
+  append_tokens(ids_, type_, to.tokens);
+}
+
+}  // namespace trireme
