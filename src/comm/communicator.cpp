@@ -15,10 +15,14 @@ std::string Label::text() const {
 Work::~Work() {
   if (!pending_) return;
   if (std::uncaught_exceptions() == 0) {
-    pending_->wait();
-  } else if (!pending_->done()) {
-    pending_->detach();
+    try {
+      pending_->wait();
+      return;
+    } catch (const std::exception&) {
+      // The transport is broken. Whoever uses it next hears of it.
+    }
   }
+  if (!pending_->done()) pending_->detach();
 }
 
 Work& Work::operator=(Work&& other) {

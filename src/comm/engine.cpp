@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds shortest_nap = 20us;
-constexpr std::chrono::nanoseconds longest_nap = 200us;   // while something is under way
+constexpr std::chrono::nanoseconds longest_nap = 100us;   // while something is under way
 constexpr std::chrono::nanoseconds longest_sleep = 20ms;  // control messages still get answers
 constexpr std::chrono::nanoseconds worth_waking = 1ms;
 
@@ -169,13 +169,15 @@ void Engine::wake() {
 void Engine::run() {
   prctl(PR_SET_TIMERSLACK, 1000);  // naps end when they should, not 50 us later
   try {
-    run_until_stopped();
-  } catch (const std::exception& error) {
     try {
+      run_until_stopped();
+    } catch (const JobEnded&) {
+      throw;
+    } catch (const std::exception& error) {
       abort(static_cast<int>(ExitCode::failed), error.what());
-    } catch (...) {
-      // Only a wire among threads returns from abort; its other calls now fail as well.
     }
+  } catch (const JobEnded&) {
+    // Only a wire among threads comes back from the end; its other calls fail as well.
   }
 }
 
@@ -191,7 +193,9 @@ void Engine::run_until_stopped() {
     }
     if (moved) {
       nap = shortest_nap;
-      std::this_thread::yield();  // the lock is unfair: let a caller in
+      // The lock is unfair: a caller would not get in. Without one there is no pause, because on a
+      // busy core the time that is given away may be milliseconds.
+      if (callers_.load() > 0) std::this_thread::yield();
       continue;
     }
     nap = std::min(nap * 2, busy ? longest_nap : longest_sleep);

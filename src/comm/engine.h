@@ -41,7 +41,9 @@ class Engine {
   // it is done or abandoned.
   template <class Make>
   std::unique_ptr<Operation> start(Make&& make) {
+    ++callers_;
     const std::lock_guard lock(mutex_);
+    --callers_;
     std::unique_ptr<Operation> operation = make();
     start_locked(*operation);
     return operation;
@@ -110,7 +112,9 @@ class Engine {
   Verdict verdict_ = Verdict::none;
   std::vector<Answer> answers_;  // by world rank
 
-  std::atomic<int> waiters_{0};
+  std::atomic<bool> spoken_{false};
+  std::atomic<int> callers_{0};      // who want the lock to start something
+  std::atomic<int> waiters_{0};      // who drive the progress themselves
   std::atomic<bool> asleep_{false};  // the thread sleeps long enough to be worth waking
   std::mutex sleep_mutex_;
   std::condition_variable sleep_;

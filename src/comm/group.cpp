@@ -173,9 +173,10 @@ class WireTransport final : public Transport {
     const GroupState identity(ranks, rank, name);
     const int key = static_cast<int>(identity.id % (Wire::max_tag - first_meeting_tag + 1));
     const std::string label = fmt::format("making group {} (ranks {})", name, rank_list(ranks));
-    const auto meeting = engine_->start(
-        [&] { return std::make_unique<Meeting>(*meetings_, label.c_str(), ranks, rank, key); });
-    engine_->wait(*meeting);
+    Work meeting(std::make_unique<EngineWork>(*engine_, engine_->start([&] {
+      return std::make_unique<Meeting>(*meetings_, label.c_str(), ranks, rank, key);
+    })));
+    meeting.wait();
     const Wire::Context context =
         engine_->with_wire([&](Wire& wire) { return wire.open_context(ranks, key); });
     return std::make_unique<GroupCommunicator>(*engine_, std::move(ranks), rank, std::move(name),

@@ -17,7 +17,7 @@ constexpr std::int64_t segment_bytes = 256 << 10;  // reduced at a time
 constexpr std::size_t max_slots = 8;               // segments received ahead of the reduction
 constexpr std::int64_t small_bytes = 16 << 10;     // all_reduce in one step up to this size
 constexpr int small_group = 16;                    // ... and this many ranks
-constexpr int steps_per_advance = 4;               // bounds the time that an advance takes
+constexpr int steps_per_advance = 8;               // bounds the time that an advance takes
 
 // A range of elements.
 struct Part {

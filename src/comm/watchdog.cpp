@@ -118,6 +118,7 @@ bool Engine::claim_voice() {
 }
 
 void Engine::speak(int exit_code, const std::string& message) {
+  if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
   const Place& place = wire_.place();
   const std::string text =
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message);

@@ -77,6 +77,14 @@ TEST(Faults, TheRankAtTheEndOfAChainIsNamed) {
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
+TEST(Faults, AStoppedFirstRankDoesNotSilenceTheOthers) {
+  const Outcome outcome = probe("stop-first", 1);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("rank 0 (does not answer"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+  EXPECT_LT(outcome.seconds, 20);
+}
+
 TEST(Faults, ASlowRankIsToldFromADeadOne) {
   const Outcome outcome = probe("busy", 1);
   EXPECT_THAT(outcome.output, HasSubstr("'end of step' of group world (ranks 0-3)"));
