@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "tokenizer/bert.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/null_tokenizer.h"
 
@@ -46,6 +47,12 @@ Made make_gpt2(const Config& c) {
 Made make_tiktoken(const Config& c) {
   return load_tiktoken(model(c), c.special_text);
 }
+Made make_bert(const Config& c) {
+  return load_bert(vocab(c), true, c.special_text);
+}
+Made make_bert_cased(const Config& c) {
+  return load_bert(vocab(c), false, c.special_text);
+}
 Made make_null(const Config& c) {
   return std::make_unique<NullTokenizer>(c.vocab_size);
 }
@@ -53,9 +60,13 @@ Made make_null(const Config& c) {
 constexpr Maker kMakers[] = {
     {"gpt2", make_gpt2},
     {"tiktoken", make_tiktoken},
+    {"bert", make_bert},
+    {"bert_cased", make_bert_cased},
     {"null", make_null},
     {"GPT2BPETokenizer", make_gpt2},
     {"TikTokenizer", make_tiktoken},
+    {"BertWordPieceLowerCase", make_bert},
+    {"BertWordPieceCase", make_bert_cased},
     {"NullTokenizer", make_null},
 };
 

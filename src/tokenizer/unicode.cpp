@@ -29,6 +29,11 @@ bool is_punctuation(char32_t c) {
   return cat >= UTF8PROC_CATEGORY_PC && cat <= UTF8PROC_CATEGORY_PO;
 }
 
+bool is_bert_punctuation(char32_t c) {
+  if (c >= 0x80) return is_punctuation(c);
+  return c > ' ' && c < 0x7F && char_classes()[c] == CharClass::other;
+}
+
 bool is_nonspacing_mark(char32_t c) {
   return category(c) == UTF8PROC_CATEGORY_MN;
 }

@@ -11,6 +11,8 @@ namespace trireme {
 bool is_control(char32_t c);
 // General category P*.
 bool is_punctuation(char32_t c);
+// P* or any visible ASCII character that is neither letter nor digit.
+bool is_bert_punctuation(char32_t c);
 // General category Mn.
 bool is_nonspacing_mark(char32_t c);
 // \w: letters, marks, decimal and letter numbers, connectors.
