@@ -1,0 +1,186 @@
+// Training runs of tiny models against PyTorch's (tests/model/golden, made by make_golden.py).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "model/golden/golden_weights.h"
+#include "train/engine.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+json read_golden(const std::string& name) {
+  std::ifstream file(TRIREME_TEST_DATA "/../../model/golden/" + name + ".json");
+  return json::parse(file);
+}
+
+Config config_of(const json& golden, const std::string& precision) {
+  Config config;
+  ModelConfig& m = config.model;
+  const json& from = golden["model"];
+  m.family = from["family"];
+  m.num_layers = from["num_layers"];
+  m.hidden_size = from["hidden_size"];
+  m.num_heads = from["num_heads"];
+  m.num_kv_heads = from["num_kv_heads"];
+  m.ffn_hidden_size = from["ffn_hidden_size"];
+  m.seq_length = from["seq_length"];
+  m.max_positions = from["max_positions"];
+  m.vocab_size = from["vocab_size"];
+  m.vocab_multiple = 64;
+  m.activation = from.value("activation", "");
+  m.norm_eps = from.value("norm_eps", 1e-5);
+  resolve(m);
+  config.run.precision = precision;
+  const json& o = golden["optimizer"];
+  config.optimizer.beta1 = o["beta1"];
+  config.optimizer.beta2 = o["beta2"];
+  config.optimizer.eps = o["eps"];
+  config.optimizer.weight_decay = o["weight_decay"];
+  config.optimizer.clip_grad = o["clip_grad"];
+  return config;
+}
+
+// The golden run in our engine, step by step.
+class GoldenRun {
+ public:
+  GoldenRun(const json& golden, const std::string& precision)
+      : golden_(golden), config_(config_of(golden, precision)), engine_(config_, build(), {}) {
+    engine_.allocate();
+    const auto& parameters = engine_.stage().definition().parameters;
+    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+      for (std::int64_t i = 0; i < parameters[p].spec.saved_shape.count(); ++i) {
+        const float value = golden::weight(parameters[p].name, static_cast<std::uint64_t>(i));
+        if (precision == "fp64") {
+          static_cast<double*>(engine_.optimizer().master(p))[i] = value;
+        } else {
+          static_cast<float*>(engine_.optimizer().master(p))[i] = value;
+        }
+      }
+    }
+    engine_.optimizer().refresh_compute();
+    lr_ = golden["runs"][precision]["lr"];
+  }
+
+  StepResult step(int s) {
+    std::vector<std::int32_t> tokens, targets;
+    std::vector<float> weights;
+    for (int b = 0; b < golden::kBatch; ++b) {
+      for (int t = 0; t < golden::kSeq; ++t) {
+        tokens.push_back(golden::token(s, b, t));
+        targets.push_back(golden::token(s, b, t + 1));
+        weights.push_back(golden_["masked"].get<bool>() ? golden::loss_weight(s, b, t) : 1.f);
+      }
+    }
+    StepInput input;
+    input.step = static_cast<std::uint64_t>(s);
+    input.micro_batches = 1;
+    input.lr = lr_;
+    input.clip_grad = config_.optimizer.clip_grad;
+    const std::vector<std::int64_t> ids(golden::kBatch, 0);
+    return engine_.train_step(input, [&](std::int64_t) {
+      return MicroBatch{tokens.data(), targets.data(), weights.data(), nullptr, nullptr, ids.data()};
+    });
+  }
+
+  Engine& engine() { return engine_; }
+
+ private:
+  BuildOptions build() const {
+    BuildOptions options;
+    options.compute = compute_dtype(config_.run.precision);
+    options.batch = golden::kBatch;
+    return options;
+  }
+
+  const json& golden_;
+  Config config_;
+  Engine engine_;
+  double lr_ = 0;
+};
+
+// Norm of the difference between a tensor and the golden one, estimated from projections.
+template <class T>
+double estimated_difference(const T* values, const json& golden) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : golden["shape"]) count *= dim;
+  double squares = 0;
+  for (int j = 0; j < golden::kProjections; ++j) {
+    double projection = 0;
+    for (std::int64_t i = 0; i < count; ++i) projection += golden::sign(j, i) * static_cast<double>(values[i]);
+    squares += std::pow(projection - golden["projections"][j].get<double>(), 2);
+  }
+  return std::sqrt(squares / golden::kProjections);
+}
+
+class Golden : public testing::TestWithParam<std::string> {
+ protected:
+  json golden_ = read_golden(GetParam());
+};
+
+TEST_P(Golden, Fp32LossesFollowPyTorch) {
+  GoldenRun run(golden_, "fp32");
+  const json& expected = golden_["runs"]["fp32"];
+  for (int s = 0; s < golden_["steps"]; ++s) {
+    const StepResult result = run.step(s);
+    const double loss = expected["losses"][s], norm = expected["grad_norms"][s];
+    EXPECT_NEAR(result.loss.mean(), loss, 1e-5 * loss) << "step " << s;
+    EXPECT_NEAR(result.grad_norm, norm, 1e-4 * norm) << "step " << s;
+  }
+}
+
+TEST_P(Golden, FirstGradientOfEveryParameter) {
+  for (const std::string precision : {"fp32", "fp64"}) {
+    GoldenRun run(golden_, precision);
+    run.step(0);
+    const Stage& stage = run.engine().stage();
+    const auto& parameters = stage.definition().parameters;
+    ASSERT_EQ(parameters.size(), golden_["first_gradient"].size());
+    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+      const json& expected = golden_["first_gradient"][parameters[p].name];
+      const double norm = expected["norm"];
+      const double difference = precision == "fp64"
+                                    ? estimated_difference(static_cast<const double*>(stage.gradient(p)), expected)
+                                    : estimated_difference(static_cast<const float*>(stage.gradient(p)), expected);
+      EXPECT_LE(difference, (precision == "fp64" ? 1e-9 : 1e-4) * norm + 1e-12) << parameters[p].name << " " << precision;
+    }
+  }
+}
+
+TEST_P(Golden, Fp64WeightsAfterAllSteps) {
+  GoldenRun run(golden_, "fp64");
+  const json& expected = golden_["runs"]["fp64"];
+  for (int s = 0; s < golden_["steps"]; ++s) {
+    const double loss = expected["losses"][s];
+    EXPECT_NEAR(run.step(s).loss.mean(), loss, 1e-6 * loss) << "step " << s;
+  }
+  const auto& parameters = run.engine().stage().definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    const std::string& name = parameters[p].name;
+    // A key's bias moves no probability: its gradient is rounding noise, which Adam makes whole steps of.
+    if (name.ends_with("attention.qkv.bias")) continue;
+    const json& golden = golden_["final_weights"][name];
+    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().optimizer().master(p)), golden),
+              1e-4 * golden["norm"].get<double>())
+        << name;
+  }
+}
+
+TEST_P(Golden, Bf16LossesStayWithinOnePercent) {
+  GoldenRun run(golden_, "bf16");
+  const json& expected = golden_["runs"]["bf16"];
+  for (int s = 0; s < golden_["steps"]; ++s) {
+    const double loss = expected["losses"][s];
+    EXPECT_NEAR(run.step(s).loss.mean(), loss, 0.01 * loss) << "step " << s;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama", "llama_masked"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace trireme
