@@ -1,4 +1,5 @@
-// What every fuzz target shares: seeding its corpus, and running a reader that may refuse its input.
+// What every fuzz target shares: seeding its corpus, and running a reader that may refuse its
+// input.
 //
 //   FUZZ_SEEDS({valid_file(), other_valid_file()})
 //   extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -45,8 +46,8 @@ int fuzz_reader(Body&& body) {
 }  // namespace trireme
 
 // Defines the corpus to begin from: a braced list of strings.
-#define FUZZ_SEEDS(...)                                                                      \
-  extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {                             \
-    trireme::write_fuzz_seeds(*argc, *argv, std::vector<std::string> __VA_ARGS__);           \
-    return 0;                                                                                \
+#define FUZZ_SEEDS(...)                                                            \
+  extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {                   \
+    trireme::write_fuzz_seeds(*argc, *argv, std::vector<std::string> __VA_ARGS__); \
+    return 0;                                                                      \
   }

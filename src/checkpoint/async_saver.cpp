@@ -8,10 +8,7 @@
 namespace trireme {
 
 AsyncSaver::AsyncSaver(SaveOptions options, Ranks ranks, ThreadPool* pool, Copy copy)
-    : options_(std::move(options)),
-      ranks_(std::move(ranks)),
-      pool_(pool),
-      copy_(std::move(copy)) {}
+    : options_(std::move(options)), ranks_(std::move(ranks)), pool_(pool), copy_(std::move(copy)) {}
 
 AsyncSaver::~AsyncSaver() {
   if (thread_.joinable()) thread_.join();

@@ -12,8 +12,8 @@ namespace {
 // Every floating-point type fits into double, and float holds the 16-bit ones.
 template <class From, class To>
 void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
-  using Between = std::conditional_t<std::is_same_v<From, double> && std::is_same_v<To, double>,
-                                     double, float>;
+  using Between =
+      std::conditional_t<std::is_same_v<From, double> && std::is_same_v<To, double>, double, float>;
   for (std::int64_t i = 0; i < count; ++i) {
     From from;
     std::memcpy(&from, src + i * static_cast<std::int64_t>(sizeof from), sizeof from);
@@ -25,11 +25,16 @@ void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
 template <class From>
 void cast_from(const std::byte* src, DType to, std::byte* dst, std::int64_t count) {
   switch (to) {
-    case DType::f64: return cast_elements<From, double>(src, dst, count);
-    case DType::f32: return cast_elements<From, float>(src, dst, count);
-    case DType::bf16: return cast_elements<From, bf16>(src, dst, count);
-    case DType::f16: return cast_elements<From, f16>(src, dst, count);
-    default: TRIREME_CHECK(!"a floating-point type");
+    case DType::f64:
+      return cast_elements<From, double>(src, dst, count);
+    case DType::f32:
+      return cast_elements<From, float>(src, dst, count);
+    case DType::bf16:
+      return cast_elements<From, bf16>(src, dst, count);
+    case DType::f16:
+      return cast_elements<From, f16>(src, dst, count);
+    default:
+      TRIREME_CHECK(!"a floating-point type");
   }
 }
 
@@ -49,11 +54,16 @@ void cast(DType from, const std::byte* src, DType to, std::byte* dst, std::int64
     return;
   }
   switch (from) {
-    case DType::f64: return cast_from<double>(src, to, dst, count);
-    case DType::f32: return cast_from<float>(src, to, dst, count);
-    case DType::bf16: return cast_from<bf16>(src, to, dst, count);
-    case DType::f16: return cast_from<f16>(src, to, dst, count);
-    default: TRIREME_CHECK(!"a floating-point type");
+    case DType::f64:
+      return cast_from<double>(src, to, dst, count);
+    case DType::f32:
+      return cast_from<float>(src, to, dst, count);
+    case DType::bf16:
+      return cast_from<bf16>(src, to, dst, count);
+    case DType::f16:
+      return cast_from<f16>(src, to, dst, count);
+    default:
+      TRIREME_CHECK(!"a floating-point type");
   }
 }
 

@@ -23,13 +23,17 @@ std::vector<fs::path> entries(const fs::path& folder) {
 
 }  // namespace
 
-std::string step_folder(std::int64_t step) { return fmt::format("{}{:08d}", step_prefix, step); }
+std::string step_folder(std::int64_t step) {
+  return fmt::format("{}{:08d}", step_prefix, step);
+}
 
 std::string partial_folder(std::int64_t step) {
   return step_folder(step) + std::string(partial_suffix);
 }
 
-std::string shard_file(int rank) { return fmt::format("shard-{:05d}.safetensors", rank); }
+std::string shard_file(int rank) {
+  return fmt::format("shard-{:05d}.safetensors", rank);
+}
 
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;

@@ -43,8 +43,8 @@ struct FoundCheckpoint {
 // The checkpoint that a path means: a step's folder; a folder of checkpoints, by its `latest`; or a
 // run's folder with its checkpoints in `checkpoints/`. Where `latest` is missing the newest step
 // counts: the process died after it had renamed its first checkpoint into place. Nothing where the
-// path does not exist or holds no checkpoint: so a run tells a fresh start from a resume. A `latest`
-// that is no name of a step is refused with exit code 2.
+// path does not exist or holds no checkpoint: so a run tells a fresh start from a resume. A
+// `latest` that is no name of a step is refused with exit code 2.
 std::optional<FoundCheckpoint> find_checkpoint(const fs::path& path);
 
 }  // namespace trireme

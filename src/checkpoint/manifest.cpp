@@ -26,8 +26,8 @@ Manifest merge(const std::vector<Manifest>& parts) {
           tensors.try_emplace(tensor.name, StoredTensor{tensor.name, tensor.dtype, tensor.shape});
       StoredTensor& whole = it->second;
       if (whole.dtype != tensor.dtype || !(whole.shape == tensor.shape)) {
-        fail("ranks disagree about tensor '{}': {} {} and {} {}", tensor.name,
-             name_of(whole.dtype), whole.shape.text(), name_of(tensor.dtype), tensor.shape.text());
+        fail("ranks disagree about tensor '{}': {} {} and {} {}", tensor.name, name_of(whole.dtype),
+             whole.shape.text(), name_of(tensor.dtype), tensor.shape.text());
       }
       for (const StoredSlice& slice : tensor.slices) {
         whole.slices.push_back(slice);

@@ -70,8 +70,8 @@ std::string to_text(const Manifest& manifest);
 // the folder, slices outside their tensor, a wrong number of checksums.
 Manifest parse_manifest(std::string_view text, const std::string& name);
 
-// Joins the shards and tensors that the ranks wrote into one manifest. Refuses tensors that they see
-// differently.
+// Joins the shards and tensors that the ranks wrote into one manifest. Refuses tensors that they
+// see differently.
 Manifest merge(const std::vector<Manifest>& parts);
 
 // Refuses a manifest whose slices do not hold every element of every tensor exactly once.

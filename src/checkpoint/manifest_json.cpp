@@ -26,7 +26,9 @@ constexpr std::size_t tail_size = tail_begin.size() + 16 + tail_end.size();
 constexpr std::int64_t max_block_bytes = std::int64_t{64} << 20;
 constexpr std::int64_t max_elements = std::int64_t{1} << 56;
 
-Json shape_to_json(const Shape& shape) { return Json(std::vector(shape.begin(), shape.end())); }
+Json shape_to_json(const Shape& shape) {
+  return Json(std::vector(shape.begin(), shape.end()));
+}
 
 // JSON has no infinities; they are written as text.
 Json number_to_json(double value) {
@@ -54,9 +56,9 @@ OrderedJson state_to_json(const CheckpointState& state) {
 
 OrderedJson slice_to_json(const StoredSlice& slice) {
   OrderedJson json{{"shard", slice.shard},
-            {"key", slice.key},
-            {"offset", shape_to_json(slice.region.offset)},
-            {"shape", shape_to_json(slice.region.shape)}};
+                   {"key", slice.key},
+                   {"offset", shape_to_json(slice.region.offset)},
+                   {"shape", shape_to_json(slice.region.shape)}};
   if (!slice.region.is_full_rectangle()) json["range"] = {slice.region.begin, slice.region.end};
   OrderedJson& checksums = json["xxh3"] = OrderedJson::array();
   for (const std::uint64_t checksum : slice.checksums) checksums.push_back(hash_to_text(checksum));
@@ -67,8 +69,8 @@ std::string tensor_to_text(const StoredTensor& tensor) {
   OrderedJson slices = OrderedJson::array();
   for (const StoredSlice& slice : tensor.slices) slices.push_back(slice_to_json(slice));
   const OrderedJson json{{"dtype", name_of(tensor.dtype)},
-                  {"shape", shape_to_json(tensor.shape)},
-                  {"slices", std::move(slices)}};
+                         {"shape", shape_to_json(tensor.shape)},
+                         {"slices", std::move(slices)}};
   return Json(tensor.name).dump() + ":" + json.dump();
 }
 
@@ -137,7 +139,7 @@ class Parser {
   }
 
   StoredShard shard_from_json(const Json& json) const {
-    const StoredShard shard{json.at("file"), json.at("bytes"), checksum(json.at("header_xxh3"))};
+    StoredShard shard{json.at("file"), json.at("bytes"), checksum(json.at("header_xxh3"))};
     constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789-.";
     if (!shard.file.starts_with("shard-") || !shard.file.ends_with(".safetensors") ||
         shard.file.find_first_not_of(allowed) != std::string::npos) {
@@ -216,10 +218,10 @@ class Parser {
 
 std::string to_text(const Manifest& manifest) {
   OrderedJson head{{"format", format_name},
-            {"version", format_version},
-            {"program", manifest.program},
-            {"block_bytes", manifest.block_bytes},
-            {"state", state_to_json(manifest.state)}};
+                   {"version", format_version},
+                   {"program", manifest.program},
+                   {"block_bytes", manifest.block_bytes},
+                   {"state", state_to_json(manifest.state)}};
   OrderedJson& shards = head["shards"] = OrderedJson::array();
   for (const StoredShard& shard : manifest.shards) {
     shards.push_back({{"file", shard.file},

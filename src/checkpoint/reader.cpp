@@ -17,8 +17,8 @@ struct CheckpointReader::Job {
   const StoredTensor* tensor = nullptr;
   const StoredSlice* slice = nullptr;
   std::int64_t block = 0;
-  std::uint64_t data_begin = 0;         // of the slice, in its file
-  const TargetSlice* target = nullptr;  // nullptr: only check
+  std::uint64_t data_begin = 0;                  // of the slice, in its file
+  const TargetSlice* target = nullptr;           // nullptr: only check
   std::shared_ptr<const std::vector<Run>> runs;  // of the whole slice into the target
 };
 
@@ -202,7 +202,9 @@ void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& job
 
 void CheckpointReader::run(const std::vector<Job>& jobs, ThreadPool* pool) {
   std::vector<Worker> workers;
-  for (int i = 0; i < (pool ? pool->size() : 1); ++i) workers.emplace_back(*this);
+  const int size = pool ? pool->size() : 1;
+  workers.reserve(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) workers.emplace_back(*this);
   const auto run_job = [&](std::int64_t task, int worker) {
     workers[static_cast<std::size_t>(worker)].run(jobs[static_cast<std::size_t>(task)]);
   };
@@ -241,7 +243,7 @@ void CheckpointReader::verify(ThreadPool* pool, int part, int parts) {
 fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except) {
   const std::vector<std::int64_t> steps = saved_steps(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    const fs::path path = folder / step_folder(*step);
+    fs::path path = folder / step_folder(*step);
     if (path == except) continue;
     try {
       CheckpointReader(path).verify(nullptr);

@@ -16,9 +16,9 @@ namespace trireme {
 
 class CheckpointReader {
  public:
-  // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened when
-  // they are needed. Refused (exit code 2) where there is none or it is damaged; if `latest` led to
-  // it, this and all later messages name the newest sound checkpoint beside it.
+  // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened
+  // when they are needed. Refused (exit code 2) where there is none or it is damaged; if `latest`
+  // led to it, this and all later messages name the newest sound checkpoint beside it.
   explicit CheckpointReader(const fs::path& path);
 
   const fs::path& folder() const { return folder_; }
@@ -27,7 +27,7 @@ class CheckpointReader {
   const StoredTensor* find(std::string_view name) const { return manifest_.find(name); }
 
   struct ReadOptions {
-    bool convert = false;  // between floating-point types; otherwise types must be equal
+    bool convert = false;        // between floating-point types; otherwise types must be equal
     ThreadPool* pool = nullptr;  // nullptr: the calling thread does all
   };
   // Fills the targets. Refused (exit code 2) before a byte is read: a missing tensor, another shape

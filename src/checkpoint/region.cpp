@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <tuple>
 
 namespace trireme {
@@ -18,7 +19,8 @@ Shape zeros_like(const Shape& shape) {
 // the one before: fewer, longer rows to copy.
 struct Folded {
   int rank = 0;
-  std::array<std::int64_t, Shape::max_rank + 1> src_offset{}, src_shape{}, dst_offset{}, dst_shape{};
+  std::array<std::int64_t, Shape::max_rank + 1> src_offset{}, src_shape{}, dst_offset{},
+      dst_shape{};
 
   void push(const Region& src, const Region& dst, int i, std::int64_t inner) {
     src_offset[rank] = src.offset[i] * inner;
@@ -64,8 +66,8 @@ bool comes_before(const Region& a, const Region& b) {
   const auto compare = [](const Shape& x, const Shape& y) {
     return std::lexicographical_compare_three_way(x.begin(), x.end(), y.begin(), y.end());
   };
-  if (const auto order = compare(a.offset, b.offset); order != 0) return order < 0;
-  if (const auto order = compare(a.shape, b.shape); order != 0) return order < 0;
+  if (const auto order = compare(a.offset, b.offset); std::is_neq(order)) return std::is_lt(order);
+  if (const auto order = compare(a.shape, b.shape); std::is_neq(order)) return std::is_lt(order);
   return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
 }
 
@@ -93,7 +95,9 @@ std::string ranges_fault(const Region* first, const Region* last) {
 
 }  // namespace
 
-Region Region::whole(const Shape& tensor) { return rectangle(zeros_like(tensor), tensor); }
+Region Region::whole(const Shape& tensor) {
+  return rectangle(zeros_like(tensor), tensor);
+}
 
 Region Region::rectangle(const Shape& offset, const Shape& shape) {
   return {offset, shape, 0, shape.count()};

@@ -59,7 +59,7 @@ template <class Byte>
 struct Slice {
   std::string name;  // independent of the layout, e.g. "layers.3.mlp.up.weight"
   DType dtype = DType::f32;
-  Shape tensor;      // shape of the whole tensor, without padding of the vocabulary
+  Shape tensor;  // shape of the whole tensor, without padding of the vocabulary
   Region region;
   Byte* data = nullptr;
 

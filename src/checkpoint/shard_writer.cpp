@@ -44,8 +44,8 @@ class Shard {
       slice_of_.push_back(i);
     }
     if (!entries.empty()) {
-      file_ = std::make_unique<SafetensorsWriter>(path, entries,
-                                                  std::map<std::string, std::string>{{"format", "pt"}});
+      file_ = std::make_unique<SafetensorsWriter>(
+          path, entries, std::map<std::string, std::string>{{"format", "pt"}});
     }
   }
 
@@ -68,8 +68,8 @@ class Shard {
     std::map<std::string, StoredTensor> tensors;
     for (std::size_t entry = 0; entry < stored_.size(); ++entry) {
       const SourceSlice& slice = given_[slice_of_[entry]];
-      const auto [it, is_new] = tensors.try_emplace(
-          slice.name, StoredTensor{slice.name, slice.dtype, slice.tensor, {}});
+      const auto [it, is_new] =
+          tensors.try_emplace(slice.name, StoredTensor{slice.name, slice.dtype, slice.tensor, {}});
       it->second.slices.push_back(stored_[entry]);
     }
     for (auto& [name, tensor] : tensors) part.tensors.push_back(std::move(tensor));
@@ -110,8 +110,8 @@ class Shard {
   std::int64_t block_bytes_;
   const Producer& producer_;
   std::vector<Task> tasks_;
-  std::vector<StoredSlice> stored_;     // by entry
-  std::vector<std::size_t> slice_of_;   // by entry
+  std::vector<StoredSlice> stored_;                    // by entry
+  std::vector<std::size_t> slice_of_;                  // by entry
   std::vector<std::unique_ptr<std::byte[]>> scratch_;  // by worker
   std::unique_ptr<SafetensorsWriter> file_;
 };

@@ -89,9 +89,8 @@ void CheckpointWriter::fail_everywhere(const std::string& failure) const {
 
 void CheckpointWriter::write(std::span<const SourceSlice> slices, ThreadPool* pool,
                              const Producer& producer) noexcept {
-  report_ = tagged([&] {
-    return to_text(write_shard(partial_, ranks_.rank, slices, pool, producer));
-  });
+  report_ =
+      tagged([&] { return to_text(write_shard(partial_, ranks_.rank, slices, pool, producer)); });
 }
 
 Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
@@ -114,9 +113,10 @@ Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
     std::error_code error;
     const std::uintmax_t size = fs::file_size(partial_ / shard.file, error);
     if (error || size != shard.bytes) {
-      fail("rank 0 does not see the {} bytes of '{}' that another rank wrote; the folder must lie "
-           "on a file system that all ranks share",
-           shard.bytes, (partial_ / shard.file).string());
+      fail(
+          "rank 0 does not see the {} bytes of '{}' that another rank wrote; the folder must lie "
+          "on a file system that all ranks share",
+          shard.bytes, (partial_ / shard.file).string());
     }
   }
   return manifest;

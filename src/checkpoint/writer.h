@@ -33,10 +33,10 @@ struct SaveOptions {
 };
 
 struct SaveReport {
-  fs::path folder;       // of the checkpoint
+  fs::path folder;         // of the checkpoint
   std::int64_t bytes = 0;  // of all ranks
-  double seconds = 0;    // from begin to end
-  std::string warning;   // an old checkpoint that could not be removed, or ""
+  double seconds = 0;      // from begin to end
+  std::string warning;     // an old checkpoint that could not be removed, or ""
 };
 
 // One save in its three phases. Only the first and the last communicate, so that write() can run in
@@ -76,7 +76,7 @@ class CheckpointWriter {
   CheckpointState state_;
   Ranks ranks_;
   fs::path partial_, final_;
-  std::string report_;    // of write(), for rank 0
+  std::string report_;             // of write(), for rank 0
   bool partial_is_there_ = false;  // known on rank 0 only
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

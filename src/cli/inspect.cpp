@@ -75,7 +75,8 @@ std::string table(const std::vector<Row>& rows, bool stats) {
   std::string out = fmt::format("{:{}}  {:8}  {:{}}  {:>8}", "name", name_width, "type", "shape",
                                 shape_width, "size");
   if (stats) {
-    out += fmt::format("  {:>11}  {:>11}  {:>11}  {:>6}  {:>6}", "min", "max", "mean", "nan", "inf");
+    out +=
+        fmt::format("  {:>11}  {:>11}  {:>11}  {:>6}  {:>6}", "min", "max", "mean", "nan", "inf");
   }
   out += "\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -158,9 +159,9 @@ void inspect_checkpoint(const Options& options) {
          fmt::format("checkpoint {}, written by {}\n"
                      "step {}, {} samples and {} tokens consumed\n"
                      "{} tensors, {} elements, {} in {} shards; {}\n",
-                     reader.folder().string(), manifest.program, state.step,
-                     state.consumed_samples, state.consumed_tokens, rows.size(), elements,
-                     human_bytes(bytes), manifest.shards.size(),
+                     reader.folder().string(), manifest.program, state.step, state.consumed_samples,
+                     state.consumed_tokens, rows.size(), elements, human_bytes(bytes),
+                     manifest.shards.size(),
                      options.no_verify ? "checksums not checked" : "all checksums are right"),
          json, rows);
 }
@@ -177,7 +178,8 @@ void inspect_safetensors(const Options& options) {
   }
   std::string text = fmt::format("safetensors file {}\n{} tensors, {}\n", options.path, rows.size(),
                                  human_bytes(file.size()));
-  for (const auto& [key, value] : file.header().metadata) text += key + " = " + value + "\n";
+  for (const auto& [key, value] : file.header().metadata)
+    text += fmt::format("{} = {}\n", key, value);
   report(options, text,
          Json{{"kind", "safetensors"},
               {"path", options.path},
@@ -218,9 +220,10 @@ void inspect(const Options& options) {
   if (path.extension() == ".safetensors") return inspect_safetensors(options);
   if (fs::exists(dataset_prefix(options.path) + ".idx")) return inspect_dataset(options);
   if (fs::exists(path)) {
-    fail_input("'{}' is none of: a checkpoint's or run's folder, a .safetensors file, the prefix of "
-               "an indexed dataset",
-               options.path);
+    fail_input(
+        "'{}' is none of: a checkpoint's or run's folder, a .safetensors file, the prefix of "
+        "an indexed dataset",
+        options.path);
   }
   fail_input("'{}' does not exist, and neither does '{}.idx'", options.path, options.path);
 }
@@ -231,8 +234,9 @@ void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "inspect", "List what a checkpoint, a safetensors file or an indexed dataset holds");
-  command->add_option("path", options->path,
-                      "Folder of a checkpoint or a run, .safetensors file, or prefix of .bin/.idx")
+  command
+      ->add_option("path", options->path,
+                   "Folder of a checkpoint or a run, .safetensors file, or prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--stats", options->stats,

@@ -19,9 +19,9 @@ namespace trireme {
 // One tensor of a file. `begin` and `end` are bytes from the start of the file.
 struct SafetensorsEntry {
   std::string name;
-  std::string_view type;             // as in the file: "F32", "BF16", "F8_E4M3", ...
-  std::optional<DType> dtype;        // empty for types that Trireme does not compute with
-  std::vector<std::int64_t> shape;   // row-major; empty for a scalar
+  std::string_view type;            // as in the file: "F32", "BF16", "F8_E4M3", ...
+  std::optional<DType> dtype;       // empty for types that Trireme does not compute with
+  std::vector<std::int64_t> shape;  // row-major; empty for a scalar
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 

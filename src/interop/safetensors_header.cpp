@@ -19,17 +19,28 @@ struct ElementType {
 };
 
 constexpr std::array<ElementType, 22> element_types{{
-    {"BOOL", 8, std::nullopt},        {"F4", 4, std::nullopt},
-    {"F6_E2M3", 6, std::nullopt},     {"F6_E3M2", 6, std::nullopt},
-    {"U8", 8, DType::u8},             {"I8", 8, std::nullopt},
-    {"F8_E5M2", 8, std::nullopt},     {"F8_E4M3", 8, std::nullopt},
-    {"F8_E8M0", 8, std::nullopt},     {"F8_E4M3FNUZ", 8, std::nullopt},
-    {"F8_E5M2FNUZ", 8, std::nullopt}, {"I16", 16, std::nullopt},
-    {"U16", 16, DType::u16},          {"F16", 16, DType::f16},
-    {"BF16", 16, DType::bf16},        {"I32", 32, DType::i32},
-    {"U32", 32, std::nullopt},        {"F32", 32, DType::f32},
-    {"C64", 64, std::nullopt},        {"F64", 64, DType::f64},
-    {"I64", 64, DType::i64},          {"U64", 64, std::nullopt},
+    {"BOOL", 8, std::nullopt},
+    {"F4", 4, std::nullopt},
+    {"F6_E2M3", 6, std::nullopt},
+    {"F6_E3M2", 6, std::nullopt},
+    {"U8", 8, DType::u8},
+    {"I8", 8, std::nullopt},
+    {"F8_E5M2", 8, std::nullopt},
+    {"F8_E4M3", 8, std::nullopt},
+    {"F8_E8M0", 8, std::nullopt},
+    {"F8_E4M3FNUZ", 8, std::nullopt},
+    {"F8_E5M2FNUZ", 8, std::nullopt},
+    {"I16", 16, std::nullopt},
+    {"U16", 16, DType::u16},
+    {"F16", 16, DType::f16},
+    {"BF16", 16, DType::bf16},
+    {"I32", 32, DType::i32},
+    {"U32", 32, std::nullopt},
+    {"F32", 32, DType::f32},
+    {"C64", 64, std::nullopt},
+    {"F64", 64, DType::f64},
+    {"I64", 64, DType::i64},
+    {"U64", 64, std::nullopt},
 }};
 
 const ElementType* find_type(std::string_view name) {
@@ -181,14 +192,16 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
   for (SafetensorsEntry& entry : header.tensors) {
     const auto size = byte_size(entry);
     if (!size || *size != entry.bytes()) {
-      fail_input("'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape "
-                 "times the size of {}",
-                 file, entry.name, entry.bytes(), entry.type);
+      fail_input(
+          "'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape "
+          "times the size of {}",
+          file, entry.name, entry.bytes(), entry.type);
     }
     if (entry.begin != next) {
-      fail_input("'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where "
-                 "{} was expected ({})",
-                 file, entry.name, entry.begin, next, entry.begin < next ? "overlap" : "hole");
+      fail_input(
+          "'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where "
+          "{} was expected ({})",
+          file, entry.name, entry.begin, next, entry.begin < next ? "overlap" : "hole");
     }
     next = entry.end;
     if (next > data_bytes) {
@@ -224,9 +237,10 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   }
   std::memcpy(&length, file.data(), sizeof length);
   if (length > max_safetensors_header) {
-    fail_input("'{}' is not a safetensors file: its header would have {} bytes, more than the "
-               "allowed {}",
-               name, length, max_safetensors_header);
+    fail_input(
+        "'{}' is not a safetensors file: its header would have {} bytes, more than the "
+        "allowed {}",
+        name, length, max_safetensors_header);
   }
   if (length > file.size() - sizeof length) {
     fail_input("'{}' is cut off: its header has {} bytes, but only {} follow", name, length,

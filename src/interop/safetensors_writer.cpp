@@ -57,9 +57,10 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<Safetenso
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > max_safetensors_header) {
-    fail("cannot write '{}': the header of its {} tensors has {} bytes, and no reader accepts more "
-         "than {}",
-         path.string(), tensors.size(), text.size(), max_safetensors_header);
+    fail(
+        "cannot write '{}': the header of its {} tensors has {} bytes, and no reader accepts more "
+        "than {}",
+        path.string(), tensors.size(), text.size(), max_safetensors_header);
   }
   const std::uint64_t length = text.size();
   header_.assign(reinterpret_cast<const char*>(&length), sizeof length);

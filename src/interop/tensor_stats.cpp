@@ -41,14 +41,22 @@ void TensorStats::add_elements(const std::byte* data, std::int64_t count) {
 
 void TensorStats::add(DType dtype, const std::byte* data, std::int64_t count) {
   switch (dtype) {
-    case DType::f64: return add_elements<double>(data, count);
-    case DType::f32: return add_elements<float>(data, count);
-    case DType::bf16: return add_elements<bf16>(data, count);
-    case DType::f16: return add_elements<f16>(data, count);
-    case DType::i64: return add_elements<std::int64_t>(data, count);
-    case DType::i32: return add_elements<std::int32_t>(data, count);
-    case DType::u16: return add_elements<std::uint16_t>(data, count);
-    case DType::u8: return add_elements<std::uint8_t>(data, count);
+    case DType::f64:
+      return add_elements<double>(data, count);
+    case DType::f32:
+      return add_elements<float>(data, count);
+    case DType::bf16:
+      return add_elements<bf16>(data, count);
+    case DType::f16:
+      return add_elements<f16>(data, count);
+    case DType::i64:
+      return add_elements<std::int64_t>(data, count);
+    case DType::i32:
+      return add_elements<std::int32_t>(data, count);
+    case DType::u16:
+      return add_elements<std::uint16_t>(data, count);
+    case DType::u8:
+      return add_elements<std::uint8_t>(data, count);
   }
 }
 

@@ -20,7 +20,9 @@ const std::vector<TestTensor>& tensors() {
   return all;
 }
 
-std::string read_text(const fs::path& path) { return read_file(path); }
+std::string read_text(const fs::path& path) {
+  return read_file(path);
+}
 void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -116,8 +118,8 @@ TEST_F(Damage, MissingFilesAreNamed) {
 
 TEST_F(Damage, LatestThatLeadsNowhereNamesTheNewestSoundOne) {
   EXPECT_EQ(refusal(folder_), "");
-  const auto names_10 = HasSubstr("the newest sound one is '" +
-                                  (folder_ / "step-00000010").string() + "'");
+  const auto names_10 =
+      HasSubstr("the newest sound one is '" + (folder_ / "step-00000010").string() + "'");
   std::string bytes = read_text(shard_);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_text(shard_, bytes);
@@ -158,8 +160,10 @@ TEST_F(Lies, AreRefused) {
               HasSubstr("not the name of a shard"));
   EXPECT_THAT(refusal_after("shard-00000.safetensors", "shard-/../../x.safetensors"),
               HasSubstr("not the name of a shard"));
-  EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[7,4])"), HasSubstr("elements are missing"));
-  EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[5,4])"), HasSubstr("leaves the tensor"));
+  EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[7,4])"),
+              HasSubstr("elements are missing"));
+  EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[5,4])"),
+              HasSubstr("leaves the tensor"));
   EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[6,-4])"), HasSubstr("out of range"));
   EXPECT_THAT(refusal_after(R"("shape":[6,4])", R"("shape":[4294967296,4294967296])"),
               HasSubstr("out of range"));

@@ -238,7 +238,8 @@ TEST(AsyncSave, ReadsDeviceMemoryByTheCallersFunction) {
 
 // Saves for ever: step n holds tensors that are functions of n. Says 's' after each that it counts
 // as saved.
-[[noreturn]] void save_until_killed(const fs::path& folder, int pipe, std::int64_t step, bool async) {
+[[noreturn]] void save_until_killed(const fs::path& folder, int pipe, std::int64_t step,
+                                    bool async) {
   ThreadPool pool(1);
   AsyncSaver saver({folder, "trireme test", 2}, {}, &pool);
   for (;; ++step) {
@@ -293,8 +294,12 @@ void kill_at_random_moments(bool async, int kills) {
   EXPECT_THAT(partial_folders(folder), IsEmpty());
 }
 
-TEST(KilledSave, LeavesASoundCheckpoint) { kill_at_random_moments(false, 60); }
-TEST(KilledSave, LeavesASoundCheckpointWhenAsynchronous) { kill_at_random_moments(true, 60); }
+TEST(KilledSave, LeavesASoundCheckpoint) {
+  kill_at_random_moments(false, 60);
+}
+TEST(KilledSave, LeavesASoundCheckpointWhenAsynchronous) {
+  kill_at_random_moments(true, 60);
+}
 TEST(SlowKilledSave, ManyTimes) {
   kill_at_random_moments(false, 300);
   kill_at_random_moments(true, 300);

@@ -76,10 +76,10 @@ TEST(Overlap, AgreesWithSingleElements) {
 TEST(Overlap, OfWholeRowsIsOneRun) {
   const Shape tensor{64, 8, 16};
   EXPECT_EQ(overlap(tensor, Region::whole(tensor), Region::whole(tensor)).size(), 1u);
-  EXPECT_EQ(overlap(tensor, Region::rectangle({16, 0, 0}, {16, 8, 16}),
-                    Region::range(tensor, 1000, 5000))
-                .size(),
-            1u);
+  EXPECT_EQ(
+      overlap(tensor, Region::rectangle({16, 0, 0}, {16, 8, 16}), Region::range(tensor, 1000, 5000))
+          .size(),
+      1u);
 }
 
 TEST(Tiling, AcceptsWhatLayoutsMake) {
@@ -104,9 +104,9 @@ TEST(Tiling, RefusesHolesAndOverlaps) {
               HasSubstr("24 of its 48 elements are missing"));
   EXPECT_THAT(tiling_fault(tensor, {Region::whole(tensor), Region::whole(tensor)}),
               HasSubstr("there twice"));
-  EXPECT_THAT(tiling_fault(tensor, {Region::rectangle({0, 0}, {8, 4}),
-                                    Region::rectangle({0, 3}, {8, 3})}),
-              HasSubstr("overlaps"));
+  EXPECT_THAT(
+      tiling_fault(tensor, {Region::rectangle({0, 0}, {8, 4}), Region::rectangle({0, 3}, {8, 3})}),
+      HasSubstr("overlaps"));
   EXPECT_THAT(tiling_fault(tensor, {Region::range(tensor, 0, 20), Region::range(tensor, 21, 48)}),
               HasSubstr("missing"));
   EXPECT_THAT(tiling_fault(tensor, {Region::range(tensor, 0, 20), Region::range(tensor, 19, 48)}),

@@ -24,7 +24,9 @@ std::vector<TestTensor> model() {
           {"scalar", {}}};
 }
 
-std::int64_t share(std::int64_t count, int part, int parts) { return count * part / parts; }
+std::int64_t share(std::int64_t count, int part, int parts) {
+  return count * part / parts;
+}
 
 // A rectangle: part `part` of `parts` along dimension `dim`.
 Region cut(const Shape& tensor, int dim, int part, int parts) {
@@ -76,9 +78,9 @@ struct NamedLayout {
 
 const std::vector<NamedLayout>& layouts() {
   static const std::vector<NamedLayout> all{
-      {"one rank", 1, whole_layout},  {"ZeRO 8", 8, zero_layout},
-      {"ZeRO 3", 3, zero_layout},     {"tensor 2", 2, tensor_layout},
-      {"tensor 4", 4, tensor_layout}, {"tensor 2 x ZeRO 4", 8, mixed_layout},
+      {"one rank", 1, whole_layout},     {"ZeRO 8", 8, zero_layout},
+      {"ZeRO 3", 3, zero_layout},        {"tensor 2", 2, tensor_layout},
+      {"tensor 4", 4, tensor_layout},    {"tensor 2 x ZeRO 4", 8, mixed_layout},
       {"pipeline 4", 4, pipeline_layout}};
   return all;
 }
@@ -142,10 +144,9 @@ TEST(Checkpoint, LargeTensorsAreReadInParts) {
   save_whole(folder, tensors, 1);
   CheckpointReader reader(folder);
   ASSERT_EQ(reader.find("large")->slices.at(0).checksums.size(), 3u);
-  const std::vector<Region> parts{Region::whole({700, 4096}), cut({700, 4096}, 1, 1, 3),
-                                  cut({700, 4096}, 0, 2, 5),
-                                  Region::range({700, 4096}, 1048570, 2097160),
-                                  Region::range({700, 4096}, 5, 6)};
+  const std::vector<Region> parts{
+      Region::whole({700, 4096}), cut({700, 4096}, 1, 1, 3), cut({700, 4096}, 0, 2, 5),
+      Region::range({700, 4096}, 1048570, 2097160), Region::range({700, 4096}, 5, 6)};
   for (const Region& part : parts) {
     Piece piece(tensors[0], part), expected(tensors[0], part);
     expected.fill_from(tensors[0]);
@@ -178,10 +179,16 @@ TEST(Checkpoint, ConvertsTypesOnlyWhenAsked) {
   save_whole(folder, tensors, 1);
   CheckpointReader reader(folder);
   std::vector<bf16> narrow(15);
-  const TargetSlice target{"weight", DType::bf16, {3, 5}, Region::whole({3, 5}),
+  const TargetSlice target{"weight",
+                           DType::bf16,
+                           {3, 5},
+                           Region::whole({3, 5}),
                            reinterpret_cast<std::byte*>(narrow.data())};
-  EXPECT_THAT([&] { reader.read({&target, 1}); },
-              testing::ThrowsMessage<Error>(HasSubstr("'weight' as f32, but bf16 is needed")));
+  EXPECT_THAT(
+      [&] {
+        reader.read({&target, 1});
+      },
+      testing::ThrowsMessage<Error>(HasSubstr("'weight' as f32, but bf16 is needed")));
   reader.read({&target, 1}, {.convert = true});
   for (std::size_t i = 0; i < narrow.size(); ++i) {
     EXPECT_EQ(narrow[i].bits, bf16(tensors[0].values[i]).bits);
@@ -194,9 +201,11 @@ TEST(Checkpoint, WhatDoesNotFitIsNamedWithBothShapes) {
   CheckpointReader reader(folder);
   Piece other(TestTensor{"weight", {5, 3}}, Region::whole({5, 3}));
   const TargetSlice target = other.target();
-  EXPECT_THAT([&] { reader.read({&target, 1}); },
-              testing::ThrowsMessage<Error>(
-                  HasSubstr("'weight' with shape [3, 5], but [5, 3] is needed")));
+  EXPECT_THAT(
+      [&] {
+        reader.read({&target, 1});
+      },
+      testing::ThrowsMessage<Error>(HasSubstr("'weight' with shape [3, 5], but [5, 3] is needed")));
   std::vector<Piece> missing{{TestTensor{"bias", {5}}, Region::whole({5})},
                              {TestTensor{"gain", {5}}, Region::whole({5})}};
   EXPECT_THAT([&] { reader.read(targets_of(missing)); },
@@ -249,7 +258,10 @@ TEST(Checkpoint, ProducedTensorsNeedNoMemory) {
   const TestTensor large{"large", {1300, 1024}};  // 5.3 MB, two blocks
   const TestTensor small{"small", {3}};
   const std::vector<SourceSlice> slices{
-      {"small", DType::f32, {3}, Region::whole({3}),
+      {"small",
+       DType::f32,
+       {3},
+       Region::whole({3}),
        reinterpret_cast<const std::byte*>(small.values.data())},
       {"none", DType::f32, {0}, Region::whole({0})},
       {"large", DType::f32, {1300, 1024}, Region::whole({1300, 1024})}};

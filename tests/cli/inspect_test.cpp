@@ -53,7 +53,10 @@ class Inspect : public testing::Test {
   }
   void save_checkpoint_here() {
     const float values[4] = {1, -3, NAN, std::numeric_limits<float>::infinity()};
-    const SourceSlice slice{"weight", DType::f32, {2, 2}, Region::whole({2, 2}),
+    const SourceSlice slice{"weight",
+                            DType::f32,
+                            {2, 2},
+                            Region::whole({2, 2}),
                             reinterpret_cast<const std::byte*>(values)};
     save_checkpoint({folder_ / "checkpoints", "trireme 1.2.3"}, {.step = 17}, {&slice, 1});
   }

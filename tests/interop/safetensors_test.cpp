@@ -117,11 +117,11 @@ TEST(SafetensorsRules, AcceptsWhatIsAllowed) {
   EXPECT_EQ(refusal("{}      ", 0), "accepted");
   EXPECT_EQ(refusal("{\"a\":" + entry("F4", "[4]", "[0,2]") + "}", 2), "accepted");
   // Not in the order of their bytes, and a large shape that is empty.
-  EXPECT_EQ(refusal("{\"b\":" + entry("U8", "[2]", "[4,6]") + ",\"a\":" +
-                        entry("F32", "[]", "[0,4]") + ",\"c\":" +
-                        entry("F32", "[0,1000000]", "[4,4]") + "}",
-                    6),
-            "accepted");
+  EXPECT_EQ(
+      refusal("{\"b\":" + entry("U8", "[2]", "[4,6]") + ",\"a\":" + entry("F32", "[]", "[0,4]") +
+                  ",\"c\":" + entry("F32", "[0,1000000]", "[4,4]") + "}",
+              6),
+      "accepted");
 }
 
 TEST(SafetensorsRules, RefusesBadHeaders) {
@@ -141,7 +141,8 @@ TEST(SafetensorsRules, RefusesBadHeaders) {
 
 TEST(SafetensorsRules, RefusesBadEntries) {
   const std::string good = entry("U8", "[1]", "[0,1]");
-  EXPECT_THAT(refusal("{\"a\":" + good + ",\"a\":" + good + "}", 1), HasSubstr("'a' is there twice"));
+  EXPECT_THAT(refusal("{\"a\":" + good + ",\"a\":" + good + "}", 1),
+              HasSubstr("'a' is there twice"));
   EXPECT_THAT(refusal("{\"a\":1}", 1), HasSubstr("'a' has a number"));
   EXPECT_THAT(refusal("{\"a\":[]}", 1), HasSubstr("'a' has a list"));
   EXPECT_THAT(refusal("{\"a\":{}}", 1), HasSubstr("'a' lacks"));
@@ -170,12 +171,13 @@ TEST(SafetensorsRules, RefusesBadLayouts) {
   EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 7), HasSubstr("cut off"));
   EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 9), HasSubstr("1 bytes follow"));
   EXPECT_THAT(refusal("{}", 1), HasSubstr("1 bytes follow"));
-  EXPECT_THAT(refusal("{\"a\":" + entry("F32", "[2]", "[0,4]") + "}", 4), HasSubstr("not its shape"));
-  EXPECT_THAT(refusal("{\"a\":" + entry("F4", "[3]", "[0,2]") + "}", 2), HasSubstr("not its shape"));
+  EXPECT_THAT(refusal("{\"a\":" + entry("F32", "[2]", "[0,4]") + "}", 4),
+              HasSubstr("not its shape"));
+  EXPECT_THAT(refusal("{\"a\":" + entry("F4", "[3]", "[0,2]") + "}", 2),
+              HasSubstr("not its shape"));
   // 2^32 x 2^32 bytes wrap around to zero in 64 bits.
-  EXPECT_THAT(
-      refusal("{\"a\":" + entry("U8", "[4294967296,4294967296]", "[0,0]") + "}", 0),
-      HasSubstr("not its shape"));
+  EXPECT_THAT(refusal("{\"a\":" + entry("U8", "[4294967296,4294967296]", "[0,0]") + "}", 0),
+              HasSubstr("not its shape"));
 }
 
 }  // namespace
