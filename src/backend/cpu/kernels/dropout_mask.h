@@ -36,14 +36,15 @@ namespace detail {
 using Wide = Vec<std::uint64_t>;
 
 TRIREME_INLINE Wide multiply_low_halves(Wide a, std::uint32_t factor) {
-  for (auto& part : a.part) {
+  return map<std::uint64_t>(
+      [=](auto part) TRIREME_INLINE_LAMBDA {
 #ifdef __AVX512F__
-    part = (Wide::Part)_mm512_mul_epu32((__m512i)part, _mm512_set1_epi64(factor));
+        return (Wide::Part)_mm512_mul_epu32((__m512i)part, _mm512_set1_epi64(factor));
 #else
-    part = (Wide::Part)_mm256_mul_epu32((__m256i)part, _mm256_set1_epi64x(factor));
+        return (Wide::Part)_mm256_mul_epu32((__m256i)part, _mm256_set1_epi64x(factor));
 #endif
-  }
-  return a;
+      },
+      a);
 }
 
 TRIREME_INLINE void philox_rounds(const PhiloxKey& key, Wide (&c)[4]) {
@@ -64,8 +65,7 @@ TRIREME_INLINE PhiloxWords philox16(const PhiloxKey& key, std::uint32_t first, s
                                     std::uint32_t c2, std::uint32_t c3) {
   using detail::Wide;
   alignas(64) static constexpr std::uint64_t twos[8] = {0, 2, 4, 6, 8, 10, 12, 14};
-  Wide lane;
-  __builtin_memcpy(&lane, twos, sizeof lane);
+  const Wide lane = load_whole(twos);
   const auto wide = [](std::uint32_t x) { return splat(std::uint64_t{x}); };
   Wide even[4] = {wide(first) + lane, wide(c1), wide(c2), wide(c3)};
   Wide odd[4] = {wide(first) + lane + wide(1), wide(c1), wide(c2), wide(c3)};

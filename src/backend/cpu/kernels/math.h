@@ -20,16 +20,17 @@ TRIREME_INLINE Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
   return {_mm512_scalef_ps(x.part[0], n.part[0])};
 #else
   // Two factors, since 2^n itself may be out of range.
-  for (int i = 0; i < Vec<float>::parts; ++i) {
-    const __m256i whole = _mm256_cvtps_epi32(n.part[i]);
-    const __m256i half = _mm256_srai_epi32(whole, 1);
-    const __m256i rest = _mm256_sub_epi32(whole, half);
-    const __m256i bias = _mm256_set1_epi32(127);
-    const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-    const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
-    x.part[i] = x.part[i] * _mm256_castsi256_ps(first) * _mm256_castsi256_ps(second);
-  }
-  return x;
+  return map<float>(
+      [](__m256 value, __m256 exponent) TRIREME_INLINE_LAMBDA {
+        const __m256i whole = _mm256_cvtps_epi32(exponent);
+        const __m256i half = _mm256_srai_epi32(whole, 1);
+        const __m256i bias = _mm256_set1_epi32(127);
+        const __m256i first = _mm256_add_epi32(half, bias);
+        const __m256i second = _mm256_add_epi32(_mm256_sub_epi32(whole, half), bias);
+        return value * _mm256_castsi256_ps(_mm256_slli_epi32(first, 23)) *
+               _mm256_castsi256_ps(_mm256_slli_epi32(second, 23));
+      },
+      x, n);
 #endif
 }
 
@@ -74,14 +75,8 @@ TRIREME_INLINE Normal<float> normal(Vec<float> x) {
   constexpr float c[] = {7.37236376e-6f, 0.119484208f, 0.121945259f,  0.0945858802f, 0.142765231f,
                          -0.076839591f,  0.228951710f, -0.169307424f, 0.038407384f};
   const auto square = size * size;
-  Vec<float> lost = square;  // what rounding took from the square, for an exponent that large
-  for (int i = 0; i < Vec<float>::parts; ++i) {
-#ifdef __AVX512F__
-    lost.part[i] = _mm512_fmsub_ps(size.part[i], size.part[i], square.part[i]);
-#else
-    lost.part[i] = _mm256_fmsub_ps(size.part[i], size.part[i], square.part[i]);
-#endif
-  }
+  // What rounding took from the square; it matters for an exponent that large.
+  const auto lost = multiply_subtract(size, size, square);
   const auto bell = exp(splat(-0.5f) * square) * (one - splat(0.5f) * lost);
   const auto tail = bell * polynomial(c, t);
   return {where_less(x, zero, tail, one - tail), splat(0.398942280f) * bell};

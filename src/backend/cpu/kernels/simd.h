@@ -41,18 +41,28 @@ struct Vec {
 template <class T>
 inline constexpr int lanes_of = Vec<Acc<T>>::lanes;
 
-template <class E>
-TRIREME_INLINE Vec<E> splat(E value) {
-  Vec<E> out;
-  for (auto& part : out.part) part = value - typename Vec<E>::Part{};
+// f of each part. Written out, since the compiler keeps an array in registers only where no index
+// varies.
+template <class To, class F, class... Vecs>
+TRIREME_INLINE Vec<To> map(F f, const Vecs&... x) {
+  Vec<To> out;
+  out.part[0] = f(x.part[0]...);
+  if constexpr (Vec<To>::parts == 2) out.part[1] = f(x.part[1]...);
   return out;
 }
 
-#define TRIREME_VEC_OPERATOR(op)                                                \
-  template <class E>                                                            \
-  TRIREME_INLINE Vec<E> operator op(Vec<E> a, Vec<E> b) {                       \
-    for (int i = 0; i < Vec<E>::parts; ++i) a.part[i] = a.part[i] op b.part[i]; \
-    return a;                                                                   \
+template <class E>
+TRIREME_INLINE Vec<E> splat(E value) {
+  Vec<E> out;
+  out.part[0] = value - typename Vec<E>::Part{};
+  if constexpr (Vec<E>::parts == 2) out.part[1] = out.part[0];
+  return out;
+}
+
+#define TRIREME_VEC_OPERATOR(op)                                                      \
+  template <class E>                                                                  \
+  TRIREME_INLINE Vec<E> operator op(Vec<E> a, Vec<E> b) {                             \
+    return map<E>([](auto x, auto y) TRIREME_INLINE_LAMBDA { return x op y; }, a, b); \
   }
 TRIREME_VEC_OPERATOR(+)
 TRIREME_VEC_OPERATOR(-)
@@ -71,81 +81,66 @@ TRIREME_INLINE Vec<E>& operator+=(Vec<E>& a, Vec<E> b) {
 // Reads the bits of one element type as another of the same size.
 template <class To, class From>
 TRIREME_INLINE Vec<To> bits_as(Vec<From> x) {
-  Vec<To> out;
-  for (int i = 0; i < Vec<To>::parts; ++i) out.part[i] = (typename Vec<To>::Part)x.part[i];
-  return out;
+  return map<To>([](auto part) TRIREME_INLINE_LAMBDA { return (typename Vec<To>::Part)part; }, x);
 }
 
 template <class E>
 TRIREME_INLINE Vec<E> shift_left(Vec<E> x, int bits) {
-  for (auto& part : x.part) part <<= bits;
-  return x;
+  return map<E>([=](auto part) TRIREME_INLINE_LAMBDA { return part << bits; }, x);
 }
 
 template <class E>
 TRIREME_INLINE Vec<E> shift_right(Vec<E> x, int bits) {
-  for (auto& part : x.part) part >>= bits;
-  return x;
+  return map<E>([=](auto part) TRIREME_INLINE_LAMBDA { return part >> bits; }, x);
 }
 
 // Per lane: a < b ? yes : no.
 template <class E, class V>
 TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
-  for (int i = 0; i < Vec<V>::parts; ++i) {
-    yes.part[i] = a.part[i] < b.part[i] ? yes.part[i] : no.part[i];
-  }
-  return yes;
+  return map<V>([](auto x, auto y, auto p, auto q) TRIREME_INLINE_LAMBDA { return x < y ? p : q; },
+                a, b, yes, no);
 }
 
-// The larger lane; b where either is NaN. (One instruction, which the compiler does not always
-// find.)
-TRIREME_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
-  for (int i = 0; i < Vec<float>::parts; ++i) {
+// Intrinsics for what has no operator.
 #ifdef __AVX512F__
-    a.part[i] = _mm512_max_ps(a.part[i], b.part[i]);
+#define TRIREME_INTRINSIC(name) _mm512_##name
 #else
-    a.part[i] = _mm256_max_ps(a.part[i], b.part[i]);
+#define TRIREME_INTRINSIC(name) _mm256_##name
 #endif
-  }
-  return a;
+
+// The larger and the smaller lane; b where either is NaN. (Each is one instruction, which the
+// compiler does not always find.)
+TRIREME_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
+  return map<float>(
+      [](auto x, auto y) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(max_ps)(x, y); }, a, b);
 }
 TRIREME_INLINE Vec<double> max(Vec<double> a, Vec<double> b) {
-  return where_less(b, a, a, b);
+  return map<double>(
+      [](auto x, auto y) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(max_pd)(x, y); }, a, b);
 }
-
-// The smaller lane; b where either is NaN.
 TRIREME_INLINE Vec<float> min(Vec<float> a, Vec<float> b) {
-  for (int i = 0; i < Vec<float>::parts; ++i) {
-#ifdef __AVX512F__
-    a.part[i] = _mm512_min_ps(a.part[i], b.part[i]);
-#else
-    a.part[i] = _mm256_min_ps(a.part[i], b.part[i]);
-#endif
-  }
-  return a;
+  return map<float>(
+      [](auto x, auto y) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(min_ps)(x, y); }, a, b);
 }
 TRIREME_INLINE Vec<double> min(Vec<double> a, Vec<double> b) {
-  return where_less(a, b, a, b);
+  return map<double>(
+      [](auto x, auto y) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(min_pd)(x, y); }, a, b);
 }
 
-template <class E>
-TRIREME_INLINE Vec<E> sqrt(Vec<E> x) {
-  for (auto& part : x.part) {
-#ifdef __AVX512F__
-    if constexpr (sizeof(E) == 4) {
-      part = _mm512_sqrt_ps(part);
-    } else {
-      part = _mm512_sqrt_pd(part);
-    }
-#else
-    if constexpr (sizeof(E) == 4) {
-      part = _mm256_sqrt_ps(part);
-    } else {
-      part = _mm256_sqrt_pd(part);
-    }
-#endif
-  }
-  return x;
+TRIREME_INLINE Vec<float> sqrt(Vec<float> x) {
+  return map<float>(
+      [](auto part) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(sqrt_ps)(part); }, x);
+}
+TRIREME_INLINE Vec<double> sqrt(Vec<double> x) {
+  return map<double>(
+      [](auto part) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(sqrt_pd)(part); }, x);
+}
+
+// a * b - c with one rounding.
+TRIREME_INLINE Vec<float> multiply_subtract(Vec<float> a, Vec<float> b, Vec<float> c) {
+  return map<float>([](auto x, auto y, auto z)
+                        TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(fmsub_ps)(x, y, z); },
+                    a, b, c);
 }
 
 // How much of a vector is meant: all of it, or its first lanes.
@@ -153,21 +148,6 @@ struct All {};
 struct First {
   int count;
 };
-
-// What is not meant becomes `filler`.
-template <class E>
-TRIREME_INLINE Vec<E> keep(Vec<E> x, All, E) {
-  return x;
-}
-
-template <class E>
-TRIREME_INLINE Vec<E> keep(Vec<E> x, First first, E filler) {
-  E number[Vec<E>::lanes];
-  for (int i = 0; i < Vec<E>::lanes; ++i) number[i] = static_cast<E>(i);
-  Vec<E> lane;
-  __builtin_memcpy(&lane, number, sizeof lane);
-  return where_less(lane, splat(static_cast<E>(first.count)), x, splat(filler));
-}
 
 // Combines all lanes by halves: lane i with lane i + 8, then i + 4, and so on.
 template <class E, class Combine>
@@ -205,23 +185,41 @@ TRIREME_INLINE E max_lanes(Vec<E> x) {
   return fold_lanes(x, [](auto a, auto b) TRIREME_INLINE_LAMBDA { return a < b ? b : a; });
 }
 
+// The part of a vector that begins at `from`, which need not be aligned.
+template <class E>
+TRIREME_INLINE typename Vec<E>::Part load_part(const E* from) {
+  typename Vec<E>::Part part;
+  __builtin_memcpy(&part, from, sizeof part);
+  return part;
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> load_whole(const E* from) {
+  Vec<E> out;
+  out.part[0] = load_part(from);
+  if constexpr (Vec<E>::parts == 2) out.part[1] = load_part(from + Vec<E>::lanes / 2);
+  return out;
+}
+
+template <class E>
+TRIREME_INLINE void store_whole(E* to, Vec<E> x) {
+  __builtin_memcpy(to, &x.part[0], register_bytes);
+  if constexpr (Vec<E>::parts == 2) {
+    __builtin_memcpy(to + Vec<E>::lanes / 2, &x.part[1], register_bytes);
+  }
+}
+
 TRIREME_INLINE Vec<float> load(const float* from) {
-  Vec<float> out;
-  __builtin_memcpy(&out, from, sizeof out);
-  return out;
+  return load_whole(from);
 }
-
 TRIREME_INLINE Vec<double> load(const double* from) {
-  Vec<double> out;
-  __builtin_memcpy(&out, from, sizeof out);
-  return out;
+  return load_whole(from);
 }
-
 TRIREME_INLINE void store(float* to, Vec<float> x) {
-  __builtin_memcpy(to, &x, sizeof x);
+  store_whole(to, x);
 }
 TRIREME_INLINE void store(double* to, Vec<double> x) {
-  __builtin_memcpy(to, &x, sizeof x);
+  store_whole(to, x);
 }
 
 // The upper 16 bits of each float, rounded to nearest even; NaN stays NaN.
@@ -230,11 +228,9 @@ TRIREME_INLINE Vec<std::uint32_t> round_to_bf16(Vec<float> x) {
   const auto odd = shift_right(bits, 16) & splat(std::uint32_t{1});
   const auto rounded = shift_right(bits + splat(std::uint32_t{0x7fff}) + odd, 16);
   const auto quiet = shift_right(bits, 16) | splat(std::uint32_t{0x40});
-  Vec<std::uint32_t> out;
-  for (int i = 0; i < Vec<float>::parts; ++i) {
-    out.part[i] = x.part[i] == x.part[i] ? rounded.part[i] : quiet.part[i];
-  }
-  return out;
+  return map<std::uint32_t>([](auto value, auto number, auto nan)
+                                TRIREME_INLINE_LAMBDA { return value == value ? number : nan; },
+                            x, rounded, quiet);
 }
 
 #ifdef __AVX512F__
@@ -265,21 +261,18 @@ TRIREME_INLINE void store(f16* to, Vec<float> x) {
 
 #else
 
+TRIREME_INLINE __m256 load_eight(const bf16* from) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
 TRIREME_INLINE Vec<float> load(const bf16* from) {
-  Vec<float> out;
-  for (int i = 0; i < 2; ++i) {
-    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
-    out.part[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
-  }
-  return out;
+  return {load_eight(from), load_eight(from + 8)};
 }
 
 TRIREME_INLINE Vec<float> load(const f16* from) {
-  Vec<float> out;
-  for (int i = 0; i < 2; ++i) {
-    out.part[i] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
-  }
-  return out;
+  const auto* half = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
 
 TRIREME_INLINE void store(bf16* to, Vec<float> x) {
@@ -289,13 +282,24 @@ TRIREME_INLINE void store(bf16* to, Vec<float> x) {
 }
 
 TRIREME_INLINE void store(f16* to, Vec<float> x) {
-  for (int i = 0; i < 2; ++i) {
-    const __m128i half = _mm256_cvtps_ph(x.part[i], _MM_FROUND_TO_NEAREST_INT);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to) + i, half);
-  }
+  auto* half = reinterpret_cast<__m128i*>(to);
+  _mm_storeu_si128(half, _mm256_cvtps_ph(x.part[0], _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(half + 1, _mm256_cvtps_ph(x.part[1], _MM_FROUND_TO_NEAREST_INT));
 }
 
 #endif
+
+// What is not meant becomes `filler`.
+template <class E>
+TRIREME_INLINE Vec<E> keep(Vec<E> x, All, E) {
+  return x;
+}
+
+template <class E>
+TRIREME_INLINE Vec<E> keep(Vec<E> x, First first, E filler) {
+  alignas(64) static constexpr E lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return where_less(load(lanes), splat(static_cast<E>(first.count)), x, splat(filler));
+}
 
 template <class T>
 TRIREME_INLINE Vec<Acc<T>> load(const T* from, All) {
@@ -351,20 +355,25 @@ TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<double> x) {
   sum[0] += x * x;
 }
 
-TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
-  for (int half = 0; half < 2; ++half) {
-    Vec<double> wide;
 #ifdef __AVX512F__
-    const __m512d bits = (__m512d)x.part[0];
-    const __m256d eight = half ? _mm512_extractf64x4_pd(bits, 1) : _mm512_castpd512_pd256(bits);
-    wide.part[0] = _mm512_cvtps_pd((__m256)eight);
-#else
-    wide.part[0] = _mm256_cvtps_pd(_mm256_castps256_ps128(x.part[half]));
-    wide.part[1] = _mm256_cvtps_pd(_mm256_extractf128_ps(x.part[half], 1));
-#endif
-    sum[half] += wide * wide;
-  }
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  const auto bits = (__m512d)x.part[0];
+  const Vec<double> low = {_mm512_cvtps_pd((__m256)_mm512_castpd512_pd256(bits))};
+  const Vec<double> high = {_mm512_cvtps_pd((__m256)_mm512_extractf64x4_pd(bits, 1))};
+  sum[0] += low * low;
+  sum[1] += high * high;
 }
+#else
+TRIREME_INLINE Vec<double> widen(__m256 x) {
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
+}
+
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  const Vec<double> low = widen(x.part[0]), high = widen(x.part[1]);
+  sum[0] += low * low;
+  sum[1] += high * high;
+}
+#endif
 
 // Calls body(index, amount) for vectors over [0, count): amount is All, and for the rest First. The
 // body should be a TRIREME_INLINE_LAMBDA.
