@@ -24,13 +24,13 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-// A thread's private memory, on one large page where the system has them.
+// A thread's private memory, on large pages where the system has them.
 char* thread_scratch() {
-  constexpr std::size_t large_page = 2 << 20;
+  constexpr std::size_t large_page = 2 << 20, bytes_kept = round_up(amx::scratch_bytes, large_page);
   thread_local const std::unique_ptr<char, Free> memory = [] {
-    char* bytes = static_cast<char*>(std::aligned_alloc(large_page, amx::scratch_bytes));
+    char* bytes = static_cast<char*>(std::aligned_alloc(large_page, bytes_kept));
     if (!bytes) throw std::bad_alloc();
-    madvise(bytes, amx::scratch_bytes, MADV_HUGEPAGE);  // a wish; refusal only costs speed
+    madvise(bytes, bytes_kept, MADV_HUGEPAGE);  // a wish; refusal only costs speed
     return std::unique_ptr<char, Free>(bytes);
   }();
   return memory.get();
@@ -57,7 +57,7 @@ Grid choose_grid(std::int64_t inner, std::int64_t outer, std::int64_t k) {
   constexpr std::int64_t tasks_per_thread = 4;
   constexpr std::int64_t least_work = 1 << 22;  // multiplications; a few microseconds
   const std::int64_t threads = ThreadPool::global().size();
-  std::int64_t most_inner = amx::max_inner_vectors(k);
+  std::int64_t most_inner = std::min<std::int64_t>(inner, 1024);
   std::int64_t most_outer = std::min(outer, amx::max_outer_vectors(k));
   for (;;) {
     const Grid grid{Cut(inner, most_inner), Cut(outer, most_outer)};
@@ -100,7 +100,8 @@ void AmxGemm::pack_outer(char* packed, const amx::Operand& outer, amx::Range vec
   parallel_for(rows.count() * cols.count(), [&](std::int64_t task) {
     const amx::Range piece = rows.range(task / cols.count()), k = cols.range(task % cols.count());
     char* dst = packed + piece.begin / panel_vectors * bytes + k.begin / step_k * amx::step_bytes;
-    amx::pack(dst, bytes, outer, {vectors.begin + piece.begin, vectors.begin + piece.end}, k);
+    const amx::Range shifted{vectors.begin + piece.begin, vectors.begin + piece.end};
+    amx::pack(dst, bytes, outer, shifted, k);
   });
 }
 
@@ -112,6 +113,7 @@ void AmxGemm::multiply(const amx::Task& prototype) const {
     amx::Task task = prototype;
     const amx::Range piece = grid.outer.range(index % grid.outer.count());
     task.inner_vectors = grid.inner.range(index / grid.outer.count());
+    task.outer = prototype.outer + piece.begin / panel_vectors * panel_bytes(problem_.k);
     task.outer_vectors = {outer.begin + piece.begin, outer.begin + piece.end};
     task.scratch = thread_scratch();
     amx::run(task);
@@ -124,11 +126,14 @@ void AmxGemm::run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool 
   const amx::Side inner_side = outer_side_ == amx::Side::a ? amx::Side::b : amx::Side::a;
   const amx::Operand outer = operand(outer_side_, a, b);
   char* packed = static_cast<char*>(workspace);
-  const amx::Destination dst{c, p.ldc, p.m, p.n, into_float_, accumulate, bias};
+  // Results of this size leave the caches before anybody reads them; then reading the lines that
+  // are to be overwritten would cost as much as all operands.
+  const bool large = p.m * p.n * (into_float_ ? 4 : 2) > (4 << 20);
+  const amx::Destination dst{c, p.ldc, p.m, p.n, into_float_, accumulate, large, bias};
   for (std::int64_t begin = 0; begin < outer.vectors; begin += outer_vectors_) {
     const amx::Range vectors{begin, std::min(begin + outer_vectors_, outer.vectors)};
     pack_outer(packed, outer, vectors);
-    multiply({operand(inner_side, a, b), {}, packed, begin, vectors, dst, nullptr});
+    multiply({operand(inner_side, a, b), {}, packed, vectors, dst, nullptr});
   }
 }
 
