@@ -16,12 +16,20 @@ struct TrainArguments {
   std::string file;
   std::vector<std::string> overrides;
   bool json = false;
+  TrainerOptions options;
+  std::string dump_graph;
 };
 
 void train(const TrainArguments& arguments) {
   Config config = load_config(arguments.file, arguments.overrides);
   std::FILE* out = arguments.json ? stderr : stdout;
-  const TrainSummary summary = Trainer(std::move(config), out).run();
+  Trainer trainer(std::move(config), out, arguments.options);
+  if (!arguments.dump_graph.empty()) {
+    trainer.dump_graphs(arguments.dump_graph);
+    fmt::print(out, "graphs written to {}\n", arguments.dump_graph);
+    return;
+  }
+  const TrainSummary summary = trainer.run();
   if (arguments.json) {
     const nlohmann::json json = {{"steps", summary.steps},
                                  {"loss", summary.loss},
@@ -46,6 +54,8 @@ void add_train(CLI::App& app) {
   command->add_option("file", arguments->file, "TOML file; docs/configuration.md lists its keys")->required();
   command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
   command->add_flag("--json", arguments->json, "Print the summary as JSON; progress goes to stderr");
+  command->add_flag("--paranoid", arguments->options.paranoid, "Give every value its own memory and fill scratch with NaN: the same bits, to find bugs of the memory planner");
+  command->add_option("--dump-graph", arguments->dump_graph, "Write the graphs with their memory plans to this folder (text and DOT) and stop");
   command->callback([arguments] { train(*arguments); });
 }
 

@@ -313,15 +313,4 @@ void Stage::evaluate(const StepBlock& step, Observer* observer) {
   execute(eval_program_, step, false, observer);
 }
 
-double Stage::training_flops() const {
-  double flops = 0;
-  for (const SegmentInstance& instance : definition_.segments) {
-    const Graph& graph = *definition_.templates[instance.segment].train;
-    for (const auto* list : {&graph.forward, &graph.backward}) {
-      for (const Node& node : *list) flops += cost_of(graph, node).flops;
-    }
-  }
-  return flops;
-}
-
 }  // namespace trireme

@@ -93,8 +93,10 @@ class Stage {
   // The forward pass alone, on the inputs of slot 0.
   void evaluate(const StepBlock& step, Observer* observer = nullptr);
 
-  // Flops of matrix products and attention of one micro-batch, forward and backward.
-  double training_flops() const;
+  // The plan of a template: in training, or of its forward graph alone.
+  const SegmentPlan& segment_plan(int segment, bool training) const {
+    return training ? train_plans_[segment] : eval_plans_[segment];
+  }
 
  private:
   struct SlotPrograms {

@@ -12,6 +12,7 @@
 #include "checkpoint/reader.h"
 #include "data/dataset_builder.h"
 #include "data/loader.h"
+#include "graph/dump.h"
 #include "optim/loss_scale.h"
 #include "tokenizer/tokenizer.h"
 #include "train/batch_schedule.h"
@@ -49,6 +50,13 @@ BuildOptions build_options(const Config& config) {
   return build;
 }
 
+StageOptions stage_options(const TrainerOptions& options) {
+  StageOptions stage;
+  stage.reuse = !options.paranoid;
+  stage.poison = options.paranoid;
+  return stage;
+}
+
 MicroBatch view_of(const Batch& batch) {
   return {batch.tokens.data(),    batch.targets.data(),       batch.loss_weights.data(),
           batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data()};
@@ -74,7 +82,7 @@ std::int64_t resolve_vocabulary(Config& config) {
 }  // namespace
 
 struct Trainer::Parts {
-  Parts(Config c, std::FILE* out);
+  Parts(Config c, std::FILE* out, const TrainerOptions& options);
 
   TrainSummary run();
 
@@ -126,14 +134,14 @@ struct Trainer::Parts {
   Clock::time_point started = Clock::now();
 };
 
-Trainer::Parts::Parts(Config c, std::FILE* o)
+Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options)
     : config((validate(c), validate_layout(c, 1), std::move(c))),
       out(o),
       eod_id(resolve_vocabulary(config)),
       batches(config, 1),
       lr_schedule(make_lr_schedule(config.optimizer, config.train, global_batch_size(config, 1))),
       total_steps(config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples)),
-      engine(config, build_options(config), StageOptions{}),
+      engine(config, build_options(config), stage_options(options)),
       loss_scale(config.optimizer, config.run.precision) {
   DatasetBuilder builder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
   const SampleCounts counts = sample_counts(config.train, total_steps, global_batch_size(config, 1));
@@ -413,7 +421,7 @@ TrainSummary Trainer::Parts::run() {
     train_one_step();
     after_step();
     const bool last_step = step == total_steps;
-    if (last_step || step % config.train.log_interval == 0) report();
+    if (last_step || (config.train.log_interval > 0 && step % config.train.log_interval == 0)) report();
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
     interrupted = !last_step && should_stop();
     const std::int64_t every = config.checkpoint.interval;
@@ -430,8 +438,21 @@ TrainSummary Trainer::Parts::run() {
   return summary;
 }
 
-Trainer::Trainer(Config config, std::FILE* out) : parts_(std::make_unique<Parts>(std::move(config), out)) {}
+Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options)
+    : parts_(std::make_unique<Parts>(std::move(config), out, options)) {}
 Trainer::~Trainer() = default;
 TrainSummary Trainer::run() { return parts_->run(); }
+
+void Trainer::dump_graphs(const std::string& folder) const {
+  make_folders(folder);
+  const Stage& stage = parts_->engine.stage();
+  const auto& templates = stage.definition().templates;
+  for (std::size_t t = 0; t < templates.size(); ++t) {
+    const std::string title = t == 0 ? "embedding" : t + 1 == templates.size() ? "head" : fmt::format("block{}", t);
+    const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
+    write_file_durably(fs::path(folder) / (title + ".txt"), dump_text(*templates[t].train, plan, title));
+    write_file_durably(fs::path(folder) / (title + ".dot"), dump_dot(*templates[t].train, plan, title));
+  }
+}
 
 }  // namespace trireme

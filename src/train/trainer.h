@@ -19,12 +19,21 @@ struct TrainSummary {
   bool interrupted = false;          // by a signal or a limit; saved, and can go on
 };
 
+struct TrainerOptions {
+  // Every value has memory of its own and scratch is filled with NaN before each phase: slower, the
+  // same bits. A difference is a bug of the memory planner.
+  bool paranoid = false;
+};
+
 class Trainer {
  public:
   // Checks the configuration, opens the data, plans the memory and prints both to `out` (not owned).
   // Everything that can be refused is refused here, before anything is allocated.
-  Trainer(Config config, std::FILE* out);
+  Trainer(Config config, std::FILE* out, const TrainerOptions& options = {});
   ~Trainer();
+
+  // Writes the graphs of all segments with their plans: FOLDER/<segment>.txt and .dot.
+  void dump_graphs(const std::string& folder) const;
 
   // Allocates, loads what there is to load, trains, saves.
   TrainSummary run();
