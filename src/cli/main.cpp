@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   cli::add_bench(app);
   cli::add_tokenizer(app);
   cli::add_preprocess(app);
+  cli::add_data(app);
   cli::add_inspect(app);
   try {
     app.parse(argc, argv);
