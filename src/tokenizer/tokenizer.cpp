@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "tokenizer/bert.h"
 #include "tokenizer/byte_level.h"
+#include "tokenizer/hf_tokenizer.h"
 #include "tokenizer/null_tokenizer.h"
+#include "tokenizer/sentencepiece.h"
 
 namespace trireme {
 namespace {
@@ -53,6 +55,18 @@ Made make_bert(const Config& c) {
 Made make_bert_cased(const Config& c) {
   return load_bert(vocab(c), false, c.special_text);
 }
+Made make_hf(const Config& c) {
+  return load_hf(model(c), c.special_text);
+}
+Made make_sentencepiece(const Config& c) {
+  return load_sentencepiece(model(c), SentencePieceStyle::plain, c.special_text);
+}
+Made make_llama2(const Config& c) {
+  return load_sentencepiece(model(c), SentencePieceStyle::llama2, c.special_text);
+}
+Made make_megatron_sentencepiece(const Config& c) {
+  return load_sentencepiece(model(c), SentencePieceStyle::megatron, c.special_text);
+}
 Made make_null(const Config& c) {
   return std::make_unique<NullTokenizer>(c.vocab_size);
 }
@@ -60,13 +74,20 @@ Made make_null(const Config& c) {
 constexpr Maker kMakers[] = {
     {"gpt2", make_gpt2},
     {"tiktoken", make_tiktoken},
+    {"hf", make_hf},
     {"bert", make_bert},
     {"bert_cased", make_bert_cased},
+    {"sentencepiece", make_sentencepiece},
+    {"llama2", make_llama2},
     {"null", make_null},
     {"GPT2BPETokenizer", make_gpt2},
     {"TikTokenizer", make_tiktoken},
     {"BertWordPieceLowerCase", make_bert},
     {"BertWordPieceCase", make_bert_cased},
+    {"HuggingFaceTokenizer", make_hf},
+    {"GPTSentencePieceTokenizer", make_sentencepiece},
+    {"Llama2Tokenizer", make_llama2},
+    {"SentencePieceTokenizer", make_megatron_sentencepiece},
     {"NullTokenizer", make_null},
 };
 

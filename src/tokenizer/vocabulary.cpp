@@ -8,19 +8,27 @@
 
 namespace trireme {
 
-void Vocabulary::add(std::int32_t id, std::string_view bytes) {
+void Vocabulary::set(std::int32_t id, std::string_view bytes, bool hidden) {
   TRIREME_CHECK(id >= 0 && !has(id));
   if (id >= size()) spans_.resize(static_cast<std::size_t>(id) + 1);
   spans_[static_cast<std::size_t>(id)] = {blob_.size(), static_cast<std::uint32_t>(bytes.size()),
-                                          true};
+                                          true, hidden};
   blob_ += bytes;
   longest_ = std::max(longest_, bytes.size());
   ++count_;
+}
+
+void Vocabulary::add(std::int32_t id, std::string_view bytes) {
+  set(id, bytes, false);
   if (2 * static_cast<std::size_t>(count_) > slots_.size()) {
     grow();
   } else {
     insert(id, bytes);
   }
+}
+
+void Vocabulary::add_hidden(std::int32_t id, std::string_view bytes) {
+  set(id, bytes, true);
 }
 
 void Vocabulary::insert(std::int32_t id, std::string_view bytes) {
@@ -41,7 +49,7 @@ void Vocabulary::grow() {
     if (slot.id >= 0) insert(slot.id, bytes(slot.id));
   }
   for (std::int32_t id = 0; id < size(); ++id) {
-    if (has(id)) insert(id, bytes(id));
+    if (has(id) && !spans_[static_cast<std::size_t>(id)].hidden) insert(id, bytes(id));
   }
 }
 

@@ -14,6 +14,9 @@ class Vocabulary {
   // leave holes. Of tokens with equal bytes find() returns the first that was added.
   void add(std::int32_t id, std::string_view bytes);
 
+  // Sets the bytes of `id` without letting find() return it.
+  void add_hidden(std::int32_t id, std::string_view bytes);
+
   // The id of a token or -1.
   std::int32_t find(std::string_view bytes) const;
 
@@ -39,11 +42,13 @@ class Vocabulary {
     std::uint64_t begin = 0;
     std::uint32_t length = 0;
     bool used = false;
+    bool hidden = false;
   };
   struct Slot {
     std::uint32_t tag = 0;  // upper half of the hash
     std::int32_t id = -1;   // -1: empty
   };
+  void set(std::int32_t id, std::string_view bytes, bool hidden);
   void insert(std::int32_t id, std::string_view bytes);
   void grow();
 

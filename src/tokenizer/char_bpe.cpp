@@ -1,0 +1,121 @@
+// Characters, byte fallback, unknown tokens; then merges.
+#include "tokenizer/char_bpe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tokenizer/piece_cache.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kMark = "\u2581";  // stands for a space
+
+// Where a mark follows something else, from `from` > 0 on.
+std::size_t next_word(std::string_view text, std::size_t from) {
+  for (std::size_t at = text.find(kMark, from); at != std::string_view::npos;
+       at = text.find(kMark, at + kMark.size())) {
+    if (!text.substr(0, at).ends_with(kMark)) return at;
+  }
+  return text.size();
+}
+
+bool holds_border(std::string_view token) {
+  return !token.empty() && next_word(token, 1) < token.size();
+}
+
+}  // namespace
+
+CharBpe::CharBpe(Vocabulary vocabulary, MergeTable merges, Options options)
+    : vocabulary_(std::move(vocabulary)),
+      merges_(std::move(merges)),
+      options_(options),
+      whole_(static_cast<std::size_t>(vocabulary_.size())),
+      serial_(next_tokenizer_serial()) {
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
+  }
+  // A text may be cut before the mark of each word if no token reaches over such a border.
+  cut_at_words_ = !options_.whole_pieces && vocabulary_.find(kMark) >= 0;
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < vocabulary_.size(); ++id) {
+    if (!vocabulary_.has(id)) continue;
+    const std::string_view token = vocabulary_.bytes(id);
+    if (holds_border(token)) cut_at_words_ = false;
+    ids.clear();
+    append_merged(token, ids);
+    whole_[static_cast<std::size_t>(id)] =
+        options_.whole_pieces || (ids.size() == 1 && ids[0] == id);
+  }
+}
+
+void CharBpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  while (cut_at_words_ && !piece.empty()) {
+    const std::size_t end = next_word(piece, 1);
+    encode_part(piece.substr(0, end), ids);
+    piece.remove_prefix(end);
+  }
+  if (!piece.empty()) encode_part(piece, ids);
+}
+
+void CharBpe::encode_part(std::string_view part, std::vector<std::int32_t>& ids) const {
+  const bool brief = part.size() <= PieceKey::kMaxLength;
+  PieceCache* cache = brief ? &PieceCache::of_this_thread(serial_) : nullptr;
+  const PieceKey key =
+      brief ? PieceKey::of(part.data(), part.size(), part.data() + part.size()) : PieceKey{};
+  if (cache) {
+    if (const PieceCache::Entry* entry = cache->find(key)) {
+      ids.insert(ids.end(), entry->ids, entry->ids + entry->count());
+      return;
+    }
+  }
+  const std::size_t before = ids.size();
+  const std::int32_t whole = vocabulary_.find(part);
+  if (whole >= 0 && whole_[static_cast<std::size_t>(whole)]) {
+    ids.push_back(whole);
+  } else {
+    append_merged(part, ids);
+  }
+  const std::size_t count = ids.size() - before;
+  if (cache && count <= PieceCache::kMaxIds) cache->put(key, ids.data() + before, count);
+}
+
+bool CharBpe::append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const {
+  const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
+  if (!std::all_of(character.begin(), character.end(), [&](char b) { return id_of(b) >= 0; })) {
+    return false;
+  }
+  for (const char byte : character) ids.push_back(id_of(byte));
+  return true;
+}
+
+void CharBpe::append_merged(std::string_view part, std::vector<std::int32_t>& ids) const {
+  const std::size_t before = ids.size();
+  const char* end = part.data() + part.size();
+  // An unknown token is held back until something that is known by itself follows.
+  bool held = false;
+  const auto release = [&] {
+    if (held) ids.push_back(options_.unknown);
+    held = false;
+  };
+  for (const char* p = part.data(); p < end;) {
+    const std::string_view character(p, decode_utf8(p, end).length);
+    p += character.size();
+    const std::int32_t id = vocabulary_.find(character);
+    if (id >= 0) {
+      release();
+      ids.push_back(id);
+    } else if ((!options_.byte_fallback || !append_bytes(character, ids)) &&
+               options_.unknown >= 0) {
+      if (!options_.fuse_unknown) release();
+      held = true;
+    }
+  }
+  release();
+  const std::size_t count = ids.size() - before;
+  ids.resize(before + apply_merges(merges_, ids.data() + before, count));
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// The models of a tokenizer.json: what turns a piece of text into ids.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/byte_bpe.h"
+#include "tokenizer/json_place.h"
+#include "tokenizer/vocabulary.h"
+
+namespace trireme {
+
+class HfModel {
+ public:
+  virtual ~HfModel() = default;
+  // Appends the ids of one piece, which is not empty.
+  virtual void encode(std::string_view piece, std::vector<std::int32_t>& ids) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;
+  // The id of unknown text, or -1.
+  virtual std::int32_t unknown() const { return -1; }
+  // The byte-level BPE inside, if it is one.
+  virtual const ByteBpe* byte_bpe() const { return nullptr; }
+};
+
+// BPE or WordPiece. Where "type" is absent the other fields tell, as the reference does. In a
+// `byte_level` model the tokens spell bytes (byte_alphabet.h). Errors: an unknown type, vocabulary
+// and merges that contradict each other, an id that two tokens have.
+std::unique_ptr<HfModel> make_hf_model(const JsonPlace& place, bool byte_level);
+
+}  // namespace trireme

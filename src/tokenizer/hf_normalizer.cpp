@@ -1,0 +1,156 @@
+// Each normalizer of a tokenizer.json as a small class.
+#include "tokenizer/hf_normalizer.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "tokenizer/bert_text.h"
+#include "tokenizer/hf_pattern.h"
+#include "tokenizer/unicode.h"
+
+namespace trireme {
+namespace {
+
+using Made = std::unique_ptr<Normalizer>;
+
+class Sequence : public Normalizer {
+ public:
+  explicit Sequence(const JsonPlace& place) {
+    const JsonPlace parts = place.at("normalizers");
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (Made part = make_normalizer(parts.at(i))) parts_.push_back(std::move(part));
+    }
+  }
+  void apply(std::string& text) const override {
+    for (const Made& part : parts_) part->apply(text);
+  }
+
+ private:
+  std::vector<Made> parts_;
+};
+
+class Bert : public Normalizer {
+ public:
+  explicit Bert(const JsonPlace& place)
+      : normalizer_{.clean_text = place.flag_or("clean_text", true),
+                    .space_ideographs = place.flag_or("handle_chinese_chars", true),
+                    .lowercase = place.flag_or("lowercase", true)} {
+    if (place.has("strip_accents")) {
+      normalizer_.strip_accents = place.flag_or("strip_accents", false);
+    }
+  }
+  void apply(std::string& text) const override { text = normalizer_.apply(text); }
+
+ private:
+  BertNormalizer normalizer_;
+};
+
+class Prepend : public Normalizer {
+ public:
+  explicit Prepend(const JsonPlace& place) : what_(place.at("prepend").text()) {}
+  void apply(std::string& text) const override {
+    if (!text.empty()) text.insert(0, what_);
+  }
+
+ private:
+  std::string what_;
+};
+
+class Replace : public Normalizer {
+ public:
+  explicit Replace(const JsonPlace& place)
+      : pattern_(place.at("pattern")), content_(place.at("content").text()) {}
+  void apply(std::string& text) const override { text = pattern_.replace(text, content_); }
+
+ private:
+  HfPattern pattern_;
+  std::string content_;
+};
+
+// Rewrites a text character by character.
+class ByCharacter : public Normalizer {
+ public:
+  using Rewrite = void (*)(char32_t, std::string&);
+  explicit ByCharacter(Rewrite rewrite) : rewrite_(rewrite) {}
+  void apply(std::string& text) const override {
+    std::string out;
+    const char* end = text.data() + text.size();
+    for (const char* p = text.data(); p < end;) {
+      const DecodedChar c = decode_utf8(p, end);
+      rewrite_(c.value, out);
+      p += c.length;
+    }
+    text.swap(out);
+  }
+
+ private:
+  Rewrite rewrite_;
+};
+
+void keep_unless_mark(char32_t c, std::string& out) {
+  if (!is_nonspacing_mark(c)) append_utf8(c, out);
+}
+
+class Strip : public Normalizer {
+ public:
+  explicit Strip(const JsonPlace& place)
+      : left_(place.flag_or("strip_left", true)), right_(place.flag_or("strip_right", true)) {}
+  void apply(std::string& text) const override {
+    std::size_t first = text.size(), last = 0;
+    const char* end = text.data() + text.size();
+    for (const char* p = text.data(); p < end;) {
+      const DecodedChar c = decode_utf8(p, end);
+      const auto at = static_cast<std::size_t>(p - text.data());
+      if (!is_white_space(c.value)) {
+        first = std::min(first, at);
+        last = at + c.length;
+      }
+      p += c.length;
+    }
+    if (right_) text.resize(left_ ? std::max(first, last) : last);
+    if (left_) text.erase(0, std::min(first, text.size()));
+  }
+
+ private:
+  bool left_;
+  bool right_;
+};
+
+class Form : public Normalizer {
+ public:
+  explicit Form(NormalForm form) : form_(form) {}
+  void apply(std::string& text) const override {
+    std::string out;
+    append_normal_form(form_, text, out);
+    text.swap(out);
+  }
+
+ private:
+  NormalForm form_;
+};
+
+}  // namespace
+
+Made make_normalizer(const JsonPlace& place) {
+  if (place.is_null()) return nullptr;
+  const std::string& type = place.at("type").text();
+  if (type == "Sequence") return std::make_unique<Sequence>(place);
+  if (type == "BertNormalizer") return std::make_unique<Bert>(place);
+  if (type == "Prepend") return std::make_unique<Prepend>(place);
+  if (type == "Replace") return std::make_unique<Replace>(place);
+  if (type == "Lowercase") return std::make_unique<ByCharacter>(append_lower);
+  if (type == "StripAccents") return std::make_unique<ByCharacter>(keep_unless_mark);
+  if (type == "Strip") return std::make_unique<Strip>(place);
+  if (type == "NFC") return std::make_unique<Form>(NormalForm::nfc);
+  if (type == "NFD") return std::make_unique<Form>(NormalForm::nfd);
+  if (type == "NFKC") return std::make_unique<Form>(NormalForm::nfkc);
+  if (type == "NFKD") return std::make_unique<Form>(NormalForm::nfkd);
+  place.refuse(
+      fmt::format("is of type '{}', which is not supported; supported are Sequence, "
+                  "BertNormalizer, Prepend, Replace, Lowercase, StripAccents, Strip, NFC, "
+                  "NFD, NFKC and NFKD",
+                  type));
+}
+
+}  // namespace trireme

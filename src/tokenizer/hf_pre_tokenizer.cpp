@@ -1,0 +1,271 @@
+// Each pre-tokenizer of a tokenizer.json as a small class.
+#include "tokenizer/hf_pre_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tokenizer/bert_text.h"
+#include "tokenizer/hf_pattern.h"
+
+namespace trireme {
+namespace {
+
+using Made = std::unique_ptr<PreTokenizer>;
+
+constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+class Sequence : public PreTokenizer {
+ public:
+  explicit Sequence(const JsonPlace& place) {
+    const JsonPlace parts = place.at("pretokenizers");
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (Made part = make_pre_tokenizer(parts.at(i))) parts_.push_back(std::move(part));
+    }
+  }
+  void cut(std::string_view text, bool first, const Emit& emit) const override {
+    cut_from(0, text, first, emit);
+  }
+
+ private:
+  void cut_from(std::size_t part, std::string_view text, bool first, const Emit& emit) const {
+    if (part == parts_.size()) return emit(text, first);
+    parts_[part]->cut(text, first, [&](std::string_view piece, bool piece_first) {
+      cut_from(part + 1, piece, piece_first, emit);
+    });
+  }
+
+  std::vector<Made> parts_;
+};
+
+class ByteLevel : public PreTokenizer {
+ public:
+  explicit ByteLevel(const JsonPlace& place)
+      : add_prefix_space_(place.flag_or("add_prefix_space", true)),
+        use_regex_(place.flag_or("use_regex", true)) {}
+
+  void cut(std::string_view text, bool first, const Emit& emit) const override {
+    std::string spaced;
+    if (add_prefix_space_ && !text.starts_with(' ')) {
+      spaced = " " + std::string(text);
+      text = spaced;
+    }
+    if (!use_regex_) return emit(text, first);
+    split<SplitPattern::gpt2>(
+        text.data(), text.data() + text.size(), [&](const char* begin, const char* end) {
+          emit({begin, static_cast<std::size_t>(end - begin)}, first && begin == text.data());
+        });
+  }
+
+ private:
+  bool add_prefix_space_;
+  bool use_regex_;
+};
+
+// What happens to the matches of a pattern.
+enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+Behavior behavior_of(const JsonPlace& place, std::string_view absent) {
+  const std::string name = place.text_or("behavior", absent);
+  if (name == "Removed") return Behavior::removed;
+  if (name == "Isolated") return Behavior::isolated;
+  if (name == "MergedWithPrevious") return Behavior::merged_with_previous;
+  if (name == "MergedWithNext") return Behavior::merged_with_next;
+  if (name == "Contiguous") return Behavior::contiguous;
+  place.refuse(fmt::format("has an unknown behavior '{}'", name));
+}
+
+class Split : public PreTokenizer {
+ public:
+  Split(HfPattern pattern, Behavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+
+  void cut(std::string_view text, bool first, const Emit& emit) const override {
+    std::vector<Part> parts;
+    pattern_.cut(text, [&](std::size_t begin, std::size_t end, bool matches) {
+      parts.push_back({begin, end, matches != invert_});
+    });
+    if (behavior_ == Behavior::merged_with_next) {
+      merge_matches_with_next(parts);
+    } else {
+      merge_with_previous(parts);
+    }
+    for (const Part& part : parts) {
+      if (behavior_ == Behavior::removed && part.matches) continue;
+      emit(text.substr(part.begin, part.end - part.begin), first && part.begin == 0);
+    }
+  }
+
+ private:
+  struct Part {
+    std::size_t begin;
+    std::size_t end;
+    bool matches;
+  };
+
+  void merge_with_previous(std::vector<Part>& parts) const {
+    if (behavior_ == Behavior::removed || behavior_ == Behavior::isolated) return;
+    std::size_t out = 0;
+    bool previous = false;
+    for (const Part& part : parts) {
+      const bool joins =
+          behavior_ == Behavior::contiguous ? part.matches == previous : part.matches && !previous;
+      if (joins && out > 0) {
+        parts[out - 1].end = part.end;
+      } else {
+        parts[out++] = part;
+      }
+      previous = part.matches;
+    }
+    parts.resize(out);
+  }
+
+  static void merge_matches_with_next(std::vector<Part>& parts) {
+    std::size_t out = parts.size();
+    bool next = false;
+    for (std::size_t i = parts.size(); i-- > 0;) {
+      const Part part = parts[i];
+      if (part.matches && !next && out < parts.size()) {
+        parts[out].begin = part.begin;
+      } else {
+        parts[--out] = part;
+      }
+      next = part.matches;
+    }
+    parts.erase(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(out));
+  }
+
+  HfPattern pattern_;
+  Behavior behavior_;
+  bool invert_;
+};
+
+Made make_split(const JsonPlace& place) {
+  return std::make_unique<Split>(HfPattern(place.at("pattern")), behavior_of(place, "Isolated"),
+                                 place.flag_or("invert", false));
+}
+
+Made make_split(const char* regex, Behavior behavior, bool invert, const JsonPlace& place) {
+  return std::make_unique<Split>(HfPattern(regex, place.name()), behavior, invert);
+}
+
+class Bert : public PreTokenizer {
+ public:
+  void cut(std::string_view text, bool first, const Emit& emit) const override {
+    split_bert_words(
+        text, [&](std::string_view word) { emit(word, first && word.data() == text.data()); });
+  }
+};
+
+class Metaspace : public PreTokenizer {
+ public:
+  explicit Metaspace(const JsonPlace& place)
+      : mark_(place.text_or("replacement", "\u2581")), split_(place.flag_or("split", true)) {
+    // Older files say only whether to add a space in front.
+    const std::string absent = place.flag_or("add_prefix_space", true) ? "always" : "never";
+    const std::string scheme = place.text_or("prepend_scheme", absent);
+    if (scheme != "always" && scheme != "first" && scheme != "never") {
+      place.refuse(fmt::format("has an unknown prepend_scheme '{}'", scheme));
+    }
+    if (mark_.empty()) place.refuse("has an empty replacement");
+    always_ = scheme == "always";
+    first_ = scheme == "first";
+  }
+
+  void cut(std::string_view text, bool first, const Emit& emit) const override {
+    std::string marked;
+    for (const char byte : text) {
+      if (byte == ' ') {
+        marked += mark_;
+      } else {
+        marked.push_back(byte);
+      }
+    }
+    if ((always_ || (first_ && first)) && !marked.starts_with(mark_)) marked.insert(0, mark_);
+    if (!split_) return emit(marked, first);
+    const std::string_view all = marked;
+    for (std::size_t begin = 0; begin < all.size();) {
+      const std::size_t end = std::min(all.find(mark_, begin + 1), all.size());
+      emit(all.substr(begin, end - begin), first && begin == 0);
+      begin = end;
+    }
+  }
+
+ private:
+  std::string mark_;
+  bool split_;
+  bool always_ = false;
+  bool first_ = false;
+};
+
+}  // namespace
+
+Made make_pre_tokenizer(const JsonPlace& place) {
+  if (place.is_null()) return nullptr;
+  const std::string& type = place.at("type").text();
+  if (type == "Sequence") return std::make_unique<Sequence>(place);
+  if (type == "ByteLevel") return std::make_unique<ByteLevel>(place);
+  if (type == "Split") return make_split(place);
+  if (type == "BertPreTokenizer") return std::make_unique<Bert>();
+  if (type == "Metaspace") return std::make_unique<Metaspace>(place);
+  if (type == "Whitespace") {
+    return make_split(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}]+|[^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\s]+)",
+                      Behavior::removed, true, place);
+  }
+  if (type == "WhitespaceSplit") return make_split(R"(\s)", Behavior::removed, false, place);
+  if (type == "Digits") {
+    const bool individual = place.flag_or("individual_digits", false);
+    return make_split(individual ? R"(\p{N})" : R"(\p{N}+)", Behavior::isolated, false, place);
+  }
+  if (type == "Punctuation") {
+    return std::make_unique<Split>(HfPattern(R"([\p{P}$+<=>^`|~])", place.name()),
+                                   behavior_of(place, "Isolated"), false);
+  }
+  place.refuse(
+      fmt::format("is of type '{}', which is not supported; supported are Sequence, "
+                  "ByteLevel, Split, BertPreTokenizer, Metaspace, Whitespace, "
+                  "WhitespaceSplit, Digits and Punctuation",
+                  type));
+}
+
+bool is_byte_level(const JsonPlace& place) {
+  if (place.is_null()) return false;
+  const std::string& type = place.at("type").text();
+  if (type == "ByteLevel") return true;
+  if (type != "Sequence") return false;
+  const JsonPlace parts = place.at("pretokenizers");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!is_byte_level(parts.at(i))) continue;
+    if (i + 1 < parts.size()) parts.refuse("has ByteLevel before its end, which is not supported");
+    return true;
+  }
+  return false;
+}
+
+std::optional<SplitPattern> known_split(const JsonPlace& place) {
+  if (!place.has("type")) return std::nullopt;
+  const auto is_plain = [](const JsonPlace& level, bool regex) {
+    return level.text_or("type", "") == "ByteLevel" && !level.flag_or("add_prefix_space", true) &&
+           level.flag_or("use_regex", true) == regex;
+  };
+  if (is_plain(place, true)) return SplitPattern::gpt2;
+  if (place.text_or("type", "") != "Sequence") return std::nullopt;
+  const JsonPlace parts = place.at("pretokenizers");
+  if (parts.size() != 2 || !is_plain(parts.at(1), false)) return std::nullopt;
+  const JsonPlace split = parts.at(0);
+  if (split.text_or("type", "") != "Split" || split.text_or("behavior", "") != "Isolated" ||
+      split.flag_or("invert", false) || !split.has("pattern")) {
+    return std::nullopt;
+  }
+  const std::string pattern = split.at("pattern").text_or("Regex", "");
+  if (pattern == kGpt2Pattern) return SplitPattern::gpt2;
+  if (pattern == kLlama3Pattern) return SplitPattern::cl100k;
+  return std::nullopt;
+}
+
+}  // namespace trireme

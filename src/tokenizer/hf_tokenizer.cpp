@@ -1,0 +1,254 @@
+// Puts the parts of a tokenizer.json together.
+#include "tokenizer/hf_tokenizer.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/fingerprint.h"
+#include "tokenizer/hf_decoder.h"
+#include "tokenizer/hf_model.h"
+#include "tokenizer/hf_normalizer.h"
+#include "tokenizer/hf_pre_tokenizer.h"
+#include "tokenizer/hf_template.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
+
+// A key that may be absent as well as null.
+JsonPlace part(const JsonPlace& root, const std::string& key) {
+  static const nlohmann::json kNull;
+  return root.has(key) ? root.at(key) : JsonPlace(kNull, root.file());
+}
+
+std::vector<AddedToken> read_added_tokens(const JsonPlace& place) {
+  std::vector<AddedToken> tokens;
+  if (place.is_null()) return tokens;
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    const JsonPlace token = place.at(i);
+    tokens.push_back({.content = token.at("content").text(),
+                      .id = token.at("id").id(),
+                      .special = token.flag_or("special", false),
+                      .single_word = token.flag_or("single_word", false),
+                      .lstrip = token.flag_or("lstrip", false),
+                      .rstrip = token.flag_or("rstrip", false),
+                      .normalized = token.flag_or("normalized", true)});
+  }
+  return tokens;
+}
+
+class HfTokenizer : public Tokenizer {
+ public:
+  HfTokenizer(const JsonPlace& root, bool special_text)
+      : byte_level_(is_byte_level(part(root, "pre_tokenizer"))),
+        special_text_(special_text),
+        normalizer_(make_normalizer(part(root, "normalizer"))),
+        pre_tokenizer_(make_pre_tokenizer(part(root, "pre_tokenizer"))),
+        model_(make_hf_model(root.at("model"), byte_level_)),
+        decoder_(make_decoder(part(root, "decoder"), byte_level_)),
+        template_(part(root, "post_processor")) {
+    if (model_->byte_bpe() && !normalizer_) {
+      known_split_ = known_split(part(root, "pre_tokenizer"));
+    }
+    take_added_tokens(read_added_tokens(part(root, "added_tokens")), part(root, "added_tokens"));
+    special_.unk = model_->unknown();
+  }
+
+  void set_special(const SpecialIds& ids) { special_ = ids; }
+  void set_fingerprint(std::uint64_t fingerprint) { fingerprint_ = fingerprint; }
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    std::string valid;
+    if (!known_split_ && !is_valid_utf8(text)) {
+      valid = to_valid_utf8(text);
+      text = valid;
+    }
+    if (!special_text_) return encode_raw(text, true, ids);
+    raw_.cut(
+        text,
+        [&](std::string_view stretch) { encode_raw(stretch, stretch.data() == text.data(), ids); },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+  }
+
+  void encode_document(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    const Encoding encoding = encode_with_special(text, {});
+    ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+  }
+
+  Encoding encode_with_special(std::string_view text,
+                               std::optional<std::string_view> pair) const override {
+    return template_.apply(
+        text, pair,
+        [this](std::string_view one, std::vector<std::int32_t>& ids) { encode(one, ids); });
+  }
+
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
+    std::vector<std::string> tokens;
+    for (const std::int32_t id : ids) {
+      std::string token = token_bytes(id);
+      if (!skip_special || !is_special_[static_cast<std::size_t>(id)]) {
+        tokens.push_back(std::move(token));
+      }
+    }
+    decoder_->apply(tokens);
+    std::string text;
+    for (const std::string& token : tokens) text += token;
+    return text;
+  }
+
+  std::string token_bytes(std::int32_t id) const override {
+    check_id(id);
+    if (const AddedToken* token = added_token(id)) {
+      return byte_level_ ? unspell_bytes(token->content).value_or(token->content) : token->content;
+    }
+    if (!model_->vocabulary().has(id)) {
+      fail_input("token id {} is a hole in the vocabulary: no token has it", id);
+    }
+    return std::string(model_->vocabulary().bytes(id));
+  }
+
+  std::int32_t token_id(std::string_view bytes) const override {
+    for (const AddedToken& token : all_added_) {
+      if (token.content == bytes) return token.id;
+    }
+    return model_->vocabulary().find(bytes);
+  }
+
+ private:
+  // Added tokens that are not normalized are sought in the raw text, the others after them in the
+  // normalized stretches between.
+  void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place) {
+    std::vector<AddedToken> raw, normalized;
+    vocab_size_ = model_->vocabulary().size();
+    for (const AddedToken& token : tokens) {
+      vocab_size_ = std::max(vocab_size_, token.id + 1);
+      (token.normalized ? normalized : raw).push_back(token);
+      if (token.normalized && normalizer_) normalizer_->apply(normalized.back().content);
+    }
+    added_by_id_.assign(static_cast<std::size_t>(vocab_size_), -1);
+    is_special_.assign(static_cast<std::size_t>(vocab_size_), false);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::int32_t& index = added_by_id_[static_cast<std::size_t>(tokens[i].id)];
+      if (index >= 0) {
+        const std::string& first = tokens[static_cast<std::size_t>(index)].content;
+        place.at(i).refuse(
+            fmt::format("gives '{}' the id {} of '{}'", tokens[i].content, tokens[i].id, first));
+      }
+      index = static_cast<std::int32_t>(i);
+      is_special_[static_cast<std::size_t>(tokens[i].id)] = tokens[i].special;
+    }
+    raw_ = AddedTokens(std::move(raw));
+    normalized_ = AddedTokens(std::move(normalized));
+    all_added_ = std::move(tokens);
+  }
+
+  const AddedToken* added_token(std::int32_t id) const {
+    const std::int32_t index = added_by_id_[static_cast<std::size_t>(id)];
+    return index < 0 ? nullptr : &all_added_[static_cast<std::size_t>(index)];
+  }
+
+  // A stretch of the text between raw added tokens.
+  void encode_raw(std::string_view text, bool first, std::vector<std::int32_t>& ids) const {
+    std::string normal;
+    if (normalizer_) {
+      normal = text;
+      normalizer_->apply(normal);
+      text = normal;
+    }
+    if (!special_text_) return encode_normal(text, first, ids);
+    normalized_.cut(
+        text,
+        [&](std::string_view stretch) {
+          encode_normal(stretch, first && stretch.data() == text.data(), ids);
+        },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+  }
+
+  void encode_normal(std::string_view text, bool first, std::vector<std::int32_t>& ids) const {
+    if (known_split_) return model_->byte_bpe()->encode(*known_split_, text, ids);
+    if (text.empty()) return;
+    if (!pre_tokenizer_) return model_->encode(text, ids);
+    pre_tokenizer_->cut(text, first, [&](std::string_view piece, bool) {
+      if (!piece.empty()) model_->encode(piece, ids);
+    });
+  }
+
+  bool byte_level_;
+  bool special_text_;
+  std::unique_ptr<Normalizer> normalizer_;
+  std::unique_ptr<PreTokenizer> pre_tokenizer_;
+  std::unique_ptr<HfModel> model_;
+  std::unique_ptr<Decoder> decoder_;
+  PairTemplate template_;
+  std::optional<SplitPattern> known_split_;  // set: the fast path for byte-level BPE
+  std::vector<AddedToken> all_added_;
+  AddedTokens raw_;
+  AddedTokens normalized_;
+  std::vector<std::int32_t> added_by_id_;  // index into all_added_, -1: an ordinary token
+  std::vector<bool> is_special_;
+};
+
+// "eos_token" is a string or {"content": ...}; absent or null: the first usual spelling that
+// exists.
+std::int32_t special_id(const Tokenizer& tokenizer, const JsonPlace& config, const std::string& key,
+                        std::initializer_list<std::string_view> usual) {
+  if (config.has(key)) {
+    const JsonPlace name = config.at(key);
+    return tokenizer.token_id(name.is_text() ? name.text() : name.at("content").text());
+  }
+  if (!config.is_null()) return -1;
+  for (const std::string_view name : usual) {
+    if (const std::int32_t id = tokenizer.token_id(name); id >= 0) return id;
+  }
+  return -1;
+}
+
+SpecialIds special_ids(const Tokenizer& tokenizer, const JsonPlace& config) {
+  const auto id = [&](const std::string& key, std::initializer_list<std::string_view> usual) {
+    return special_id(tokenizer, config, key, usual);
+  };
+  SpecialIds ids;
+  ids.eos = id("eos_token", {"<|end_of_text|>", "</s>", "<|endoftext|>", "[SEP]"});
+  ids.bos = id("bos_token", {"<|begin_of_text|>", "<s>", "<|endoftext|>", "[CLS]"});
+  ids.pad = id("pad_token", {"[PAD]", "<pad>"});
+  ids.unk = id("unk_token", {"[UNK]", "<unk>"});
+  ids.cls = id("cls_token", {"[CLS]"});
+  ids.sep = id("sep_token", {"[SEP]"});
+  ids.mask = id("mask_token", {"[MASK]", "<mask>"});
+  if (ids.unk < 0) ids.unk = tokenizer.special().unk;
+  // A tokenizer with [SEP] and no EOS, such as BERT's, ends documents with [SEP].
+  if (ids.eos < 0) ids.eos = ids.sep;
+  ids.eod = ids.eos;
+  return ids;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_hf(const std::string& model, bool special_text) {
+  const std::string file = fs::is_directory(model) ? model + "/tokenizer.json" : model;
+  const std::string content = read_file(file, kMaxFile);
+  const auto root = parse_json_file(file, content);
+  auto tokenizer = std::make_unique<HfTokenizer>(JsonPlace(*root, file), special_text);
+  Fingerprint fingerprint("hf");
+  fingerprint.add(content).add(special_text);
+
+  const std::string config_file = (fs::path(file).parent_path() / "tokenizer_config.json").string();
+  auto config = std::make_shared<const nlohmann::json>();
+  if (fs::exists(config_file)) {
+    const std::string config_content = read_file(config_file, kMaxFile);
+    config = parse_json_file(config_file, config_content);
+    fingerprint.add(config_content);
+  }
+  tokenizer->set_special(special_ids(*tokenizer, JsonPlace(*config, config_file)));
+  tokenizer->set_fingerprint(fingerprint.digest());
+  return tokenizer;
+}
+
+}  // namespace trireme
