@@ -22,7 +22,8 @@ enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, swiglu };
 
 // Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
-// column), never of the layout. probability 0 switches it off.
+// column), never of the layout. probability 0 switches it off. The probability of keeping is
+// rounded to a multiple of 2^-16, and what is kept is divided by exactly that.
 struct Dropout {
   float probability = 0;
   std::uint64_t seed = 0;
@@ -82,7 +83,8 @@ struct Kernels {
   using A = Acc<T>;
 
   // y = norm(x) * weight + bias. mean may be null for RMSNorm; bias may be null. If delta is given:
-  // sum = x + dropout(delta) is stored and normalised instead of x. mean, rstd are [rows].
+  // sum = x + dropout(delta) is stored and normalised instead of x; sum may be x or delta. mean,
+  // rstd are [rows]; both may be null where no gradient is wanted. y may be x.
   void (*norm)(const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight, const T* bias,
                T* sum, const T* delta, const Dropout&);
   // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may be
@@ -91,7 +93,8 @@ struct Kernels {
                     const T* x, const A* mean, const A* rstd, const T* weight, const T* dres,
                     A* workspace);
 
-  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu.
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for swiglu,
+  // y may be x and dx may be dy or x.
   void (*activation)(ActivationKind, T* y, const T* x, std::int64_t rows, std::int64_t cols);
   void (*activation_grad)(ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
                           std::int64_t cols);
@@ -119,7 +122,8 @@ struct Kernels {
 
   // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]); the tables after the
   // first may be null. position is positions[r], or r % seq if positions is null. Ids outside
-  // [first_id, first_id + local_ids) give zeros: they belong to another rank.
+  // [first_id, first_id + local_ids) give rows of zeros, positions and types left out too: they
+  // belong to another rank, and the sum over ranks is then the whole.
   void (*embedding)(T* y, const std::int32_t* ids, const T* table, const T* position_table,
                     const std::int32_t* positions, const T* type_table, const std::int32_t* types,
                     std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
@@ -146,11 +150,14 @@ struct Kernels {
 
   // Stores master weights in the compute type.
   void (*cast_from_master)(T* dst, const A* src, std::int64_t count);
-  // One optimiser step over `count` parameters; writes the compute copy too if it is not null.
+  // One optimiser step over `count` parameters, elementwise, so that any cut gives the same; writes
+  // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
+  // dampening); velocity may be null if momentum is 0.
   void (*adam)(const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute, std::int64_t count);
   void (*sgd)(float lr, float momentum, float weight_decay, float grad_scale, A* master, A* velocity,
               const A* grad, T* compute, std::int64_t count);
-  // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result.
+  // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result, large
+  // floats do not overflow.
   double (*sum_of_squares)(const A* x, std::int64_t count);
   // Index of the first NaN or infinity, or -1.
   std::int64_t (*first_not_finite)(const T* x, std::int64_t count);

@@ -114,6 +114,22 @@ TYPED_TEST(Norm, AddsTheResidualFirst) {
   });
 }
 
+TYPED_TEST(Norm, WorksInPlaceAndWithoutStatistics) {
+  using T = TypeParam;
+  with_sets([](Isa set) {
+    const NormShape shape = {NormKind::layer_norm, 4, 99, 1e-5};
+    const Guarded<T> x(random_values<T>(4 * 99, 26)), w(random_values<T>(99, 27));
+    Guarded<T> y(4 * 99), in_place = x;
+    Guarded<Acc<T>> mean(4), rstd(4);
+    const auto& k = kernels<T>(set);
+    k.norm(shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, nullptr, nullptr,
+           Dropout{});
+    k.norm(shape, in_place.data(), nullptr, nullptr, in_place.data(), w.data(), nullptr, nullptr,
+           nullptr, Dropout{});
+    EXPECT_TRUE(y.same_bits(in_place));
+  });
+}
+
 struct Grads {
   std::vector<double> dx, dweight, dbias;
 };

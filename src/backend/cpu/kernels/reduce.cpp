@@ -36,6 +36,31 @@ void bias_grad(Acc<T>* dbias, bool accumulate, const T* dy, std::int64_t rows, s
   combine_chunks(dbias, accumulate, workspace, row_chunks(rows), cols);
 }
 
+// Adds the squares of x to lanes of double.
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<double> x) {
+  sum[0] += x * x;
+}
+
+#ifdef __AVX512F__
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  const auto bits = (__m512d)x.part[0];
+  const Vec<double> low = {_mm512_cvtps_pd((__m256)_mm512_castpd512_pd256(bits))};
+  const Vec<double> high = {_mm512_cvtps_pd((__m256)_mm512_extractf64x4_pd(bits, 1))};
+  sum[0] += low * low;
+  sum[1] += high * high;
+}
+#else
+TRIREME_INLINE Vec<double> widen(__m256 x) {
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
+}
+
+TRIREME_INLINE void add_squares(Vec<double> (&sum)[2], Vec<float> x) {
+  const Vec<double> low = widen(x.part[0]), high = widen(x.part[1]);
+  sum[0] += low * low;
+  sum[1] += high * high;
+}
+#endif
+
 template <class A>
 double squares_in(const A* x, std::int64_t count) {
   Vec<double> sum[2] = {splat(0.0), splat(0.0)};
