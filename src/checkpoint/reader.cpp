@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "checkpoint/cast.h"
+#include "interop/cast.h"
 #include "checkpoint/layout.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // Element by element; memcpy because checkpoints do not promise alignment.
-#include "checkpoint/cast.h"
+#include "interop/cast.h"
 
 #include <cstring>
 #include <type_traits>

@@ -1,0 +1,179 @@
+// Wires the tables of interop/ to the reader and the writer of checkpoints.
+#include "checkpoint/huggingface.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "interop/huggingface_folder.h"
+#include "interop/huggingface_names.h"
+#include "interop/huggingface_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+// A BERT's configuration does not say where its norms stand; the checkpoint's texts do.
+constexpr const char* norm_placement = "norm_placement";
+
+// Checkpoints as a source of rows. One thread at a time.
+class CheckpointSource : public TensorSource {
+ public:
+  explicit CheckpointSource(CheckpointReader& reader) : reader_(reader) {}
+
+  DType check(const std::string& name, const Shape& shape) const override {
+    const StoredTensor* tensor = reader_.find(name);
+    if (!tensor) fail_input("checkpoint '{}' has no tensor '{}'", reader_.folder().string(), name);
+    if (!(tensor->shape == shape)) {
+      fail_input("checkpoint '{}': tensor '{}' has the shape {}, but its configuration says {}",
+                 reader_.folder().string(), name, tensor->shape.text(), shape.text());
+    }
+    return tensor->dtype;
+  }
+
+  void read(const std::string& name, const Rectangle& part, std::byte* dst) override {
+    const StoredTensor& tensor = *reader_.find(name);
+    if (tensor.bytes() > max_kept_bytes) return read_part(tensor, part, dst);
+    if (kept_ != name) {
+      kept_.clear();
+      memory_.resize(static_cast<std::size_t>(tensor.bytes()));
+      read_region(tensor, Region::whole(tensor.shape), memory_.data());
+      kept_ = name;
+    }
+    const std::int64_t element = size_of(tensor.dtype);
+    for (std::int64_t i = 0; i < part.rows; ++i) {
+      const std::int64_t from = (part.row + i) * width(tensor) + part.column;
+      std::memcpy(dst + i * part.columns * element, memory_.data() + from * element,
+                  static_cast<std::size_t>(part.columns * element));
+    }
+  }
+
+ private:
+  // Tensors up to this size are read as a whole and kept until another is asked for: their parts
+  // are asked for one after the other, and each may be much smaller than the blocks that are
+  // checked.
+  static constexpr std::int64_t max_kept_bytes = std::int64_t{256} << 20;
+
+  static std::int64_t width(const StoredTensor& tensor) {
+    return tensor.shape.rank() < 2 ? 1 : tensor.shape.back();
+  }
+  void read_part(const StoredTensor& tensor, const Rectangle& part, std::byte* dst) {
+    if (tensor.shape.rank() == 2) {
+      return read_region(
+          tensor, Region::rectangle({part.row, part.column}, {part.rows, part.columns}), dst);
+    }
+    TRIREME_CHECK(part.columns == width(tensor));
+    read_region(
+        tensor,
+        Region::range(tensor.shape, part.row * part.columns, (part.row + part.rows) * part.columns),
+        dst);
+  }
+  void read_region(const StoredTensor& tensor, const Region& region, std::byte* dst) {
+    const TargetSlice target{tensor.name, tensor.dtype, tensor.shape, region, dst};
+    reader_.read({&target, 1});
+  }
+
+  CheckpointReader& reader_;
+  std::string kept_;
+  std::vector<std::byte> memory_;
+};
+
+std::int64_t count_elements(const std::vector<NamedTensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const NamedTensor& tensor : tensors) elements += tensor.shape.count();
+  return elements;
+}
+
+const char* precision_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "fp16";
+    case DType::f64:
+      return "fp64";
+    default:
+      return "fp32";
+  }
+}
+
+}  // namespace
+
+ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
+                                    const std::string& program, ThreadPool* pool) {
+  if (find_checkpoint(to)) {
+    fail_input("'{}' already holds a checkpoint; give another folder", to.string());
+  }
+  const HuggingFaceModel model = read_huggingface_config(from);
+  const TensorMapping mapping = huggingface_mapping(model);
+  HuggingFaceWeights weights(from, model);
+  const TensorAssembler assembler(mapping, Direction::to_ours, weights);
+
+  make_folders(to);
+  const TokenizerFiles tokenizer = import_huggingface_tokenizer(from, to / "tokenizer", model.kind);
+  Config config;
+  config.run.dir = to.string();
+  config.run.precision = precision_of(assembler.dtype(0));
+  config.model = model.model;
+  config.data.tokenizer = tokenizer.type;
+  config.data.vocab_file = tokenizer.vocab_file;
+  config.data.merge_file = tokenizer.merge_file;
+  config.data.tokenizer_model = tokenizer.model_file;
+  CheckpointState state;
+  state.config_toml = to_toml(config);
+  if (config.model.family == "bert") {
+    state.texts[norm_placement] = model.kind == HuggingFaceKind::bert ? "post" : "pre";
+  }
+
+  std::vector<SourceSlice> slices;
+  for (std::size_t i = 0; i < mapping.ours.size(); ++i) {
+    const NamedTensor& tensor = mapping.ours[i];
+    slices.push_back(
+        {tensor.name, assembler.dtype(i), tensor.shape, Region::whole(tensor.shape), nullptr});
+  }
+  CheckpointWriter writer({to / "checkpoints", program}, state);
+  writer.write(slices, pool,
+               [&](std::size_t slice, std::int64_t begin, std::int64_t end, std::byte* dst) {
+                 assembler.produce(slice, assembler.dtype(slice), begin, end, dst);
+               });
+  const SaveReport saved = writer.commit();
+  write_file_durably(to / "config.toml", state.config_toml);
+  return {model.kind, saved.folder, static_cast<std::int64_t>(slices.size()),
+          count_elements(mapping.ours),
+          tokenizer.type.empty() ? "no tokenizer's files were found" : ""};
+}
+
+Config checkpoint_config(const fs::path& checkpoint) {
+  const CheckpointReader reader(checkpoint);
+  return parse_config(reader.state().config_toml,
+                      (reader.folder() / manifest_file).string() + ": config_toml");
+}
+
+ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& to,
+                                    const ExportOptions& options) {
+  if (fs::exists(to) && !fs::is_empty(to)) {
+    fail_input("'{}' is not an empty folder; give another one", to.string());
+  }
+  CheckpointReader reader(checkpoint);
+  const Config config = checkpoint_config(reader.folder());
+  const auto& texts = reader.state().texts;
+  const auto placement = texts.find(norm_placement);
+  const bool post_norm = placement != texts.end() && placement->second == "post";
+  const HuggingFaceModel model{huggingface_kind(config.model, post_norm), config.model};
+  const TensorMapping mapping = huggingface_mapping(model);
+  CheckpointSource source(reader);
+  const TensorAssembler assembler(mapping, Direction::to_theirs, source);
+
+  make_folders(to);
+  const TokenizerFiles files{config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
+                             config.data.tokenizer_model};
+  std::string note = export_huggingface_tokenizer(files, to, config.model.max_positions);
+  const HuggingFaceExport what{model, options.dtype.value_or(assembler.dtype(0)), options.tokens,
+                               options.max_file_bytes};
+  write_huggingface_folder(to, what, assembler);
+  return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),
+          count_elements(mapping.theirs), std::move(note)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+// Conversion between Hugging Face folders and checkpoints, a few rows at a time: a model larger
+// than memory converts.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "config/config.h"
+#include "interop/huggingface_config.h"
+#include "tensor/dtype.h"
+
+namespace trireme {
+
+struct ConversionReport {
+  HuggingFaceKind kind = HuggingFaceKind::gpt2;
+  fs::path folder;  // of the checkpoint, or the Hugging Face folder
+  std::int64_t tensors = 0;
+  std::int64_t elements = 0;
+  std::string note;  // what the user should know, or ""
+};
+
+// Makes `to` a run's folder with one checkpoint of step 0 (weights in the element types of the
+// Hugging Face folder, the configuration), its tokenizer's files and config.toml. `to` must not
+// hold a checkpoint yet. Refused (exit code 2): see huggingface_config.h and huggingface_folder.h.
+ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
+                                    const std::string& program, ThreadPool* pool);
+
+struct ExportOptions {
+  std::optional<DType> dtype;  // none: as stored
+  HuggingFaceTokens tokens;
+  std::int64_t max_file_bytes = 5'000'000'000;
+};
+
+// The configuration that a checkpoint carries.
+Config checkpoint_config(const fs::path& checkpoint);
+
+// Writes the weights of a checkpoint, config.json, generation_config.json and the tokenizer's files
+// into the folder `to`, which must be empty or not exist.
+ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& to,
+                                    const ExportOptions& options);
+
+}  // namespace trireme

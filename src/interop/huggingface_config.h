@@ -1,0 +1,46 @@
+// Hugging Face's config.json: from it to a model of ours, and back.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "config/config.h"
+
+namespace trireme {
+
+// The kinds of model that are read and written.
+enum class HuggingFaceKind : std::uint8_t {
+  gpt2,           // GPT2LMHeadModel
+  llama,          // LlamaForCausalLM
+  bert,           // BertForPreTraining: norms after the sums
+  megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
+};
+
+struct HuggingFaceModel {
+  HuggingFaceKind kind = HuggingFaceKind::gpt2;
+  ModelConfig model;  // resolved
+};
+
+// Reads `folder`/config.json. Refused (exit code 2): a folder without it, values of the wrong type,
+// models of another kind, and settings that would compute something else than our model (scaled
+// rotary positions, sliding windows, ...), naming file, key and value.
+HuggingFaceModel read_huggingface_config(const fs::path& folder);
+// The same from text; `name` stands for the file in messages.
+HuggingFaceModel parse_huggingface_config(std::string_view text, const std::string& name);
+
+// The kind as which a model can be exported. Refused (exit code 2) where none computes the same,
+// naming the key that stands in the way. `post_norm`: of a BERT.
+HuggingFaceKind huggingface_kind(const ModelConfig& model, bool post_norm = false);
+
+// Ids of special tokens in config.json and generation_config.json; -1 leaves a key out.
+struct HuggingFaceTokens {
+  std::int64_t bos = -1, eos = -1, pad = -1;
+};
+
+// config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
+std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype,
+                                    const HuggingFaceTokens& tokens);
+std::string huggingface_generation_text(const HuggingFaceTokens& tokens);
+
+}  // namespace trireme

@@ -1,0 +1,205 @@
+// Reading by memory maps; writing file by file, block by block.
+#include "interop/huggingface_folder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "interop/cast.h"
+#include "interop/safetensors_writer.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* single_file = "model.safetensors";
+constexpr const char* index_file = "model.safetensors.index.json";
+
+bool is_plain_name(const std::string& file) {
+  return file.ends_with(".safetensors") && file.find('/') == std::string::npos;
+}
+
+// The shape of an entry if it has one that ours can have.
+bool has_shape(const SafetensorsEntry& entry, const Shape& shape) {
+  return std::ranges::equal(entry.shape, shape);
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return nlohmann::json(shape).dump();
+}
+
+const char* torch_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "float64";
+    case DType::bf16:
+      return "bfloat16";
+    case DType::f16:
+      return "float16";
+    default:
+      return "float32";
+  }
+}
+
+// Which targets go into which file, in the order of the targets.
+std::vector<std::vector<std::size_t>> split_into_files(const std::vector<NamedTensor>& targets,
+                                                       DType dtype, std::int64_t max_bytes) {
+  std::vector<std::vector<std::size_t>> files(1);
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::int64_t size = targets[i].shape.count() * size_of(dtype);
+    if (!files.back().empty() && bytes + size > max_bytes) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    files.back().push_back(i);
+    bytes += size;
+  }
+  return files;
+}
+
+void write_file(const fs::path& path, const std::vector<std::size_t>& targets, DType dtype,
+                const TensorAssembler& assembler) {
+  std::vector<SafetensorsTensor> entries;
+  for (const std::size_t target : targets) {
+    const NamedTensor& tensor = assembler.targets()[target];
+    entries.push_back({tensor.name, dtype, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  SafetensorsWriter writer(path, entries, {{"format", "pt"}});
+  constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
+  const std::int64_t block = block_bytes / size_of(dtype);
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(block_bytes);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::int64_t count = assembler.targets()[targets[i]].shape.count();
+    for (std::int64_t begin = 0; begin < count; begin += block) {
+      const std::int64_t end = std::min(count, begin + block);
+      assembler.produce(targets[i], dtype, begin, end, memory.get());
+      writer.write(i, static_cast<std::uint64_t>(begin * size_of(dtype)), memory.get(),
+                   static_cast<std::uint64_t>((end - begin) * size_of(dtype)));
+    }
+  }
+  writer.finish();
+}
+
+void write_weights(const fs::path& folder, const HuggingFaceExport& what,
+                   const TensorAssembler& assembler) {
+  const auto files = split_into_files(assembler.targets(), what.dtype, what.max_file_bytes);
+  if (files.size() == 1) {
+    write_file(folder / single_file, files[0], what.dtype, assembler);
+    return;
+  }
+  std::map<std::string, std::string> file_of;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, files.size());
+    write_file(folder / name, files[i], what.dtype, assembler);
+    for (const std::size_t target : files[i]) {
+      file_of[assembler.targets()[target].name] = name;
+      elements += assembler.targets()[target].shape.count();
+    }
+  }
+  const nlohmann::ordered_json index{
+      {"metadata",
+       {{"total_parameters", elements}, {"total_size", elements * size_of(what.dtype)}}},
+      {"weight_map", file_of}};
+  write_file_durably(folder / index_file, index.dump(2) + "\n");
+}
+
+}  // namespace
+
+HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
+    : folder_(folder) {
+  if (fs::exists(folder / index_file)) {
+    open_index(folder / index_file);
+  } else if (fs::exists(folder / single_file)) {
+    files_.push_back(std::make_unique<SafetensorsFile>(folder / single_file));
+  } else {
+    fail_input("'{}' has neither {} nor {}", folder.string(), single_file, index_file);
+  }
+  collect(model);
+}
+
+void HuggingFaceWeights::open_index(const fs::path& index) {
+  std::map<std::string, std::string> file_of;
+  try {
+    file_of = nlohmann::json::parse(read_file(index, max_safetensors_header)).at("weight_map");
+  } catch (const nlohmann::json::exception& error) {
+    fail_input("'{}' is not an index of safetensors files: {}", index.string(), error.what());
+  }
+  std::map<std::string, const SafetensorsFile*> opened;
+  for (const auto& [tensor, file] : file_of) {
+    if (!is_plain_name(file)) {
+      fail_input("'{}': '{}' is not the name of a safetensors file in the same folder",
+                 index.string(), file);
+    }
+    const SafetensorsFile*& place = opened[file];
+    if (!place) {
+      files_.push_back(std::make_unique<SafetensorsFile>(folder_ / file));
+      place = files_.back().get();
+    }
+    if (!place->find(tensor)) {
+      fail_input("'{}' says that '{}' holds '{}', but it does not", index.string(), file, tensor);
+    }
+  }
+}
+
+void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
+  std::set<std::string> wanted;
+  for (const NamedTensor& tensor : huggingface_mapping(model).theirs) wanted.insert(tensor.name);
+  for (const auto& file : files_) {
+    for (const SafetensorsEntry& entry : file->tensors()) {
+      const std::string name = canonical_huggingface_name(model.kind, entry.name);
+      if (is_huggingface_buffer(model, name)) continue;
+      if (!wanted.contains(name)) {
+        fail_input(
+            "'{}' holds the tensor '{}' {}, which a model with this config.json does not have",
+            file->path().string(), entry.name, shape_text(entry.shape));
+      }
+      if (!places_.emplace(name, Place{file.get(), &entry}).second) {
+        fail_input("'{}' holds the tensor '{}' a second time", file->path().string(), entry.name);
+      }
+    }
+  }
+}
+
+const HuggingFaceWeights::Place& HuggingFaceWeights::at(const std::string& name) const {
+  const auto it = places_.find(name);
+  if (it == places_.end()) fail_input("'{}' has no tensor '{}'", folder_.string(), name);
+  return it->second;
+}
+
+DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) const {
+  const auto& [file, entry] = at(name);
+  if (!has_shape(*entry, shape)) {
+    fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}",
+               file->path().string(), entry->name, shape_text(entry->shape), shape.text());
+  }
+  if (!entry->dtype || !can_cast(*entry->dtype, DType::f32)) {
+    fail_input("'{}': tensor '{}' is {}; known are F64, F32, BF16 and F16", file->path().string(),
+               entry->name, entry->type);
+  }
+  return *entry->dtype;
+}
+
+void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, std::byte* dst) {
+  const auto& [file, entry] = at(name);
+  const std::int64_t element = size_of(*entry->dtype);
+  const std::int64_t width = entry->shape.size() < 2 ? 1 : entry->shape.back();
+  const std::byte* data = file->bytes(*entry).data();
+  for (std::int64_t i = 0; i < part.rows; ++i) {
+    std::memcpy(dst + i * part.columns * element,
+                data + ((part.row + i) * width + part.column) * element,
+                static_cast<std::size_t>(part.columns * element));
+  }
+}
+
+void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
+                              const TensorAssembler& assembler) {
+  write_weights(folder, what, assembler);
+  write_file_durably(folder / "generation_config.json", huggingface_generation_text(what.tokens));
+  write_file_durably(folder / "config.json",
+                     huggingface_config_text(what.model, torch_dtype(what.dtype), what.tokens));
+}
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// A Hugging Face folder's weights: model.safetensors, or shards with an index.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "interop/huggingface_names.h"
+#include "interop/safetensors.h"
+
+namespace trireme {
+
+// Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
+// without safetensors, an index that contradicts its files or leaves the folder, tensors that the
+// model does not have. Several threads may read at once.
+class HuggingFaceWeights : public TensorSource {
+ public:
+  HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model);
+
+  DType check(const std::string& name, const Shape& shape) const override;
+  void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
+
+ private:
+  struct Place {
+    const SafetensorsFile* file;
+    const SafetensorsEntry* entry;
+  };
+  void open_index(const fs::path& index);
+  void collect(const HuggingFaceModel& model);
+  const Place& at(const std::string& name) const;
+
+  fs::path folder_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, Place> places_;  // by canonical name
+};
+
+// What to write.
+struct HuggingFaceExport {
+  HuggingFaceModel model;
+  DType dtype = DType::f32;  // of all tensors
+  HuggingFaceTokens tokens;
+  std::int64_t max_file_bytes = 5'000'000'000;  // a file holds more only if one tensor does
+};
+
+// Writes the weights that `assembler` makes, config.json and generation_config.json into `folder`,
+// which must exist. One file model.safetensors, or several with an index. config.json comes last: a
+// folder without it is not complete. Memory: a few rows of a tensor at a time.
+void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
+                              const TensorAssembler& assembler);
+
+}  // namespace trireme

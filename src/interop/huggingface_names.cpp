@@ -1,0 +1,244 @@
+// One function per kind of model; it reads like the table in its documentation.
+#include "interop/huggingface_names.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+class Table {
+ public:
+  explicit Table(const ModelConfig& model) : m_(model) {}
+
+  // A tensor that both sides store alike.
+  void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
+    mapping_.add({ours, shape}, {theirs, shape});
+  }
+  void norm(const std::string& ours, const std::string& theirs) {
+    same(ours + ".weight", theirs + ".weight", {m_.hidden_size});
+    if (m_.norm == "layer_norm") same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
+  }
+  void linear(const std::string& ours, const std::string& theirs, std::int64_t out, std::int64_t in,
+              bool bias) {
+    same(ours + ".weight", theirs + ".weight", {out, in});
+    if (bias) same(ours + ".bias", theirs + ".bias", {out});
+  }
+  // GPT-2's Conv1D: a linear layer whose weight is stored as [in, out].
+  void conv1d(const std::string& ours, const std::string& theirs, std::int64_t out,
+              std::int64_t in) {
+    mapping_.add({ours + ".weight", {out, in}}, {theirs + ".weight", {in, out}, true});
+    same(ours + ".bias", theirs + ".bias", {out});
+  }
+
+  std::int64_t query_width() const { return m_.num_heads * m_.head_dim; }
+  std::int64_t key_width() const { return m_.num_kv_heads * m_.head_dim; }
+  Shape qkv_shape(bool weight) const {
+    const std::int64_t rows = query_width() + 2 * key_width();
+    return weight ? Shape{rows, m_.hidden_size} : Shape{rows};
+  }
+
+  // Ours to three parts of theirs: rows of each part begin at a row of some tensor.
+  struct Part {
+    std::size_t tensor;
+    std::int64_t row;
+  };
+  void link_qkv(std::size_t ours, const Part& query, const Part& key, const Part& value) {
+    const std::int64_t d = m_.head_dim, queries = m_.num_heads / m_.num_kv_heads * d;
+    for (std::int64_t group = 0; group < m_.num_kv_heads; ++group) {
+      const std::int64_t row = group * (queries + 2 * d);
+      mapping_.link(ours, row, query.tensor, query.row + group * queries, queries);
+      mapping_.link(ours, row + queries, key.tensor, key.row + group * d, d);
+      mapping_.link(ours, row + queries + d, value.tensor, value.row + group * d, d);
+    }
+  }
+  // Queries, keys and values as three blocks of one Conv1D.
+  void blocked_qkv(const std::string& ours, const std::string& theirs) {
+    for (const bool weight : {true, false}) {
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const Shape shape = qkv_shape(weight);
+      const std::size_t our = mapping_.add_ours({ours + suffix, shape});
+      const std::size_t their =
+          mapping_.add_theirs(weight ? NamedTensor{theirs + suffix, {shape[1], shape[0]}, true}
+                                     : NamedTensor{theirs + suffix, shape});
+      link_qkv(our, {their, 0}, {their, query_width()}, {their, query_width() + key_width()});
+    }
+  }
+  // Queries, keys and values as three linear layers.
+  void separate_qkv(const std::string& ours, const std::string& query, const std::string& key,
+                    const std::string& value, bool bias) {
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const std::size_t our = mapping_.add_ours({ours + suffix, qkv_shape(weight)});
+      const auto part = [&](const std::string& name, std::int64_t width) {
+        const Shape shape = weight ? Shape{width, m_.hidden_size} : Shape{width};
+        return Part{mapping_.add_theirs({name + suffix, shape}), 0};
+      };
+      link_qkv(our, part(query, query_width()), part(key, key_width()), part(value, key_width()));
+    }
+  }
+  // Two linear layers of theirs, one under the other in ours.
+  void stacked(const std::string& ours, const std::string& first, const std::string& second,
+               std::int64_t out, std::int64_t in, bool bias) {
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const std::size_t our =
+          mapping_.add_ours({ours + suffix, weight ? Shape{2 * out, in} : Shape{2 * out}});
+      std::int64_t row = 0;
+      for (const std::string& name : {first, second}) {
+        const std::size_t their =
+            mapping_.add_theirs({name + suffix, weight ? Shape{out, in} : Shape{out}});
+        mapping_.link(our, row, their, 0, out);
+        row += out;
+      }
+    }
+  }
+
+  TensorMapping take() {
+    check_mapping(mapping_);
+    return std::move(mapping_);
+  }
+
+ private:
+  const ModelConfig& m_;
+  TensorMapping mapping_;
+};
+
+TensorMapping gpt2_mapping(const ModelConfig& m) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "transformer.wte.weight", {m.vocab_size, h});
+  table.same("embedding.position.weight", "transformer.wpe.weight", {m.max_positions, h});
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("transformer.h.{}.", layer);
+    table.norm(ours + "input_norm", theirs + "ln_1");
+    table.blocked_qkv(ours + "attention.qkv", theirs + "attn.c_attn");
+    table.conv1d(ours + "attention.out", theirs + "attn.c_proj", h, h);
+    table.norm(ours + "mlp_norm", theirs + "ln_2");
+    table.conv1d(ours + "mlp.up", theirs + "mlp.c_fc", ffn, h);
+    table.conv1d(ours + "mlp.down", theirs + "mlp.c_proj", h, ffn);
+  }
+  table.norm("final_norm", "transformer.ln_f");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
+TensorMapping llama_mapping(const ModelConfig& m) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("model.layers.{}.", layer);
+    const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
+    table.norm(ours + "input_norm", theirs + "input_layernorm");
+    table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
+                       attention + "v_proj", m.qkv_bias);
+    table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
+    table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
+    table.linear(ours + "mlp.down", mlp + "down_proj", h, ffn, m.bias);
+  }
+  table.norm("final_norm", "model.norm");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
+// Norms after the sums: `mlp_norm` stands between attention and MLP as in the other models, and
+// `output_norm` after the MLP. Norms before the layers: as in the other models.
+TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  const std::string embeddings = "bert.embeddings.";
+  table.same("embedding.word.weight", embeddings + "word_embeddings.weight", {m.vocab_size, h});
+  table.same("embedding.position.weight", embeddings + "position_embeddings.weight",
+             {m.max_positions, h});
+  table.same("embedding.token_type.weight", embeddings + "token_type_embeddings.weight", {2, h});
+  if (post_norm) table.norm("embedding.norm", embeddings + "LayerNorm");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("bert.encoder.layer.{}.", layer);
+    const std::string attention = theirs + "attention.self.";
+    if (!post_norm) table.norm(ours + "input_norm", theirs + "attention.ln");
+    table.separate_qkv(ours + "attention.qkv", attention + "query", attention + "key",
+                       attention + "value", true);
+    table.linear(ours + "attention.out", theirs + "attention.output.dense", h, h, true);
+    table.norm(ours + "mlp_norm", theirs + (post_norm ? "attention.output.LayerNorm" : "ln"));
+    table.linear(ours + "mlp.up", theirs + "intermediate.dense", ffn, h, true);
+    table.linear(ours + "mlp.down", theirs + "output.dense", h, ffn, true);
+    if (post_norm) table.norm(ours + "output_norm", theirs + "output.LayerNorm");
+  }
+  if (!post_norm) table.norm("final_norm", "bert.encoder.ln");
+  table.linear("pooler", "bert.pooler.dense", h, h, true);
+  table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
+  table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
+  table.same("masked_head.bias", "cls.predictions.bias", {m.vocab_size});
+  table.linear("order_head", "cls.seq_relationship", 2, h, true);
+  return table.take();
+}
+
+const char* base_prefix(HuggingFaceKind kind) {
+  switch (kind) {
+    case HuggingFaceKind::gpt2:
+      return "transformer.";
+    case HuggingFaceKind::llama:
+      return "model.";
+    default:
+      return "bert.";
+  }
+}
+
+bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
+TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
+  switch (model.kind) {
+    case HuggingFaceKind::gpt2:
+      return gpt2_mapping(model.model);
+    case HuggingFaceKind::llama:
+      return llama_mapping(model.model);
+    case HuggingFaceKind::bert:
+      return bert_mapping(model.model, true);
+    case HuggingFaceKind::megatron_bert:
+      return bert_mapping(model.model, false);
+  }
+  TRIREME_CHECK(!"a known kind");
+  return {};
+}
+
+std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name) {
+  std::string out = name;
+  const auto replace_end = [&](std::string_view from, std::string_view to) {
+    if (out.ends_with(from)) out.replace(out.size() - from.size(), from.size(), to);
+  };
+  replace_end("LayerNorm.gamma", "LayerNorm.weight");
+  replace_end("LayerNorm.beta", "LayerNorm.bias");
+  const std::string prefix = base_prefix(kind);
+  const bool is_head = out.starts_with("lm_head.") || out.starts_with("cls.");
+  return is_head || out.starts_with(prefix) ? out : prefix + out;
+}
+
+bool is_huggingface_buffer(const HuggingFaceModel& model, std::string_view name) {
+  switch (model.kind) {
+    case HuggingFaceKind::gpt2:
+      if (ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"})) return true;
+      break;
+    case HuggingFaceKind::llama:
+      if (name.ends_with(".rotary_emb.inv_freq")) return true;
+      break;
+    default:
+      return ends_with_one_of(name,
+                              {".position_ids", ".token_type_ids", "cls.predictions.decoder.weight",
+                               "cls.predictions.decoder.bias"});
+  }
+  return model.model.tie_embeddings && name == "lm_head.weight";
+}
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+"""Writes tiny random models with the reference implementation (needs torch and transformers):
+hf/<name>/{config.json,model.safetensors} and hf/<name>/golden.json with inputs and logits."""
+import json
+import shutil
+from pathlib import Path
+
+import torch
+import transformers as tf
+
+HERE = Path(__file__).parent / "hf"
+MODELS = {
+    "gpt2": lambda: tf.GPT2LMHeadModel(
+        tf.GPT2Config(vocab_size=61, n_positions=24, n_embd=16, n_layer=2, n_head=4)),
+    "llama": lambda: tf.LlamaForCausalLM(
+        tf.LlamaConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
+                       intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+                       num_key_value_heads=2, head_dim=8, rms_norm_eps=1e-5,
+                       rope_theta=5000.0)),
+    "llama_tied": lambda: tf.LlamaForCausalLM(
+        tf.LlamaConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
+                       intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                       attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    "bert": lambda: tf.BertForPreTraining(
+        tf.BertConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
+                      intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)),
+    "megatron_bert": lambda: tf.MegatronBertForPreTraining(
+        tf.MegatronBertConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
+                              intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)),
+}
+
+
+def rounded(value):
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def main():
+    for number, (name, build) in enumerate(MODELS.items()):
+        torch.manual_seed(number)
+        model = build().eval()
+        for parameter in model.parameters():  # large enough that every part shows in the logits
+            with torch.no_grad():
+                parameter.add_(0.2 * torch.randn_like(parameter))
+        folder = HERE / name
+        shutil.rmtree(folder, ignore_errors=True)
+        model.save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        ids = torch.randint(0, 61, (2, 20))
+        golden = {"ids": ids.tolist()}
+        with torch.no_grad():
+            if "bert" in name:
+                types = torch.tensor([[0] * 9 + [1] * 11, [0] * 15 + [1] * 5])
+                out = model(input_ids=ids, token_type_ids=types)
+                golden["token_types"] = types.tolist()
+                golden["logits"] = out.prediction_logits.tolist()
+                golden["order_logits"] = out.seq_relationship_logits.tolist()
+            else:
+                golden["logits"] = model(ids).logits.tolist()
+        text = json.dumps(rounded(golden), separators=(",", ":"))
+        (folder / "golden.json").write_text(text + "\n")
+
+
+main()

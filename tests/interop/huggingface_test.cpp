@@ -1,0 +1,256 @@
+// Hugging Face folders: the tables name exactly the tensors that the reference implementation
+// writes; config.json there and back; what does not fit is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "interop/huggingface_folder.h"
+#include "interop/huggingface_names.h"
+#include "interop/safetensors_writer.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+fs::path reference(const std::string& name) {
+  return fs::path(TRIREME_TEST_DATA) / "hf" / name;
+}
+
+const std::vector<std::string> reference_models{"gpt2", "llama", "llama_tied", "bert",
+                                                "megatron_bert"};
+
+TEST(HuggingFaceNames, AreThoseOfTheReferenceImplementation) {
+  for (const std::string& name : reference_models) {
+    const TensorMapping mapping = huggingface_mapping(read_huggingface_config(reference(name)));
+    const SafetensorsFile file(reference(name) / "model.safetensors");
+    std::map<std::string, std::vector<std::int64_t>> ours, theirs;
+    for (const NamedTensor& tensor : mapping.theirs) {
+      ours[tensor.name] = {tensor.shape.begin(), tensor.shape.end()};
+    }
+    for (const SafetensorsEntry& entry : file.tensors()) theirs[entry.name] = entry.shape;
+    EXPECT_EQ(ours, theirs) << name;
+  }
+}
+
+TEST(HuggingFaceNames, OfOursAreIndependentOfTheKind) {
+  const TensorMapping mapping = huggingface_mapping(read_huggingface_config(reference("llama")));
+  std::map<std::string, Shape> ours;
+  for (const NamedTensor& tensor : mapping.ours) ours[tensor.name] = tensor.shape;
+  // 4 heads and 2 key/value heads of 8: 2 groups of (2 queries + key + value).
+  EXPECT_EQ(ours.at("layers.1.attention.qkv.weight"), (Shape{64, 16}));
+  EXPECT_EQ(ours.at("layers.1.mlp.up.weight"), (Shape{48, 16}));
+  EXPECT_EQ(ours.at("layers.1.mlp.down.weight"), (Shape{16, 24}));
+  EXPECT_EQ(ours.at("head.weight"), (Shape{61, 16}));
+  EXPECT_EQ(ours.size(), 15u);
+}
+
+TEST(HuggingFaceNames, AcceptOlderFiles) {
+  using Kind = HuggingFaceKind;
+  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
+  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "bert.embeddings.LayerNorm.gamma"),
+            "bert.embeddings.LayerNorm.weight");
+  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "cls.predictions.transform.LayerNorm.beta"),
+            "cls.predictions.transform.LayerNorm.bias");
+  const HuggingFaceModel gpt2 = read_huggingface_config(reference("gpt2"));
+  EXPECT_TRUE(is_huggingface_buffer(gpt2, "transformer.h.0.attn.bias"));
+  EXPECT_TRUE(is_huggingface_buffer(gpt2, "lm_head.weight"));
+  EXPECT_FALSE(is_huggingface_buffer(gpt2, "transformer.h.0.attn.c_attn.bias"));
+  const HuggingFaceModel llama = read_huggingface_config(reference("llama"));
+  EXPECT_FALSE(is_huggingface_buffer(llama, "lm_head.weight"));
+}
+
+TEST(HuggingFaceConfig, IsRead) {
+  const HuggingFaceModel llama = read_huggingface_config(reference("llama"));
+  EXPECT_EQ(llama.kind, HuggingFaceKind::llama);
+  EXPECT_EQ(llama.model.num_kv_heads, 2);
+  EXPECT_EQ(llama.model.head_dim, 8);
+  EXPECT_EQ(llama.model.rope_base, 5000);
+  EXPECT_EQ(llama.model.norm_eps, 1e-5);
+  EXPECT_EQ(llama.model.activation, "swiglu");
+  EXPECT_FALSE(llama.model.tie_embeddings);
+  EXPECT_FALSE(llama.model.bias);
+  const HuggingFaceModel tied = read_huggingface_config(reference("llama_tied"));
+  EXPECT_TRUE(tied.model.tie_embeddings);
+  EXPECT_TRUE(tied.model.qkv_bias);
+  const HuggingFaceModel gpt2 = read_huggingface_config(reference("gpt2"));
+  EXPECT_EQ(gpt2.model.activation, "gelu_tanh");
+  EXPECT_EQ(gpt2.model.ffn_hidden_size, 64);
+  EXPECT_EQ(gpt2.model.max_positions, 24);
+}
+
+TEST(HuggingFaceConfig, GoesThereAndBack) {
+  for (const std::string& name : reference_models) {
+    const HuggingFaceModel first = read_huggingface_config(reference(name));
+    const std::string text = huggingface_config_text(first, "float32", {1, 2, 3});
+    const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
+    EXPECT_EQ(again.kind, first.kind);
+    Config before, after;
+    before.model = first.model;
+    after.model = again.model;
+    EXPECT_EQ(to_toml(after), to_toml(before));
+    const auto json = nlohmann::json::parse(text);
+    EXPECT_EQ(json.at("torch_dtype"), "float32");
+    EXPECT_EQ(json.at("eos_token_id"), 2);
+    EXPECT_TRUE(json.contains("tie_word_embeddings"));
+    EXPECT_EQ(json.contains("rope_theta"), first.kind == HuggingFaceKind::llama);
+  }
+}
+
+std::string config_refusal(const std::string& name, const char* key, const nlohmann::json& value) {
+  auto json = nlohmann::json::parse(read_file(reference(name) / "config.json"));
+  json[key] = value;
+  if (value.is_null()) json.erase(key);
+  try {
+    parse_huggingface_config(json.dump(), "config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
+  EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"), HasSubstr("known are gpt2, llama"));
+  EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", nullptr), HasSubstr("lacks 'n_layer'"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is \"2\""));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", -1), HasSubstr("at least 1"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", 1e300), HasSubstr("at least 1"));
+  EXPECT_THAT(config_refusal("gpt2", "activation_function", "mish"), HasSubstr("mish"));
+  EXPECT_THAT(config_refusal("gpt2", "scale_attn_by_inverse_layer_idx", true),
+              HasSubstr("scale_attn_by_inverse_layer_idx is true"));
+  EXPECT_THAT(config_refusal("gpt2", "n_head", 3), HasSubstr("model"));
+  EXPECT_THAT(config_refusal("llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}),
+              HasSubstr("scaled rotary positions"));
+  EXPECT_THAT(config_refusal("llama", "rope_parameters", {{"rope_theta", "x"}}),
+              HasSubstr("rope_theta must be a number"));
+  EXPECT_THAT(config_refusal("llama", "attention_bias", true), HasSubstr("attention_bias"));
+  EXPECT_THAT(config_refusal("llama", "tie_word_embeddings", 1), HasSubstr("true or false"));
+  EXPECT_THAT(config_refusal("bert", "position_embedding_type", "relative_key"),
+              HasSubstr("relative_key"));
+  EXPECT_EQ(config_refusal("llama", "rope_scaling", {{"type", "default"}}), "accepted");
+  EXPECT_THAT([] { parse_huggingface_config("[]", "config.json"); },
+              testing::ThrowsMessage<Error>(HasSubstr("config.json")));
+  EXPECT_THAT([] { parse_huggingface_config("{", "config.json"); },
+              testing::ThrowsMessage<Error>(HasSubstr("not JSON")));
+}
+
+TEST(HuggingFaceKind, FollowsFromTheModel) {
+  ModelConfig m = read_huggingface_config(reference("gpt2")).model;
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::gpt2);
+  m.norm = "rms_norm";
+  EXPECT_THAT([&] { huggingface_kind(m); },
+              testing::ThrowsMessage<Error>(HasSubstr("model.position = learned")));
+  m = read_huggingface_config(reference("llama")).model;
+  m.family = "gpt";
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::llama);
+  m.rope_percent = 0.5;
+  EXPECT_THAT([&] { huggingface_kind(m); },
+              testing::ThrowsMessage<Error>(HasSubstr("rope_percent = 0.5")));
+}
+
+// A copy of a reference folder that a test may spoil.
+class HuggingFaceFolder : public testing::Test {
+ protected:
+  HuggingFaceFolder() {
+    fs::remove_all(folder_);
+    fs::copy(reference("gpt2"), folder_);
+  }
+  ~HuggingFaceFolder() override { fs::remove_all(folder_); }
+
+  // What opening the folder and asking for every tensor says.
+  std::string refusal() {
+    try {
+      const HuggingFaceModel model = read_huggingface_config(folder_);
+      HuggingFaceWeights weights(folder_, model);
+      TensorAssembler(huggingface_mapping(model), Direction::to_ours, weights);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      return error.what();
+    }
+    return "accepted";
+  }
+  void write_text(const char* file, const std::string& text) {
+    std::ofstream(folder_ / file) << text;
+  }
+  // Splits the weights into two files with an index.
+  void split(const std::string& first_name, const std::string& second_name) {
+    nlohmann::json map;
+    {
+      const SafetensorsFile file(folder_ / "model.safetensors");
+      const std::size_t half = file.tensors().size() / 2;
+      for (const bool second : {false, true}) {
+        std::vector<SafetensorsTensor> tensors;
+        for (std::size_t i = 0; i < file.tensors().size(); ++i) {
+          const SafetensorsEntry& entry = file.tensors()[i];
+          if ((i >= half) != second) continue;
+          tensors.push_back({entry.name, *entry.dtype, entry.shape});
+          map["weight_map"][entry.name] = second ? second_name : first_name;
+        }
+        SafetensorsWriter writer(folder_ / (second ? "b.safetensors" : "a.safetensors"), tensors);
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          const auto bytes = file.bytes(file.at(tensors[i].name));
+          writer.write(i, 0, bytes.data(), bytes.size());
+        }
+        writer.finish();
+      }
+    }
+    fs::remove(folder_ / "model.safetensors");
+    write_text("model.safetensors.index.json", map.dump());
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) / ("trireme_hf_" + std::to_string(::getpid()));
+};
+
+TEST_F(HuggingFaceFolder, IsAccepted) {
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {
+  split("a.safetensors", "b.safetensors");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(HuggingFaceFolder, BadIndicesAreRefused) {
+  split("../a.safetensors", "b.safetensors");
+  EXPECT_THAT(refusal(), HasSubstr("'../a.safetensors' is not the name"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"no.such":"a.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("holds 'no.such', but it does not"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"x":"missing.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("missing.safetensors"));
+  write_text("model.safetensors.index.json", R"({"weight_map":[1]})");
+  EXPECT_THAT(refusal(), HasSubstr("not an index"));
+}
+
+TEST_F(HuggingFaceFolder, MissingFilesAreNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_THAT(refusal(), HasSubstr("has neither model.safetensors nor"));
+  fs::remove(folder_ / "config.json");
+  EXPECT_THAT(refusal(), HasSubstr("has no config.json"));
+}
+
+TEST_F(HuggingFaceFolder, ShapesThatDoNotFitAreNamed) {
+  auto json = nlohmann::json::parse(read_file(folder_ / "config.json"));
+  json["vocab_size"] = 62;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("transformer.wte.weight"), HasSubstr("[61,16]"),
+                               HasSubstr("[62, 16]")));
+  json["vocab_size"] = 61;
+  json["n_layer"] = 3;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("has no tensor 'transformer.h.2."));
+  json["n_layer"] = 1;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("a model with this config.json does not have"));
+}
+
+}  // namespace
+}  // namespace trireme
