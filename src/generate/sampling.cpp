@@ -117,14 +117,15 @@ std::int32_t draw(std::span<const float> logits, double u) {
   const std::vector<double> weights = exponentials(logits);
   const double target = u * sum(weights);
   double cumulative = 0;
-  std::size_t last = 0;  // the last that may be drawn: rounding can leave the target just above
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i] == 0) continue;
-    cumulative += weights[i];
-    last = i;
+  std::size_t token = 0;
+  // The target lies below the sum, u being below 1, so the sum itself ends the search at the
+  // latest.
+  for (; token < weights.size(); ++token) {
+    cumulative += weights[token];
     if (cumulative > target) break;
   }
-  return static_cast<std::int32_t>(last);
+  TRIREME_CHECK(token < weights.size());
+  return static_cast<std::int32_t>(token);
 }
 
 std::int32_t next_token(std::span<float> logits, std::span<const std::int32_t> history,
