@@ -131,7 +131,10 @@ struct AmxEngine {
     return {columns + first * width, tile, 32 * width};
   }
   static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 32 * width}; }
-  static Right right_columns(const bf16* data, std::int64_t tokens) { return {data, 32 * tokens}; }
+  // Of `tokens` packed ones, from token `first` on.
+  static Right right_columns(const bf16* data, std::int64_t tokens, std::int64_t first) {
+    return {data + first * 32, 32 * tokens};
+  }
 
   template <int max_keys, int queries, bool as_left, bool as_right>
   struct Weights {
@@ -152,83 +155,59 @@ struct AmxEngine {
       }
     }
     Left left() const { return {left_tiles, 16 * queries, tile}; }
-    Right right() const { return {right_tiles, 32 * queries}; }
+    // Rows from `row` on.
+    Right right(std::int64_t row) const { return {right_tiles + row * queries, 32 * queries}; }
   };
 
-  using Product = TileProduct<A, Left, Right>;
-
-  // Products in progress. The matrix unit works beside the vector units, if its instructions come
-  // mixed with theirs: start() a product, advance() it now and then, finish() it before use.
-  class Queue {
-   public:
-    // At most eight products may be unfinished. m, n and k are multiples of 32.
-    void start(const Product& product) {
-      barrier();
-      products_[last_++ % capacity] = product;
-    }
-    // Multiplies two by two tiles by `steps` times.
-    void advance(std::int64_t steps) {
-      for (; steps > 0 && first_ != last_; --steps) step();
-    }
-    void finish() {
-      while (first_ != last_) step();
-    }
-
-   private:
-    // 32 rows and columns of c by 32 inner elements.
-    void step() {
-      const Product& now = products_[first_ % capacity];
-      const std::int64_t c_bytes = now.ldc * 4;
-      float* c = now.c + row_ * now.ldc + column_;
-      float* below = c + 16 * now.ldc;
-      if (inner_ == 0) {
-        if (now.accumulate) {
-          _tile_loadd(0, c, c_bytes);
-          _tile_loadd(1, c + 16, c_bytes);
-          _tile_loadd(2, below, c_bytes);
-          _tile_loadd(3, below + 16, c_bytes);
-        } else {
-          _tile_zero(0);
-          _tile_zero(1);
-          _tile_zero(2);
-          _tile_zero(3);
-        }
+  // c = (accumulate ? c : 0) + left * right; m, n and k are multiples of 32.
+  static void product(float* c, std::int64_t ldc, Left left, Right right, std::int64_t m,
+                      std::int64_t n, std::int64_t k, bool accumulate) {
+    barrier();
+    for (std::int64_t i = 0; i < m; i += 32) {
+      for (std::int64_t j = 0; j < n; j += 32) {
+        four_tiles(c + i * ldc + j, ldc, {left.data + i / 16 * left.row, left.row, left.step},
+                   {right.data + j / 16 * tile, right.step}, k, accumulate);
       }
-      const bf16* a = now.left.data + row_ / 16 * now.left.row + inner_ / 32 * now.left.step;
-      const bf16* b = now.right.data + column_ / 16 * tile + inner_ / 32 * now.right.step;
-      _tile_loadd(4, a, 64);
-      _tile_loadd(6, b, 64);
-      _tile_loadd(7, b + tile, 64);
-      _tile_loadd(5, a + now.left.row, 64);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-      inner_ += 32;
-      if (inner_ < now.k) return;
-      inner_ = 0;
-      _tile_stored(0, c, c_bytes);
-      _tile_stored(1, c + 16, c_bytes);
-      _tile_stored(2, below, c_bytes);
-      _tile_stored(3, below + 16, c_bytes);
-      column_ += 32;
-      if (column_ < now.n) return;
-      column_ = 0;
-      row_ += 32;
-      if (row_ < now.m) return;
-      row_ = 0;
-      ++first_;
     }
-
-    static constexpr unsigned capacity = 8;
-    Product products_[capacity];
-    unsigned first_ = 0, last_ = 0;                  // unfinished ones, modulo capacity
-    std::int64_t row_ = 0, column_ = 0, inner_ = 0;  // of the first: where the next step begins
-  };
+  }
 
  private:
   // The tile intrinsics of GCC do not say that they read memory.
   static void barrier() { __asm__ volatile("" ::: "memory"); }
+
+  // 32 rows and columns of c.
+  TRIREME_INLINE static void four_tiles(float* c, std::int64_t ldc, Left left, Right right,
+                                        std::int64_t k, bool accumulate) {
+    const std::int64_t c_bytes = ldc * 4;
+    float* below = c + 16 * ldc;
+    if (accumulate) {
+      _tile_loadd(0, c, c_bytes);
+      _tile_loadd(1, c + 16, c_bytes);
+      _tile_loadd(2, below, c_bytes);
+      _tile_loadd(3, below + 16, c_bytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    const bf16* a = left.data;
+    const bf16* b = right.data;
+    for (std::int64_t p = 0; p < k; p += 32, a += left.step, b += right.step) {
+      _tile_loadd(4, a, 64);
+      _tile_loadd(6, b, 64);
+      _tile_loadd(7, b + tile, 64);
+      _tile_loadd(5, a + left.row, 64);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, c_bytes);
+    _tile_stored(1, c + 16, c_bytes);
+    _tile_stored(2, below, c_bytes);
+    _tile_stored(3, below + 16, c_bytes);
+  }
 
   // Columns [d, d + 32) of a token; zeros behind `count` tokens and head_dim columns.
   TRIREME_INLINE static __m512i columns(Rows<const bf16> src, std::int64_t token,

@@ -30,7 +30,7 @@ class BackwardPass {
 
  public:
   static constexpr int tile_queries = 64;
-  static constexpr int tile_keys = 32;
+  static constexpr int tile_keys = 64;
 
   // The part of a group that one walk covers: heads, rows of queries (the first a multiple of
   // tile_queries) and keys (the first a multiple of key_block()).
@@ -56,8 +56,9 @@ class BackwardPass {
   }
 
  private:
-  using Weights = typename E::template Weights<tile_keys, tile_queries, true, false>;
-  using ScoreGrads = typename E::template Weights<tile_keys, tile_queries, true, true>;
+  // Scores are made for a block of so many keys by so many queries at a time, which stays in the
+  // first-level cache; their weights are kept for a whole tile.
+  static constexpr int block_keys = 32, block_queries = 32;
 
   // A tile of queries with all that belongs to it.
   struct QueryTile {
@@ -69,20 +70,15 @@ class BackwardPass {
     A* dq;  // accumulators, [padded head_dim, tile_queries]
   };
 
-  // What passes between the products of one job and the vector units.
-  struct JobTiles {
-    alignas(64) A scores[tile_keys * tile_queries], dweights[tile_keys * tile_queries];
-    Weights weights;
-    ScoreGrads dscores;
-  };
-
   struct Scratch {
     alignas(64) P k[max_operand], k_columns[E::shares_left ? 64 : max_operand], v[max_operand];
     alignas(64) A dk[max_operand], dv[max_operand];
-    alignas(64) A keep[tile_keys * tile_queries];
+    alignas(64) A scores[block_keys * block_queries], dweights[block_keys * block_queries];
+    alignas(64) A keep[block_keys * block_queries];
     alignas(64) A rows[tile_queries * max_head_dim];
-    QueryTile queries[3];  // of the previous job, whose products may still run, this and the next
-    JobTiles tiles[2];
+    typename E::template Weights<tile_keys, tile_queries, true, false> weights;
+    typename E::template Weights<tile_keys, tile_queries, true, true> dscores;
+    QueryTile queries;
   };
 
   BackwardPass(const GroupView<T>& view, const GroupGrads<T>& grads, const Part& part)
@@ -108,70 +104,33 @@ class BackwardPass {
       E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded, view_.head_dim);
     }
     if constexpr (want_dkv) clear_key_grads(count);
-    run_tiles<want_dq, want_dkv>({first, first + padded});
+    for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
+      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
+        run_queries<want_dq, want_dkv>(head, query, first, padded);
+      }
+    }
     if constexpr (want_dkv) write_key_grads(first, count);
   }
 
-  // A tile of queries and a tile of keys that see each other.
-  struct Job {
-    QueryTile* queries;  // null: none
-    std::int64_t key;
-  };
-
-  // While the vector units turn one tile's scores into weights and their gradients, the matrix unit
-  // (where there is one) takes the products that follow from the previous tile and those that the
-  // next one needs.
+  // One tile of queries against the packed keys [block, block + padded).
   template <bool want_dq, bool want_dkv>
-  void run_tiles(KeyRange packed) {
-    next_head_ = part_.first_head;
-    next_query_ = part_.first_query;
-    Job job = next_queries<want_dq, want_dkv>(s_.queries[0], packed);
-    if (!job.queries) return;
-    typename E::Queue queue;
-    start_scores(job, packed, s_.tiles[0], queue);
-    queue.finish();
-    for (int turn = 0; job.queries; turn ^= 1) {
-      const Job next = next_job<want_dq, want_dkv>(job, packed);
-      if (next.queries) start_scores(next, packed, s_.tiles[turn ^ 1], queue);
-      differentiate<want_dkv>(job, s_.tiles[turn], queue);
-      queue.finish();
-      start_grads<want_dq, want_dkv>(job, packed, s_.tiles[turn], queue);
-      job = next;
+  void run_queries(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t padded) {
+    const std::int64_t rest = part_.last_query - query;
+    const std::int64_t count = rest < tile_queries ? rest : tile_queries;
+    QueryTile& tile = s_.queries;
+    tile.head = head;
+    tile.query = query;
+    tile.dq = dq_sums(head, query);
+    if (want_dq && block == part_.first_key) clear(tile.dq, tile_queries * width_);
+    tile.visible.set(view_, query, count);
+    if (!tile.visible.sees_any_of(block, block + padded)) return;
+    load_queries<want_dkv>(tile, count);
+    const std::int64_t limit = round_up(tile.visible.any.end, key_step);
+    const std::int64_t last = limit < block + padded ? limit : block + padded;
+    for (std::int64_t key = block; key < last; key += tile_keys) {
+      const std::int64_t end = key + tile_keys < last ? key + tile_keys : last;
+      if (end > tile.visible.any.begin) run_tile<want_dq, want_dkv>(block, key, end - key);
     }
-    queue.finish();
-  }
-
-  template <bool want_dq, bool want_dkv>
-  Job next_job(const Job& job, KeyRange packed) {
-    for (std::int64_t key = job.key + tile_keys; key < packed.end; key += tile_keys) {
-      if (job.queries->visible.sees_any_of(key, key + tile_keys)) return {job.queries, key};
-    }
-    return next_queries<want_dq, want_dkv>(s_.queries[(job.queries - s_.queries + 1) % 3], packed);
-  }
-
-  // Loads the next tile of queries that sees any of the packed keys.
-  template <bool want_dq, bool want_dkv>
-  Job next_queries(QueryTile& tile, KeyRange packed) {
-    for (; next_head_ < part_.last_head; ++next_head_, next_query_ = part_.first_query) {
-      while (next_query_ < part_.last_query) {
-        tile.head = next_head_;
-        tile.query = next_query_;
-        next_query_ += tile_queries;
-        const std::int64_t rest = part_.last_query - tile.query;
-        const std::int64_t count = rest < tile_queries ? rest : tile_queries;
-        tile.visible.set(view_, tile.query, count);
-        if constexpr (want_dq) {
-          tile.dq = dq_sums(tile.head, tile.query);
-          if (packed.begin == part_.first_key) clear(tile.dq, tile_queries * width_);
-        }
-        for (std::int64_t key = packed.begin; key < packed.end; key += tile_keys) {
-          if (!tile.visible.sees_any_of(key, key + tile_keys)) continue;
-          load_queries<want_dkv>(tile, count);
-          return {&tile, key};
-        }
-      }
-    }
-    return {nullptr, 0};
   }
 
   template <bool want_tokens>
@@ -203,81 +162,78 @@ class BackwardPass {
     return sum_lanes(sum);
   }
 
-  // scores = k q^T and dweights = v dctx^T.
-  void start_scores(const Job& job, KeyRange packed, JobTiles& tiles, typename E::Queue& queue) {
-    const std::int64_t at = job.key - packed.begin;
-    queue.start({tiles.scores, tile_queries, E::left_tokens(s_.k, nullptr, at, width_),
-                 E::right_columns(job.queries->q_columns, tile_queries), tile_keys, tile_queries,
-                 width_, false});
-    queue.start({tiles.dweights, tile_queries, E::left_tokens(s_.v, nullptr, at, width_),
-                 E::right_columns(job.queries->dctx_columns, tile_queries), tile_keys, tile_queries,
-                 width_, false});
-  }
-
-  // dv += weights dctx, dk += dscores q and dq^T += k^T dscores.
+  // The tile of queries against `count` keys from `key` on.
   template <bool want_dq, bool want_dkv>
-  void start_grads(const Job& job, KeyRange packed, JobTiles& tiles, typename E::Queue& queue) {
-    const std::int64_t at = job.key - packed.begin;
+  void run_tile(std::int64_t block, std::int64_t key, std::int64_t count) {
+    const QueryTile& tile = s_.queries;
+    const std::int64_t at = key - block;
+    for (std::int64_t j = 0; j < count; j += block_keys) {
+      for (int q = 0; q < tile_queries; q += block_queries) {
+        make_weights<want_dkv>(at + j, key + j, j, q);
+      }
+    }
     if constexpr (want_dkv) {
-      queue.start({s_.dv + at * width_, width_, tiles.weights.left(),
-                   E::right_tokens(job.queries->dctx_tokens, width_), tile_keys, width_,
-                   tile_queries, true});
-      queue.start({s_.dk + at * width_, width_, tiles.dscores.left(),
-                   E::right_tokens(job.queries->q_tokens, width_), tile_keys, width_, tile_queries,
-                   true});
+      E::product(s_.dv + at * width_, width_, s_.weights.left(),
+                 E::right_tokens(tile.dctx_tokens, width_), count, width_, tile_queries, true);
+      E::product(s_.dk + at * width_, width_, s_.dscores.left(),
+                 E::right_tokens(tile.q_tokens, width_), count, width_, tile_queries, true);
     }
     if constexpr (want_dq) {
-      queue.start({job.queries->dq, tile_queries,
-                   E::left_columns(s_.k, s_.k_columns, at, width_), tiles.dscores.right(), width_,
-                   tile_queries, tile_keys, true});
+      E::product(tile.dq, tile_queries, E::left_columns(s_.k, s_.k_columns, at, width_),
+                 s_.dscores.right(0), width_, tile_queries, count, true);
+    }
+  }
+
+  // Weights and gradients of scores of one block: rows [row, ...) and columns [q, ...) of the tile.
+  // Its first key is `key`, at `packed` among the packed ones.
+  template <bool want_weights>
+  void make_weights(std::int64_t packed, std::int64_t key, std::int64_t row, int q) {
+    const QueryTile& tile = s_.queries;
+    E::product(s_.scores, block_queries, E::left_tokens(s_.k, nullptr, packed, width_),
+               E::right_columns(tile.q_columns, tile_queries, q), block_keys, block_queries, width_,
+               false);
+    E::product(s_.dweights, block_queries, E::left_tokens(s_.v, nullptr, packed, width_),
+               E::right_columns(tile.dctx_columns, tile_queries, q), block_keys, block_queries,
+               width_, false);
+    if (!tile.visible.sees_all_of(key, key + block_keys)) {
+      mask_scores<block_queries>(s_.scores, tile.visible, q, key, block_keys);
+    }
+    if (view_.dropout) {
+      draw_keep<block_queries>(s_.keep, view_, tile.head, tile.query + q, key, block_keys);
+      differentiate<want_weights, true>(row, q);
+    } else {
+      differentiate<want_weights, false>(row, q);
     }
   }
 
   // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta); dropout acts
   // on w and dweights. The factor `scale` of the scores is left to the end.
-  template <bool want_weights>
-  void differentiate(const Job& job, JobTiles& tiles, typename E::Queue& queue) {
-    const QueryTile& queries = *job.queries;
-    if (!queries.visible.sees_all_of(job.key, job.key + tile_keys)) {
-      mask_scores(tiles.scores, queries.visible, job.key, tile_keys);
+  template <bool want_weights, bool dropout>
+  void differentiate(std::int64_t row, int q) {
+    constexpr int vectors = block_queries / lanes;
+    const Vec<A> scale = splat(exponent_scale_);
+    const A *scores = s_.scores, *dweights = s_.dweights;
+    [[maybe_unused]] const A* keep = s_.keep;
+    Vec<A> lse[vectors], delta[vectors];
+    for (int v = 0; v < vectors; ++v) {
+      lse[v] = load(s_.queries.lse + q + v * lanes);
+      delta[v] = load(s_.queries.delta + q + v * lanes);
     }
-    if (view_.dropout) {
-      draw_keep<tile_queries>(s_.keep, view_, queries.head, queries.query, job.key, tile_keys);
-    }
-    // Five products of width / 32 steps each for 16 times two rows.
-    const std::int64_t steps = 5 * width_ / 512 > 1 ? 5 * width_ / 512 : 1;
-    for (int q = 0; q < tile_queries; q += 32) {
-      for (int j = 0; j < tile_keys; j += 2) {
-        queue.advance(steps);
-        if (view_.dropout) {
-          differentiate_rows<want_weights, true>(queries, tiles, j, q);
-        } else {
-          differentiate_rows<want_weights, false>(queries, tiles, j, q);
+    for (int j = 0; j < block_keys; j += 2) {
+      Vec<A> w[2][vectors], ds[2][vectors];
+      for (int i = 0; i < 2; ++i) {
+        for (int v = 0; v < vectors; ++v) {
+          const int at = (j + i) * block_queries + v * lanes;
+          w[i][v] = exp2(load(scores + at) * scale - lse[v]);
+          Vec<A> dw = load(dweights + at);
+          if constexpr (dropout) dw = dw * load(keep + at);
+          ds[i][v] = w[i][v] * (dw - delta[v]);
+          if constexpr (dropout) w[i][v] = w[i][v] * load(keep + at);
         }
       }
+      if constexpr (want_weights) s_.weights.put(row + j, q, w);
+      s_.dscores.put(row + j, q, ds);
     }
-  }
-
-  // Keys j and j + 1 of queries [q, q + 32).
-  template <bool want_weights, bool dropout>
-  TRIREME_INLINE void differentiate_rows(const QueryTile& queries, JobTiles& tiles, int j, int q) {
-    constexpr int vectors = 32 / lanes;
-    const Vec<A> scale = splat(exponent_scale_);
-    Vec<A> w[2][vectors], ds[2][vectors];
-    for (int v = 0; v < vectors; ++v) {
-      const Vec<A> lse = load(queries.lse + q + v * lanes);
-      const Vec<A> delta = load(queries.delta + q + v * lanes);
-      for (int i = 0; i < 2; ++i) {
-        const int at = (j + i) * tile_queries + q + v * lanes;
-        w[i][v] = exp2(load(tiles.scores + at) * scale - lse);
-        Vec<A> dw = load(tiles.dweights + at);
-        if constexpr (dropout) dw = dw * load(s_.keep + at);
-        ds[i][v] = w[i][v] * (dw - delta);
-        if constexpr (dropout) w[i][v] = w[i][v] * load(s_.keep + at);
-      }
-    }
-    if constexpr (want_weights) tiles.weights.put(j, q, w);
-    tiles.dscores.put(j, q, ds);
   }
 
   static void clear(A* at, std::int64_t count) {
@@ -323,7 +279,6 @@ class BackwardPass {
   Scratch& s_;
   const std::int64_t width_, block_;
   const A exponent_scale_;
-  std::int64_t next_head_ = 0, next_query_ = 0;  // where next_queries() goes on
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -77,7 +77,9 @@ struct FmaEngine {
     return {tokens + first * width, 1, width};
   }
   static Right right_tokens(const A* data, std::int64_t width) { return {data, width}; }
-  static Right right_columns(const A* data, std::int64_t tokens) { return {data, tokens}; }
+  static Right right_columns(const A* data, std::int64_t tokens, std::int64_t first) {
+    return {data + first, tokens};
+  }
 
   // A tile of softmax weights (or of their gradient), [keys, queries], as later products want it.
   template <int max_keys, int queries, bool, bool>
@@ -93,22 +95,21 @@ struct FmaEngine {
       }
     }
     Left left() const { return {data, queries, 1}; }
-    Right right() const { return {data, queries}; }
+    // Rows from `row` on.
+    Right right(std::int64_t row) const { return {data + row * queries, queries}; }
   };
 
-  using Product = TileProduct<A, Left, Right>;
-
-  // The interface of AmxEngine::Queue. Nothing runs beside here: start() does all of it. m and n are
-  // multiples of 16.
-  struct Queue {
-    void start(const Product& p) {
-      std::int64_t j = 0;
-      for (; j + wide * lanes <= p.n; j += wide * lanes) strip<wide>(p, j);
-      for (; j < p.n; j += lanes) strip<1>(p, j);
+  // c = (accumulate ? c : 0) + left * right; m and n are multiples of 16.
+  static void product(A* c, std::int64_t ldc, Left left, Right right, std::int64_t m,
+                      std::int64_t n, std::int64_t k, bool accumulate) {
+    std::int64_t j = 0;
+    for (; j + wide * lanes <= n; j += wide * lanes) {
+      strip<wide>(c + j, ldc, left, {right.data + j, right.row}, m, k, accumulate);
     }
-    void advance(std::int64_t) {}
-    void finish() {}
-  };
+    for (; j < n; j += lanes) {
+      strip<1>(c + j, ldc, left, {right.data + j, right.row}, m, k, accumulate);
+    }
+  }
 
  private:
   // Accumulators in registers: 8 x 2 of 64 bytes where there are 32 registers, 4 x 1 (of two
@@ -116,12 +117,12 @@ struct FmaEngine {
   static constexpr int wide = register_bytes == 64 ? 2 : 1;
   static constexpr int tall = register_bytes == 64 ? 8 : 4;
 
-  // Columns [j, j + vectors * lanes).
+  // The first vectors * lanes columns.
   template <int vectors>
-  static void strip(const Product& product, std::int64_t j) {
-    const auto [c, ldc, left, right, m, n, k, accumulate] = product;
+  static void strip(A* c, std::int64_t ldc, Left left, Right right, std::int64_t m, std::int64_t k,
+                    bool accumulate) {
     for (std::int64_t i = 0; i < m; i += tall) {
-      A* out = c + i * ldc + j;
+      A* out = c + i * ldc;
       Vec<A> sum[tall][vectors];
       for (int r = 0; r < tall; ++r) {
         for (int v = 0; v < vectors; ++v) {
@@ -129,7 +130,7 @@ struct FmaEngine {
         }
       }
       const A* a = left.data + i * left.row;
-      const A* b = right.data + j;
+      const A* b = right.data;
       for (std::int64_t p = 0; p < k; ++p, a += left.col, b += right.row) {
         Vec<A> row[vectors];
         for (int v = 0; v < vectors; ++v) row[v] = load(b + v * lanes);

@@ -20,6 +20,7 @@ class ForwardPass {
  public:
   static constexpr int tile_queries = 32;
   static constexpr int tile_keys = 64;
+  static constexpr int strip_keys = 32;
   static constexpr int max_tiles = 16;
 
   // Computes rows [first, last) of the heads [first_head, first_head + heads) of the group: at most
@@ -59,10 +60,10 @@ class ForwardPass {
     alignas(64) P k[max_operand], k_unused[64], v[max_operand], v_columns[E::shares_left ? 64 : max_operand];
     alignas(64) P q[max_operand];
     alignas(64) A ctx[max_operand];
-    alignas(64) A scores[2][tile_keys * tile_queries];
-    alignas(64) A keep[tile_keys * tile_queries];
+    alignas(64) A scores[strip_keys * tile_queries];
+    alignas(64) A keep[strip_keys * tile_queries];
     alignas(64) A rows[tile_queries * max_head_dim];
-    Weights weights[2];
+    Weights weights;
     Tile tile[max_tiles];
   };
 
@@ -115,149 +116,113 @@ class ForwardPass {
       E::pack_left_columns(s_.v_columns, {view_.v.row(first), view_.v.stride}, count, padded,
                            view_.head_dim);
     }
-    run_tiles({first, first + padded});
-  }
-
-  // A tile of queries against a tile of keys: rows of scores begin at `key`.
-  struct Job {
-    Tile* tile;  // null: none
-    std::int64_t key, count;
-  };
-
-  // The job that follows tile i's keys up to `key`, within the packed keys.
-  Job next_job(int i, std::int64_t key, KeyRange packed) const {
-    for (; i < tiles_; ++i, key = packed.begin) {
-      const KeyRange any = s_.tile[i].visible.any;
-      const std::int64_t limit = round_up(any.end, key_step);
-      const std::int64_t last = limit < packed.end ? limit : packed.end;
-      for (; key < last; key += tile_keys) {
+    for (int i = 0; i < tiles_; ++i) {
+      Tile& tile = s_.tile[i];
+      const std::int64_t limit = round_up(tile.visible.any.end, key_step);
+      const std::int64_t last = limit < first + padded ? limit : first + padded;
+      for (std::int64_t key = first; key < last; key += tile_keys) {
         const std::int64_t end = key + tile_keys < last ? key + tile_keys : last;
-        if (end > any.begin) return {&s_.tile[i], key, end - key};
+        if (end > tile.visible.any.begin) run_tile(tile, first, key, end - key);
       }
     }
-    return {nullptr, 0, 0};
   }
 
-  // While the vector units turn one tile's scores into weights, the matrix unit (where there is one)
-  // takes the products before and after: the previous tile's ctx and the next tile's scores.
-  void run_tiles(KeyRange packed) {
-    Job job = next_job(0, packed.begin, packed);
-    if (!job.tile) return;
-    typename E::Queue queue;
-    queue.start(scores_of(job, packed, s_.scores[0]));
-    queue.finish();
-    for (int turn = 0; job.tile; turn ^= 1) {
-      const Job next =
-          next_job(static_cast<int>(job.tile - s_.tile), job.key + tile_keys, packed);
-      if (next.tile) queue.start(scores_of(next, packed, s_.scores[turn ^ 1]));
-      weigh(job, s_.scores[turn], s_.weights[turn], queue);
-      queue.finish();
-      queue.start({job.tile->ctx, tile_queries,
-                   E::left_columns(s_.v, s_.v_columns, job.key - packed.begin, width_),
-                   s_.weights[turn].right(), width_, tile_queries, job.count, true});
-      job = next;
+  // A tile of queries against `count` keys from `key` on; the packed keys begin at `block`. Scores
+  // are made for few keys at a time, which stay in the first-level cache.
+  void run_tile(Tile& tile, std::int64_t block, std::int64_t key, std::int64_t count) {
+    std::int64_t added = 0;  // rows of weights whose values are in ctx
+    for (std::int64_t row = 0; row < count; row += strip_keys) {
+      const std::int64_t at = key + row;
+      E::product(s_.scores, tile_queries, E::left_tokens(s_.k, nullptr, at - block, width_),
+                 E::right_columns(tile.q, tile_queries, 0), strip_keys, tile_queries, width_,
+                 false);
+      if (!tile.visible.sees_all_of(at, at + strip_keys)) {
+        mask_scores<tile_queries>(s_.scores, tile.visible, 0, at, strip_keys);
+      }
+      if (exceeds_reference(tile)) {
+        add_values(tile, key - block, added, row);
+        added = row;
+        raise_reference(tile);
+      }
+      if (view_.dropout) {
+        draw_keep<tile_queries>(s_.keep, view_, tile.head, tile.query, at, strip_keys);
+        exponentiate<true>(tile, row);
+      } else {
+        exponentiate<false>(tile, row);
+      }
     }
-    queue.finish();
+    add_values(tile, key - block, added, count);
   }
 
-  typename E::Product scores_of(const Job& job, KeyRange packed, A* scores) const {
-    return {scores, tile_queries, E::left_tokens(s_.k, nullptr, job.key - packed.begin, width_),
-            E::right_columns(job.tile->q, tile_queries), job.count, tile_queries, width_, false};
+  // ctx += values * weights, rows [begin, end) of the tile whose first key is packed at `packed`.
+  void add_values(Tile& tile, std::int64_t packed, std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    E::product(tile.ctx, tile_queries,
+               E::left_columns(s_.v, s_.v_columns, packed + begin, width_),
+               s_.weights.right(begin), width_, tile_queries, end - begin, true);
   }
 
-  void weigh(const Job& job, A* scores, Weights& weights, typename E::Queue& queue) {
-    Tile& tile = *job.tile;
-    if (!tile.visible.sees_all_of(job.key, job.key + job.count)) {
-      mask_scores(scores, tile.visible, job.key, job.count);
-    }
-    raise_reference(tile, scores, job.count, queue);
-    if (view_.dropout) {
-      draw_keep<tile_queries>(s_.keep, view_, tile.head, tile.query, job.key, job.count);
-      exponentiate<true>(tile, scores, weights, job.count, queue);
-    } else {
-      exponentiate<false>(tile, scores, weights, job.count, queue);
-    }
-  }
-
-  // Where a score exceeds the reference of its query by far, moves the reference and rescales what
-  // was summed. Small excesses are left alone: they only make some weights larger than 1.
-  void raise_reference(Tile& tile, const A* scores, std::int64_t count,
-                       typename E::Queue& queue) {
-    constexpr A slack = 8;  // weights up to 2^8
-    bool moved = false;
-    alignas(64) A factor[tile_queries];
+  // Whether a score exceeds the reference of its query by so much that weights would grow beyond
+  // 2^slack. Smaller excesses only make some weights larger than 1.
+  bool exceeds_reference(const Tile& tile) const {
+    bool exceeds = false;
     for (int q = 0; q < tile_queries; q += lanes) {
-      const Vec<A> old = load(tile.largest + q);
-      const Vec<A> largest = column_max(scores + q, count) * splat(exponent_scale_);
-      const Vec<A> next = where_less(old + splat(slack), largest, largest, old);
-      store(factor + q, where_less(old, next, exp2(old - next), splat(A{1})));
-      store(tile.largest + q, next);
+      exceeds |= any_less(load(tile.largest + q) + splat(slack), largest_exponent(q));
     }
-    for (int i = 0; i < tile_queries; ++i) moved |= factor[i] != 1;
-    if (!moved) return;
-    queue.finish();  // it may hold the previous product of this tile
-    rescale(tile, factor);
+    return exceeds;
   }
 
-  // Largest of each of the columns in one vector; `count` is a multiple of 4.
-  TRIREME_INLINE static Vec<A> column_max(const A* at, std::int64_t count) {
-    Vec<A> largest[4];
-    for (int i = 0; i < 4; ++i) largest[i] = load(at + i * tile_queries);
-    for (std::int64_t j = 4; j < count; j += 4) {
-      for (int i = 0; i < 4; ++i) {
-        largest[i] = max(largest[i], load(at + (j + i) * tile_queries));
-      }
-    }
-    return max(max(largest[0], largest[1]), max(largest[2], largest[3]));
-  }
-
-  void rescale(Tile& tile, const A* factor) {
+  // Moves the references of queries that need it, and rescales what was summed.
+  void raise_reference(Tile& tile) {
     A* ctx = tile.ctx;
     for (int q = 0; q < tile_queries; q += lanes) {
-      const Vec<A> f = load(factor + q);
-      store(tile.sum + q, load(tile.sum + q) * f);
+      const Vec<A> old = load(tile.largest + q), largest = largest_exponent(q);
+      const Vec<A> next = where_less(old + splat(slack), largest, largest, old);
+      const Vec<A> factor = where_less(old, next, exp2(old - next), splat(A{1}));
+      store(tile.largest + q, next);
+      store(tile.sum + q, load(tile.sum + q) * factor);
       for (std::int64_t d = 0; d < width_; ++d) {
-        store(ctx + d * tile_queries + q, load(ctx + d * tile_queries + q) * f);
+        store(ctx + d * tile_queries + q, load(ctx + d * tile_queries + q) * factor);
       }
     }
   }
 
-  // scores -> weights 2^(score - reference), summed per query before dropout.
-  template <bool dropout>
-  void exponentiate(Tile& tile, const A* scores, Weights& weights, std::int64_t count,
-                    typename E::Queue& queue) {
-    // So that the two products in the queue take as long as this: each takes width / 32 steps for
-    // 32 keys.
-    const std::int64_t rows_per_step = round_up(512 / width_, 2);
-    for (std::int64_t j = 0; j < count; j += rows_per_step) {
-      queue.advance(1);
-      const std::int64_t rest = count - j;
-      exponentiate_rows<dropout>(tile, scores, weights, j, rest < rows_per_step ? rest : rows_per_step);
+  // Largest exponent of each of the queries in one vector.
+  TRIREME_INLINE Vec<A> largest_exponent(int q) const {
+    const A* scores = s_.scores + q;
+    Vec<A> largest[4];
+    for (int i = 0; i < 4; ++i) largest[i] = load(scores + i * tile_queries);
+    for (int j = 4; j < strip_keys; j += 4) {
+      for (int i = 0; i < 4; ++i) {
+        largest[i] = max(largest[i], load(scores + (j + i) * tile_queries));
+      }
     }
+    return max(max(largest[0], largest[1]), max(largest[2], largest[3])) * splat(exponent_scale_);
   }
 
+  // scores -> weights 2^(score - reference), summed per query before dropout; into rows from `row`.
   template <bool dropout>
-  TRIREME_INLINE void exponentiate_rows(Tile& tile, const A* scores, Weights& weights,
-                                        std::int64_t first, std::int64_t count) {
-    constexpr int vectors = 32 / lanes;
+  void exponentiate(Tile& tile, std::int64_t row) {
+    constexpr int vectors = tile_queries / lanes;
     const Vec<A> scale = splat(exponent_scale_);
+    const A* scores = s_.scores;
     [[maybe_unused]] const A* keep = s_.keep;
     Vec<A> reference[vectors], sum[vectors];
     for (int v = 0; v < vectors; ++v) {
       reference[v] = load(tile.largest + v * lanes);
       sum[v] = load(tile.sum + v * lanes);
     }
-    for (std::int64_t j = first; j < first + count; j += 2) {
+    for (int j = 0; j < strip_keys; j += 2) {
       Vec<A> w[2][vectors];
       for (int i = 0; i < 2; ++i) {
         for (int v = 0; v < vectors; ++v) {
-          const std::int64_t at = (j + i) * tile_queries + v * lanes;
+          const int at = (j + i) * tile_queries + v * lanes;
           w[i][v] = exp2(load(scores + at) * scale - reference[v]);
           sum[v] += w[i][v];
           if constexpr (dropout) w[i][v] = w[i][v] * load(keep + at);
         }
       }
-      weights.put(j, 0, w);
+      s_.weights.put(row + j, 0, w);
     }
     for (int v = 0; v < vectors; ++v) store(tile.sum + v * lanes, sum[v]);
   }
@@ -284,6 +249,7 @@ class ForwardPass {
   }
 
   static constexpr int lanes = Vec<A>::lanes;
+  static constexpr A slack = 8;
   static constexpr A lowest_exponent = static_cast<A>(-1e30);
 
   const GroupView<T>& view_;

@@ -66,6 +66,22 @@ TRIREME_INLINE Vec<double> exp2(Vec<double> x) {
   return x;
 }
 
+// Whether a < b in any lane.
+TRIREME_INLINE bool any_less(Vec<float> a, Vec<float> b) {
+#ifdef __AVX512F__
+  return _mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ) != 0;
+#else
+  const __m256 low = _mm256_cmp_ps(a.part[0], b.part[0], _CMP_LT_OQ);
+  const __m256 high = _mm256_cmp_ps(a.part[1], b.part[1], _CMP_LT_OQ);
+  return _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0;
+#endif
+}
+
+TRIREME_INLINE bool any_less(Vec<double> a, Vec<double> b) {
+  const Vec<double> less = where_less(a, b, splat(1.0), splat(0.0));
+  return sum_lanes(less) > 0;
+}
+
 #ifdef __AVX512F__
 
 // dst[j * dst_ld + i] = src[i * src_ld + j] for i, j in [0, 16); strides in words.

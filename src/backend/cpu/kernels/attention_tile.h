@@ -18,18 +18,19 @@ inline std::int64_t keys_at_once(std::int64_t width) {
   return keys < 512 ? keys : 512;
 }
 
-// Sets scores of keys that a query does not see to -infinity; row 0 is key `first`.
-template <class A, int queries>
-void mask_scores(A* scores, const TileVisibility<A, queries>& visible, std::int64_t first,
-                 std::int64_t count) {
+// Sets scores [count keys, queries] to -infinity where a query does not see the key. Row 0 is key
+// `first`, column 0 is lane `lane` of the tile of queries.
+template <int queries, class A, int tile_queries>
+void mask_scores(A* scores, const TileVisibility<A, tile_queries>& visible, int lane,
+                 std::int64_t first, std::int64_t count) {
   constexpr int lanes = Vec<A>::lanes;
   const Vec<A> never = splat(static_cast<A>(-INFINITY));
   for (std::int64_t j = 0; j < count; ++j) {
     const Vec<A> key = splat(static_cast<A>(first + j));
     for (int q = 0; q < queries; q += lanes) {
       A* at = scores + j * queries + q;
-      Vec<A> score = where_less(key, load(visible.end + q), load(at), never);
-      score = where_less(key, load(visible.begin + q), never, score);
+      Vec<A> score = where_less(key, load(visible.end + lane + q), load(at), never);
+      score = where_less(key, load(visible.begin + lane + q), never, score);
       store(at, score);
     }
   }

@@ -21,17 +21,6 @@ struct Rows {
   Rows right_by(std::int64_t columns) const { return {data + columns, stride}; }
 };
 
-// c = (accumulate ? c : 0) + left * right for operands [m, k] and [k, n] as an engine packs them.
-template <class A, class Left, class Right>
-struct TileProduct {
-  A* c;
-  std::int64_t ldc;
-  Left left;
-  Right right;
-  std::int64_t m, n, k;
-  bool accumulate;
-};
-
 // The keys [begin, end) that a query sees.
 struct KeyRange {
   std::int64_t begin, end;
