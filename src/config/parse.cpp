@@ -216,15 +216,19 @@ toml::table parse_text(const std::string& text, const std::string& name) {
 }
 
 // The text behind '=' of an override as a table with the one key "value": as TOML if it is that,
-// else as a string.
-toml::table override_value(const std::string& text, bool wants_text, const std::string& where) {
-  const bool quoted = text.starts_with('"') || text.starts_with('\'') || text.starts_with('[');
-  if (!wants_text || quoted) {
+// else as a string. What a field for text gets is TOML only if it is quoted or, for lists, a list.
+toml::table override_value(const std::string& text, const FieldSlot& slot,
+                           const std::string& where) {
+  const bool wants_list = std::holds_alternative<std::vector<std::string>*>(slot);
+  const bool wants_text = wants_list || std::holds_alternative<std::string*>(slot);
+  const bool is_toml =
+      text.starts_with('"') || text.starts_with('\'') || (wants_list && text.starts_with('['));
+  if (!wants_text || is_toml) {
     try {
       toml::table table = toml::parse("value = " + text);
       if (table.size() == 1) return table;
     } catch (const toml::parse_error&) {
-      if (quoted) fail_input("{}: {} is not a TOML value", where, text);
+      if (is_toml) fail_input("{}: {} is not a TOML value", where, text);
     }
   }
   return parse_text("value = " + toml_string(text), where);
@@ -240,9 +244,7 @@ void apply_override(Config& config, const std::string& text) {
   const Field& field =
       known_field(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), where);
   const FieldSlot slot = field.slot(config);
-  const bool wants_text = std::holds_alternative<std::string*>(slot) ||
-                          std::holds_alternative<std::vector<std::string>*>(slot);
-  const toml::table table = override_value(text.substr(equals + 1), wants_text, where);
+  const toml::table table = override_value(text.substr(equals + 1), slot, where);
   assign(config, field, *table.get("value"), where);
 }
 

@@ -40,11 +40,12 @@ TEST(ParseConfig, OneStringStandsForAListOfOne) {
 }
 
 TEST(ParseConfig, OverridesApplyInOrder) {
-  const Config config = load_config(
-      TRIREME_TEST_DATA "/small.toml",
-      {"train.samples=5", "train.samples=7", "run.dir=runs/other", "run.precision=\"bf16\"",
-       "data.path=[\"x\", \"y\"]", "log.tensorboard=true", "optimizer.eps=1e-6",
-       "train.rampup_batch_size=[2, 2, 10]", "checkpoint.load=2024", "data.train_path=a=b"});
+  const Config config =
+      load_config(TRIREME_TEST_DATA "/small.toml",
+                  {"train.samples=5", "train.samples=7", "run.dir=runs/other",
+                   "run.precision=\"bf16\"", "data.path=[\"x\", \"y\"]", "log.tensorboard=true",
+                   "optimizer.eps=1e-6", "train.rampup_batch_size=[2, 2, 10]",
+                   "checkpoint.load=2024", "data.cache_dir=[a", "data.train_path=a=b"});
   EXPECT_EQ(config.train.samples, 7);
   EXPECT_EQ(config.run.dir, "runs/other");
   EXPECT_EQ(config.run.precision, "bf16");
@@ -53,6 +54,7 @@ TEST(ParseConfig, OverridesApplyInOrder) {
   EXPECT_EQ(config.optimizer.eps, 1e-6);
   EXPECT_THAT(config.train.rampup_batch_size, ElementsAre(2, 2, 10));
   EXPECT_EQ(config.checkpoint.load, "2024");
+  EXPECT_EQ(config.data.cache_dir, "[a");
   EXPECT_THAT(config.data.train_path, ElementsAre("a=b"));
 }
 
