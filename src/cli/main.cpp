@@ -1,4 +1,5 @@
 // Entry point of the program `trireme`: parses the command line and turns errors into exit codes.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -7,6 +8,8 @@
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {
+  // A file that outgrows its limit shall be an error with a message, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   using namespace trireme;
   CLI::App app{"Trireme pre-trains large language models."};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
@@ -20,6 +23,7 @@ int main(int argc, char** argv) {
   cli::add_preprocess(app);
   cli::add_data(app);
   cli::add_inspect(app);
+  cli::add_convert(app);
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::ok);

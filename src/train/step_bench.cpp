@@ -142,9 +142,9 @@ StepBench bench_step(const Config& config, int steps) {
     bench.ops.push_back(time);
   }
   std::sort(bench.ops.begin(), bench.ops.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
-  bench.ceiling_seconds = ceiling_seconds(build.compute, products.counts);
   bench.planned_bytes = engine.memory().total();
   bench.peak_resident_bytes = peak_resident_bytes();
+  bench.ceiling_seconds = ceiling_seconds(build.compute, products.counts);
   return bench;
 }
 

@@ -1,0 +1,124 @@
+// Wrong input from the command line: one clear message, exit code 2, nothing lost.
+#include <gmock/gmock.h>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class BadInput : public Workspace {
+ protected:
+  void expect_refused(const Outcome& outcome, const std::string& message) {
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+};
+
+TEST_F(BadInput, Configurations) {
+  prepare_data();
+  const std::pair<std::string, std::string> cases[] = {
+      {"model.hiden_size=32", "hidden_size"},
+      {"modle.hidden_size=32", "model"},
+      {"model.num_heads=5", "num_heads"},
+      {"model.hidden_size=wide", "hidden_size"},
+      {"train.global_batch_size=7", "global_batch_size"},
+      {"train.rampup_batch_size=[3,2,24]", "batch"},
+      {"model.max_positions=8", "max_positions"},
+      {"model.vocab_size=100", "vocab_size"},
+      {"run.precision=fp8", "precision"},
+      {"optimizer.decay_style=cosin", "cosine"},
+      {"parallel.tp=2", "tp"},
+      {"data.split=0,0,0", "split"},
+      {"data.path=[\"" + path("absent") + "\"]", "absent"},
+      {"data.vocab_file=" + path("absent.json"), "absent.json"},
+      {"data.tokenizer=gpt3", "gpt2"},
+      {"run.dir=/dev/null/run", "/dev/null/run"},
+      {"checkpoint.load=" + path("absent"), "absent"},
+  };
+  for (const auto& [override_, message] : cases) {
+    SCOPED_TRACE(override_);
+    expect_refused(train("run", {override_}), message);
+  }
+  expect_refused(run({"train", path("absent.toml")}), "absent.toml");
+  write("broken.toml", "[model\nnum_layers = 2\n");
+  expect_refused(run({"train", path("broken.toml")}), "broken.toml");
+  expect_refused(run({"trian"}), "trian");
+  expect_refused(run({"train"}), "file");
+  expect_refused(train("run", {}, {{"TRIREME_ISA", "sse"}}), "TRIREME_ISA");
+  expect_refused(train("run", {}, {{"TRIREME_THREADS", "many"}}), "TRIREME_THREADS");
+}
+
+TEST_F(BadInput, DamagedDataAndCheckpoints) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=4"}).code, 0);
+  const fs::path step = folder_ / "run/checkpoints/step-00000004";
+
+  const std::string shard = contents(step / "shard-00000.safetensors");
+  write("run/checkpoints/step-00000004/shard-00000.safetensors", shard.substr(0, shard.size() / 2));
+  expect_refused(train("run"), "shard-00000.safetensors");
+  expect_refused(run({"generate", path("run"), "--prompt", "the"}), "shard-00000.safetensors");
+  std::string flipped = shard;
+  flipped[flipped.size() - 100] ^= 1;
+  write("run/checkpoints/step-00000004/shard-00000.safetensors", flipped);
+  expect_refused(train("run"), "shard-00000.safetensors");
+  write("run/checkpoints/step-00000004/shard-00000.safetensors", shard);
+
+  const std::string index = contents(folder_ / "corpus_text_document.idx");
+  write("corpus_text_document.idx", index.substr(0, index.size() - 9));
+  expect_refused(train("run"), "corpus_text_document.idx");
+  write("corpus_text_document.idx", index);
+  const std::string tokens = contents(folder_ / "corpus_text_document.bin");
+  write("corpus_text_document.bin", tokens.substr(0, tokens.size() - 10));
+  expect_refused(train("run"), "corpus_text_document.bin");
+  std::string outside = tokens;
+  outside[1] = '\x7f';  // a token far outside the vocabulary
+  write("corpus_text_document.bin", outside);
+  expect_refused(train("fresh"), "vocabulary");
+  write("corpus_text_document.bin", tokens);
+
+  // All of it undone, the run goes on from what was saved.
+  const Outcome resumed = train("run");
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
+}
+
+TEST_F(BadInput, ModelThatDoesNotFitTheCheckpoint) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=2"}).code, 0);
+  const Outcome outcome = train("run", {"model.hidden_size=64"});
+  expect_refused(outcome, "[300, 32]");
+  EXPECT_THAT(outcome.out, HasSubstr("[300, 64]"));
+}
+
+TEST_F(BadInput, Generation) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=2"}).code, 0);
+  expect_refused(run({"generate", path("absent")}), "absent");
+  expect_refused(run({"generate", path("run"), "--prompt", "the ship", "--max-new-tokens", "100"}), "positions");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}), "temperature");
+  expect_refused(run({"eval", path("run")}), "--text");
+  write("ids.jsonl", "[1, 2, 3]\n[1, 999]\n");
+  expect_refused(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}), "999");
+  write("ids.jsonl", "[1, 2, 3]\n1, 2\n");
+  expect_refused(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}), ":2:");
+}
+
+TEST_F(BadInput, Preprocessing) {
+  prepare_data();
+  const auto preprocess = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"preprocess", "--input", path("lines.jsonl"), "--tokenizer-type", "gpt2", "--vocab-file",
+                               path("tok/vocab.json"), "--merge-file", path("tok/merges.txt"), "--output-prefix", path("out")});
+    return run(more);
+  };
+  write("lines.jsonl", "{\"text\": \"the ship\"}\n{\"text\": \n{\"other\": 1}\n");
+  expect_refused(preprocess({}), "lines.jsonl:2");
+  EXPECT_FALSE(fs::exists(folder_ / "out_text_document.bin"));
+  const Outcome skipped = preprocess({"--skip-bad-lines"});
+  EXPECT_EQ(skipped.code, 0) << skipped.out;
+  EXPECT_THAT(skipped.out, HasSubstr("2"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

@@ -1,0 +1,83 @@
+// `generate`, `eval` and `score` agree with each other and with themselves.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using nlohmann::json;
+
+class Generate : public Workspace {
+ protected:
+  void trained(const std::vector<std::string>& more) {
+    prepare_data();
+    std::vector<std::string> all = {"run.precision=fp32"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = train("run", all);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+  }
+
+  // Greedy tokens one by one from whole-sequence logits: what the cache must agree with.
+  void expect_cache_agrees_with_scores() {
+    const json generated = json::parse(run({"generate", path("run"), "--prompt", "the ship sees", "--max-new-tokens", "6", "--greedy",
+                                            "--ignore-eod", "--json"}).out);
+    const std::vector<std::int32_t> ids = generated["ids"];
+    write("ids.jsonl", json(ids).dump() + "\n");
+    ASSERT_EQ(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("logits.safetensors")}).code, 0);
+    const std::string file = contents(folder_ / "logits.safetensors");
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), 8);
+    const json tensor = json::parse(file.substr(8, header))["logits.0"];
+    const std::size_t vocab = tensor["shape"][1];
+    const auto* logits = reinterpret_cast<const float*>(file.data() + 8 + header);
+    for (std::size_t i = generated["prompt_tokens"]; i < ids.size(); ++i) {
+      const float* row = logits + (i - 1) * vocab;
+      EXPECT_EQ(ids[i], std::max_element(row, row + vocab) - row) << "token " << i;
+    }
+  }
+};
+
+TEST_F(Generate, CacheAgreesWithScoresGpt) {
+  trained({});
+  expect_cache_agrees_with_scores();
+}
+
+TEST_F(Generate, CacheAgreesWithScoresLlama) {
+  trained({"model.family=llama", "model.num_kv_heads=2"});
+  expect_cache_agrees_with_scores();
+}
+
+TEST_F(Generate, SeedsDecideAndSequencesDiffer) {
+  trained({});
+  const std::vector<std::string> command = {"generate", path("run"), "--prompt", "the", "--max-new-tokens", "10",
+                                            "--num-return-sequences", "3", "--ignore-eod", "--seed"};
+  auto with_seed = [&](const std::string& seed) {
+    std::vector<std::string> all = command;
+    all.push_back(seed);
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    return outcome.out;
+  };
+  EXPECT_EQ(with_seed("5"), with_seed("5"));
+  EXPECT_NE(with_seed("5"), with_seed("6"));
+}
+
+TEST_F(Generate, EvaluationIsTheMeanOfScores) {
+  trained({});
+  write("text.txt", "the ship turns the wind.\n");
+  const json whole = json::parse(run({"eval", path("run"), "--text", path("text.txt"), "--json"}).out);
+  EXPECT_NEAR(whole["bits_per_byte"].get<double>(),
+              whole["loss"].get<double>() * whole["tokens"].get<double>() / std::log(2.0) / whole["bytes"].get<double>(), 1e-9);
+  EXPECT_NEAR(whole["perplexity"].get<double>(), std::exp(whole["loss"].get<double>()), 1e-6);
+  const json data = json::parse(run({"eval", path("run"), "--data", path("corpus_text_document"), "--json"}).out);
+  EXPECT_LT(data["loss"].get<double>(), 3.5);
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

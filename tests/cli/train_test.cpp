@@ -1,0 +1,197 @@
+// `trireme train` from the command line: what changes the numbers and what must not, kills,
+// signals, limits.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Train : public Workspace {};
+class SlowTrain : public Workspace {};
+
+TEST_F(Train, LearnsAndPrintsItsPlan) {
+  prepare_data();
+  const Outcome outcome = train("run", {"train.iters=60"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("memory, planned:"));
+  EXPECT_THAT(outcome.out, HasSubstr("saved activations"));
+  EXPECT_THAT(outcome.out, HasSubstr("step 60/60"));
+  EXPECT_THAT(outcome.out, HasSubstr("MFU n/a"));
+  const std::string lines = metrics("run");
+  const auto loss_of = [&](const std::string& step) {
+    const std::size_t at = lines.find("\"loss\": ", lines.find("{\"step\": " + step + ","));
+    return std::stod(lines.substr(at + 8));
+  };
+  EXPECT_GT(loss_of("1"), 5);
+  EXPECT_LT(loss_of("60"), 3.5);
+}
+
+TEST_F(Train, WhatMustNotChangeTheNumbersDoesNot) {
+  prepare_data();
+  ASSERT_EQ(train("plain").code, 0);
+  const std::string expected = metrics("plain");
+  EXPECT_GT(expected.size(), 30u * 50);
+  const std::vector<std::vector<std::string>> variants = {
+      {"parallel.recompute=selective"}, {"parallel.recompute=full"}, {"parallel.recompute=full", "parallel.recompute_layers=1"},
+      {"--paranoid"}, {"--paranoid", "parallel.recompute=selective"}, {"checkpoint.async=true"}};
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    const std::string dir = "variant" + std::to_string(v);
+    const Outcome outcome = train(dir, variants[v]);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_EQ(metrics(dir), expected) << variants[v].front();
+  }
+  for (const char* threads : {"1", "3"}) {
+    const std::string dir = std::string("threads") + threads;
+    ASSERT_EQ(train(dir, {}, {{"TRIREME_THREADS", threads}}).code, 0);
+    EXPECT_EQ(metrics(dir), expected) << threads << " threads";
+  }
+}
+
+TEST_F(Train, EveryPrecisionTrains) {
+  prepare_data();
+  for (const char* precision : {"fp32", "fp64", "bf16", "fp16"}) {
+    const Outcome outcome = train(precision, {std::string("run.precision=") + precision, "optimizer.initial_loss_scale=65536"});
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("done at step 30"));
+  }
+}
+
+TEST_F(Train, Fp16SkipsStepsThatOverflow) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"run.precision=fp16", "optimizer.initial_loss_scale=4294967296"}).code, 0);
+  EXPECT_THAT(metrics("run"), HasSubstr("\"skipped_steps\": 1"));
+}
+
+TEST_F(Train, LlamaWithGroupedHeadsTrains) {
+  prepare_data();
+  const Outcome outcome = train("run", {"model.family=llama", "model.num_kv_heads=2", "train.iters=40"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+}
+
+TEST_F(Train, StopsOnASignalAndGoesOn) {
+  prepare_data();
+  ASSERT_EQ(train("whole", {"train.iters=200"}).code, 0);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    const std::string dir = "run" + std::to_string(signal);
+    Program program(train_arguments(dir, {"train.iters=200"}), path("output.txt"));
+    while (program.running() && metrics(dir).size() < 2000) std::this_thread::yield();
+    program.kill(signal);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.code, 3) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("stopping at step"));
+    EXPECT_EQ(train(dir, {"train.iters=200"}).code, 0);
+    EXPECT_EQ(metrics(dir), metrics("whole"));
+  }
+}
+
+TEST_F(Train, StopsAtAnIntervalAndADuration) {
+  prepare_data();
+  EXPECT_EQ(train("interval", {"train.exit_interval=7"}).code, 3);
+  EXPECT_THAT(metrics("interval"), HasSubstr("{\"step\": 7,"));
+  EXPECT_THAT(metrics("interval"), testing::Not(HasSubstr("{\"step\": 8,")));
+  EXPECT_EQ(train("duration", {"train.exit_duration_minutes=1e-9"}).code, 3);
+  EXPECT_THAT(metrics("duration"), testing::Not(HasSubstr("{\"step\": 2,")));
+}
+
+// kill -9 at moments spread over the whole run, saves included: it always goes on bit for bit.
+void kill_and_resume(const std::function<Program(void)>& start, const std::function<std::size_t()>& progress, int kills) {
+  unsigned state = 12345;
+  for (int k = 0; k < kills; ++k) {
+    Program program = start();
+    const std::size_t before = progress();
+    state = state * 1664525u + 1013904223u;
+    const std::size_t target = before + (state >> 16) % 900;
+    const auto extra = std::chrono::microseconds((state >> 8) % 20000);
+    while (program.running() && progress() < target) std::this_thread::yield();
+    const auto until = std::chrono::steady_clock::now() + extra;
+    while (program.running() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    program.kill(SIGKILL);
+    program.wait();
+  }
+}
+
+TEST_F(Train, SurvivesKills) {
+  prepare_data();
+  ASSERT_EQ(train("whole").code, 0);
+  kill_and_resume([&] { return Program(train_arguments("killed"), path("output.txt")); },
+                  [&] { return metrics("killed").size(); }, 6);
+  const Outcome last = train("killed");
+  ASSERT_EQ(last.code, 0) << last.out;
+  EXPECT_EQ(metrics("killed"), metrics("whole"));
+}
+
+TEST_F(SlowTrain, SurvivesManyKillsWhileSavingInTheBackground) {
+  prepare_data();
+  const std::vector<std::string> more = {"checkpoint.interval=1", "checkpoint.async=true", "train.iters=120", "run.precision=fp32"};
+  ASSERT_EQ(train("whole", more).code, 0);
+  kill_and_resume([&] { return Program(train_arguments("killed", more), path("output.txt")); },
+                  [&] { return metrics("killed").size(); }, 40);
+  const Outcome last = train("killed", more);
+  ASSERT_EQ(last.code, 0) << last.out;
+  EXPECT_EQ(metrics("killed"), metrics("whole"));
+}
+
+TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
+  prepare_data();
+  Program program(train_arguments("run", {"train.iters=100000"}), path("output.txt"));
+  while (program.running() && !fs::exists(folder_ / "run/checkpoints/latest")) std::this_thread::yield();
+  // No file of this process may grow past 64 KiB from now on: the next shard will not fit.
+  const rlimit limit{1 << 16, 1 << 16};
+  ASSERT_EQ(::prlimit(program.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("trireme: "));
+  const std::string latest = contents(folder_ / "run/checkpoints/latest");
+  EXPECT_EQ(run({"inspect", path("run/checkpoints/" + latest.substr(0, latest.find('\n')))}).code, 0);
+  // With room again it goes on from there.
+  const Outcome resumed = train("run", {"train.iters=200"});
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
+}
+
+TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
+  prepare_data();
+  const Outcome outcome = train("run", {"optimizer.lr=1e30", "optimizer.clip_grad=0", "run.precision=fp32"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("not finite; first in "));
+  EXPECT_THAT(outcome.out, HasSubstr("forward"));
+}
+
+TEST_F(Train, RampsTheBatchUp) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.rampup_batch_size=[2,2,24]"}).code, 0);
+  EXPECT_THAT(metrics("run"), HasSubstr("\"consumed_samples\": 2,"));
+}
+
+TEST_F(Train, DumpsItsGraph) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"--dump-graph", path("graphs")}).code, 0);
+  EXPECT_THAT(contents(folder_ / "graphs/block1.txt"), HasSubstr("attention_grad"));
+  EXPECT_THAT(contents(folder_ / "graphs/head.dot"), HasSubstr("digraph"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(SlowTrain, MemoryOfGpt2124MStaysWithinItsPlan) {
+  for (const char* precision : {"bf16", "fp32"}) {
+    const Outcome outcome = run({"bench", "step", "--steps", "1", "--json", std::string("run.precision=") + precision});
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    const auto number = [&](const std::string& key) {
+      return std::stod(outcome.out.substr(outcome.out.find("\"" + key + "\":") + key.size() + 3));
+    };
+    // Program, libraries and thread stacks: 96 MiB.
+    EXPECT_LE(number("peak_resident_bytes"), 1.1 * number("planned_bytes") + 96 * 1048576.0) << precision;
+    EXPECT_GE(number("peak_resident_bytes"), 0.9 * number("planned_bytes")) << precision;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
