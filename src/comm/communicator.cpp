@@ -12,7 +12,7 @@ std::string Label::text() const {
   return index < 0 ? std::string(what) : fmt::format("{} {}", what, index);
 }
 
-Work::~Work() {
+void Work::settle() noexcept {
   if (!pending_) return;
   if (std::uncaught_exceptions() == 0) {
     try {
@@ -25,9 +25,11 @@ Work::~Work() {
   if (!pending_->done()) pending_->detach();
 }
 
-Work& Work::operator=(Work&& other) {
-  wait();
-  pending_ = std::move(other.pending_);
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    settle();
+    pending_ = std::move(other.pending_);
+  }
   return *this;
 }
 

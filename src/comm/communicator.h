@@ -56,9 +56,9 @@ class Work {
 
   Work() = default;  // complete
   explicit Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
-  ~Work();
+  ~Work() { settle(); }
   Work(Work&&) noexcept = default;
-  Work& operator=(Work&& other);
+  Work& operator=(Work&& other) noexcept;  // settles what was held before
 
   // Whether it is complete. Does not wait.
   bool done();
@@ -66,6 +66,8 @@ class Work {
   void wait();
 
  private:
+  void settle() noexcept;
+
   std::unique_ptr<Pending> pending_;
 };
 

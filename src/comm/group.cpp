@@ -62,8 +62,7 @@ class GroupCommunicator final : public Communicator {
     std::vector<Block> sends(size(), {to + rank() * bytes, bytes});
     std::vector<Block> receives(size());
     for (int k = 0; k < size(); ++k) receives[k] = {to + k * bytes, bytes};
-    return start(
-        [&] { return make_pairwise(state_, label, std::move(sends), std::move(receives)); });
+    return start([&] { return make_pairwise(state_, label, sends, receives); });
   }
 
   Work broadcast(void* data, std::int64_t count, DType dtype, int root, Label label) override {
@@ -84,8 +83,7 @@ class GroupCommunicator final : public Communicator {
       sends[k] = {from + k * bytes, bytes};
       receives[k] = {to + k * bytes, bytes};
     }
-    return start(
-        [&] { return make_pairwise(state_, label, std::move(sends), std::move(receives)); });
+    return start([&] { return make_pairwise(state_, label, sends, receives); });
   }
 
   Work barrier(Label label) override {

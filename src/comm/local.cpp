@@ -25,8 +25,8 @@ class LocalHub {
   };
   struct Address {
     Wire::Context context;
-    int from, to, tag;  // world ranks
-    auto operator<=>(const Address&) const = default;
+    int from, to, tag;                                 // world ranks
+    auto operator<=>(const Address&) const = default;  // NOLINT: clang-tidy 14 sees a null
   };
 
   explicit LocalHub(int size) : mailboxes_(size) {}
@@ -123,7 +123,7 @@ class LocalWire final : public Wire {
   }
 
   bool test(Request& request) override {
-    return reinterpret_cast<LocalHub::Flight*>(request.bits)->done.load(std::memory_order_acquire);
+    return flights_[request.bits]->done.load(std::memory_order_acquire);
   }
 
   void send_control(const ControlMessage& message, int peer) override {
@@ -142,7 +142,7 @@ class LocalWire final : public Wire {
     flight->data = data;
     flight->bytes = bytes;
     hub_.post(address, sends, flight);
-    return {reinterpret_cast<std::uint64_t>(flight)};
+    return {flights_.size() - 1};
   }
 
   LocalHub& hub_;
@@ -158,6 +158,7 @@ void run_local_ranks(int ranks, const EngineOptions& options,
                      const std::function<void(Transport&)>& body) {
   LocalHub hub(ranks);
   std::vector<std::unique_ptr<Transport>> transports;
+  transports.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     transports.push_back(
         make_wire_transport(std::make_unique<LocalWire>(hub, rank, ranks), options));
@@ -165,6 +166,7 @@ void run_local_ranks(int ranks, const EngineOptions& options,
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
+  threads.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {

@@ -161,7 +161,7 @@ int Mesh::group_size(Axes axes) const {
 }
 
 std::vector<int> Mesh::embedding_group(int rank) const {
-  const std::vector<int> stages = group(rank, Axes::pp);
+  std::vector<int> stages = group(rank, Axes::pp);
   if (stages.size() == 1) return stages;
   if (rank != stages.front() && rank != stages.back()) return {};
   return {stages.front(), stages.back()};

@@ -187,8 +187,9 @@ class Exchange final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label, std::vector<Block> sends,
-                                         std::vector<Block> receives) {
+std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
+                                         const std::vector<Block>& sends,
+                                         const std::vector<Block>& receives) {
   return std::make_unique<Pairwise>(group, label, sends, receives);
 }
 

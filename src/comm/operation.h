@@ -105,8 +105,9 @@ struct Block {
 };
 
 // Complete when every listed message is. Serves all_gather and all_to_all.
-std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label, std::vector<Block> sends,
-                                         std::vector<Block> receives);
+std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
+                                         const std::vector<Block>& sends,
+                                         const std::vector<Block>& receives);
 std::unique_ptr<Operation> make_broadcast(GroupState& group, Label label, Block data, int root);
 std::unique_ptr<Operation> make_barrier(GroupState& group, Label label);
 // In place over data[count].

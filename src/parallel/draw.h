@@ -8,8 +8,8 @@
 namespace trireme {
 
 struct DrawOptions {
-  int columns = 200;      // of the text, at most; longer schedules are drawn coarser
-  std::string unit = "";  // of the times, e.g. "ms"; empty: passes
+  int columns = 200;  // of the text, at most; longer schedules are drawn coarser
+  std::string unit;   // of the times, e.g. "ms"; empty: passes
 };
 
 struct ScheduleDrawing {

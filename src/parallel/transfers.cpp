@@ -93,6 +93,7 @@ std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const Pl
     std::stable_sort(of_rank.begin(), of_rank.end(),
                      [](const Event& a, const Event& b) { return a.key() < b.key(); });
     std::vector<Action> actions;
+    actions.reserve(of_rank.size());
     for (const Event& event : of_rank) actions.push_back(event.action);
     lists.push_back(with_reductions(std::move(actions), placement.chunks));
   }

@@ -52,6 +52,7 @@ std::vector<Action> repeat(const Starts& starts, int micro_batches) {
                                                ActionKind::input_grad, ActionKind::input_grad};
   static constexpr std::int16_t chunks[passes] = {0, 1, 1, 0};
   std::vector<Timed> all;
+  all.reserve(static_cast<std::size_t>(micro_batches) * passes);
   for (int m = 0; m < micro_batches; ++m) {
     for (int i = 0; i < passes; ++i) {
       all.push_back({starts[i] + m * period, {kinds[i], chunks[i], m, -1}});
@@ -59,6 +60,7 @@ std::vector<Action> repeat(const Starts& starts, int micro_batches) {
   }
   std::sort(all.begin(), all.end(), [](const Timed& a, const Timed& b) { return a.time < b.time; });
   std::vector<Action> actions;
+  actions.reserve(all.size());
   for (const Timed& timed : all) actions.push_back(timed.action);
   return actions;
 }
