@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
+#include "backend/cpu/gemm_few_rows.h"
 #include "backend/cpu/gemm_problem.h"
 #include "backend/cpu/gemm_reference.h"
 #include "backend/cpu/gemm_widened.h"
@@ -15,15 +16,27 @@ namespace {
 template <class T>
 using Engine = std::unique_ptr<GemmEngine<T>>;
 
+// Beyond so many rows packing the weights pays, the earlier the faster the product then is.
+template <class T>
+std::int64_t few_rows_limit(Isa set) {
+  const bool has_unit = std::is_same_v<T, bf16> && set != Isa::avx2 && has_avx512_bf16();
+  return has_unit ? max_few_rows / 2 : max_few_rows;
+}
+
 // oneDNN wants to know beforehand whether a bias comes, so a forward product has two engines.
 template <class T>
 Engine<T> make_engine(Product product, const GemmProblem& problem, bool with_bias, Isa set) {
   const bool into_float = product == Product::weight_grad;
   if constexpr (std::is_same_v<T, double>) {
     return std::make_unique<ReferenceGemm>(problem);
-  } else if constexpr (std::is_same_v<T, float>) {
-    return std::make_unique<DnnlGemm<float, float>>(problem, with_bias);
   } else {
+    if (product == Product::forward && problem.m <= few_rows_limit<T>(set)) {
+      return std::make_unique<FewRowsGemm<T>>(problem, set);
+    }
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    return std::make_unique<DnnlGemm<float, float>>(problem, with_bias);
+  } else if constexpr (!std::is_same_v<T, double>) {
     if constexpr (std::is_same_v<T, bf16>) {
       if (set == Isa::amx) return std::make_unique<AmxGemm>(problem, into_float);
       if (set != Isa::avx2 && has_avx512_bf16()) {

@@ -1,0 +1,24 @@
+// Forward products of a few rows, as in generation: bound by memory, not by arithmetic.
+#pragma once
+
+#include "backend/cpu/gemm_problem.h"
+#include "backend/cpu/kernels/few_rows.h"
+
+namespace trireme::cpu {
+
+// T: float, bf16 or f16. Sums are float.
+template <class T>
+class FewRowsGemm : public GemmEngine<T> {
+ public:
+  // problem must be that of a forward product of at most max_few_rows rows.
+  FewRowsGemm(const GemmProblem& problem, Isa set) : problem_(problem), set_(set) {}
+  std::int64_t workspace_bytes() const override { return 0; }
+  void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
+           void* workspace) const override;
+
+ private:
+  GemmProblem problem_;
+  Isa set_;
+};
+
+}  // namespace trireme::cpu
