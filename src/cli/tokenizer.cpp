@@ -139,7 +139,8 @@ void decode(const DecodeOptions& options) {
   for_each_line(lines, [&](std::string_view line, std::size_t number) {
     const auto ids = parse_ids(line, fmt::format("'{}' line {}", options.jsonl, number + 1));
     const std::string text = tokenizer->decode(ids, options.skip_special);
-    print(json{{options.key, to_valid_utf8(text)}}.dump() + "\n");
+    // ASCII only, since some readers of lines also break them at U+0085 or U+2028.
+    print(json{{options.key, to_valid_utf8(text)}}.dump(-1, ' ', true) + "\n");
   });
 }
 

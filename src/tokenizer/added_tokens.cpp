@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tokenizer/regex.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 
@@ -19,6 +20,13 @@ char32_t char_before(std::string_view text, std::size_t at) {
 
 char32_t char_at(std::string_view text, std::size_t at) {
   return decode_utf8(text.data() + at, text.data() + text.size()).value;
+}
+
+bool is_word(char32_t c) {
+  static const Regex word(std::string("[") + kWordCharacters + "]", "added tokens");
+  std::string text;
+  append_utf8(c, text);
+  return word.find(text, 0).has_value();
 }
 
 bool is_alone(std::string_view text, std::size_t begin, std::size_t end) {

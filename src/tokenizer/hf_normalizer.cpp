@@ -89,7 +89,7 @@ class ByCharacter : public Normalizer {
 };
 
 void keep_unless_mark(char32_t c, std::string& out) {
-  if (!is_nonspacing_mark(c)) append_utf8(c, out);
+  if (!is_mark(c)) append_utf8(c, out);
 }
 
 class Strip : public Normalizer {

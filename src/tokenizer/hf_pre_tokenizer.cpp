@@ -150,7 +150,7 @@ Made make_split(const JsonPlace& place) {
                                  place.flag_or("invert", false));
 }
 
-Made make_split(const char* regex, Behavior behavior, bool invert, const JsonPlace& place) {
+Made make_split(const std::string& regex, Behavior behavior, bool invert, const JsonPlace& place) {
   return std::make_unique<Split>(HfPattern(regex, place.name()), behavior, invert);
 }
 
@@ -214,8 +214,8 @@ Made make_pre_tokenizer(const JsonPlace& place) {
   if (type == "BertPreTokenizer") return std::make_unique<Bert>();
   if (type == "Metaspace") return std::make_unique<Metaspace>(place);
   if (type == "Whitespace") {
-    return make_split(R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}]+|[^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\s]+)",
-                      Behavior::removed, true, place);
+    return make_split(fmt::format("[{0}]+|[^{0}\\s]+", kWordCharacters), Behavior::removed, true,
+                      place);
   }
   if (type == "WhitespaceSplit") return make_split(R"(\s)", Behavior::removed, false, place);
   if (type == "Digits") {

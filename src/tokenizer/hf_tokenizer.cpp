@@ -105,9 +105,7 @@ class HfTokenizer : public Tokenizer {
 
   std::string token_bytes(std::int32_t id) const override {
     check_id(id);
-    if (const AddedToken* token = added_token(id)) {
-      return byte_level_ ? unspell_bytes(token->content).value_or(token->content) : token->content;
-    }
+    if (const AddedToken* token = added_token(id)) return spelled_bytes(token->content);
     if (!model_->vocabulary().has(id)) {
       fail_input("token id {} is a hole in the vocabulary: no token has it", id);
     }
@@ -141,12 +139,22 @@ class HfTokenizer : public Tokenizer {
         place.at(i).refuse(
             fmt::format("gives '{}' the id {} of '{}'", tokens[i].content, tokens[i].id, first));
       }
+      const std::int32_t known = model_->vocabulary().find(spelled_bytes(tokens[i].content));
+      if (known >= 0 && known != tokens[i].id) {
+        place.at(i).refuse(fmt::format("gives '{}' the id {}, but the vocabulary gives it {}",
+                                       tokens[i].content, tokens[i].id, known));
+      }
       index = static_cast<std::int32_t>(i);
       is_special_[static_cast<std::size_t>(tokens[i].id)] = tokens[i].special;
     }
     raw_ = AddedTokens(std::move(raw));
     normalized_ = AddedTokens(std::move(normalized));
     all_added_ = std::move(tokens);
+  }
+
+  // A byte-level decoder reads every token in the alphabet of bytes, added ones too.
+  std::string spelled_bytes(const std::string& content) const {
+    return byte_level_ ? unspell_bytes(content).value_or(content) : content;
   }
 
   const AddedToken* added_token(std::int32_t id) const {

@@ -10,6 +10,9 @@
 
 namespace trireme {
 
+// What \w means to the regular expressions of tokenizer libraries, as the inside of a bracket.
+inline constexpr const char* kWordCharacters = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D})";
+
 class Regex {
  public:
   // Errors: a pattern that does not compile is bad input; `where` names its origin.

@@ -38,10 +38,9 @@ bool is_nonspacing_mark(char32_t c) {
   return category(c) == UTF8PROC_CATEGORY_MN;
 }
 
-bool is_word(char32_t c) {
+bool is_mark(char32_t c) {
   const auto cat = category(c);
-  return (cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_NL) ||
-         cat == UTF8PROC_CATEGORY_PC;
+  return cat >= UTF8PROC_CATEGORY_MN && cat <= UTF8PROC_CATEGORY_ME;
 }
 
 bool is_white_space(char32_t c) {

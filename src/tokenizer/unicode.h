@@ -15,8 +15,8 @@ bool is_punctuation(char32_t c);
 bool is_bert_punctuation(char32_t c);
 // General category Mn.
 bool is_nonspacing_mark(char32_t c);
-// \w: letters, marks, decimal and letter numbers, connectors.
-bool is_word(char32_t c);
+// General category M*.
+bool is_mark(char32_t c);
 // The White_Space property.
 bool is_white_space(char32_t c);
 // The blocks of ideographs round which BERT puts spaces.
