@@ -37,6 +37,7 @@ function(trireme_tests folder)
   endif()
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE trireme_${name} ${ARGN} GTest::gmock GTest::gtest_main)
+  target_compile_options(test_${name} PRIVATE -O1)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
     TRIREME_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/${folder}/data"

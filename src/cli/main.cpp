@@ -6,11 +6,12 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/usage.h"
 
 int main(int argc, char** argv) {
+  using namespace trireme;
   // A file that outgrows its limit shall be an error with a message, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  using namespace trireme;
   CLI::App app{"Trireme pre-trains large language models."};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
@@ -28,8 +29,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::ok);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? static_cast<int>(ExitCode::ok)
-                                : static_cast<int>(ExitCode::bad_input);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "trireme: %s\n", cli::usage_error(app, error, argc, argv).c_str());
+    return static_cast<int>(ExitCode::bad_input);
   } catch (const Error& error) {
     std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());

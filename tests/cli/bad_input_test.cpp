@@ -44,7 +44,8 @@ TEST_F(BadInput, Configurations) {
   expect_refused(run({"train", path("absent.toml")}), "absent.toml");
   write("broken.toml", "[model\nnum_layers = 2\n");
   expect_refused(run({"train", path("broken.toml")}), "broken.toml");
-  expect_refused(run({"trian"}), "trian");
+  expect_refused(run({"trian"}), "did you mean 'train'");
+  expect_refused(run({"train", path("run.toml"), "--dump-grap", "x"}), "--dump-graph");
   expect_refused(run({"train"}), "file");
   expect_refused(train("run", {}, {{"TRIREME_ISA", "sse"}}), "TRIREME_ISA");
   expect_refused(train("run", {}, {{"TRIREME_THREADS", "many"}}), "TRIREME_THREADS");
@@ -58,7 +59,7 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   const std::string shard = contents(step / "shard-00000.safetensors");
   write("run/checkpoints/step-00000004/shard-00000.safetensors", shard.substr(0, shard.size() / 2));
   expect_refused(train("run"), "shard-00000.safetensors");
-  expect_refused(run({"generate", path("run"), "--prompt", "the"}), "shard-00000.safetensors");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--max-new-tokens", "5"}), "shard-00000.safetensors");
   std::string flipped = shard;
   flipped[flipped.size() - 100] ^= 1;
   write("run/checkpoints/step-00000004/shard-00000.safetensors", flipped);
@@ -86,7 +87,7 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
 
 TEST_F(BadInput, ModelThatDoesNotFitTheCheckpoint) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.iters=2"}).code, 0);
+  ASSERT_EQ(train("run", {"train.iters=5"}).code, 0);
   const Outcome outcome = train("run", {"model.hidden_size=64"});
   expect_refused(outcome, "[300, 32]");
   EXPECT_THAT(outcome.out, HasSubstr("[300, 64]"));
@@ -94,7 +95,7 @@ TEST_F(BadInput, ModelThatDoesNotFitTheCheckpoint) {
 
 TEST_F(BadInput, Generation) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.iters=2"}).code, 0);
+  ASSERT_EQ(train("run", {"train.iters=5"}).code, 0);
   expect_refused(run({"generate", path("absent")}), "absent");
   expect_refused(run({"generate", path("run"), "--prompt", "the ship", "--max-new-tokens", "100"}), "positions");
   expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}), "temperature");
@@ -113,7 +114,7 @@ TEST_F(BadInput, Preprocessing) {
     return run(more);
   };
   write("lines.jsonl", "{\"text\": \"the ship\"}\n{\"text\": \n{\"other\": 1}\n");
-  expect_refused(preprocess({}), "lines.jsonl:2");
+  expect_refused(preprocess({}), "line 2");
   EXPECT_FALSE(fs::exists(folder_ / "out_text_document.bin"));
   const Outcome skipped = preprocess({"--skip-bad-lines"});
   EXPECT_EQ(skipped.code, 0) << skipped.out;

@@ -36,7 +36,7 @@ class Convert : public testing::Test {
     return testing::internal::GetCapturedStdout();
   }
   static fs::path reference(const std::string& name) {
-    return fs::path(TRIREME_TEST_DATA) / "../../interop/data/hf" / name;
+    return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/hf" / name;
   }
 
   fs::path folder_ =

@@ -168,7 +168,7 @@ TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
 
 TEST_F(Train, RampsTheBatchUp) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.rampup_batch_size=[2,2,24]"}).code, 0);
+  ASSERT_EQ(train("run", {"train.iters=0", "train.samples=200", "train.rampup_batch_size=[2,2,24]", "optimizer.warmup_iters=0"}).code, 0);
   EXPECT_THAT(metrics("run"), HasSubstr("\"consumed_samples\": 2,"));
 }
 
