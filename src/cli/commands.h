@@ -17,5 +17,6 @@ void add_tokenizer(CLI::App& app);
 void add_preprocess(CLI::App& app);
 void add_data(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_convert(CLI::App& app);
 
 }  // namespace trireme::cli
