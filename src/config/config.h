@@ -33,8 +33,8 @@ struct ModelConfig {
   double rope_percent = 1;
   std::string norm;  // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
-  std::string activation =
-      "";                // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
+  // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
+  std::string activation;
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool tie_embeddings = true;
