@@ -64,7 +64,7 @@ struct AmxEngine {
                                std::int64_t padded_count, std::int64_t head_dim) {
     const std::int64_t width = padded(head_dim);
     for (std::int64_t i = 0; i < padded_count; ++i) {
-      prefetch(src, i + prefetch_distance, count);
+      prefetch(src, i + prefetch_distance, count, head_dim);
       bf16* row = dst + i / 16 * 16 * width + i % 16 * 32;
       for (std::int64_t d = 0; d < width; d += 32) {
         _mm512_store_si512(row + d * 16, columns(src, i, count, d, head_dim));
@@ -79,8 +79,10 @@ struct AmxEngine {
     for (std::int64_t i = 0; i < padded_count; i += 32) {
       for (std::int64_t d = 0; d < padded(head_dim); d += 32) {
         for (int pair = 0; pair < 16; ++pair) {
-          prefetch(src, i + 2 * pair + prefetch_distance, count);
-          prefetch(src, i + 2 * pair + 1 + prefetch_distance, count);
+          if (d == 0) {
+            prefetch(src, i + 2 * pair + prefetch_distance, count, head_dim);
+            prefetch(src, i + 2 * pair + 1 + prefetch_distance, count, head_dim);
+          }
           const __m512i even = columns(src, i + 2 * pair, count, d, head_dim);
           const __m512i odd = columns(src, i + 2 * pair + 1, count, d, head_dim);
           _mm512_store_si512(words[0] + pair * 16, low_pairs(even, odd));
@@ -115,7 +117,7 @@ struct AmxEngine {
     for (std::int64_t d = 0; d < padded(head_dim); d += 32) {
       for (std::int64_t i = 0; i < padded_count; i += 16, dst += tile) {
         for (int token = 0; token < 16; ++token) {
-          prefetch(src, i + token + prefetch_distance, count);
+          if (d == 0) prefetch(src, i + token + prefetch_distance, count, head_dim);
           _mm512_store_si512(words + token * 16, columns(src, i + token, count, d, head_dim));
         }
         transpose_words(reinterpret_cast<std::uint32_t*>(dst), 16, words, 16);
@@ -219,10 +221,11 @@ struct AmxEngine {
     return _mm512_maskz_loadu_epi16(mask, src.row(token) + d);
   }
 
-  static constexpr int prefetch_distance = 24;  // rows lie in pages of their own
-
-  TRIREME_INLINE static void prefetch(Rows<const bf16> src, std::int64_t token, std::int64_t count) {
-    if (token < count) _mm_prefetch(reinterpret_cast<const char*>(src.row(token)), _MM_HINT_T0);
+  // Rows lie far apart: the processor does not foresee them.
+  static constexpr int prefetch_distance = 32;
+  TRIREME_INLINE static void prefetch(Rows<const bf16> src, std::int64_t token, std::int64_t count,
+                                      std::int64_t head_dim) {
+    if (token < count) prefetch_row<_MM_HINT_T1>(src.row(token), head_dim);
   }
 
   // Words (low, high) rounded to bf16, halves away from zero.

@@ -125,11 +125,22 @@ class BackwardPass {
     tile.visible.set(view_, query, count);
     if (!tile.visible.sees_any_of(block, block + padded)) return;
     load_queries<want_dkv>(tile, count);
+    prefetch_queries(head, query + tile_queries);
     const std::int64_t limit = round_up(tile.visible.any.end, key_step);
     const std::int64_t last = limit < block + padded ? limit : block + padded;
     for (std::int64_t key = block; key < last; key += tile_keys) {
       const std::int64_t end = key + tile_keys < last ? key + tile_keys : last;
       if (end > tile.visible.any.begin) run_tile<want_dq, want_dkv>(block, key, end - key);
+    }
+  }
+
+  // Asks for what load_queries() will read next, while there is something else to do.
+  void prefetch_queries(std::int64_t head, std::int64_t query) const {
+    const std::int64_t rest = part_.last_query - query, column = head * view_.head_dim;
+    for (std::int64_t i = query; i < query + (rest < tile_queries ? rest : tile_queries); ++i) {
+      prefetch_row<_MM_HINT_T1>(view_.q.row(i) + column, view_.head_dim);
+      prefetch_row<_MM_HINT_T1>(grads_.ctx.row(i) + column, view_.head_dim);
+      prefetch_row<_MM_HINT_T1>(grads_.dctx.row(i) + column, view_.head_dim);
     }
   }
 
@@ -246,7 +257,12 @@ class BackwardPass {
   }
 
   void write_key_grads(std::int64_t first, std::int64_t count) {
+    constexpr std::int64_t ahead = 16;
     for (std::int64_t i = 0; i < count; ++i) {
+      if (i + ahead < count) {
+        prefetch_row<_MM_HINT_ET0>(grads_.dk.row(first + i + ahead), view_.head_dim);
+        prefetch_row<_MM_HINT_ET0>(grads_.dv.row(first + i + ahead), view_.head_dim);
+      }
       store_row<T>(grads_.dk.row(first + i), s_.dk + i * width_, view_.head_dim,
                    static_cast<A>(view_.scale));
       store_row<T>(grads_.dv.row(first + i), s_.dv + i * width_, view_.head_dim, A{1});
@@ -255,17 +271,23 @@ class BackwardPass {
 
   void write_dq() {
     for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
+      const auto dq = grads_.dq.right_by(head * view_.head_dim);
       for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
-        transpose(s_.rows, width_, dq_sums(head, query), tile_queries, width_, tile_queries);
         const std::int64_t rest = part_.last_query - query;
-        for (std::int64_t i = 0; i < (rest < tile_queries ? rest : tile_queries); ++i) {
-          store_row<T>(grads_.dq.row(query + i) + head * view_.head_dim, s_.rows + i * width_,
-                       view_.head_dim, static_cast<A>(view_.scale));
+        const std::int64_t count = rest < tile_queries ? rest : tile_queries;
+        for (std::int64_t i = 0; i < count; ++i) {
+          prefetch_row<_MM_HINT_ET0>(dq.row(query + i), view_.head_dim);
+        }
+        transpose(s_.rows, width_, dq_sums(head, query), tile_queries, width_, tile_queries);
+        for (std::int64_t i = 0; i < count; ++i) {
+          store_row<T>(dq.row(query + i), s_.rows + i * width_, view_.head_dim,
+                       static_cast<A>(view_.scale));
         }
       }
     }
   }
 
+  // Accumulators of one tile of queries, [padded head_dim, tile_queries].
   A* dq_sums(std::int64_t head, std::int64_t query) const {
     const std::int64_t per_head = round_up(view_.queries, tile_queries);
     return grads_.dq_sums + (head * per_head + query) * width_;

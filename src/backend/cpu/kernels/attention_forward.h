@@ -21,7 +21,7 @@ class ForwardPass {
   static constexpr int tile_queries = 32;
   static constexpr int tile_keys = 64;
   static constexpr int strip_keys = 32;
-  static constexpr int max_tiles = 16;
+  static constexpr int max_tiles = 32;
 
   // Computes rows [first, last) of the heads [first_head, first_head + heads) of the group: at most
   // tiles_at_once(head_dim) tiles of queries. lse may be null; head h's row i is lse[h * lse_ld + i].
@@ -227,24 +227,20 @@ class ForwardPass {
     for (int v = 0; v < vectors; ++v) store(tile.sum + v * lanes, sum[v]);
   }
 
-  void end_tile(Tile& tile, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
-    for (int q = 0; q < tile_queries; q += lanes) {
-      const Vec<A> sum = load(tile.sum + q);
-      const Vec<A> zero = splat(A{0});
-      const Vec<A> factor = where_less(zero, sum, splat(A{1}) / sum, sum);  // keeps NaN and 0
-      for (std::int64_t d = 0; d < width_; ++d) {
-        A* at = tile.ctx + d * tile_queries + q;
-        store(at, load(at) * factor);
-      }
+  void end_tile(const Tile& tile, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
+    const std::int64_t column = tile.head * view_.head_dim;
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      prefetch_row<_MM_HINT_ET0>(ctx.row(tile.query + i) + column, view_.head_dim);
     }
     transpose(s_.rows, width_, tile.ctx, tile_queries, width_, tile_queries);
     for (std::int64_t i = 0; i < tile.count; ++i) {
-      T* out = ctx.row(tile.query + i) + tile.head * view_.head_dim;
-      store_row<T>(out, s_.rows + i * width_, view_.head_dim, A{1});
+      const A sum = tile.sum[i];
+      store_row<T>(ctx.row(tile.query + i) + column, s_.rows + i * width_, view_.head_dim,
+                   sum == 0 ? A{0} : A{1} / sum);
       if (!lse) continue;
-      const double log2_sum = ::log2(static_cast<double>(tile.sum[i]));
-      lse[tile.head * lse_ld + tile.query + i] = static_cast<A>(
-          tile.sum[i] == 0 ? -INFINITY : (tile.largest[i] + log2_sum) * ln_of_2);
+      lse[tile.head * lse_ld + tile.query + i] =
+          sum == 0 ? static_cast<A>(-INFINITY)
+                   : (tile.largest[i] + log2(sum)) * static_cast<A>(ln_of_2);
     }
   }
 

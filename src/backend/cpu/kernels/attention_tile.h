@@ -7,12 +7,12 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Elements of one packed operand: 512 tokens of 64 columns, 128 of 256.
-inline constexpr std::int64_t max_operand = 32768;
+// Elements of one packed operand: 1024 tokens of 64 columns, 256 of 256.
+inline constexpr std::int64_t max_operand = 65536;
 // Packed tokens are padded to a multiple of this.
 inline constexpr std::int64_t key_step = 32;
 
-// Keys that are packed together.
+// Keys that are packed together; few enough for the second-level cache.
 inline std::int64_t keys_at_once(std::int64_t width) {
   const std::int64_t keys = max_operand / width / 128 * 128;
   return keys < 512 ? keys : 512;

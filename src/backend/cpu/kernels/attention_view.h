@@ -21,6 +21,15 @@ struct Rows {
   Rows right_by(std::int64_t columns) const { return {data + columns, stride}; }
 };
 
+// Asks for the cache lines of one row.
+template <_mm_hint hint, class T>
+TRIREME_INLINE void prefetch_row(const T* row, std::int64_t count) {
+  const char* bytes = reinterpret_cast<const char*>(row);
+  for (std::int64_t i = 0; i < count * static_cast<std::int64_t>(sizeof(T)); i += 64) {
+    _mm_prefetch(bytes + i, hint);
+  }
+}
+
 // The keys [begin, end) that a query sees.
 struct KeyRange {
   std::int64_t begin, end;
