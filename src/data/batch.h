@@ -13,6 +13,9 @@ struct BatchRow {
   float* loss_weights;          // [seq]
   std::int32_t* positions;      // [seq]
   std::int32_t* first_visible;  // [seq]
+  std::int32_t* segments;       // [seq]
+  std::int32_t* length;
+  std::int32_t* order_label;
 };
 
 // Row-major [micro_batch_size, seq_length] unless said otherwise; always complete.
@@ -23,7 +26,11 @@ struct Batch {
   std::vector<float> loss_weights;          // 0 or 1
   std::vector<std::int32_t> positions;      // index of the position embedding
   std::vector<std::int32_t> first_visible;  // first position that a position may attend to
-  std::vector<std::int64_t> sample_ids;     // [micro_batch_size], counted from the run's beginning
+  std::vector<std::int32_t> segments;       // 0 or 1, for BERT; else 0
+  // [micro_batch_size]:
+  std::vector<std::int64_t> sample_ids;    // counted from the run's beginning
+  std::vector<std::int32_t> lengths;       // positions that are not padding
+  std::vector<std::int32_t> order_labels;  // 1: BERT's segments are swapped
 
   Batch() = default;
   Batch(std::int64_t rows, std::int64_t seq)
@@ -34,12 +41,16 @@ struct Batch {
         loss_weights(tokens.size()),
         positions(tokens.size()),
         first_visible(tokens.size()),
-        sample_ids(static_cast<std::size_t>(rows)) {}
+        segments(tokens.size()),
+        sample_ids(static_cast<std::size_t>(rows)),
+        lengths(sample_ids.size(), static_cast<std::int32_t>(seq)),
+        order_labels(sample_ids.size()) {}
 
   BatchRow row(std::int64_t b) {
     const std::int64_t at = b * seq_length;
-    return {tokens.data() + at, targets.data() + at, loss_weights.data() + at,
-            positions.data() + at, first_visible.data() + at};
+    return {tokens.data() + at,    targets.data() + at,       loss_weights.data() + at,
+            positions.data() + at, first_visible.data() + at, segments.data() + at,
+            lengths.data() + b,    order_labels.data() + b};
   }
 };
 

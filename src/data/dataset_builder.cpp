@@ -53,16 +53,7 @@ GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64
 
 DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& options)
     : config_(config), options_(options) {
-  const bool by_split =
-      !config.train_path.empty() || !config.valid_path.empty() || !config.test_path.empty();
-  if (config.path.empty() && !by_split) {
-    fail_input(
-        "no data: set data.path (or data.train_path) to a dataset made by `trireme "
-        "preprocess`");
-  }
-  if (!config.path.empty() && by_split) {
-    fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
-  }
+  check_config();
   const MaskOptions& masks = options.masks;
   if (masks.eod_id < 0 &&
       (masks.reset_position_ids || masks.reset_attention_mask || masks.eod_mask_loss)) {
@@ -72,32 +63,59 @@ DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& optio
   }
 }
 
+DatasetBuilder::DatasetBuilder(const DataConfig& config, const BertOptions& options)
+    : config_(config), options_(options) {
+  check_config();
+}
+
+void DatasetBuilder::check_config() const {
+  const bool by_split =
+      !config_.train_path.empty() || !config_.valid_path.empty() || !config_.test_path.empty();
+  if (config_.path.empty() && !by_split) {
+    fail_input(
+        "no data: set data.path (or data.train_path) to a dataset made by `trireme "
+        "preprocess`");
+  }
+  if (!config_.path.empty() && by_split) {
+    fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
+  }
+}
+
+std::int64_t DatasetBuilder::vocab_size() const {
+  if (const auto* gpt = std::get_if<GptOptions>(&options_)) return gpt->vocab_size;
+  return std::get<BertOptions>(options_).vocabulary.size();
+}
+
 std::shared_ptr<const IndexedDataset> DatasetBuilder::open(const std::string& prefix) {
   std::shared_ptr<const IndexedDataset>& file = files_[dataset_prefix(prefix)];
   if (!file) {
     file = std::make_shared<IndexedDataset>(prefix);
-    if (file->bin_bytes() <= kCheckedAtOnceBytes) file->check_all_ids(options_.vocab_size);
+    if (file->bin_bytes() <= kCheckedAtOnceBytes) file->check_all_ids(vocab_size());
   }
   return file;
 }
 
-std::shared_ptr<const GptDataset> DatasetBuilder::build_one(const std::string& prefix, Split split,
-                                                            const Share& share,
-                                                            std::int64_t samples) {
+std::shared_ptr<const Dataset> DatasetBuilder::build_one(const std::string& prefix, Split split,
+                                                         const Share& share, std::int64_t samples) {
   const std::shared_ptr<const IndexedDataset> data = open(prefix);
-  const Range range = range_of(share, data->sequences());
+  const bool gpt = std::holds_alternative<GptOptions>(options_);
+  const std::int64_t count = gpt ? data->sequences() : data->documents();
+  const Range range = range_of(share, count);
   if (range.size() == 0) {
     fail_input(
         "the {} split of '{}' holds no document: data.split \"{}\" of {} documents leaves it "
         "none; give it a larger share or the weight 0",
-        name_of(split), data->prefix(), config_.split, data->sequences());
+        name_of(split), data->prefix(), config_.split, count);
   }
-  GptOptions options = options_;
-  if (options.cache_dir.empty()) {
-    options.cache_dir = fs::path(data->prefix()).parent_path() / ".trireme-cache";
-  }
+  const auto make = [&]<class Kind>(auto options) -> std::shared_ptr<const Dataset> {
+    if (options.cache_dir.empty()) {
+      options.cache_dir = fs::path(data->prefix()).parent_path() / ".trireme-cache";
+    }
+    return std::make_shared<Kind>(data, range, samples, options);
+  };
   try {
-    return std::make_shared<GptDataset>(data, range, samples, options);
+    return gpt ? make.operator()<GptDataset>(std::get<GptOptions>(options_))
+               : make.operator()<BertDataset>(std::get<BertOptions>(options_));
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("the {} split of '{}': {}", name_of(split),
                                           data->prefix(), error.what()));
@@ -152,7 +170,7 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
     const std::int64_t size = datasets[d]->size();
     if (size == 0) {
       fail_input("the {} split of '{}' holds too few tokens for one sample of {}", name_of(split),
-                 blend.prefixes[d], options_.seq_length);
+                 blend.prefixes[d], datasets[d]->seq_length());
     }
     weights.push_back(static_cast<double>(size));
     total += size;

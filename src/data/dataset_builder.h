@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "config/config.h"
+#include "data/bert_dataset.h"
 #include "data/blend.h"
 #include "data/dataset.h"
 #include "data/gpt_dataset.h"
@@ -31,8 +33,11 @@ GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64
 
 class DatasetBuilder {
  public:
-  // Throws bad_input for a configuration that names no data or contradicts itself.
+  // Throws bad_input for a configuration that names no data or contradicts itself. The options say
+  // what is built: GptDataset, whose splits count sequences, or BertDataset, whose splits count
+  // documents.
   DatasetBuilder(const DataConfig& config, const GptOptions& options);
+  DatasetBuilder(const DataConfig& config, const BertOptions& options);
 
   // The dataset of a split with at least `samples` samples, or null where the configuration gives
   // that split no data (weight 0 or no path). Throws bad_input for files that are not sound, for a
@@ -42,8 +47,10 @@ class DatasetBuilder {
 
  private:
   std::shared_ptr<const IndexedDataset> open(const std::string& prefix);
-  std::shared_ptr<const GptDataset> build_one(const std::string& prefix, Split split,
-                                              const Share& share, std::int64_t samples);
+  void check_config() const;
+  std::int64_t vocab_size() const;
+  std::shared_ptr<const Dataset> build_one(const std::string& prefix, Split split,
+                                           const Share& share, std::int64_t samples);
   // build_one for several files at once; samples[d] for file d.
   std::vector<std::shared_ptr<const Dataset>> build_all(const std::vector<std::string>& prefixes,
                                                         Split split, const Share& share,
@@ -54,7 +61,7 @@ class DatasetBuilder {
                                                const Share& share, std::int64_t samples);
 
   DataConfig config_;
-  GptOptions options_;
+  std::variant<GptOptions, BertOptions> options_;
   std::map<std::string, std::shared_ptr<const IndexedDataset>> files_;
 };
 
