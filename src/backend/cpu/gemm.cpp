@@ -23,9 +23,8 @@ std::int64_t few_rows_limit(Isa set) {
   return has_unit ? max_few_rows / 2 : max_few_rows;
 }
 
-// oneDNN wants to know beforehand whether a bias comes, so a forward product has two engines.
 template <class T>
-Engine<T> make_engine(Product product, const GemmProblem& problem, bool with_bias, Isa set) {
+Engine<T> make_engine(Product product, const GemmProblem& problem, Isa set) {
   const bool into_float = product == Product::weight_grad;
   if constexpr (std::is_same_v<T, double>) {
     return std::make_unique<ReferenceGemm>(problem);
@@ -35,13 +34,13 @@ Engine<T> make_engine(Product product, const GemmProblem& problem, bool with_bia
     }
   }
   if constexpr (std::is_same_v<T, float>) {
-    return std::make_unique<DnnlGemm<float, float>>(problem, with_bias);
+    return std::make_unique<DnnlGemm<float, float>>(problem);
   } else if constexpr (!std::is_same_v<T, double>) {
     if constexpr (std::is_same_v<T, bf16>) {
       if (set == Isa::amx) return std::make_unique<AmxGemm>(problem, into_float);
       if (set != Isa::avx2 && has_avx512_bf16()) {
-        if (into_float) return std::make_unique<DnnlGemm<bf16, float>>(problem, with_bias);
-        return std::make_unique<DnnlGemm<bf16, bf16>>(problem, with_bias);
+        if (into_float) return std::make_unique<DnnlGemm<bf16, float>>(problem);
+        return std::make_unique<DnnlGemm<bf16, bf16>>(problem);
       }
     }
     if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem);
@@ -60,17 +59,16 @@ void* align(void* workspace) {
 
 template <class T>
 struct Linear<T>::Impl {
-  Engine<T> plain, biased;
+  Product product;
+  Engine<T> engine;
 };
 
 template <class T>
-Linear<T>::Linear(Product product, const LinearShape& shape, Isa set)
-    : impl_(std::make_unique<Impl>()) {
+Linear<T>::Linear(Product product, const LinearShape& shape, Isa set) {
   TRIREME_CHECK(shape.rows > 0 && shape.in > 0 && shape.out > 0);
   TRIREME_CHECK(supports(set));
-  const GemmProblem problem = problem_of(product, shape);
-  impl_->plain = make_engine<T>(product, problem, false, set);
-  if (product == Product::forward) impl_->biased = make_engine<T>(product, problem, true, set);
+  impl_ = std::make_unique<Impl>(
+      Impl{product, make_engine<T>(product, problem_of(product, shape), set)});
 }
 
 template <class T>
@@ -78,17 +76,15 @@ Linear<T>::~Linear() = default;
 
 template <class T>
 std::int64_t Linear<T>::workspace_bytes() const {
-  const std::int64_t biased = impl_->biased ? impl_->biased->workspace_bytes() : 0;
-  const std::int64_t bytes = std::max(impl_->plain->workspace_bytes(), biased);
+  const std::int64_t bytes = impl_->engine->workspace_bytes();
   return bytes == 0 ? 0 : bytes + alignment;
 }
 
 template <class T>
 void Linear<T>::run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
                     void* workspace) const {
-  TRIREME_CHECK(!bias || impl_->biased);
-  const GemmEngine<T>& engine = bias ? *impl_->biased : *impl_->plain;
-  engine.run(dst, a, b, bias, accumulate, align(workspace));
+  TRIREME_CHECK(!bias || impl_->product == Product::forward);
+  impl_->engine->run(dst, a, b, bias, accumulate, align(workspace));
 }
 
 template class Linear<float>;

@@ -76,19 +76,33 @@ Tiling choose_tiling(const GemmProblem& p) {
 }
 
 // Bounds the workspace for problems of many tiles.
-constexpr std::int64_t max_slots = 256;
+constexpr std::int64_t max_slots = 64;
+
+// A bias is put into C beforehand and the product added: oneDNN itself would keep the product of
+// each tile in scratch memory first.
+template <class T>
+void start_with_bias(T* c, std::int64_t rows, std::int64_t cols, std::int64_t ld, const T* bias,
+                     bool accumulate) {
+  for (std::int64_t i = 0; i < rows; ++i, c += ld) {
+    if (!accumulate) {
+      std::copy_n(bias, cols, c);
+    } else {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        c[j] = T(static_cast<float>(c[j]) + static_cast<float>(bias[j]));
+      }
+    }
+  }
+}
 
 }  // namespace
 
 template <class T, class C>
 struct DnnlGemm<T, C>::Impl {
   GemmProblem problem;
-  bool with_bias;
   Cut rows, cols;
   // Interior tiles and the last of each direction may differ in size. Indexed by [last row of tiles][last column of tiles][accumulate].
   std::array<std::array<std::array<dnnl::matmul, 2>, 2>, 2> primitives;
   std::array<std::array<Memory::desc, 2>, 2> a_desc, b_desc, c_desc;
-  std::array<Memory::desc, 2> bias_desc;
   std::int64_t scratch_bytes = 0;  // of one tile
 
   std::int64_t tiles() const { return rows.count() * cols.count(); }
@@ -114,7 +128,6 @@ void DnnlGemm<T, C>::Impl::make(bool last_row, bool last_col) {
   a = {{m, p.k}, type_of<T>, p.a_transposed ? transposed(p.lda) : plain(p.lda)};
   b = {{p.k, n}, type_of<T>, p.b_transposed ? transposed(p.ldb) : plain(p.ldb)};
   c = {{m, n}, type_of<C>, plain(p.ldc)};
-  bias_desc[last_col] = {{1, n}, type_of<T>, plain(n)};
   for (const bool accumulate : {false, true}) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -123,9 +136,7 @@ void DnnlGemm<T, C>::Impl::make(bool last_row, bool last_col) {
       add.append_sum(1.0F);
       attributes.set_post_ops(add);
     }
-    const auto desc = with_bias ? dnnl::matmul::desc(a, b, bias_desc[last_col], c)
-                                : dnnl::matmul::desc(a, b, c);
-    const dnnl::matmul::primitive_desc chosen(desc, attributes, engine());
+    const dnnl::matmul::primitive_desc chosen({a, b, c}, attributes, engine());
     primitives[last_row][last_col][accumulate] = dnnl::matmul(chosen);
     scratch_bytes = std::max(scratch_bytes,
                              static_cast<std::int64_t>(chosen.scratchpad_desc().get_size()));
@@ -133,11 +144,10 @@ void DnnlGemm<T, C>::Impl::make(bool last_row, bool last_col) {
 }
 
 template <class T, class C>
-DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem, bool with_bias)
+DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem)
     : impl_(std::make_unique<Impl>()) {
   const Tiling tiling = choose_tiling(problem);
   impl_->problem = problem;
-  impl_->with_bias = with_bias;
   impl_->rows = tiling.rows;
   impl_->cols = tiling.cols;
   use_one_openmp_thread();
@@ -169,12 +179,18 @@ void DnnlGemm<T, C>::Impl::run_tile(std::int64_t tile, C* c, const T* a, const T
   };
   const T* a_tile = a + (problem.a_transposed ? m : m * problem.lda);
   const T* b_tile = b + (problem.b_transposed ? n * problem.ldb : n);
+  C* c_tile = c + m * problem.ldc + n;
+  if constexpr (std::is_same_v<C, T>) {
+    if (bias) {
+      start_with_bias(c_tile, rows.length(row), cols.length(col), problem.ldc, bias + n, accumulate);
+      accumulate = true;
+    }
+  }
   const dnnl::matmul& primitive = primitives[last_row][last_col][accumulate];
   std::unordered_map<int, Memory> arguments{
       {DNNL_ARG_SRC, wrap(a_desc[last_row][last_col], a_tile)},
       {DNNL_ARG_WEIGHTS, wrap(b_desc[last_row][last_col], b_tile)},
-      {DNNL_ARG_DST, wrap(c_desc[last_row][last_col], c + m * problem.ldc + n)}};
-  if (with_bias) arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc[last_col], bias + n));
+      {DNNL_ARG_DST, wrap(c_desc[last_row][last_col], c_tile)}};
   const Memory::desc scratchpad({scratch_bytes}, Memory::data_type::u8, Memory::dims{1});
   if (scratch_bytes > 0) arguments.emplace(DNNL_ARG_SCRATCHPAD, wrap(scratchpad, scratch));
   thread_local dnnl::stream stream(engine());
@@ -185,7 +201,6 @@ template <class T, class C>
 void DnnlGemm<T, C>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                          void* workspace) const {
   const Impl& impl = *impl_;
-  TRIREME_CHECK((bias != nullptr) == impl.with_bias);
   parallel_for(impl.slots(), [&](std::int64_t slot) {
     use_one_openmp_thread();
     char* scratch = static_cast<char*>(workspace) + slot * impl.scratch_bytes;

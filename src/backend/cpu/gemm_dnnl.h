@@ -7,12 +7,11 @@
 
 namespace trireme::cpu {
 
-// T: float, or bf16 where oneDNN has it (AVX512-BF16 and above). C: T or float. bias has type T.
+// T: float, or bf16 where oneDNN has it (AVX512-BF16 and above). C: T or float. A bias needs C = T.
 template <class T, class C>
 class DnnlGemm : public GemmEngine<T> {
  public:
-  // Makes the primitives; with_bias says whether run() will be given one.
-  DnnlGemm(const GemmProblem& problem, bool with_bias);
+  explicit DnnlGemm(const GemmProblem& problem);
   ~DnnlGemm() override;
   std::int64_t workspace_bytes() const override;
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,

@@ -75,7 +75,7 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
   p.ldb = p.b_transposed ? p.k : p.n;
   if (!float_result) p.ldc = p.n;
   auto& product = products[last_m][last_n][last_k];
-  product = std::make_unique<FloatGemm>(p, false);
+  product = std::make_unique<FloatGemm>(p);
   scratch_bytes = std::max(scratch_bytes, product->workspace_bytes());
 }
 

@@ -113,11 +113,12 @@ class Case {
     int failures = 0;
     for (std::int64_t m = 0; m < m_; ++m) {
       for (std::int64_t n = 0; n < n_; ++n) {
-        const auto [sum, magnitude] = expected_[m * n_ + n];
-        // k + 2 additions in any order, each rounded, and one or two roundings of the result.
+        const auto [sum, magnitude, start] = expected_[m * n_ + n];
+        // k + 2 additions in any order, each rounded, one or two roundings of the result, and one of
+        // what the product is added to.
         const double unit = std::is_same_v<T, double> ? rounding<double> : rounding<float>;
         const double tolerance =
-            static_cast<double>(k_ + 3) * unit * magnitude + 2 * rounding<C> * std::abs(sum);
+            static_cast<double>(k_ + 3) * unit * magnitude + rounding<C> * (2 * std::abs(sum) + start);
         const double error = std::abs(as_double(values[m * n_ + n]) - sum);
         if (!(error <= tolerance) && ++failures <= 3) {
           ADD_FAILURE() << text() << " on " << cpu::name_of(set) << " at [" << m << ", " << n
@@ -130,7 +131,7 @@ class Case {
 
  private:
   struct Expected {
-    double sum = 0, magnitude = 0;
+    double sum = 0, magnitude = 0, start = 0;
     void add(double term) {
       sum += term;
       magnitude += std::abs(term);
@@ -150,6 +151,7 @@ class Case {
       for (std::int64_t n = 0; n < n_; ++n) {
         if (accumulate_) row[n].add(as_double(before_[m * n_ + n]));
         if (!bias_.empty()) row[n].add(as_double(bias_[n]));
+        row[n].start = row[n].magnitude;
       }
       for (std::int64_t k = 0; k < k_; ++k) {
         const double a = as_double(a_[product_ == Product::weight_grad ? k * m_ + m : m * k_ + k]);
