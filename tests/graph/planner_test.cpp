@@ -1,0 +1,166 @@
+// The planner's guards: the validator hears what the planner must never do, and graphs that make no
+// sense are refused when they are built.
+#include "graph/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/autodiff.h"
+#include "graph/dump.h"
+#include "graph/recompute.h"
+#include "ops/ops.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// x -> norm -> linear -> gelu -> linear -> + x
+std::unique_ptr<Graph> small_block() {
+  auto graph = std::make_unique<Graph>(DType::f32);
+  Graph& g = *graph;
+  const ValueId x = g.segment_input({8, 4});
+  const ValueId norm_weight = g.parameter({"norm.weight", {4}, {4}, ParameterSpec::Init::ones, 0, false});
+  const ValueId up = g.parameter({"up.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
+  const ValueId down = g.parameter({"down.weight", {4, 16}, {4, 16}, ParameterSpec::Init::normal, 1, true});
+  const ValueId n = ops::norm(g, x, norm_weight, no_value, NormKind::rms_norm, 1e-5);
+  const ValueId h = ops::activation(g, ops::linear(g, n, up, no_value), ActivationKind::gelu_tanh);
+  g.set_output(ops::add(g, x, ops::linear(g, h, down, no_value), no_value, {}, 8));
+  differentiate(g);
+  return graph;
+}
+
+// Internal owners that a list of nodes touches, by arena.
+std::vector<ValueId> placed_in(const Graph& graph, const SegmentPlan& plan, Arena arena) {
+  std::vector<ValueId> ids;
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (plan.placements[id].arena == arena && !graph.is_view(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+TEST(Planner, ReusesScratchButNeverSavedMemory) {
+  const auto graph = small_block();
+  const SegmentPlan tight = plan_segment(*graph, {});
+  PlanOptions separate;
+  separate.reuse = false;
+  const SegmentPlan loose = plan_segment(*graph, separate);
+  EXPECT_LT(tight.backward_scratch_bytes, loose.backward_scratch_bytes);
+  EXPECT_EQ(tight.saved_bytes, loose.saved_bytes);
+  std::int64_t saved = 0;
+  for (const ValueId id : placed_in(*graph, tight, Arena::saved)) saved += align_up(graph->value(id).bytes());
+  EXPECT_EQ(saved, tight.saved_bytes);
+}
+
+TEST(Planner, RecomputationSavesLessAndLess) {
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
+    const auto graph = small_block();
+    recompute(*graph, how);
+    const std::int64_t saved = plan_segment(*graph, {}).saved_bytes;
+    EXPECT_LT(saved, before);
+    before = saved;
+  }
+  EXPECT_EQ(before, 0);
+}
+
+TEST(Planner, SplitsWeightGradientsOff) {
+  const auto graph = small_block();
+  PlanOptions split;
+  split.split_weight_grad = true;
+  const SegmentPlan plan = plan_segment(*graph, split);
+  EXPECT_EQ(plan.weight_grad.size(), 2u);
+  for (const Node& node : plan.backward) EXPECT_NE(node.phase, Phase::weight_grad);
+}
+
+TEST(Validator, HearsOverlap) {
+  const auto graph = small_block();
+  PlanOptions separate;
+  separate.reuse = false;
+  SegmentPlan plan = plan_segment(*graph, separate);
+  const std::vector<ValueId> ids = placed_in(*graph, plan, Arena::saved);
+  ASSERT_GE(ids.size(), 2u);
+  plan.placements[ids[0]].offset = plan.placements[ids[1]].offset;
+  EXPECT_THROW(validate_plan(*graph, plan), Error);
+}
+
+TEST(Validator, HearsEveryPairThatLivesTogether) {
+  const auto graph = small_block();
+  PlanOptions separate;
+  separate.reuse = false;
+  const SegmentPlan good = plan_segment(*graph, separate);
+  // Moving a value on top of one that is written before it and read after it is always heard.
+  int heard = 0;
+  const std::vector<ValueId> ids = placed_in(*graph, good, Arena::saved);
+  for (const ValueId a : ids) {
+    for (const ValueId b : ids) {
+      if (a == b) continue;
+      SegmentPlan bad = good;
+      bad.placements[a].offset = good.placements[b].offset;
+      try {
+        validate_plan(*graph, bad);
+      } catch (const Error&) {
+        ++heard;
+      }
+    }
+  }
+  EXPECT_EQ(heard, static_cast<int>(ids.size() * (ids.size() - 1)));
+}
+
+TEST(Validator, HearsReadsBeforeWrites) {
+  const auto graph = small_block();
+  SegmentPlan plan = plan_segment(*graph, {});
+  std::swap(plan.forward[0], plan.forward[1]);
+  EXPECT_THAT([&] { validate_plan(*graph, plan); }, ThrowsMessage<Error>(HasSubstr("before it is written")));
+}
+
+TEST(Validator, HearsReadsOfOverwrittenLogits) {
+  Graph g(DType::f32);
+  const ValueId x = g.segment_input({8, 4});
+  const ValueId weight = g.parameter({"head.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
+  const ValueId logits = ops::linear(g, x, weight, no_value);
+  const ValueId loss = ops::cross_entropy(g, logits, g.batch(BatchInput::targets, DType::i32, {8}),
+                                          g.batch(BatchInput::loss_weights, DType::f32, {8}), 13);
+  g.set_result(loss, ResultOutput::token_loss);
+  differentiate(g);
+  plan_segment(g, {});
+  // A node that reads the logits after their gradient took their place.
+  g.emit_grad(OpKind::add, Phase::input_grad, AddAttributes{{}, 8}, {logits, logits});
+  EXPECT_THAT([&] { plan_segment(g, {}); }, ThrowsMessage<Error>(HasSubstr("overwritten")));
+}
+
+TEST(Graph, MissingGradientRulesAreFoundWhenItIsBuilt) {
+  Graph g(DType::f32);
+  const ValueId x = g.segment_input({2, 12});
+  AttentionAttributes a{};
+  a.batch = 2;
+  a.seq = 1;
+  a.groups = 1;
+  a.queries_per_group = 1;
+  a.head_dim = 4;
+  a.capacity = 8;
+  const ValueId lengths = g.batch(BatchInput::lengths, DType::i32, {2});
+  const Shape cache = {2, 8, 1, 4};
+  g.set_output(ops::cached_attention(g, x, g.cache(CacheBuffer::key, cache), g.cache(CacheBuffer::value, cache), lengths, a));
+  EXPECT_THAT([&] { differentiate(g); }, ThrowsMessage<Error>(HasSubstr("cached_attention")));
+}
+
+TEST(Graph, ShapeErrorsBeginWithTheOpAndShowShapes) {
+  Graph g(DType::f32);
+  const ValueId x = g.segment_input({2, 12});
+  const ValueId weight = g.parameter({"w", {5, 11}, {5, 11}, ParameterSpec::Init::normal, 1, true});
+  EXPECT_THAT([&] { ops::linear(g, x, weight, no_value); },
+              ThrowsMessage<Error>(testing::AllOf(testing::StartsWith("linear: "), HasSubstr("[2, 12], [5, 11]"))));
+}
+
+TEST(Graph, DumpsShowPlacesAndEdges) {
+  const auto graph = small_block();
+  const SegmentPlan plan = plan_segment(*graph, {});
+  EXPECT_THAT(dump_text(*graph, plan, "block"), HasSubstr("output = add(input, "));
+  EXPECT_THAT(dump_text(*graph, plan, "block"), HasSubstr("saved+0"));
+  EXPECT_THAT(dump_dot(*graph, plan, "block"), HasSubstr("label=\"linear_weight_grad\""));
+}
+
+}  // namespace
+}  // namespace trireme
