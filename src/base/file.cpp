@@ -131,7 +131,8 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
   file.close();
   std::error_code error;
   fs::rename(beside, path, error);
-  if (error) fail("cannot rename '{}' to '{}': {}", beside.string(), path.string(), error.message());
+  if (error)
+    fail("cannot rename '{}' to '{}': {}", beside.string(), path.string(), error.message());
   sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
 }
 

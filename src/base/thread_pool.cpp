@@ -99,7 +99,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
+int ThreadPool::size() const {
+  return static_cast<int>(state_->workers.size()) + 1;
+}
 
 void ThreadPool::run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& body) {
   if (tasks <= 0) return;
@@ -133,7 +135,9 @@ std::unique_ptr<ThreadPool>& global_pool() {
 }
 }  // namespace
 
-ThreadPool& ThreadPool::global() { return *global_pool(); }
+ThreadPool& ThreadPool::global() {
+  return *global_pool();
+}
 
 void ThreadPool::set_global_size(int threads) {
   global_pool().reset();

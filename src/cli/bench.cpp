@@ -39,7 +39,8 @@ lr = 1e-4
 )";
 
 Config config_of(const BenchArguments& a) {
-  Config config = a.file.empty() ? parse_config(gpt2_124m, "GPT-2 124M", a.overrides) : load_config(a.file, a.overrides);
+  Config config = a.file.empty() ? parse_config(gpt2_124m, "GPT-2 124M", a.overrides)
+                                 : load_config(a.file, a.overrides);
   if (config.model.vocab_size == 0) fail_input("model.vocab_size must be set for a benchmark");
   validate(config);
   return config;
@@ -48,7 +49,8 @@ Config config_of(const BenchArguments& a) {
 nlohmann::json to_json(const StepBench& b) {
   nlohmann::json ops = nlohmann::json::array();
   for (const OpTime& op : b.ops) {
-    ops.push_back({{"op", op.op}, {"seconds", op.seconds}, {"flops", op.flops}, {"bytes", op.bytes}});
+    ops.push_back(
+        {{"op", op.op}, {"seconds", op.seconds}, {"flops", op.flops}, {"bytes", op.bytes}});
   }
   return {{"tokens", b.tokens},
           {"seconds", b.seconds},
@@ -67,8 +69,10 @@ nlohmann::json to_json(const StepBench& b) {
 void print_ops(const StepBench& b) {
   fmt::print("{:<20} {:>10} {:>7} {:>10} {:>9}\n", "op", "ms/step", "share", "GFLOP/s", "GB/s");
   for (const OpTime& op : b.ops) {
-    fmt::print("{:<20} {:>10.2f} {:>6.1f}% {:>10} {:>9.1f}\n", op.op, 1e3 * op.seconds, 100 * op.seconds / b.seconds,
-               op.flops > 0 ? fmt::format("{:.0f}", op.flops / op.seconds / 1e9) : "", op.bytes / op.seconds / 1e9);
+    fmt::print("{:<20} {:>10.2f} {:>6.1f}% {:>10} {:>9.1f}\n", op.op, 1e3 * op.seconds,
+               100 * op.seconds / b.seconds,
+               op.flops > 0 ? fmt::format("{:.0f}", op.flops / op.seconds / 1e9) : "",
+               op.bytes / op.seconds / 1e9);
   }
   fmt::print("{:<20} {:>10.2f} {:>6.1f}%\n", "optimizer, the rest", 1e3 * b.optimizer_seconds,
              100 * b.optimizer_seconds / b.seconds);
@@ -81,12 +85,14 @@ void step(const BenchArguments& a) {
     return;
   }
   print_ops(b);
-  fmt::print("\n{} tokens in {:.3f} s: {:.0f} tokens/s\n", b.tokens, b.seconds, b.tokens_per_second());
-  fmt::print("linear layers: {:.1f}% of the time; whole step {:.0f} GFLOP/s of their flops\n", 100 * b.linear_share(),
-             b.linear_flops / b.seconds / 1e9);
+  fmt::print("\n{} tokens in {:.3f} s: {:.0f} tokens/s\n", b.tokens, b.seconds,
+             b.tokens_per_second());
+  fmt::print("linear layers: {:.1f}% of the time; whole step {:.0f} GFLOP/s of their flops\n",
+             100 * b.linear_share(), b.linear_flops / b.seconds / 1e9);
   fmt::print("the same products alone: {:.0f} GFLOP/s; the step reaches {:.1f}% of that\n",
              b.linear_flops / b.ceiling_seconds / 1e9, 100 * b.of_ceiling());
-  fmt::print("memory planned {}, peak resident {}\n", bytes_to_text(b.planned_bytes), bytes_to_text(b.peak_resident_bytes));
+  fmt::print("memory planned {}, peak resident {}\n", bytes_to_text(b.planned_bytes),
+             bytes_to_text(b.peak_resident_bytes));
 }
 
 void op(const BenchArguments& a) {
@@ -100,14 +106,18 @@ void op(const BenchArguments& a) {
 
 std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts) {
   if (texts.empty()) {
-    return {{4096, 768, 2304}, {4096, 768, 768}, {4096, 768, 3072}, {4096, 3072, 768}, {2048, 768, 50304}};
+    return {{4096, 768, 2304},
+            {4096, 768, 768},
+            {4096, 768, 3072},
+            {4096, 3072, 768},
+            {2048, 768, 50304}};
   }
   std::vector<cpu::LinearShape> shapes;
   for (const std::string& text : texts) {
     cpu::LinearShape shape{};
     char end = 0;
-    if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &shape.rows, &shape.in, &shape.out, &end) != 3 || shape.rows < 1 ||
-        shape.in < 1 || shape.out < 1) {
+    if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &shape.rows, &shape.in, &shape.out, &end) != 3 ||
+        shape.rows < 1 || shape.in < 1 || shape.out < 1) {
       fail_input("'{}' is not ROWSxINxOUT, e.g. 4096x768x3072", text);
     }
     shapes.push_back(shape);
@@ -117,17 +127,24 @@ std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts
 
 void gemm(const BenchArguments& a) {
   const auto shapes = parse_shapes(a.shapes);
-  const auto timings = ops::with_compute_type(compute_dtype(a.precision),
-                                              [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
+  const auto timings = ops::with_compute_type(
+      compute_dtype(a.precision), [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
   const char* names[] = {"forward", "input_grad", "weight_grad"};
   nlohmann::json rows = nlohmann::json::array();
-  if (!a.json) fmt::print("{:<12} {:>22} {:>10} {:>10}\n", "product", "rows x in x out", "ms", "GFLOP/s");
+  if (!a.json)
+    fmt::print("{:<12} {:>22} {:>10} {:>10}\n", "product", "rows x in x out", "ms", "GFLOP/s");
   for (const cpu::GemmTiming& t : timings) {
     const char* name = names[static_cast<int>(t.product)];
-    rows.push_back({{"product", name}, {"rows", t.shape.rows}, {"in", t.shape.in}, {"out", t.shape.out}, {"seconds", t.seconds}, {"gflops", t.gflops}});
+    rows.push_back({{"product", name},
+                    {"rows", t.shape.rows},
+                    {"in", t.shape.in},
+                    {"out", t.shape.out},
+                    {"seconds", t.seconds},
+                    {"gflops", t.gflops}});
     if (a.json) continue;
-    fmt::print("{:<12} {:>22} {:>10.3f} {:>10.0f}\n", name, fmt::format("{} x {} x {}", t.shape.rows, t.shape.in, t.shape.out),
-               1e3 * t.seconds, t.gflops);
+    fmt::print("{:<12} {:>22} {:>10.3f} {:>10.0f}\n", name,
+               fmt::format("{} x {} x {}", t.shape.rows, t.shape.in, t.shape.out), 1e3 * t.seconds,
+               t.gflops);
   }
   if (a.json) fmt::print("{}\n", rows.dump());
 }
@@ -140,14 +157,18 @@ void add_bench(CLI::App& app) {
   auto a = std::make_shared<BenchArguments>();
   auto* products = command->add_subcommand("gemm", "the three products of linear layers");
   products->add_option("--shape", a->shapes, "ROWSxINxOUT; default: those of GPT-2 124M");
-  products->add_option("--precision", a->precision, "of the operands")->check(CLI::IsMember({"bf16", "fp16", "fp32", "fp64"}))->capture_default_str();
+  products->add_option("--precision", a->precision, "of the operands")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32", "fp64"}))
+      ->capture_default_str();
   products->add_flag("--json", a->json, "print the figures as JSON");
   products->callback([a] { gemm(*a); });
   const auto add = [&](const char* name, const char* help, void (*run)(const BenchArguments&)) {
     auto* sub = command->add_subcommand(name, help);
     sub->add_option("--config", a->file, "TOML file; default: GPT-2 124M, micro-batch 4 x 1024");
     sub->add_option("overrides", a->overrides, "section.key=value, e.g. run.precision=fp32");
-    sub->add_option("--steps", a->steps, "timed steps, after one to warm up")->check(CLI::Range(1, 1000))->capture_default_str();
+    sub->add_option("--steps", a->steps, "timed steps, after one to warm up")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
     sub->add_flag("--json", a->json, "print the figures as JSON");
     sub->callback([a, run] { run(*a); });
   };

@@ -67,10 +67,12 @@ Stream read_indexed(const EvalArguments& a, TrainedModel& model) {
 }
 
 void evaluate(const EvalArguments& a) {
-  if (a.text.empty() == a.data.empty()) fail_input("eval needs either --text FILE or --data PREFIX");
+  if (a.text.empty() == a.data.empty())
+    fail_input("eval needs either --text FILE or --data PREFIX");
   TrainedModel model(a.model, a.overrides);
   const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
-  if (stream.ids.size() < 2) fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
+  if (stream.ids.size() < 2)
+    fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
   const Evaluation e = evaluate_tokens(model, stream.ids, stream.bytes, a.options);
   if (a.json) {
     const nlohmann::json json = {{"loss", e.loss()},     {"perplexity", e.perplexity()},
@@ -78,22 +80,32 @@ void evaluate(const EvalArguments& a) {
                                  {"step", model.step()}, {"bits_per_byte", e.bits_per_byte()}};
     fmt::print("{}\n", json.dump());
   } else {
-    fmt::print("loss {:.4f}  perplexity {:.2f}  bits per byte {:.4f}  ({} tokens, {} bytes, step {})\n", e.loss(),
-               e.perplexity(), e.bits_per_byte(), e.tokens, e.bytes, model.step());
+    fmt::print(
+        "loss {:.4f}  perplexity {:.2f}  bits per byte {:.4f}  ({} tokens, {} bytes, step {})\n",
+        e.loss(), e.perplexity(), e.bits_per_byte(), e.tokens, e.bytes, model.step());
   }
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on text or indexed data");
+  auto* command =
+      app.add_subcommand("eval", "Loss, perplexity and bits per byte on text or indexed data");
   auto a = std::make_shared<EvalArguments>();
   command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
   command->add_option("--text", a->text, "text file");
-  command->add_option("--documents", a->documents, "what a document of the text file is")->check(CLI::IsMember({"file", "paragraph", "line"}))->capture_default_str();
+  command->add_option("--documents", a->documents, "what a document of the text file is")
+      ->check(CLI::IsMember({"file", "paragraph", "line"}))
+      ->capture_default_str();
   command->add_option("--data", a->data, "prefix of an indexed dataset");
-  command->add_option("--batch", a->options.batch, "windows side by side")->check(CLI::Range(1, 4096))->capture_default_str();
-  command->add_option("--stride", a->options.stride, "tokens between the beginnings of windows; 0: half a window")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--batch", a->options.batch, "windows side by side")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--stride", a->options.stride,
+                   "tokens between the beginnings of windows; 0: half a window")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--json", a->json, "print the figures as JSON");
   command->add_option("--set", a->overrides, "section.key=value for the saved configuration");
   command->callback([a] { evaluate(*a); });

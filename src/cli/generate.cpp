@@ -20,7 +20,8 @@ struct GenerateArguments {
   std::vector<std::string> overrides;
 };
 
-std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a, const Tokenizer& tokenizer) {
+std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a,
+                                                      const Tokenizer& tokenizer) {
   std::vector<std::string> texts = a.prompts;
   if (!a.prompt_file.empty()) texts.push_back(read_file(a.prompt_file, std::uint64_t{1} << 28));
   if (texts.empty()) texts.emplace_back();
@@ -29,7 +30,8 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
     std::vector<std::int32_t> ids;
     tokenizer.encode(text, ids);
     if (ids.empty()) {
-      if (tokenizer.eod_id() < 0) fail_input("the prompt is empty and the tokenizer has no token that begins a text");
+      if (tokenizer.eod_id() < 0)
+        fail_input("the prompt is empty and the tokenizer has no token that begins a text");
       ids.push_back(tokenizer.eod_id());
     }
     for (std::int64_t s = 0; s < a.sequences; ++s) prompts.push_back(ids);
@@ -52,7 +54,10 @@ void generate(GenerateArguments& a) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string text = tokenizer.decode(outputs[i], true);
     if (a.json) {
-      const nlohmann::json json = {{"sequence", i}, {"ids", outputs[i]}, {"prompt_tokens", prompts[i].size()}, {"text", text}};
+      const nlohmann::json json = {{"sequence", i},
+                                   {"ids", outputs[i]},
+                                   {"prompt_tokens", prompts[i].size()},
+                                   {"text", text}};
       fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       if (outputs.size() > 1) fmt::print("{}--- {} ---\n", i ? "\n" : "", i + 1);
@@ -70,17 +75,31 @@ void add_generate(CLI::App& app) {
   command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
   command->add_option("--prompt", a->prompts, "text to continue; may be repeated");
   command->add_option("--prompt-file", a->prompt_file, "file whose text is to be continued");
-  command->add_option("--max-new-tokens", a->options.max_new_tokens, "tokens to add at most")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--num-return-sequences", a->sequences, "continuations of each prompt")->check(CLI::Range(1, 4096))->capture_default_str();
-  command->add_option("--temperature", sampling.temperature, "above 0; lower is safer")->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "keep the k likeliest tokens; 0: all")->capture_default_str();
-  command->add_option("--top-p", sampling.top_p, "keep the likeliest tokens of this probability together")->capture_default_str();
-  command->add_option("--repetition-penalty", sampling.repetition_penalty, "above 1 discourages tokens that stood before")->capture_default_str();
+  command->add_option("--max-new-tokens", a->options.max_new_tokens, "tokens to add at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--num-return-sequences", a->sequences, "continuations of each prompt")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--temperature", sampling.temperature, "above 0; lower is safer")
+      ->capture_default_str();
+  command->add_option("--top-k", sampling.top_k, "keep the k likeliest tokens; 0: all")
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", sampling.top_p,
+                   "keep the likeliest tokens of this probability together")
+      ->capture_default_str();
+  command
+      ->add_option("--repetition-penalty", sampling.repetition_penalty,
+                   "above 1 discourages tokens that stood before")
+      ->capture_default_str();
   command->add_flag("--greedy", a->greedy, "always take the likeliest token");
-  command->add_option("--seed", a->options.seed, "of the draws; equal seeds give equal texts")->capture_default_str();
+  command->add_option("--seed", a->options.seed, "of the draws; equal seeds give equal texts")
+      ->capture_default_str();
   command->add_flag("--ignore-eod", a->ignore_eod, "do not stop at the end of a document");
   command->add_flag("--json", a->json, "one JSON object per sequence, with its token ids");
-  command->add_option("--set", a->overrides, "section.key=value for the saved configuration, e.g. run.precision=fp32");
+  command->add_option("--set", a->overrides,
+                      "section.key=value for the saved configuration, e.g. run.precision=fp32");
   command->callback([a] { generate(*a); });
 }
 

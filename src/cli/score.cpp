@@ -39,7 +39,10 @@ void score(const ScoreArguments& a) {
   TrainedModel model(a.model, a.overrides);
   write_logits(model, sequences, a.output);
   if (a.json) {
-    fmt::print("{}\n", nlohmann::json({{"sequences", sequences.size()}, {"output", a.output}, {"step", model.step()}}).dump());
+    fmt::print("{}\n",
+               nlohmann::json(
+                   {{"sequences", sequences.size()}, {"output", a.output}, {"step", model.step()}})
+                   .dump());
   } else {
     fmt::print("logits of {} sequences: {}\n", sequences.size(), a.output);
   }
@@ -51,9 +54,13 @@ void add_score(CLI::App& app) {
   auto* command = app.add_subcommand("score", "Write the logits of token sequences");
   auto a = std::make_shared<ScoreArguments>();
   command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
-  command->add_option("--ids", a->ids, "file with one JSON array of token ids per line")->required();
-  command->add_option("--output", a->output, "safetensors file: logits.N [tokens, vocabulary] in f32")->required();
-  command->add_option("--set", a->overrides, "section.key=value for the saved configuration, e.g. run.precision=fp32");
+  command->add_option("--ids", a->ids, "file with one JSON array of token ids per line")
+      ->required();
+  command
+      ->add_option("--output", a->output, "safetensors file: logits.N [tokens, vocabulary] in f32")
+      ->required();
+  command->add_option("--set", a->overrides,
+                      "section.key=value for the saved configuration, e.g. run.precision=fp32");
   command->add_flag("--json", a->json, "print what was written as JSON");
   command->callback([a] { score(*a); });
 }

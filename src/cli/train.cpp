@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "config/reference.h"
 
 namespace trireme::cli {
 namespace {
@@ -31,19 +32,18 @@ void train(const TrainArguments& arguments) {
   }
   const TrainSummary summary = trainer.run();
   if (arguments.json) {
-    const nlohmann::json json = {{"steps", summary.steps},
-                                 {"loss", summary.loss},
-                                 {"valid_loss", summary.valid_loss},
-                                 {"tokens_per_second", summary.tokens_per_second},
-                                 {"train_seconds", summary.seconds},
-                                 {"interrupted", summary.interrupted}};
+    const nlohmann::json json = {
+        {"steps", summary.steps},           {"loss", summary.loss},
+        {"valid_loss", summary.valid_loss}, {"tokens_per_second", summary.tokens_per_second},
+        {"train_seconds", summary.seconds}, {"interrupted", summary.interrupted}};
     fmt::print("{}\n", json.dump());
   } else {
     fmt::print("{} at step {}: loss {:.4f}, {:.0f} tokens/s\n",
                summary.interrupted ? "stopped and saved" : "done", summary.steps, summary.loss,
                summary.tokens_per_second);
   }
-  if (summary.interrupted) throw Error(ExitCode::interrupted, "interrupted; the same command goes on");
+  if (summary.interrupted)
+    throw Error(ExitCode::interrupted, "interrupted; the same command goes on");
 }
 
 }  // namespace
@@ -51,11 +51,19 @@ void train(const TrainArguments& arguments) {
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model from a configuration file");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("file", arguments->file, "TOML file; docs/configuration.md lists its keys")->required();
+  command->add_option("file", arguments->file, "TOML file; docs/configuration.md lists its keys")
+      ->required();
   command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
-  command->add_flag("--json", arguments->json, "Print the summary as JSON; progress goes to stderr");
-  command->add_flag("--paranoid", arguments->options.paranoid, "Give every value its own memory and fill scratch with NaN: the same bits, to find bugs of the memory planner");
-  command->add_option("--dump-graph", arguments->dump_graph, "Write the graphs with their memory plans to this folder (text and DOT) and stop");
+  command->add_flag("--json", arguments->json,
+                    "Print the summary as JSON; progress goes to stderr");
+  command->add_flag("--paranoid", arguments->options.paranoid,
+                    "Give every value its own memory and fill scratch with NaN: the same bits, to "
+                    "find bugs of the memory planner");
+  command->add_option(
+      "--dump-graph", arguments->dump_graph,
+      "Write the graphs with their memory plans to this folder (text and DOT) and stop");
+  command->footer(
+      [] { return configuration_help(); });
   command->callback([arguments] { train(*arguments); });
 }
 

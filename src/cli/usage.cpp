@@ -10,7 +10,8 @@ namespace {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
   return names;
 }
 
@@ -37,7 +38,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int a
     const std::vector<std::string> commands = command_names(*at);
     if (!word.starts_with("-") && !commands.empty()) {
       const auto known = std::find(commands.begin(), commands.end(), word);
-      if (known == commands.end()) return fmt::format("'{}' is no command of {}{}", word, path, hint(word, commands));
+      if (known == commands.end())
+        return fmt::format("'{}' is no command of {}{}", word, path, hint(word, commands));
       at = at->get_subcommand(word);
       path += " " + word;
       continue;

@@ -7,16 +7,19 @@
 
 namespace trireme {
 
-double Evaluation::perplexity() const { return std::exp(loss()); }
+double Evaluation::perplexity() const {
+  return std::exp(loss());
+}
 
 double Evaluation::bits_per_byte() const {
   return bytes ? nats / std::log(2.0) / static_cast<double>(bytes) : 0;
 }
 
-Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids, std::int64_t bytes,
-                           const EvaluationOptions& options) {
+Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids,
+                           std::int64_t bytes, const EvaluationOptions& options) {
   const std::int64_t seq = model.config().model.seq_length;
-  const std::int64_t stride = options.stride > 0 ? std::min(options.stride, seq) : std::max<std::int64_t>(1, seq / 2);
+  const std::int64_t stride =
+      options.stride > 0 ? std::min(options.stride, seq) : std::max<std::int64_t>(1, seq / 2);
   BuildOptions build;
   build.batch = options.batch;
   const std::unique_ptr<Stage> stage = model.build(build);

@@ -17,9 +17,9 @@ struct EvaluationOptions {
 };
 
 struct Evaluation {
-  double nats = 0;           // summed over tokens
-  std::int64_t tokens = 0;   // scored
-  std::int64_t bytes = 0;    // of the text, as given by the caller
+  double nats = 0;          // summed over tokens
+  std::int64_t tokens = 0;  // scored
+  std::int64_t bytes = 0;   // of the text, as given by the caller
 
   double loss() const { return tokens ? nats / static_cast<double>(tokens) : 0; }
   double perplexity() const;
@@ -27,7 +27,7 @@ struct Evaluation {
 };
 
 // Scores ids[1 ...] given what stands before them. `bytes` is the size of their text.
-Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids, std::int64_t bytes,
-                           const EvaluationOptions& options);
+Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids,
+                           std::int64_t bytes, const EvaluationOptions& options);
 
 }  // namespace trireme

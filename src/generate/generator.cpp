@@ -15,8 +15,8 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
     : batch_(batch), capacity_(capacity), vocab_size_(model.config().model.vocab_size) {
   const ModelConfig& m = model.config().model;
   if (m.position == "learned" && capacity > m.max_positions) {
-    fail_input("prompt and new tokens are {} together, but the model has {} learned positions", capacity,
-               m.max_positions);
+    fail_input("prompt and new tokens are {} together, but the model has {} learned positions",
+               capacity, m.max_positions);
   }
   prompt_width_ = std::min(widest_prompt_chunk, capacity);
   BuildOptions build;
@@ -42,7 +42,8 @@ void Generator::feed(Stage& stage, std::int64_t width,
       const bool real = i < count[b];
       tokens[b * width + i] = real ? sequences[b][cached_[b] + i] : 0;
       if (positions) {
-        positions[b * width + i] = static_cast<std::int32_t>(std::min(cached_[b] + i, capacity_ - 1));
+        positions[b * width + i] =
+            static_cast<std::int32_t>(std::min(cached_[b] + i, capacity_ - 1));
       }
     }
   }
@@ -74,9 +75,11 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
   std::vector<std::int64_t> limit(static_cast<std::size_t>(batch_), 0);
   for (std::int64_t b = 0; b < real; ++b) {
     if (sequences[b].empty()) fail_input("a prompt must have at least one token");
-    limit[b] = std::min(capacity_, static_cast<std::int64_t>(sequences[b].size()) + options.max_new_tokens);
+    limit[b] = std::min(capacity_,
+                        static_cast<std::int64_t>(sequences[b].size()) + options.max_new_tokens);
     if (static_cast<std::int64_t>(sequences[b].size()) > capacity_) {
-      fail_input("a prompt has {} tokens, more than the {} that there is room for", sequences[b].size(), capacity_);
+      fail_input("a prompt has {} tokens, more than the {} that there is room for",
+                 sequences[b].size(), capacity_);
     }
   }
   sequences.resize(static_cast<std::size_t>(batch_), {0});
@@ -92,7 +95,8 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
     std::int64_t most = 0;
     for (std::int64_t b = 0; b < batch_; ++b) {
       if (!done[b]) {
-        count[b] = std::min(prompt_width_, static_cast<std::int64_t>(sequences[b].size()) - cached_[b]);
+        count[b] =
+            std::min(prompt_width_, static_cast<std::int64_t>(sequences[b].size()) - cached_[b]);
       }
       most = std::max(most, count[b]);
     }
@@ -107,8 +111,9 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
                                          static_cast<std::uint64_t>(b), sequences[b].size());
       sequences[b].push_back(id);
       if (on_token) on_token(static_cast<std::size_t>(b), id);
-      done[b] = static_cast<std::int64_t>(sequences[b].size()) >= limit[b] ||
-                std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end();
+      done[b] =
+          static_cast<std::int64_t>(sequences[b].size()) >= limit[b] ||
+          std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end();
     }
   }
   sequences.resize(static_cast<std::size_t>(real));

@@ -31,7 +31,8 @@ class Generator {
 
  private:
   // Feeds `count[b]` tokens of each sequence from its cached length on.
-  void feed(Stage& stage, std::int64_t width, const std::vector<std::vector<std::int32_t>>& sequences,
+  void feed(Stage& stage, std::int64_t width,
+            const std::vector<std::vector<std::int32_t>>& sequences,
             const std::vector<std::int64_t>& count);
   // Logits after row `row` of the last feed, as floats.
   std::vector<float> logits(const Stage& stage, std::int64_t row) const;

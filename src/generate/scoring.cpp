@@ -17,7 +17,8 @@ void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_
     const std::string where = fmt::format("sequence {}", s);
     if (length == 0) fail_input("{} is empty", where);
     if (m.position == "learned" && length > m.max_positions) {
-      fail_input("{} has {} tokens, but the model has {} learned positions", where, length, m.max_positions);
+      fail_input("{} has {} tokens, but the model has {} learned positions", where, length,
+                 m.max_positions);
     }
     for (const std::int32_t id : sequences[s]) {
       if (id < 0 || id >= m.vocab_size) {
@@ -31,7 +32,8 @@ void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_
   std::map<std::int64_t, std::unique_ptr<Stage>> stages;
   const Stage* holder = nullptr;
   std::int64_t longest = 0;
-  for (const auto& sequence : sequences) longest = std::max(longest, static_cast<std::int64_t>(sequence.size()));
+  for (const auto& sequence : sequences)
+    longest = std::max(longest, static_cast<std::int64_t>(sequence.size()));
   const auto stage_for = [&](std::int64_t length) -> Stage& {
     std::unique_ptr<Stage>& stage = stages[length];
     if (!stage) {
@@ -59,7 +61,8 @@ void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_
     ops::with_compute_type(stage.definition().compute, [&]<class T>(T) {
       const T* logits = static_cast<const T*>(stage.result(0, ResultOutput::logits));
       for (std::int64_t i = 0; i < length; ++i) {
-        for (std::int64_t v = 0; v < m.vocab_size; ++v) row[v] = static_cast<float>(logits[i * padded + v]);
+        for (std::int64_t v = 0; v < m.vocab_size; ++v)
+          row[v] = static_cast<float>(logits[i * padded + v]);
         writer.write(s, static_cast<std::uint64_t>(i) * row.size() * 4, row.data(), row.size() * 4);
       }
     });

@@ -9,7 +9,8 @@ namespace trireme {
 
 TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>& overrides)
     : reader_(path),
-      config_(parse_config(reader_.state().config_toml, reader_.folder().string() + "/manifest.json", overrides)) {}
+      config_(parse_config(reader_.state().config_toml,
+                           reader_.folder().string() + "/manifest.json", overrides)) {}
 
 const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;
@@ -18,7 +19,8 @@ const Tokenizer& TrainedModel::tokenizer() {
     fail_input("the run of '{}' names no tokenizer: give data.tokenizer and its files as overrides",
                reader_.folder().string());
   }
-  tokenizer_ = make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  tokenizer_ =
+      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
     fail_input("the tokenizer has {} tokens, the model of '{}' {}", tokenizer_->vocab_size(),
                reader_.folder().string(), config_.model.vocab_size);

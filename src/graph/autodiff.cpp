@@ -18,8 +18,9 @@ void GradientBuilder::set_grad(ValueId value, ValueId total) {
 void GradientBuilder::add_grad(ValueId value, ValueId contribution) {
   const ValueId before = grad(value);
   if (before != no_value) {
-    contribution = emit(Phase::input_grad, OpKind::add, AddAttributes{{}, 1}, {before, contribution})
-                       .outputs[0];
+    contribution =
+        emit(Phase::input_grad, OpKind::add, AddAttributes{{}, 1}, {before, contribution})
+            .outputs[0];
   }
   set_grad(value, contribution);
 }

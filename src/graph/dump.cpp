@@ -10,22 +10,34 @@
 namespace trireme {
 namespace {
 
-const char* batch_names[] = {"tokens", "targets", "loss_weights", "positions", "sample_ids", "first_visible", "lengths"};
+const char* batch_names[] = {"tokens",     "targets",       "loss_weights", "positions",
+                             "sample_ids", "first_visible", "lengths"};
 
 std::string name_of_value(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   switch (value.role) {
-    case Role::parameter: return graph.parameters()[value.index].name;
-    case Role::gradient: return "grad(" + graph.parameters()[value.index].name + ")";
-    case Role::constant: return value.index == 0 ? "rope_cos" : "rope_sin";
-    case Role::batch: return batch_names[value.index];
-    case Role::input: return "input";
-    case Role::output: return "output";
-    case Role::output_grad: return "grad(output)";
-    case Role::input_grad: return fmt::format("grad(input)%{}", id);
-    case Role::result: return value.index == 0 ? "token_loss" : "logits";
-    case Role::cache: return value.index == 0 ? "key_cache" : "value_cache";
-    case Role::internal: break;
+    case Role::parameter:
+      return graph.parameters()[value.index].name;
+    case Role::gradient:
+      return "grad(" + graph.parameters()[value.index].name + ")";
+    case Role::constant:
+      return value.index == 0 ? "rope_cos" : "rope_sin";
+    case Role::batch:
+      return batch_names[value.index];
+    case Role::input:
+      return "input";
+    case Role::output:
+      return "output";
+    case Role::output_grad:
+      return "grad(output)";
+    case Role::input_grad:
+      return fmt::format("grad(input)%{}", id);
+    case Role::result:
+      return value.index == 0 ? "token_loss" : "logits";
+    case Role::cache:
+      return value.index == 0 ? "key_cache" : "value_cache";
+    case Role::internal:
+      break;
   }
   return fmt::format("%{}", id);
 }
@@ -36,9 +48,11 @@ std::string place_of_value(const Graph& graph, const SegmentPlan& plan, ValueId 
                       : placement.arena == Arena::forward_scratch  ? "forward"
                       : placement.arena == Arena::backward_scratch ? "backward"
                                                                    : nullptr;
-  std::string text = fmt::format("{} {}", name_of(graph.value(id).dtype), graph.value(id).shape.text());
+  std::string text =
+      fmt::format("{} {}", name_of(graph.value(id).dtype), graph.value(id).shape.text());
   if (arena) text += fmt::format(" {}+{}", arena, placement.offset);
-  if (graph.is_view(id)) text += fmt::format(" in {}", name_of_value(graph, graph.value(id).storage));
+  if (graph.is_view(id))
+    text += fmt::format(" in {}", name_of_value(graph, graph.value(id).storage));
   return text;
 }
 
@@ -57,33 +71,41 @@ struct NamedList {
 };
 
 std::array<NamedList, 3> lists_of(const SegmentPlan& plan) {
-  return {{{"forward", &plan.forward}, {"backward", &plan.backward}, {"weight gradients", &plan.weight_grad}}};
+  return {{{"forward", &plan.forward},
+           {"backward", &plan.backward},
+           {"weight gradients", &plan.weight_grad}}};
 }
 
 }  // namespace
 
 std::string dump_text(const Graph& graph, const SegmentPlan& plan, const std::string& title) {
-  std::string text = fmt::format("segment {}: saved {} bytes, forward scratch {}, backward scratch {}\n", title,
-                                 plan.saved_bytes, plan.forward_scratch_bytes, plan.backward_scratch_bytes);
+  std::string text =
+      fmt::format("segment {}: saved {} bytes, forward scratch {}, backward scratch {}\n", title,
+                  plan.saved_bytes, plan.forward_scratch_bytes, plan.backward_scratch_bytes);
   for (const auto& [name, nodes] : lists_of(plan)) {
     if (nodes->empty()) continue;
     text += fmt::format("  {}\n", name);
     for (const Node& node : *nodes) {
       const Cost cost = cost_of(graph, node);
-      text += fmt::format("    {} = {}({})", list(graph, node.outputs), definition(node.op).name, list(graph, node.inputs));
+      text += fmt::format("    {} = {}({})", list(graph, node.outputs), definition(node.op).name,
+                          list(graph, node.inputs));
       if (cost.flops > 0) text += fmt::format("  {:.3g} flops", cost.flops);
       text += '\n';
       for (const ValueId id : node.outputs) {
-        if (id != no_value) text += fmt::format("        {}: {}\n", name_of_value(graph, id), place_of_value(graph, plan, id));
+        if (id != no_value)
+          text += fmt::format("        {}: {}\n", name_of_value(graph, id),
+                              place_of_value(graph, plan, id));
       }
-      if (node.workspace != no_value) text += fmt::format("        workspace: {}\n", place_of_value(graph, plan, node.workspace));
+      if (node.workspace != no_value)
+        text += fmt::format("        workspace: {}\n", place_of_value(graph, plan, node.workspace));
     }
   }
   return text;
 }
 
 std::string dump_dot(const Graph& graph, const SegmentPlan& plan, const std::string& title) {
-  std::string text = fmt::format("digraph \"{}\" {{\n  node [shape=box, fontname=sans, fontsize=10];\n", title);
+  std::string text =
+      fmt::format("digraph \"{}\" {{\n  node [shape=box, fontname=sans, fontsize=10];\n", title);
   std::map<ValueId, std::string> producer;
   int number = 0;
   for (const auto& [name, nodes] : lists_of(plan)) {
@@ -96,7 +118,8 @@ std::string dump_dot(const Graph& graph, const SegmentPlan& plan, const std::str
       for (const ValueId input : node.inputs) {
         if (input == no_value) continue;
         const auto from = producer.find(input);
-        const std::string label = fmt::format("{} {}", name_of_value(graph, input), graph.value(input).shape.text());
+        const std::string label =
+            fmt::format("{} {}", name_of_value(graph, input), graph.value(input).shape.text());
         if (from != producer.end()) {
           edges += fmt::format("  {} -> {} [label=\"{}\", fontsize=8];\n", from->second, id, label);
         } else {

@@ -16,8 +16,8 @@ ValueId Graph::new_value(DType dtype, Shape shape, Role role, std::int32_t index
 ValueId Graph::new_view(ValueId owner, Shape shape, std::int64_t byte_offset) {
   const Value base = values_[owner];
   const ValueId id = value_count();
-  values_.push_back({base.dtype, base.role, base.index, shape, base.storage,
-                     base.byte_offset + byte_offset});
+  values_.push_back(
+      {base.dtype, base.role, base.index, shape, base.storage, base.byte_offset + byte_offset});
   TRIREME_CHECK(byte_offset + values_[id].bytes() <= base.bytes());
   return id;
 }
@@ -144,7 +144,8 @@ void fail_shape(const Node& node, const Graph& graph, const char* what) {
   for (const ValueId id : node.inputs) {
     if (id != no_value) shapes += (shapes.empty() ? "" : ", ") + graph.value(id).shape.text();
   }
-  throw Error(ExitCode::failed, fmt::format("{}: {}; operands {}", definition(node.op).name, what, shapes));
+  throw Error(ExitCode::failed,
+              fmt::format("{}: {}; operands {}", definition(node.op).name, what, shapes));
 }
 
 }  // namespace trireme

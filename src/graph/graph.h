@@ -15,12 +15,12 @@ namespace trireme {
 struct ParameterSpec {
   enum class Init : std::uint8_t { normal, ones, zeros };
 
-  std::string name;        // within the segment, e.g. "attention.qkv.weight"
-  Shape shape;             // as computed with: padded, and the local part under tensor parallelism
-  Shape saved_shape;       // without padding
+  std::string name;   // within the segment, e.g. "attention.qkv.weight"
+  Shape shape;        // as computed with: padded, and the local part under tensor parallelism
+  Shape saved_shape;  // without padding
   Init init = Init::normal;
   double init_std = 0;
-  bool decay = true;       // weight decay: not for biases and one-dimensional tensors
+  bool decay = true;  // weight decay: not for biases and one-dimensional tensors
 };
 
 class Graph {

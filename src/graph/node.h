@@ -93,7 +93,7 @@ struct Node {
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
   std::array<ValueId, max_outputs> outputs;  // no_value where there is none
   ValueId workspace = no_value;
-  std::int32_t prepared = -1;                // index of the kernel's ready-made state, if it has one
+  std::int32_t prepared = -1;  // index of the kernel's ready-made state, if it has one
 
   template <class T>
   const T& as() const {

@@ -43,8 +43,8 @@ struct Launch {
 };
 
 struct Cost {
-  double flops = 0;   // multiplications and additions of matrix products and attention
-  double bytes = 0;   // read and written
+  double flops = 0;  // multiplications and additions of matrix products and attention
+  double bytes = 0;  // read and written
 };
 
 // State that a kernel makes once per node: a library primitive, for instance.

@@ -62,9 +62,10 @@ std::int64_t pack(std::vector<Item>& items, bool reuse) {
     }
     item.offset = offset;
     total = std::max(total, offset + item.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), &item,
-                                   [](const Item* a, const Item* b) { return a->offset < b->offset; }),
-                  &item);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), &item,
+                         [](const Item* a, const Item* b) { return a->offset < b->offset; }),
+        &item);
   }
   return total;
 }

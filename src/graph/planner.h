@@ -15,9 +15,9 @@ inline std::int64_t align_up(std::int64_t bytes) {
 }
 
 enum class Arena : std::uint8_t {
-  elsewhere,         // not internal: the role says where
-  saved,             // written in one phase, read in a later one; one copy per micro-batch in flight
-  forward_scratch,   // lives within the forward phase
+  elsewhere,        // not internal: the role says where
+  saved,            // written in one phase, read in a later one; one copy per micro-batch in flight
+  forward_scratch,  // lives within the forward phase
   backward_scratch,  // lives within a backward phase
 };
 
@@ -27,10 +27,10 @@ struct Placement {
 };
 
 struct PlanOptions {
-  bool training = true;            // false: only the forward list, everything in scratch
+  bool training = true;              // false: only the forward list, everything in scratch
   bool forward_in_backward = false;  // training runs no forward list (a head, fully recomputed)
-  bool split_weight_grad = false;  // weight gradients run later, as a phase of their own
-  bool reuse = true;               // false: every value has memory of its own (to find planner bugs)
+  bool split_weight_grad = false;    // weight gradients run later, as a phase of their own
+  bool reuse = true;  // false: every value has memory of its own (to find planner bugs)
 };
 
 // Lists in the order in which they run. With split_weight_grad the backward list is cut in two.

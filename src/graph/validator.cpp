@@ -47,7 +47,8 @@ class Replay {
         const Value& b = graph_.value(all[j]);
         const Placement& pa = plan_.placements[all[i]];
         const Placement& pb = plan_.placements[all[j]];
-        if (a.storage == b.storage || pa.arena != pb.arena || pa.arena == Arena::elsewhere) continue;
+        if (a.storage == b.storage || pa.arena != pb.arena || pa.arena == Arena::elsewhere)
+          continue;
         const bool apart = pa.offset + a.bytes() <= pb.offset || pb.offset + b.bytes() <= pa.offset;
         if (!apart) report(node, all[j], "shares memory with another operand of the same node");
       }

@@ -15,16 +15,16 @@ inline constexpr ValueId no_value = -1;
 // placed by the planner: in the saved region if a later phase reads them, else in scratch.
 enum class Role : std::uint8_t {
   internal,
-  parameter,     // index: parameter of the segment; stored in the compute type
-  gradient,      // index: parameter of the segment; accumulated over micro-batches
-  constant,      // index: ConstantInput
-  batch,         // index: BatchInput; one set per micro-batch in flight
-  input,         // activation that enters the segment
-  output,        // activation that leaves it
-  output_grad,   // gradient that enters the backward pass
-  input_grad,    // gradient that leaves it
-  result,        // index: ResultOutput; read by the trainer
-  cache,         // index: CacheBuffer; keys and values of generation
+  parameter,    // index: parameter of the segment; stored in the compute type
+  gradient,     // index: parameter of the segment; accumulated over micro-batches
+  constant,     // index: ConstantInput
+  batch,        // index: BatchInput; one set per micro-batch in flight
+  input,        // activation that enters the segment
+  output,       // activation that leaves it
+  output_grad,  // gradient that enters the backward pass
+  input_grad,   // gradient that leaves it
+  result,       // index: ResultOutput; read by the trainer
+  cache,        // index: CacheBuffer; keys and values of generation
 };
 
 // What the loader gives per micro-batch.
@@ -46,7 +46,7 @@ enum class CacheBuffer : std::int32_t { key, value, count };
 struct Value {
   DType dtype;
   Role role;
-  std::int32_t index = 0;        // meaning depends on the role
+  std::int32_t index = 0;  // meaning depends on the role
   Shape shape;
   ValueId storage = no_value;    // the value that owns the memory; itself unless a view
   std::int64_t byte_offset = 0;  // within the owner's memory

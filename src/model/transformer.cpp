@@ -11,7 +11,12 @@ namespace trireme {
 namespace {
 
 // Places within a block that drop independently.
-enum DropoutSite : std::uint32_t { attention_site, attention_out_site, mlp_out_site, embedding_site };
+enum DropoutSite : std::uint32_t {
+  attention_site,
+  attention_out_site,
+  mlp_out_site,
+  embedding_site
+};
 
 NormKind norm_kind(const ModelConfig& m) {
   return m.norm == "rms_norm" ? NormKind::rms_norm : NormKind::layer_norm;
@@ -59,13 +64,14 @@ class Builder {
     const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
 
     const Norm input_norm = norm_parameters(g, "input_norm");
-    const ValueId n1 = ops::norm(g, x, input_norm.weight, input_norm.bias, norm_kind(m_), m_.norm_eps);
+    const ValueId n1 =
+        ops::norm(g, x, input_norm.weight, input_norm.bias, norm_kind(m_), m_.norm_eps);
     const ValueId attended = attention(g, n1, ids);
 
     const Norm mlp_norm = norm_parameters(g, "mlp_norm");
     const auto [sum, n2] =
-        ops::add_norm(g, x, attended, mlp_norm.weight, mlp_norm.bias, norm_kind(m_), m_.norm_eps, ids,
-                      site(m_.hidden_dropout, attention_out_site));
+        ops::add_norm(g, x, attended, mlp_norm.weight, mlp_norm.bias, norm_kind(m_), m_.norm_eps,
+                      ids, site(m_.hidden_dropout, attention_out_site));
     const ValueId transformed = mlp(g, n2);
     g.set_output(ops::add(g, sum, transformed, ids, site(m_.hidden_dropout, mlp_out_site), seq_));
     return graph;
@@ -76,8 +82,10 @@ class Builder {
     Graph& g = *graph;
     const ValueId x = g.segment_input({rows_, m_.hidden_size});
     const Norm final_norm = norm_parameters(g, "final_norm");
-    const ValueId n = ops::norm(g, x, final_norm.weight, final_norm.bias, norm_kind(m_), m_.norm_eps);
-    const ValueId table = word_table(g, m_.tie_embeddings ? "embedding.word.weight" : "head.weight");
+    const ValueId n =
+        ops::norm(g, x, final_norm.weight, final_norm.bias, norm_kind(m_), m_.norm_eps);
+    const ValueId table =
+        word_table(g, m_.tie_embeddings ? "embedding.word.weight" : "head.weight");
     if (options_.purpose == Purpose::training) {
       losses(g, n, table);
     } else {
@@ -98,8 +106,8 @@ class Builder {
     const ValueId loss = g.new_value(g.accumulate(), {rows_});
     g.set_result(loss, ResultOutput::token_loss);
     const std::int64_t row_bytes = padded_vocabulary(m_) * size_of(options_.compute);
-    const std::int64_t slices =
-        std::clamp<std::int64_t>((rows_ * row_bytes + options_.logits_bytes - 1) / options_.logits_bytes, 1, rows_);
+    const std::int64_t slices = std::clamp<std::int64_t>(
+        (rows_ * row_bytes + options_.logits_bytes - 1) / options_.logits_bytes, 1, rows_);
     const std::int64_t rows_per_slice = (rows_ + slices - 1) / slices;
     for (std::int64_t first = 0; first < rows_; first += rows_per_slice) {
       const std::int64_t rows = std::min(rows_per_slice, rows_ - first);
@@ -139,12 +147,13 @@ class Builder {
     ValueId context;
     if (options_.purpose == Purpose::decoding) {
       const Shape cache = {options_.batch, a.capacity, groups, head_dim};
-      context = ops::cached_attention(g, qkv, g.cache(CacheBuffer::key, cache),
-                                      g.cache(CacheBuffer::value, cache),
-                                      g.batch(BatchInput::lengths, DType::i32, {options_.batch}), a);
+      context = ops::cached_attention(
+          g, qkv, g.cache(CacheBuffer::key, cache), g.cache(CacheBuffer::value, cache),
+          g.batch(BatchInput::lengths, DType::i32, {options_.batch}), a);
     } else {
-      const ValueId first_visible =
-          options_.packed_documents ? g.batch(BatchInput::first_visible, DType::i32, {rows_}) : no_value;
+      const ValueId first_visible = options_.packed_documents
+                                        ? g.batch(BatchInput::first_visible, DType::i32, {rows_})
+                                        : no_value;
       context = ops::attention(g, qkv, first_visible, ids, a);
     }
     const ValueId out_weight =
@@ -158,7 +167,8 @@ class Builder {
     const ValueId up_weight = normal(g, "mlp.up.weight", {width, m_.hidden_size});
     const ValueId up = ops::linear(g, x, up_weight, bias(g, "mlp.up.bias", width));
     const ValueId activated = ops::activation(g, up, kind);
-    const ValueId down_weight = normal(g, "mlp.down.weight", {m_.hidden_size, m_.ffn_hidden_size}, deep_std());
+    const ValueId down_weight =
+        normal(g, "mlp.down.weight", {m_.hidden_size, m_.ffn_hidden_size}, deep_std());
     return ops::linear(g, activated, down_weight, bias(g, "mlp.down.bias", m_.hidden_size));
   }
 
@@ -166,7 +176,8 @@ class Builder {
   double deep_std() const { return m_.init_std / std::sqrt(2.0 * m_.num_layers); }
 
   ValueId normal(Graph& g, const char* name, Shape shape, double std = 0) const {
-    return g.parameter({name, shape, shape, ParameterSpec::Init::normal, std > 0 ? std : m_.init_std, true});
+    return g.parameter(
+        {name, shape, shape, ParameterSpec::Init::normal, std > 0 ? std : m_.init_std, true});
   }
   ValueId zeros(Graph& g, const char* name, std::int64_t width) const {
     return g.parameter({name, {width}, {width}, ParameterSpec::Init::zeros, 0, false});
@@ -193,9 +204,15 @@ class Builder {
   ValueId sample_ids(Graph& g) const {
     return g.batch(BatchInput::sample_ids, DType::i64, {options_.batch});
   }
-  float dropout(double probability) const { return dropout_ ? static_cast<float>(probability) : 0.f; }
-  bool any_dropout() const { return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0; }
-  DropoutAttributes site(double probability, DropoutSite where) const { return {dropout(probability), where}; }
+  float dropout(double probability) const {
+    return dropout_ ? static_cast<float>(probability) : 0.f;
+  }
+  bool any_dropout() const {
+    return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0;
+  }
+  DropoutAttributes site(double probability, DropoutSite where) const {
+    return {dropout(probability), where};
+  }
   std::int64_t rope_positions() const {
     return std::max(seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
   }
@@ -211,7 +228,8 @@ class Builder {
 
 // Adds an instance of a template, with its parameters under the given prefix; parameters that the
 // model already has by that name are shared.
-void instantiate(StageDefinition& stage, int segment, std::int32_t layer, const std::string& prefix) {
+void instantiate(StageDefinition& stage, int segment, std::int32_t layer,
+                 const std::string& prefix) {
   SegmentInstance instance{segment, layer, {}};
   for (const ParameterSpec& spec : stage.templates[segment].eval->parameters()) {
     const std::string name = prefix + spec.name;
@@ -232,7 +250,8 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   const Builder train(model, options, true), eval(model, options, false);
   const bool training = options.purpose == Purpose::training;
 
-  const auto add_template = [&](std::unique_ptr<Graph> (Builder::*build)() const, Recompute how, bool head) {
+  const auto add_template = [&](std::unique_ptr<Graph> (Builder::*build)() const, Recompute how,
+                                bool head) {
     SegmentTemplate segment;
     segment.eval = (eval.*build)();
     segment.forward_in_backward = head;
@@ -252,7 +271,8 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
     recomputed = std::min(options.recompute_layers, model.num_layers);
   }
   const int block = add_template(&Builder::block, options.recompute, false);
-  const int plain = recomputed < model.num_layers ? add_template(&Builder::block, Recompute::none, false) : block;
+  const int plain =
+      recomputed < model.num_layers ? add_template(&Builder::block, Recompute::none, false) : block;
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
     instantiate(stage, layer < recomputed ? block : plain, static_cast<std::int32_t>(layer),
                 "layers." + std::to_string(layer) + ".");
@@ -269,7 +289,8 @@ std::int64_t padded_vocabulary(const ModelConfig& model) {
 
 std::int64_t parameter_count(const StageDefinition& definition) {
   std::int64_t count = 0;
-  for (const Parameter& parameter : definition.parameters) count += parameter.spec.saved_shape.count();
+  for (const Parameter& parameter : definition.parameters)
+    count += parameter.spec.saved_shape.count();
   return count;
 }
 
@@ -298,8 +319,9 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
       static_cast<std::int64_t>(model.rope_percent * static_cast<double>(model.head_dim)) / 2;
   for (std::int64_t p = 0; p < positions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) *
-                           std::pow(model.rope_base, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle =
+          static_cast<double>(p) *
+          std::pow(model.rope_base, -static_cast<double>(i) / static_cast<double>(half));
       cos[p * half + i] = static_cast<float>(std::cos(angle));
       sin[p * half + i] = static_cast<float>(std::sin(angle));
     }

@@ -17,12 +17,12 @@ enum class Purpose : std::uint8_t {
 struct BuildOptions {
   Purpose purpose = Purpose::training;
   DType compute = DType::f32;
-  std::int64_t batch = 1;          // sequences of a micro-batch
-  std::int64_t seq = 0;            // positions per sequence; 0: the model's seq_length
-  std::int64_t cache_capacity = 0; // decoding: positions that the cache holds
+  std::int64_t batch = 1;           // sequences of a micro-batch
+  std::int64_t seq = 0;             // positions per sequence; 0: the model's seq_length
+  std::int64_t cache_capacity = 0;  // decoding: positions that the cache holds
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // with full: so many layers from the first; 0: all
-  bool packed_documents = false;   // attention stays inside documents (BatchInput::first_visible)
+  bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
   // Logits are made in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;
 };

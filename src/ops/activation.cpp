@@ -25,8 +25,8 @@ void gradient(GradientBuilder& b, const Node& node) {
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
-    cpu::kernels<T>().activation(l.node.as<ActivationAttributes>().kind, l.output<T>(0), l.input<T>(0),
-                                 y.shape[0], y.shape[1]);
+    cpu::kernels<T>().activation(l.node.as<ActivationAttributes>().kind, l.output<T>(0),
+                                 l.input<T>(0), y.shape[0], y.shape[1]);
   });
 }
 
@@ -46,8 +46,8 @@ void launch_grad(const Launch& l) {
 }  // namespace
 
 const OpDefinition activation_op{"activation", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition activation_grad_op{"activation_grad", infer_grad, nullptr, nullptr, nullptr,
-                                      launch_grad};
+const OpDefinition activation_grad_op{"activation_grad", infer_grad, nullptr,
+                                      nullptr,           nullptr,    launch_grad};
 
 ValueId activation(Graph& g, ValueId x, ActivationKind kind) {
   return g.emit(OpKind::activation, ActivationAttributes{kind}, {x}).outputs[0];

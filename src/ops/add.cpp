@@ -20,7 +20,8 @@ void gradient(GradientBuilder& b, const Node& node) {
   const auto attributes = node.as<AddAttributes>();
   ValueId db = dy;
   if (attributes.dropout.probability > 0) {
-    db = b.emit(Phase::input_grad, OpKind::add, attributes, {no_value, dy, node.inputs[2]}).outputs[0];
+    db = b.emit(Phase::input_grad, OpKind::add, attributes, {no_value, dy, node.inputs[2]})
+             .outputs[0];
   }
   b.add_grad(node.inputs[1], db);
 }
@@ -29,8 +30,9 @@ void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<AddAttributes>();
-    cpu::kernels<T>().add(l.output<T>(0), l.input<T>(0), l.input<T>(1), y.shape[0], y.shape[1],
-                          dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(2), attributes.seq));
+    cpu::kernels<T>().add(
+        l.output<T>(0), l.input<T>(0), l.input<T>(1), y.shape[0], y.shape[1],
+        dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(2), attributes.seq));
   });
 }
 
@@ -39,7 +41,8 @@ void infer_slice(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   const std::int64_t first = node.as<SliceAttributes>().first_row;
   const std::int64_t rows = node.as<SliceAttributes>().rows;
-  require(first >= 0 && rows > 0 && first + rows <= x.shape[0], g, node, "rows outside the operand");
+  require(first >= 0 && rows > 0 && first + rows <= x.shape[0], g, node,
+          "rows outside the operand");
   Shape shape = x.shape;
   shape[0] = rows;
   node.outputs[0] = g.new_view(node.inputs[0], shape, first * (x.bytes() / x.shape[0]));
@@ -56,7 +59,8 @@ const OpDefinition slice_op{"slice", infer_slice, gradient_slice, nullptr, nullp
 
 ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
             std::int64_t seq) {
-  return g.emit(OpKind::add, AddAttributes{dropout, seq}, {a, b, ids_if_dropping(dropout, sample_ids)})
+  return g
+      .emit(OpKind::add, AddAttributes{dropout, seq}, {a, b, ids_if_dropping(dropout, sample_ids)})
       .outputs[0];
 }
 

@@ -29,7 +29,8 @@ cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_
 
 Prepared prepare(const Graph& g, const Node& node) {
   return with_compute_type(g.compute(), [&]<class T>(T) -> Prepared {
-    return {nullptr, cpu::kernels<T>().attention_workspace(shape_of(node.as<AttentionAttributes>()))};
+    return {nullptr,
+            cpu::kernels<T>().attention_workspace(shape_of(node.as<AttentionAttributes>()))};
   });
 }
 
@@ -51,11 +52,10 @@ double flops(const Graph&, const Node& node) {
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[0],
-             b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
-                    {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0], node.outputs[1],
-                     node.inputs[1], node.inputs[2]})
-                 .outputs[0]);
+  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
+                                    {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0],
+                                     node.outputs[1], node.inputs[1], node.inputs[2]})
+                                 .outputs[0]);
 }
 
 void launch(const Launch& l) {
@@ -70,7 +70,9 @@ void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
 }
 
-double flops_grad(const Graph& g, const Node& node) { return 2.5 * flops(g, node); }
+double flops_grad(const Graph& g, const Node& node) {
+  return 2.5 * flops(g, node);
+}
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
@@ -101,13 +103,14 @@ void launch_cached(const Launch& l) {
 const OpDefinition attention_op{"attention", infer, gradient, flops, prepare, launch};
 const OpDefinition attention_grad_op{"attention_grad", infer_grad, nullptr,
                                      flops_grad,       prepare,    launch_grad};
-const OpDefinition cached_attention_op{"cached_attention", infer_cached, nullptr,
-                                       nullptr,            nullptr,      launch_cached};
+const OpDefinition cached_attention_op{"cached_attention", infer_cached, nullptr, nullptr, nullptr,
+                                       launch_cached};
 
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes) {
-  return g.emit(OpKind::attention, attributes,
-                {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids)})
+  return g
+      .emit(OpKind::attention, attributes,
+            {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids)})
       .outputs[0];
 }
 

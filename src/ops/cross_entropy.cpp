@@ -50,9 +50,10 @@ void launch_loss(const Launch& l) {
 }
 
 void gradient_loss(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[3], b.emit(Phase::input_grad, OpKind::cross_entropy_grad, node.attributes,
-                                    {node.inputs[3], node.outputs[1], node.inputs[4], node.inputs[5]})
-                                 .outputs[0]);
+  b.add_grad(node.inputs[3],
+             b.emit(Phase::input_grad, OpKind::cross_entropy_grad, node.attributes,
+                    {node.inputs[3], node.outputs[1], node.inputs[4], node.inputs[5]})
+                 .outputs[0]);
 }
 
 // inputs: logits, lse, targets, loss weights; the output overwrites the logits
@@ -64,10 +65,9 @@ void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& logits = l.input_value(0);
     const auto& a = l.node.as<LossAttributes>();
-    cpu::kernels<T>().cross_entropy_grad(l.output<T>(0), l.input<cpu::Acc<T>>(1),
-                                         l.input<std::int32_t>(2), l.input<float>(3),
-                                         l.step.grad_scale, logits.shape[0], a.vocab, logits.shape[1],
-                                         a.first_id);
+    cpu::kernels<T>().cross_entropy_grad(
+        l.output<T>(0), l.input<cpu::Acc<T>>(1), l.input<std::int32_t>(2), l.input<float>(3),
+        l.step.grad_scale, logits.shape[0], a.vocab, logits.shape[1], a.first_id);
   });
 }
 
@@ -77,15 +77,16 @@ const OpDefinition softmax_stats_op{"softmax_stats", infer_stats, nullptr,
                                     nullptr,         nullptr,     launch_stats};
 const OpDefinition token_loss_op{"token_loss", infer_loss, gradient_loss,
                                  nullptr,      nullptr,    launch_loss};
-const OpDefinition cross_entropy_grad_op{"cross_entropy_grad", infer_grad, nullptr,
-                                         nullptr,              nullptr,    launch_grad};
+const OpDefinition cross_entropy_grad_op{
+    "cross_entropy_grad", infer_grad, nullptr, nullptr, nullptr, launch_grad};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id) {
   const LossAttributes attributes{vocab, first_id};
   const Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
-  return g.emit(OpKind::token_loss, attributes,
-                {stats.outputs[0], stats.outputs[1], stats.outputs[2], logits, targets, loss_weights})
+  return g
+      .emit(OpKind::token_loss, attributes,
+            {stats.outputs[0], stats.outputs[1], stats.outputs[2], logits, targets, loss_weights})
       .outputs[0];
 }
 

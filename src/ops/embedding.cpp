@@ -29,9 +29,10 @@ void launch(const Launch& l) {
     const Value& table = l.input_value(1);
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<EmbeddingAttributes>();
-    cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1), l.input<T>(3),
-                                l.input<std::int32_t>(2), nullptr, nullptr, y.shape[0], y.shape[1],
-                                attributes.seq, attributes.first_id, table.shape[0]);
+    cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
+                                l.input<T>(3), l.input<std::int32_t>(2), nullptr, nullptr,
+                                y.shape[0], y.shape[1], attributes.seq, attributes.first_id,
+                                table.shape[0]);
   });
 }
 
@@ -52,24 +53,24 @@ Prepared prepare_grad(const Graph& g, const Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& dy = l.input_value(1);
-    cpu::kernels<T>().embedding_grad(l.output<cpu::Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0),
-                                     l.input<T>(1), dy.shape[0], dy.shape[1],
-                                     l.node.as<EmbeddingAttributes>().first_id,
-                                     l.output_value(0).shape[0],
-                                     static_cast<std::int32_t*>(l.workspace));
+    cpu::kernels<T>().embedding_grad(
+        l.output<cpu::Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0), l.input<T>(1),
+        dy.shape[0], dy.shape[1], l.node.as<EmbeddingAttributes>().first_id,
+        l.output_value(0).shape[0], static_cast<std::int32_t*>(l.workspace));
   });
 }
 
 }  // namespace
 
 const OpDefinition embedding_op{"embedding", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition embedding_grad_op{"embedding_grad", infer_grad, nullptr, nullptr, prepare_grad,
-                                     launch_grad};
+const OpDefinition embedding_grad_op{"embedding_grad", infer_grad,   nullptr,
+                                     nullptr,          prepare_grad, launch_grad};
 
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
                   std::int64_t first_id) {
-  return g.emit(OpKind::embedding, EmbeddingAttributes{1, first_id},
-                {ids, table, position_table == no_value ? no_value : positions, position_table})
+  return g
+      .emit(OpKind::embedding, EmbeddingAttributes{1, first_id},
+            {ids, table, position_table == no_value ? no_value : positions, position_table})
       .outputs[0];
 }
 

@@ -56,7 +56,8 @@ void gradient(GradientBuilder& b, const Node& node) {
   const ValueId x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
   const ValueId dy = b.grad(node.outputs[0]);
   if (b.wants_grad(x)) {
-    b.add_grad(x, b.emit(Phase::input_grad, OpKind::linear_input_grad, {}, {dy, weight}).outputs[0]);
+    b.add_grad(x,
+               b.emit(Phase::input_grad, OpKind::linear_input_grad, {}, {dy, weight}).outputs[0]);
   }
   b.emit(Phase::weight_grad, OpKind::linear_weight_grad, {}, {dy, x, g.gradient_of(weight)});
   if (bias != no_value) {
@@ -113,17 +114,18 @@ void launch_bias_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = cpu::Acc<T>;
     const Value& dy = l.input_value(0);
-    cpu::kernels<T>().bias_grad(l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0], dy.shape[1],
-                                static_cast<A*>(l.workspace));
+    cpu::kernels<T>().bias_grad(l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0],
+                                dy.shape[1], static_cast<A*>(l.workspace));
   });
 }
 
 }  // namespace
 
-const OpDefinition linear_op{"linear",        infer_forward,   gradient,
-                             flops_forward,   prepare_forward, launch<cpu::Product::forward>};
-const OpDefinition linear_input_grad_op{"linear_input_grad", infer_input_grad, nullptr, flops_forward,
-                                        prepare_input_grad,  launch<cpu::Product::input_grad>};
+const OpDefinition linear_op{"linear",      infer_forward,   gradient,
+                             flops_forward, prepare_forward, launch<cpu::Product::forward>};
+const OpDefinition linear_input_grad_op{
+    "linear_input_grad", infer_input_grad,   nullptr,
+    flops_forward,       prepare_input_grad, launch<cpu::Product::input_grad>};
 const OpDefinition linear_weight_grad_op{
     "linear_weight_grad", infer_weight_grad,   nullptr,
     flops_weight_grad,    prepare_weight_grad, launch<cpu::Product::weight_grad>};

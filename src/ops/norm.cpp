@@ -35,12 +35,11 @@ void gradient(GradientBuilder& b, const Node& node) {
   const bool fused = node.inputs[3] != no_value;
   const ValueId x = fused ? node.outputs[sum_out] : node.inputs[0];
   const ValueId bias = node.inputs[2];
-  const ValueId dx =
-      b.emit(Phase::input_grad, OpKind::norm_grad, attributes,
-             {b.grad(node.outputs[y_out]), x, node.inputs[1], node.outputs[rstd_out],
-              node.outputs[mean_out], b.grad(x), g.gradient_of(node.inputs[1]),
-              bias == no_value ? no_value : g.gradient_of(bias)})
-          .outputs[0];
+  const ValueId dx = b.emit(Phase::input_grad, OpKind::norm_grad, attributes,
+                            {b.grad(node.outputs[y_out]), x, node.inputs[1], node.outputs[rstd_out],
+                             node.outputs[mean_out], b.grad(x), g.gradient_of(node.inputs[1]),
+                             bias == no_value ? no_value : g.gradient_of(bias)})
+                         .outputs[0];
   if (!fused) {
     b.set_grad(x, dx);
     return;
@@ -48,9 +47,10 @@ void gradient(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], dx);
   ValueId ddelta = dx;
   if (attributes.dropout.probability > 0) {
-    ddelta = b.emit(Phase::input_grad, OpKind::add, AddAttributes{attributes.dropout, sequence(g, node)},
-                    {no_value, dx, node.inputs[4]})
-                 .outputs[0];
+    ddelta =
+        b.emit(Phase::input_grad, OpKind::add, AddAttributes{attributes.dropout, sequence(g, node)},
+               {no_value, dx, node.inputs[4]})
+            .outputs[0];
   }
   b.add_grad(node.inputs[3], ddelta);
 }
@@ -63,11 +63,11 @@ void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = cpu::Acc<T>;
     const auto& attributes = l.node.as<NormAttributes>();
-    cpu::kernels<T>().norm(shape_of(attributes, l.input_value(0)), l.output<T>(y_out),
-                           l.output<A>(mean_out), l.output<A>(rstd_out), l.input<T>(0), l.input<T>(1),
-                           l.input<T>(2), l.output<T>(sum_out), l.input<T>(3),
-                           dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(4),
-                                          sequence(l.graph, l.node)));
+    cpu::kernels<T>().norm(
+        shape_of(attributes, l.input_value(0)), l.output<T>(y_out), l.output<A>(mean_out),
+        l.output<A>(rstd_out), l.input<T>(0), l.input<T>(1), l.input<T>(2), l.output<T>(sum_out),
+        l.input<T>(3),
+        dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(4), sequence(l.graph, l.node)));
   });
 }
 
@@ -88,17 +88,18 @@ Prepared prepare_grad(const Graph& g, const Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = cpu::Acc<T>;
-    cpu::kernels<T>().norm_grad(shape_of(l.node.as<NormAttributes>(), l.input_value(1)), l.output<T>(0),
-                                l.output<A>(1), l.output<A>(2), l.accumulate, l.input<T>(0),
-                                l.input<T>(1), l.input<A>(4), l.input<A>(3), l.input<T>(2),
-                                l.input<T>(5), static_cast<A*>(l.workspace));
+    cpu::kernels<T>().norm_grad(shape_of(l.node.as<NormAttributes>(), l.input_value(1)),
+                                l.output<T>(0), l.output<A>(1), l.output<A>(2), l.accumulate,
+                                l.input<T>(0), l.input<T>(1), l.input<A>(4), l.input<A>(3),
+                                l.input<T>(2), l.input<T>(5), static_cast<A*>(l.workspace));
   });
 }
 
 }  // namespace
 
 const OpDefinition norm_op{"norm", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition norm_grad_op{"norm_grad", infer_grad, nullptr, nullptr, prepare_grad, launch_grad};
+const OpDefinition norm_grad_op{"norm_grad", infer_grad,   nullptr,
+                                nullptr,     prepare_grad, launch_grad};
 
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps) {
   return g.emit(OpKind::norm, NormAttributes{kind, eps, {}}, {x, weight, bias}).outputs[y_out];

@@ -30,8 +30,8 @@ ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
              const RopeAttributes& attributes);
 
-// qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads * head_dim].
-// first_visible and sample_ids may be no_value.
+// qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads *
+// head_dim]. first_visible and sample_ids may be no_value.
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes);
 

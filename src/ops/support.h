@@ -11,10 +11,15 @@ namespace trireme::ops {
 template <class Body>
 auto with_compute_type(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::f64: return body(double{});
-    case DType::bf16: return body(bf16{});
-    case DType::f16: return body(f16{});
-    default: TRIREME_CHECK(dtype == DType::f32); return body(float{});
+    case DType::f64:
+      return body(double{});
+    case DType::bf16:
+      return body(bf16{});
+    case DType::f16:
+      return body(f16{});
+    default:
+      TRIREME_CHECK(dtype == DType::f32);
+      return body(float{});
   }
 }
 

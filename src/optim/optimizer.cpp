@@ -80,8 +80,8 @@ void Optimizer::step_as(double lr, double gradient_scale) {
     adam.bias_correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
     adam.grad_scale = static_cast<float>(gradient_scale);
     adam.decoupled = config_.name != "adam";
-    cpu::kernels<T>().adam(adam, master_weights, first, static_cast<A*>(moment(p, 1)), gradient, compute,
-                           spec.shape.count());
+    cpu::kernels<T>().adam(adam, master_weights, first, static_cast<A*>(moment(p, 1)), gradient,
+                           compute, spec.shape.count());
   }
 }
 
@@ -100,9 +100,10 @@ void Optimizer::initialize(std::int64_t seed) {
     const std::uint64_t stream = hash64(parameter.name);
     parallel_ranges(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        out[i] = spec.init == ParameterSpec::Init::ones     ? A{1}
-                 : spec.init == ParameterSpec::Init::zeros ? A{0}
-                                                           : static_cast<A>(spec.init_std * normal(seed, stream, i));
+        out[i] = spec.init == ParameterSpec::Init::ones ? A{1}
+                 : spec.init == ParameterSpec::Init::zeros
+                     ? A{0}
+                     : static_cast<A>(spec.init_std * normal(seed, stream, i));
       }
     });
   };

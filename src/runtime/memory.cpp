@@ -79,7 +79,9 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   return *this;
 }
 
-std::int64_t MemoryBlock::allocated() { return allocated_bytes; }
+std::int64_t MemoryBlock::allocated() {
+  return allocated_bytes;
+}
 
 std::int64_t peak_resident_bytes() {
   struct rusage usage;

@@ -16,8 +16,8 @@ struct Instruction {
   void* workspace;
   std::array<void*, Node::max_inputs> in;
   std::array<void*, Node::max_outputs> out;
-  std::int32_t layer;         // for random numbers and messages; -1 outside of blocks
-  bool accumulates_always;    // not the first to write its gradient within a micro-batch
+  std::int32_t layer;       // for random numbers and messages; -1 outside of blocks
+  bool accumulates_always;  // not the first to write its gradient within a micro-batch
 };
 
 using Program = std::vector<Instruction>;

@@ -54,7 +54,8 @@ void Stage::plan() {
     if (options_.training) train_plans_.push_back(plan_segment(*segment.train, plan_options));
     plan_options.training = false;
     eval_plans_.push_back(plan_segment(*segment.eval, plan_options));
-    for (const SegmentPlan* p : {&eval_plans_.back(), options_.training ? &train_plans_.back() : nullptr}) {
+    for (const SegmentPlan* p :
+         {&eval_plans_.back(), options_.training ? &train_plans_.back() : nullptr}) {
       if (!p) continue;
       forward_scratch_bytes_ = std::max(forward_scratch_bytes_, p->forward_scratch_bytes);
       backward_scratch_bytes_ = std::max(backward_scratch_bytes_, p->backward_scratch_bytes);
@@ -94,19 +95,21 @@ void Stage::plan() {
   memory_.add("forward scratch", forward_scratch_bytes_);
   memory_.add("backward scratch", backward_scratch_bytes_);
   // Weight gradients that run later still read the gradients that entered their segment.
-  memory_.add("gradients of activations",
-              train ? (options_.split_weight_grad ? boundaries * options_.slots : 2) * boundary_bytes_ : 0);
+  memory_.add(
+      "gradients of activations",
+      train ? (options_.split_weight_grad ? boundaries * options_.slots : 2) * boundary_bytes_ : 0);
   memory_.add("micro-batches", prefix(batch_bytes_, batch_kinds) * options_.slots);
   memory_.add("results", prefix(result_bytes_, result_kinds) * options_.slots);
   memory_.add("tables", own ? prefix(constant_bytes_, constant_kinds) : 0);
 }
 
 void Stage::allocate() {
-  MemoryBlock* blocks[] = {&parameters_,      &gradients_,        &boundaries_,      &saved_,
-                           &caches_,          &forward_scratch_,  &backward_scratch_, &grad_boundaries_,
-                           &batches_,         &results_,          &constants_};
+  MemoryBlock* blocks[] = {&parameters_, &gradients_,       &boundaries_,       &saved_,
+                           &caches_,     &forward_scratch_, &backward_scratch_, &grad_boundaries_,
+                           &batches_,    &results_,         &constants_};
   TRIREME_CHECK(std::size(blocks) == memory_.regions.size());
-  for (std::size_t i = 0; i < std::size(blocks); ++i) *blocks[i] = MemoryBlock(memory_.regions[i].bytes);
+  for (std::size_t i = 0; i < std::size(blocks); ++i)
+    *blocks[i] = MemoryBlock(memory_.regions[i].bytes);
   resolve();
 }
 
@@ -116,7 +119,8 @@ void* Stage::parameter(int index) const {
 }
 
 void* Stage::gradient(int index) const {
-  return shifted(gradients_, definition_.parameters[index].offset * size_of(definition_.accumulate()));
+  return shifted(gradients_,
+                 definition_.parameters[index].offset * size_of(definition_.accumulate()));
 }
 
 void* Stage::batch(int slot, BatchInput which) const {
@@ -128,7 +132,8 @@ void* Stage::batch(int slot, BatchInput which) const {
 void* Stage::result(int slot, ResultOutput which) const {
   const int kind = static_cast<int>(which);
   if (result_bytes_[kind] == 0) return nullptr;
-  return shifted(results_, prefix(result_bytes_, result_kinds) * slot + prefix(result_bytes_, kind));
+  return shifted(results_,
+                 prefix(result_bytes_, result_kinds) * slot + prefix(result_bytes_, kind));
 }
 
 void* Stage::constant(ConstantInput which) const {
@@ -164,7 +169,8 @@ void* Stage::stage_output(int slot) const {
 
 std::int64_t Stage::grad_boundary(int slot, std::size_t boundary) const {
   const std::size_t boundaries = definition_.segments.size() + 1;
-  return static_cast<std::int64_t>(options_.split_weight_grad ? slot * boundaries + boundary : boundary % 2) *
+  return static_cast<std::int64_t>(options_.split_weight_grad ? slot * boundaries + boundary
+                                                              : boundary % 2) *
          boundary_bytes_;
 }
 
@@ -172,7 +178,9 @@ void* Stage::output_grad(int slot) const {
   return shifted(grad_boundaries_, grad_boundary(slot, definition_.segments.size()));
 }
 
-void* Stage::input_grad(int slot) const { return shifted(grad_boundaries_, grad_boundary(slot, 0)); }
+void* Stage::input_grad(int slot) const {
+  return shifted(grad_boundaries_, grad_boundary(slot, 0));
+}
 
 // Where a value of a segment's instance lives.
 void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
@@ -187,31 +195,44 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
   const auto boundary = [&](std::size_t i) {
     const std::size_t index =
         options_.training ? slot * (definition_.segments.size() + 1) + i : i % 2;
-    return at(boundaries_.data(), static_cast<std::int64_t>(index) * boundary_bytes_ + value.byte_offset);
+    return at(boundaries_.data(),
+              static_cast<std::int64_t>(index) * boundary_bytes_ + value.byte_offset);
   };
   switch (value.role) {
-    case Role::parameter: return at(parameter(instance.parameters[value.index]), value.byte_offset);
-    case Role::gradient: return at(gradient(instance.parameters[value.index]), value.byte_offset);
-    case Role::constant: return at(constant(static_cast<ConstantInput>(value.index)), value.byte_offset);
-    case Role::batch: return at(batch(slot, static_cast<BatchInput>(value.index)), value.byte_offset);
-    case Role::result: return at(result(slot, static_cast<ResultOutput>(value.index)), value.byte_offset);
+    case Role::parameter:
+      return at(parameter(instance.parameters[value.index]), value.byte_offset);
+    case Role::gradient:
+      return at(gradient(instance.parameters[value.index]), value.byte_offset);
+    case Role::constant:
+      return at(constant(static_cast<ConstantInput>(value.index)), value.byte_offset);
+    case Role::batch:
+      return at(batch(slot, static_cast<BatchInput>(value.index)), value.byte_offset);
+    case Role::result:
+      return at(result(slot, static_cast<ResultOutput>(value.index)), value.byte_offset);
     case Role::cache:
-      return at(cache(static_cast<int>(segment), static_cast<CacheBuffer>(value.index)), value.byte_offset);
-    case Role::input: return boundary(segment);
-    case Role::output: return boundary(segment + 1);
+      return at(cache(static_cast<int>(segment), static_cast<CacheBuffer>(value.index)),
+                value.byte_offset);
+    case Role::input:
+      return boundary(segment);
+    case Role::output:
+      return boundary(segment + 1);
     case Role::output_grad:
       return at(grad_boundaries_.data(), grad_boundary(slot, segment + 1) + value.byte_offset);
     case Role::input_grad:
       return at(grad_boundaries_.data(), grad_boundary(slot, segment) + value.byte_offset);
-    case Role::internal: break;
+    case Role::internal:
+      break;
   }
   const Placement& placement = plan.placements[id];
   switch (placement.arena) {
     case Arena::saved:
       return at(saved_.data(), slot * saved_bytes_ + saved_offsets_[segment] + placement.offset);
-    case Arena::forward_scratch: return at(forward_scratch_.data(), placement.offset);
-    case Arena::backward_scratch: return at(backward_scratch_.data(), placement.offset);
-    case Arena::elsewhere: break;
+    case Arena::forward_scratch:
+      return at(forward_scratch_.data(), placement.offset);
+    case Arena::backward_scratch:
+      return at(backward_scratch_.data(), placement.offset);
+    case Arena::elsewhere:
+      break;
   }
   TRIREME_CHECK(!"an internal value has no place");
   return nullptr;
@@ -279,7 +300,8 @@ void Stage::resolve() {
   }
   for (std::size_t s = 0; s < segments; ++s) {
     const int t = definition_.segments[s].segment;
-    add_program(eval_program_, s, *definition_.templates[t].eval, eval_plans_[t], eval_plans_[t].forward, 0);
+    add_program(eval_program_, s, *definition_.templates[t].eval, eval_plans_[t],
+                eval_plans_[t].forward, 0);
   }
 }
 
@@ -303,7 +325,8 @@ void Stage::backward(int slot, const StepBlock& step, bool first_micro_batch, Ob
   execute(programs_[slot].backward, step, first_micro_batch, observer);
 }
 
-void Stage::weight_grad(int slot, const StepBlock& step, bool first_micro_batch, Observer* observer) {
+void Stage::weight_grad(int slot, const StepBlock& step, bool first_micro_batch,
+                        Observer* observer) {
   poison_scratch(slot, false);
   execute(programs_[slot].weight_grad, step, first_micro_batch, observer);
 }

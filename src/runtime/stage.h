@@ -16,9 +16,9 @@ namespace trireme {
 
 // A parameter of the whole stage. Segments refer to it by its index; a tied one has two users.
 struct Parameter {
-  std::string name;          // layout-independent, e.g. "layers.3.mlp.up.weight"
+  std::string name;  // layout-independent, e.g. "layers.3.mlp.up.weight"
   ParameterSpec spec;
-  std::int64_t offset = 0;   // in elements, in the parameter and gradient regions
+  std::int64_t offset = 0;  // in elements, in the parameter and gradient regions
 };
 
 // A graph with what the runtime needs to know to run it in training.
@@ -50,12 +50,13 @@ void lay_out_parameters(std::vector<Parameter>& parameters);
 
 struct StageOptions {
   bool training = true;
-  int slots = 1;                   // micro-batches in flight
+  int slots = 1;  // micro-batches in flight
   bool split_weight_grad = false;
-  bool reuse = true;               // false: every value its own memory
-  bool poison = false;             // fill scratch with NaN before each phase
+  bool reuse = true;    // false: every value its own memory
+  bool poison = false;  // fill scratch with NaN before each phase
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
-  // caches and tables are then its, and not counted again (prompts and single tokens of generation).
+  // caches and tables are then its, and not counted again (prompts and single tokens of
+  // generation).
   const class Stage* shares = nullptr;
 };
 
@@ -79,7 +80,9 @@ class Stage {
   void* constant(ConstantInput which) const;
   void* cache(int layer_segment, CacheBuffer which) const;
   std::int64_t batch_bytes(BatchInput which) const { return batch_bytes_[static_cast<int>(which)]; }
-  std::int64_t result_bytes(ResultOutput which) const { return result_bytes_[static_cast<int>(which)]; }
+  std::int64_t result_bytes(ResultOutput which) const {
+    return result_bytes_[static_cast<int>(which)];
+  }
   // Activations that cross the stage's borders (pipelines); null at the model's ends.
   void* stage_input(int slot) const;
   void* stage_output(int slot) const;
@@ -88,8 +91,10 @@ class Stage {
 
   void forward(int slot, const StepBlock& step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
-  void backward(int slot, const StepBlock& step, bool first_micro_batch, Observer* observer = nullptr);
-  void weight_grad(int slot, const StepBlock& step, bool first_micro_batch, Observer* observer = nullptr);
+  void backward(int slot, const StepBlock& step, bool first_micro_batch,
+                Observer* observer = nullptr);
+  void weight_grad(int slot, const StepBlock& step, bool first_micro_batch,
+                   Observer* observer = nullptr);
   // The forward pass alone, on the inputs of slot 0.
   void evaluate(const StepBlock& step, Observer* observer = nullptr);
 
@@ -105,9 +110,10 @@ class Stage {
   struct Addresses;
 
   void plan();
-  void add_program(Program& program, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
-                   const std::vector<Node>& nodes, int slot) const;
-  void* address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan, int slot) const;
+  void add_program(Program& program, std::size_t segment, const Graph& graph,
+                   const SegmentPlan& plan, const std::vector<Node>& nodes, int slot) const;
+  void* address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
+                int slot) const;
   void resolve();
   void poison_scratch(int slot, bool saved) const;
   std::int64_t grad_boundary(int slot, std::size_t boundary) const;  // its offset in bytes

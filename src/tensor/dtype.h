@@ -13,13 +13,17 @@ enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u16, u8 };
 constexpr int size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-    case DType::i64: return 8;
+    case DType::i64:
+      return 8;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::bf16:
     case DType::f16:
-    case DType::u16: return 2;
-    case DType::u8: return 1;
+    case DType::u16:
+      return 2;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -33,8 +37,9 @@ struct bf16 {
   bf16() = default;
   constexpr explicit bf16(float value) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
-    bits = (u & 0x7fffffff) > 0x7f800000 ? static_cast<std::uint16_t>((u >> 16) | 0x40)
-                                         : static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+    bits = (u & 0x7fffffff) > 0x7f800000
+               ? static_cast<std::uint16_t>((u >> 16) | 0x40)
+               : static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
   }
   constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

@@ -32,9 +32,7 @@ class Shape {
   }
   // Product of all dimensions but the last.
   std::int64_t rows() const { return rank_ == 0 ? 1 : count() / (back() == 0 ? 1 : back()); }
-  bool operator==(const Shape& other) const {
-    return rank_ == other.rank_ && dims_ == other.dims_;
-  }
+  bool operator==(const Shape& other) const { return rank_ == other.rank_ && dims_ == other.dims_; }
   // "[4, 1024, 768]", as in messages.
   std::string text() const {
     std::string out = "[";

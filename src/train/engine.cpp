@@ -67,7 +67,8 @@ LossSum Engine::read_loss(int slot) const {
 }
 
 StepResult Engine::train_step(const StepInput& input,
-                              const std::function<MicroBatch(std::int64_t)>& next, Observer* observer) {
+                              const std::function<MicroBatch(std::int64_t)>& next,
+                              Observer* observer) {
   // Gradients are scaled by the tokens that the step has at most; what loss weights take away is
   // made up for at the end, so that no micro-batch needs to know the others.
   const double nominal_tokens = static_cast<double>(batch_ * seq_ * input.micro_batches);
@@ -110,11 +111,16 @@ namespace {
 std::int64_t first_bad(const Value& value, const void* data) {
   const std::int64_t count = value.shape.count();
   switch (value.dtype) {
-    case DType::f64: return cpu::kernels<double>().first_not_finite(static_cast<const double*>(data), count);
-    case DType::f32: return cpu::kernels<float>().first_not_finite(static_cast<const float*>(data), count);
-    case DType::bf16: return cpu::kernels<bf16>().first_not_finite(static_cast<const bf16*>(data), count);
-    case DType::f16: return cpu::kernels<f16>().first_not_finite(static_cast<const f16*>(data), count);
-    default: return -1;
+    case DType::f64:
+      return cpu::kernels<double>().first_not_finite(static_cast<const double*>(data), count);
+    case DType::f32:
+      return cpu::kernels<float>().first_not_finite(static_cast<const float*>(data), count);
+    case DType::bf16:
+      return cpu::kernels<bf16>().first_not_finite(static_cast<const bf16*>(data), count);
+    case DType::f16:
+      return cpu::kernels<f16>().first_not_finite(static_cast<const f16*>(data), count);
+    default:
+      return -1;
   }
 }
 
@@ -128,9 +134,11 @@ class NotFiniteSearch : public Observer {
       const Value& value = instruction.graph->value(id);
       const std::int64_t index = first_bad(value, instruction.out[i]);
       if (index < 0) continue;
-      const std::string where = instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
-      found = fmt::format("{}{} ({}), output {} {} {}, element {}", definition(instruction.node->op).name,
-                          where, instruction.node->phase == Phase::forward ? "forward" : "backward", i,
+      const std::string where =
+          instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
+      found = fmt::format("{}{} ({}), output {} {} {}, element {}",
+                          definition(instruction.node->op).name, where,
+                          instruction.node->phase == Phase::forward ? "forward" : "backward", i,
                           name_of(value.dtype), value.shape.text(), index);
       return;
     }
@@ -143,13 +151,17 @@ class NotFiniteSearch : public Observer {
 std::string Engine::explain_not_finite(const StepInput& input) {
   const auto& parameters = stage_->definition().parameters;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-    const Value as_value{stage_->definition().compute, Role::parameter, p, parameters[p].spec.shape, 0, 0};
+    const Value as_value{
+        stage_->definition().compute, Role::parameter, p, parameters[p].spec.shape, 0, 0};
     const std::int64_t index = first_bad(as_value, stage_->parameter(p));
-    if (index >= 0) return fmt::format("parameter {} {}, element {}", parameters[p].name, as_value.shape.text(), index);
+    if (index >= 0)
+      return fmt::format("parameter {} {}, element {}", parameters[p].name, as_value.shape.text(),
+                         index);
   }
   NotFiniteSearch search;
-  const StepBlock block{seed_, input.step,
-                        input.loss_scale / static_cast<double>(batch_ * seq_ * input.micro_batches)};
+  const StepBlock block{
+      seed_, input.step,
+      input.loss_scale / static_cast<double>(batch_ * seq_ * input.micro_batches)};
   stage_->forward(0, block, &search);
   if (search.found.empty()) stage_->backward(0, block, true, &search);
   return search.found.empty() ? "the sum of the gradients of several micro-batches" : search.found;

@@ -12,7 +12,8 @@
 
 namespace trireme {
 
-// One micro-batch as the loader gives it; null where the model has no use for it. rows = batch * seq.
+// One micro-batch as the loader gives it; null where the model has no use for it. rows = batch *
+// seq.
 struct MicroBatch {
   const std::int32_t* tokens = nullptr;         // [rows]
   const std::int32_t* targets = nullptr;        // [rows]
@@ -30,17 +31,17 @@ struct LossSum {
 };
 
 struct StepInput {
-  std::uint64_t step = 0;        // number of this step, for random numbers
+  std::uint64_t step = 0;  // number of this step, for random numbers
   std::int64_t micro_batches = 0;
   double lr = 0;
-  double clip_grad = 0;          // 0: off
+  double clip_grad = 0;  // 0: off
   double loss_scale = 1;
 };
 
 struct StepResult {
   LossSum loss;
-  double grad_norm = 0;          // before clipping
-  bool finite = true;            // false: loss or gradients overflowed and no step was taken
+  double grad_norm = 0;  // before clipping
+  bool finite = true;    // false: loss or gradients overflowed and no step was taken
 };
 
 class Engine {

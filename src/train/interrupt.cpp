@@ -33,6 +33,8 @@ InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &previous[i], nullptr);
 }
 
-int InterruptGuard::pending() { return pending_signal; }
+int InterruptGuard::pending() {
+  return pending_signal;
+}
 
 }  // namespace trireme

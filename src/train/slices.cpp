@@ -11,14 +11,17 @@ Slice<Byte> whole(const std::string& name, DType dtype, const ParameterSpec& spe
 }
 
 template <class Byte>
-std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer, const SliceOptions& options) {
+std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer,
+                                 const SliceOptions& options) {
   std::vector<Slice<Byte>> slices;
   const auto& parameters = stage.definition().parameters;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
     const auto& [name, spec, offset] = parameters[p];
-    if (options.weights) slices.push_back(whole<Byte>(name, optimizer.dtype(), spec, optimizer.master(p)));
+    if (options.weights)
+      slices.push_back(whole<Byte>(name, optimizer.dtype(), spec, optimizer.master(p)));
     for (int m = 0; options.moments && m < optimizer.moments(); ++m) {
-      slices.push_back(whole<Byte>(moment_name(name, m), optimizer.dtype(), spec, optimizer.moment(p, m)));
+      slices.push_back(
+          whole<Byte>(moment_name(name, m), optimizer.dtype(), spec, optimizer.moment(p, m)));
     }
   }
   return slices;

@@ -17,7 +17,8 @@ struct SliceOptions {
   bool moments = true;
 };
 
-// All that must be saved, without the padding of the vocabulary. Valid while nothing is reallocated.
+// All that must be saved, without the padding of the vocabulary. Valid while nothing is
+// reallocated.
 std::vector<SourceSlice> saved_slices(const Stage& stage, const Optimizer& optimizer);
 // The same as targets of a load.
 std::vector<TargetSlice> loaded_slices(const Stage& stage, const Optimizer& optimizer,

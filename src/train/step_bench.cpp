@@ -37,7 +37,8 @@ class Profile : public Observer {
 };
 
 bool is_linear(OpKind op) {
-  return op == OpKind::linear || op == OpKind::linear_input_grad || op == OpKind::linear_weight_grad;
+  return op == OpKind::linear || op == OpKind::linear_input_grad ||
+         op == OpKind::linear_weight_grad;
 }
 
 // The linear products of one micro-batch: how often each shape runs.
@@ -49,9 +50,14 @@ class ProductCounter : public Observer {
     const auto shape_of = [&](ValueId id) { return i.graph->value(id).shape; };
     const Shape a = shape_of(i.node->inputs[0]), b = shape_of(i.node->inputs[1]);
     switch (i.node->op) {
-      case OpKind::linear: ++counts[{0, a[0], b[1], b[0]}]; break;
-      case OpKind::linear_input_grad: ++counts[{1, a[0], b[1], b[0]}]; break;
-      default: ++counts[{2, a[0], b[1], a[1]}];
+      case OpKind::linear:
+        ++counts[{0, a[0], b[1], b[0]}];
+        break;
+      case OpKind::linear_input_grad:
+        ++counts[{1, a[0], b[1], b[0]}];
+        break;
+      default:
+        ++counts[{2, a[0], b[1], a[1]}];
     }
   }
   std::map<Key, int> counts;
@@ -71,8 +77,9 @@ double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& 
   double seconds = 0;
   for (const auto& [key, count] : counts) {
     for (const cpu::GemmTiming& timing : timings) {
-      if (static_cast<int>(timing.product) == std::get<0>(key) && timing.shape.rows == std::get<1>(key) &&
-          timing.shape.in == std::get<2>(key) && timing.shape.out == std::get<3>(key)) {
+      if (static_cast<int>(timing.product) == std::get<0>(key) &&
+          timing.shape.rows == std::get<1>(key) && timing.shape.in == std::get<2>(key) &&
+          timing.shape.out == std::get<3>(key)) {
         seconds += count * timing.seconds;
       }
     }
@@ -99,8 +106,10 @@ StepBench bench_step(const Config& config, int steps) {
   std::vector<std::int32_t> tokens(rows), targets(rows);
   std::vector<std::int64_t> ids(config.train.micro_batch_size, 0);
   for (std::int64_t r = 0; r < rows; ++r) {
-    tokens[r] = static_cast<std::int32_t>(uniform(1, 0, r) * static_cast<double>(config.model.vocab_size));
-    targets[r] = static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
+    tokens[r] =
+        static_cast<std::int32_t>(uniform(1, 0, r) * static_cast<double>(config.model.vocab_size));
+    targets[r] =
+        static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
   }
   const MicroBatch batch{tokens.data(), targets.data(), nullptr, nullptr, nullptr, ids.data()};
   StepInput input;
@@ -111,14 +120,16 @@ StepBench bench_step(const Config& config, int steps) {
   StepBench bench;
   bench.tokens = rows * micro_batches;
   ProductCounter products;
-  engine.train_step(input, [&](std::int64_t) { return batch; }, &products);
+  engine.train_step(
+      input, [&](std::int64_t) { return batch; }, &products);
   Profile profile;
   std::vector<double> seconds, outside;
   for (int s = 0; s < steps; ++s) {
     double before = 0;
     for (const auto& [op, time] : profile.times_) before += time.seconds;
     const Clock::time_point begin = Clock::now();
-    engine.train_step(input, [&](std::int64_t) { return batch; }, &profile);
+    engine.train_step(
+        input, [&](std::int64_t) { return batch; }, &profile);
     seconds.push_back(seconds_between(begin, Clock::now()));
     double inside = -before;
     for (const auto& [op, time] : profile.times_) inside += time.seconds;
@@ -141,7 +152,8 @@ StepBench bench_step(const Config& config, int steps) {
     }
     bench.ops.push_back(time);
   }
-  std::sort(bench.ops.begin(), bench.ops.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  std::sort(bench.ops.begin(), bench.ops.end(),
+            [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
   bench.planned_bytes = engine.memory().total();
   bench.peak_resident_bytes = peak_resident_bytes();
   bench.ceiling_seconds = ceiling_seconds(build.compute, products.counts);

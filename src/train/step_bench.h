@@ -18,14 +18,14 @@ struct OpTime {
 };
 
 struct StepBench {
-  std::int64_t tokens = 0;         // per step
-  double seconds = 0;              // median step
-  double optimizer_seconds = 0;    // of a step: gradient norm and update
-  std::vector<OpTime> ops;         // slowest first
-  double linear_flops = 0;         // of linear layers, per step
-  double attention_flops = 0;      // counted causally
-  double linear_seconds = 0;       // in linear layers, per step
-  double ceiling_seconds = 0;      // the same products alone, from operands in memory, per step
+  std::int64_t tokens = 0;       // per step
+  double seconds = 0;            // median step
+  double optimizer_seconds = 0;  // of a step: gradient norm and update
+  std::vector<OpTime> ops;       // slowest first
+  double linear_flops = 0;       // of linear layers, per step
+  double attention_flops = 0;    // counted causally
+  double linear_seconds = 0;     // in linear layers, per step
+  double ceiling_seconds = 0;    // the same products alone, from operands in memory, per step
   std::int64_t planned_bytes = 0, peak_resident_bytes = 0;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }

@@ -62,11 +62,25 @@ MicroBatch view_of(const Batch& batch) {
           batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data()};
 }
 
+// Settings that mean something, but not in this version: better refused than silently ignored.
+void refuse_what_is_not_there(const Config& c) {
+  if (c.run.device != "cpu")
+    fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
+  if (c.model.family == "bert")
+    fail_input("model.family = \"bert\": this version trains gpt and llama");
+  if (c.parallel.numerics == "exact") {
+    fail_input("parallel.numerics = \"exact\": comes with training on several processes; use fast");
+  }
+  if (!c.train.trace_steps.empty())
+    fail_input("train.trace_steps: comes with training on several processes; leave it out");
+}
+
 // Takes the vocabulary from the tokenizer; gives the id that ends a document, or -1.
 std::int64_t resolve_vocabulary(Config& config) {
   if (config.data.tokenizer.empty()) {
     if (config.model.vocab_size == 0) {
-      fail_input("model.vocab_size is not set and data.tokenizer names no tokenizer to take it from");
+      fail_input(
+          "model.vocab_size is not set and data.tokenizer names no tokenizer to take it from");
     }
     return -1;
   }
@@ -112,7 +126,8 @@ struct Trainer::Parts {
   LossScale loss_scale;
 
   // Counters; a checkpoint holds them all.
-  std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0, skipped = 0;
+  std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0,
+               skipped = 0;
 
   std::optional<Loader> loader, valid_loader;
   std::optional<MetricsFile> metrics, timings;
@@ -135,16 +150,18 @@ struct Trainer::Parts {
 };
 
 Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options)
-    : config((validate(c), validate_layout(c, 1), std::move(c))),
+    : config((validate(c), validate_layout(c, 1), refuse_what_is_not_there(c), std::move(c))),
       out(o),
       eod_id(resolve_vocabulary(config)),
       batches(config, 1),
       lr_schedule(make_lr_schedule(config.optimizer, config.train, global_batch_size(config, 1))),
-      total_steps(config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples)),
+      total_steps(config.train.iters > 0 ? config.train.iters
+                                         : batches.steps(config.train.samples)),
       engine(config, build_options(config), stage_options(options)),
       loss_scale(config.optimizer, config.run.precision) {
   DatasetBuilder builder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
-  const SampleCounts counts = sample_counts(config.train, total_steps, global_batch_size(config, 1));
+  const SampleCounts counts =
+      sample_counts(config.train, total_steps, global_batch_size(config, 1));
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("data: the configuration gives the training split no data");
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
@@ -155,9 +172,11 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options)
 
 void Trainer::Parts::print_plan() const {
   const ModelConfig& m = config.model;
-  fmt::print(out, "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
-             m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
-             padded_vocabulary(m));
+  fmt::print(
+      out,
+      "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
+      m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
+      padded_vocabulary(m));
   fmt::print(out, "parameters: {}; precision {}; instruction set {}; {} threads\n",
              parameter_count(engine.stage().definition()), config.run.precision,
              cpu::name_of(cpu::isa()), ThreadPool::global().size());
@@ -228,10 +247,13 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   valid_loss = number("valid_loss", 0);
   fmt::print(out, "resumed from {} at step {}\n", reader.folder().string(), step);
   const auto order = saved.texts.find("data_order");
-  if (order != saved.texts.end() && order->second != fmt::format("{:016x}", train_data->order_key())) {
+  if (order != saved.texts.end() &&
+      order->second != fmt::format("{:016x}", train_data->order_key())) {
     fmt::print(out,
-               "warning: the order of the training data is not the one of the saved run, because the data, its "
-               "split, the sequence length, the seed or the number of steps changed; samples may repeat\n");
+               "warning: the order of the training data is not the one of the saved run, because "
+               "the data, its "
+               "split, the sequence length, the seed or the number of steps changed; samples may "
+               "repeat\n");
   }
 }
 
@@ -264,7 +286,8 @@ void Trainer::Parts::save() {
   const double stalled = saver->start(state(), saved_slices(engine.stage(), engine.optimizer()));
   saved_step = step;
   if (config.checkpoint.async) {
-    progress->note(fmt::format("saving step {} in the background; training waited {:.3f} s", step, stalled));
+    progress->note(
+        fmt::format("saving step {} in the background; training waited {:.3f} s", step, stalled));
   } else {
     finish_save();
   }
@@ -274,8 +297,8 @@ void Trainer::Parts::finish_save() {
   if (!saver) return;
   const std::optional<SaveReport> report = saver->finish();
   if (!report) return;
-  progress->note(fmt::format("saved {} ({}, {:.2f} s)", report->folder.string(), bytes_to_text(report->bytes),
-                             report->seconds));
+  progress->note(fmt::format("saved {} ({}, {:.2f} s)", report->folder.string(),
+                             bytes_to_text(report->bytes), report->seconds));
   if (!report->warning.empty()) progress->note("warning: " + report->warning);
 }
 
@@ -298,10 +321,12 @@ void Trainer::Parts::train_one_step() {
   if (!last.finite) {
     if (!loss_scale.is_dynamic() && config.train.check_nan) {
       finish_save();
-      fail("step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is untouched; "
-           "lower optimizer.lr or look at the data of samples {} to {}",
-           step + 1, engine.explain_not_finite(input), config.run.dir, consumed_samples,
-           consumed_samples + samples - 1);
+      fail(
+          "step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is "
+          "untouched; "
+          "lower optimizer.lr or look at the data of samples {} to {}",
+          step + 1, engine.explain_not_finite(input), config.run.dir, consumed_samples,
+          consumed_samples + samples - 1);
     }
     loader->seek(consumed_samples + samples);
     ++skipped;
@@ -361,14 +386,15 @@ void Trainer::Parts::report() {
   r.skipped = interval.skipped;
   progress->report(r);
   if (tensorboard) {
-    const Scalar scalars[] = {{"lm loss", r.loss},
-                              {"learning-rate", r.lr},
-                              {"grad-norm", r.grad_norm},
-                              {"loss-scale", loss_scale.scale()},
-                              {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
-                              {"iteration-time", r.seconds_per_iteration},
-                              {"throughput", r.flops_per_second / 1e12},
-                              {"world-size", 1}};
+    const Scalar scalars[] = {
+        {"lm loss", r.loss},
+        {"learning-rate", r.lr},
+        {"grad-norm", r.grad_norm},
+        {"loss-scale", loss_scale.scale()},
+        {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
+        {"iteration-time", r.seconds_per_iteration},
+        {"throughput", r.flops_per_second / 1e12},
+        {"world-size", 1}};
     tensorboard->write_both(step, consumed_samples, scalars);
   }
   interval = {};
@@ -400,7 +426,8 @@ void Trainer::Parts::evaluate() {
 bool Trainer::Parts::should_stop() {
   const TrainConfig& t = config.train;
   if (const int signal = InterruptGuard::pending(); signal != 0) {
-    progress->note(fmt::format("stopping at step {} on signal {} ({})", step, signal, strsignal(signal)));
+    progress->note(
+        fmt::format("stopping at step {} on signal {} ({})", step, signal, strsignal(signal)));
     return true;
   }
   if (t.exit_interval > 0 && step % t.exit_interval == 0) {
@@ -421,7 +448,8 @@ TrainSummary Trainer::Parts::run() {
     train_one_step();
     after_step();
     const bool last_step = step == total_steps;
-    if (last_step || (config.train.log_interval > 0 && step % config.train.log_interval == 0)) report();
+    if (last_step || (config.train.log_interval > 0 && step % config.train.log_interval == 0))
+      report();
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
     interrupted = !last_step && should_stop();
     const std::int64_t every = config.checkpoint.interval;
@@ -441,17 +469,23 @@ TrainSummary Trainer::Parts::run() {
 Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options)
     : parts_(std::make_unique<Parts>(std::move(config), out, options)) {}
 Trainer::~Trainer() = default;
-TrainSummary Trainer::run() { return parts_->run(); }
+TrainSummary Trainer::run() {
+  return parts_->run();
+}
 
 void Trainer::dump_graphs(const std::string& folder) const {
   make_folders(folder);
   const Stage& stage = parts_->engine.stage();
   const auto& templates = stage.definition().templates;
   for (std::size_t t = 0; t < templates.size(); ++t) {
-    const std::string title = t == 0 ? "embedding" : t + 1 == templates.size() ? "head" : fmt::format("block{}", t);
+    const std::string title = t == 0                      ? "embedding"
+                              : t + 1 == templates.size() ? "head"
+                                                          : fmt::format("block{}", t);
     const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
-    write_file_durably(fs::path(folder) / (title + ".txt"), dump_text(*templates[t].train, plan, title));
-    write_file_durably(fs::path(folder) / (title + ".dot"), dump_dot(*templates[t].train, plan, title));
+    write_file_durably(fs::path(folder) / (title + ".txt"),
+                       dump_text(*templates[t].train, plan, title));
+    write_file_durably(fs::path(folder) / (title + ".dot"),
+                       dump_dot(*templates[t].train, plan, title));
   }
 }
 

@@ -34,6 +34,8 @@ TEST_F(BadInput, Configurations) {
       {"data.path=[\"" + path("absent") + "\"]", "absent"},
       {"data.vocab_file=" + path("absent.json"), "absent.json"},
       {"data.tokenizer=gpt3", "gpt2"},
+      {"run.device=cuda", "GPU"},
+      {"parallel.numerics=exact", "numerics"},
       {"run.dir=/dev/null/run", "/dev/null/run"},
       {"checkpoint.load=" + path("absent"), "absent"},
   };
@@ -59,7 +61,8 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   const std::string shard = contents(step / "shard-00000.safetensors");
   write("run/checkpoints/step-00000004/shard-00000.safetensors", shard.substr(0, shard.size() / 2));
   expect_refused(train("run"), "shard-00000.safetensors");
-  expect_refused(run({"generate", path("run"), "--prompt", "the", "--max-new-tokens", "5"}), "shard-00000.safetensors");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--max-new-tokens", "5"}),
+                 "shard-00000.safetensors");
   std::string flipped = shard;
   flipped[flipped.size() - 100] ^= 1;
   write("run/checkpoints/step-00000004/shard-00000.safetensors", flipped);
@@ -97,20 +100,27 @@ TEST_F(BadInput, Generation) {
   prepare_data();
   ASSERT_EQ(train("run", {"train.iters=5"}).code, 0);
   expect_refused(run({"generate", path("absent")}), "absent");
-  expect_refused(run({"generate", path("run"), "--prompt", "the ship", "--max-new-tokens", "100"}), "positions");
-  expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}), "temperature");
+  expect_refused(run({"generate", path("run"), "--prompt", "the ship", "--max-new-tokens", "100"}),
+                 "positions");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}),
+                 "temperature");
   expect_refused(run({"eval", path("run")}), "--text");
   write("ids.jsonl", "[1, 2, 3]\n[1, 999]\n");
-  expect_refused(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}), "999");
+  expect_refused(
+      run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}),
+      "999");
   write("ids.jsonl", "[1, 2, 3]\n1, 2\n");
-  expect_refused(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}), ":2:");
+  expect_refused(
+      run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}),
+      ":2:");
 }
 
 TEST_F(BadInput, Preprocessing) {
   prepare_data();
   const auto preprocess = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"preprocess", "--input", path("lines.jsonl"), "--tokenizer-type", "gpt2", "--vocab-file",
-                               path("tok/vocab.json"), "--merge-file", path("tok/merges.txt"), "--output-prefix", path("out")});
+    more.insert(more.begin(), {"preprocess", "--input", path("lines.jsonl"), "--tokenizer-type",
+                               "gpt2", "--vocab-file", path("tok/vocab.json"), "--merge-file",
+                               path("tok/merges.txt"), "--output-prefix", path("out")});
     return run(more);
   };
   write("lines.jsonl", "{\"text\": \"the ship\"}\n{\"text\": \n{\"other\": 1}\n");

@@ -25,11 +25,16 @@ class Generate : public Workspace {
 
   // Greedy tokens one by one from whole-sequence logits: what the cache must agree with.
   void expect_cache_agrees_with_scores() {
-    const json generated = json::parse(run({"generate", path("run"), "--prompt", "the ship sees", "--max-new-tokens", "6", "--greedy",
-                                            "--ignore-eod", "--json"}).out);
+    const json generated =
+        json::parse(run({"generate", path("run"), "--prompt", "the ship sees", "--max-new-tokens",
+                         "6", "--greedy", "--ignore-eod", "--json"})
+                        .out);
     const std::vector<std::int32_t> ids = generated["ids"];
     write("ids.jsonl", json(ids).dump() + "\n");
-    ASSERT_EQ(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("logits.safetensors")}).code, 0);
+    ASSERT_EQ(run({"score", path("run"), "--ids", path("ids.jsonl"), "--output",
+                   path("logits.safetensors")})
+                  .code,
+              0);
     const std::string file = contents(folder_ / "logits.safetensors");
     std::uint64_t header = 0;
     std::memcpy(&header, file.data(), 8);
@@ -55,8 +60,16 @@ TEST_F(Generate, CacheAgreesWithScoresLlama) {
 
 TEST_F(Generate, SeedsDecideAndSequencesDiffer) {
   trained({});
-  const std::vector<std::string> command = {"generate", path("run"), "--prompt", "the", "--max-new-tokens", "10",
-                                            "--num-return-sequences", "3", "--ignore-eod", "--seed"};
+  const std::vector<std::string> command = {"generate",
+                                            path("run"),
+                                            "--prompt",
+                                            "the",
+                                            "--max-new-tokens",
+                                            "10",
+                                            "--num-return-sequences",
+                                            "3",
+                                            "--ignore-eod",
+                                            "--seed"};
   auto with_seed = [&](const std::string& seed) {
     std::vector<std::string> all = command;
     all.push_back(seed);
@@ -71,11 +84,15 @@ TEST_F(Generate, SeedsDecideAndSequencesDiffer) {
 TEST_F(Generate, EvaluationIsTheMeanOfScores) {
   trained({});
   write("text.txt", "the ship turns the wind.\n");
-  const json whole = json::parse(run({"eval", path("run"), "--text", path("text.txt"), "--json"}).out);
+  const json whole =
+      json::parse(run({"eval", path("run"), "--text", path("text.txt"), "--json"}).out);
   EXPECT_NEAR(whole["bits_per_byte"].get<double>(),
-              whole["loss"].get<double>() * whole["tokens"].get<double>() / std::log(2.0) / whole["bytes"].get<double>(), 1e-9);
+              whole["loss"].get<double>() * whole["tokens"].get<double>() / std::log(2.0) /
+                  whole["bytes"].get<double>(),
+              1e-9);
   EXPECT_NEAR(whole["perplexity"].get<double>(), std::exp(whole["loss"].get<double>()), 1e-6);
-  const json data = json::parse(run({"eval", path("run"), "--data", path("corpus_text_document"), "--json"}).out);
+  const json data =
+      json::parse(run({"eval", path("run"), "--data", path("corpus_text_document"), "--json"}).out);
   EXPECT_LT(data["loss"].get<double>(), 3.5);
 }
 

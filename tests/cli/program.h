@@ -33,7 +33,8 @@ class Program {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;
 
-  Program(const std::vector<std::string>& arguments, const fs::path& output, const Environment& environment = {})
+  Program(const std::vector<std::string>& arguments, const fs::path& output,
+          const Environment& environment = {})
       : output_(output) {
     pid_ = ::fork();
     if (pid_ != 0) return;
@@ -42,7 +43,8 @@ class Program {
     ::dup2(fd, 2);
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     std::vector<char*> argv = {const_cast<char*>(TRIREME_BINARY)};
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    for (const std::string& argument : arguments)
+      argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     ::execv(TRIREME_BINARY, argv.data());
     ::_exit(127);
@@ -73,15 +75,19 @@ class Workspace : public testing::Test {
  protected:
   Workspace() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("trireme_") + info->name() + std::to_string(::getpid()));
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("trireme_") + info->name() + std::to_string(::getpid()));
     fs::create_directories(folder_);
   }
   ~Workspace() override { fs::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name)) << text;
+  }
 
-  Outcome run(const std::vector<std::string>& arguments, const Program::Environment& environment = {}) const {
+  Outcome run(const std::vector<std::string>& arguments,
+              const Program::Environment& environment = {}) const {
     return Program(arguments, path("output.txt"), environment).wait();
   }
 
@@ -94,38 +100,53 @@ class Workspace : public testing::Test {
     const auto draw = [&state] { return (state = state * 1664525u + 1013904223u) >> 16; };
     for (int document = 0; document < 60; ++document) {
       for (unsigned line = 0, lines = 3 + draw() % 8; line < lines; ++line) {
-        text += std::string(subjects[draw() % 5]) + " " + verbs[draw() % 5] + " " + subjects[draw() % 5] + ".\n";
+        text += std::string(subjects[draw() % 5]) + " " + verbs[draw() % 5] + " " +
+                subjects[draw() % 5] + ".\n";
       }
       text += "\n";
     }
     write("corpus.txt", text);
-    ASSERT_EQ(run({"tokenizer", "train", "--input", path("corpus.txt"), "--vocab-size", "300", "--output", path("tok")}).code, 0);
+    ASSERT_EQ(run({"tokenizer", "train", "--input", path("corpus.txt"), "--vocab-size", "300",
+                   "--output", path("tok")})
+                  .code,
+              0);
     const Outcome made =
-        run({"preprocess", "--input", path("corpus.txt"), "--documents", "paragraph", "--append-eod", "--tokenizer-type", "gpt2",
-             "--vocab-file", path("tok/vocab.json"), "--merge-file", path("tok/merges.txt"), "--output-prefix", path("corpus")});
+        run({"preprocess", "--input", path("corpus.txt"), "--documents", "paragraph",
+             "--append-eod", "--tokenizer-type", "gpt2", "--vocab-file", path("tok/vocab.json"),
+             "--merge-file", path("tok/merges.txt"), "--output-prefix", path("corpus")});
     ASSERT_EQ(made.code, 0) << made.out;
     write("run.toml", configuration());
   }
 
   std::string configuration() const {
     return "[run]\nprecision = \"bf16\"\n"
-           "[model]\nfamily = \"gpt\"\nnum_layers = 2\nhidden_size = 32\nnum_heads = 4\nseq_length = 16\nhidden_dropout = 0.1\n"
-           "[data]\npath = [\"" + path("corpus_text_document") + "\"]\nsplit = \"90,10,0\"\ntokenizer = \"gpt2\"\n"
-           "vocab_file = \"" + path("tok/vocab.json") + "\"\nmerge_file = \"" + path("tok/merges.txt") + "\"\n"
-           "[train]\nmicro_batch_size = 2\nglobal_batch_size = 8\niters = 30\neval_interval = 10\neval_iters = 1\nlog_interval = 10\n"
+           "[model]\nfamily = \"gpt\"\nnum_layers = 2\nhidden_size = 32\nnum_heads = 4\nseq_length "
+           "= 16\nhidden_dropout = 0.1\n"
+           "[data]\npath = [\"" +
+           path("corpus_text_document") +
+           "\"]\nsplit = \"90,10,0\"\ntokenizer = \"gpt2\"\n"
+           "vocab_file = \"" +
+           path("tok/vocab.json") + "\"\nmerge_file = \"" + path("tok/merges.txt") +
+           "\"\n"
+           "[train]\nmicro_batch_size = 2\nglobal_batch_size = 8\niters = 30\neval_interval = "
+           "10\neval_iters = 1\nlog_interval = 10\n"
            "[optimizer]\nlr = 1e-2\nwarmup_iters = 3\n"
            "[checkpoint]\ninterval = 2\nkeep = 3\n";
   }
 
   // `trireme train run.toml run.dir=<name> more...`
-  std::vector<std::string> train_arguments(const std::string& dir, std::vector<std::string> more = {}) const {
+  std::vector<std::string> train_arguments(const std::string& dir,
+                                           std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"train", path("run.toml"), "run.dir=" + path(dir)});
     return more;
   }
-  Outcome train(const std::string& dir, const std::vector<std::string>& more = {}, const Program::Environment& environment = {}) const {
+  Outcome train(const std::string& dir, const std::vector<std::string>& more = {},
+                const Program::Environment& environment = {}) const {
     return run(train_arguments(dir, more), environment);
   }
-  std::string metrics(const std::string& dir) const { return contents(folder_ / dir / "metrics.jsonl"); }
+  std::string metrics(const std::string& dir) const {
+    return contents(folder_ / dir / "metrics.jsonl");
+  }
 
   fs::path folder_;
 };

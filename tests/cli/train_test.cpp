@@ -41,8 +41,12 @@ TEST_F(Train, WhatMustNotChangeTheNumbersDoesNot) {
   const std::string expected = metrics("plain");
   EXPECT_GT(expected.size(), 30u * 50);
   const std::vector<std::vector<std::string>> variants = {
-      {"parallel.recompute=selective"}, {"parallel.recompute=full"}, {"parallel.recompute=full", "parallel.recompute_layers=1"},
-      {"--paranoid"}, {"--paranoid", "parallel.recompute=selective"}, {"checkpoint.async=true"}};
+      {"parallel.recompute=selective"},
+      {"parallel.recompute=full"},
+      {"parallel.recompute=full", "parallel.recompute_layers=1"},
+      {"--paranoid"},
+      {"--paranoid", "parallel.recompute=selective"},
+      {"checkpoint.async=true"}};
   for (std::size_t v = 0; v < variants.size(); ++v) {
     const std::string dir = "variant" + std::to_string(v);
     const Outcome outcome = train(dir, variants[v]);
@@ -59,7 +63,8 @@ TEST_F(Train, WhatMustNotChangeTheNumbersDoesNot) {
 TEST_F(Train, EveryPrecisionTrains) {
   prepare_data();
   for (const char* precision : {"fp32", "fp64", "bf16", "fp16"}) {
-    const Outcome outcome = train(precision, {std::string("run.precision=") + precision, "optimizer.initial_loss_scale=65536"});
+    const Outcome outcome = train(precision, {std::string("run.precision=") + precision,
+                                              "optimizer.initial_loss_scale=65536"});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr("done at step 30"));
   }
@@ -67,13 +72,15 @@ TEST_F(Train, EveryPrecisionTrains) {
 
 TEST_F(Train, Fp16SkipsStepsThatOverflow) {
   prepare_data();
-  ASSERT_EQ(train("run", {"run.precision=fp16", "optimizer.initial_loss_scale=4294967296"}).code, 0);
+  ASSERT_EQ(train("run", {"run.precision=fp16", "optimizer.initial_loss_scale=4294967296"}).code,
+            0);
   EXPECT_THAT(metrics("run"), HasSubstr("\"skipped_steps\": 1"));
 }
 
 TEST_F(Train, LlamaWithGroupedHeadsTrains) {
   prepare_data();
-  const Outcome outcome = train("run", {"model.family=llama", "model.num_kv_heads=2", "train.iters=40"});
+  const Outcome outcome =
+      train("run", {"model.family=llama", "model.num_kv_heads=2", "train.iters=40"});
   ASSERT_EQ(outcome.code, 0) << outcome.out;
 }
 
@@ -103,7 +110,8 @@ TEST_F(Train, StopsAtAnIntervalAndADuration) {
 }
 
 // kill -9 at moments spread over the whole run, saves included: it always goes on bit for bit.
-void kill_and_resume(const std::function<Program(void)>& start, const std::function<std::size_t()>& progress, int kills) {
+void kill_and_resume(const std::function<Program(void)>& start,
+                     const std::function<std::size_t()>& progress, int kills) {
   unsigned state = 12345;
   for (int k = 0; k < kills; ++k) {
     Program program = start();
@@ -131,7 +139,8 @@ TEST_F(Train, SurvivesKills) {
 
 TEST_F(SlowTrain, SurvivesManyKillsWhileSavingInTheBackground) {
   prepare_data();
-  const std::vector<std::string> more = {"checkpoint.interval=1", "checkpoint.async=true", "train.iters=120", "run.precision=fp32"};
+  const std::vector<std::string> more = {"checkpoint.interval=1", "checkpoint.async=true",
+                                         "train.iters=120", "run.precision=fp32"};
   ASSERT_EQ(train("whole", more).code, 0);
   kill_and_resume([&] { return Program(train_arguments("killed", more), path("output.txt")); },
                   [&] { return metrics("killed").size(); }, 40);
@@ -143,7 +152,8 @@ TEST_F(SlowTrain, SurvivesManyKillsWhileSavingInTheBackground) {
 TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
   prepare_data();
   Program program(train_arguments("run", {"train.iters=100000"}), path("output.txt"));
-  while (program.running() && !fs::exists(folder_ / "run/checkpoints/latest")) std::this_thread::yield();
+  while (program.running() && !fs::exists(folder_ / "run/checkpoints/latest"))
+    std::this_thread::yield();
   // No file of this process may grow past 64 KiB from now on: the next shard will not fit.
   const rlimit limit{1 << 16, 1 << 16};
   ASSERT_EQ(::prlimit(program.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
@@ -151,7 +161,8 @@ TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
   EXPECT_EQ(outcome.code, 1) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("trireme: "));
   const std::string latest = contents(folder_ / "run/checkpoints/latest");
-  EXPECT_EQ(run({"inspect", path("run/checkpoints/" + latest.substr(0, latest.find('\n')))}).code, 0);
+  EXPECT_EQ(run({"inspect", path("run/checkpoints/" + latest.substr(0, latest.find('\n')))}).code,
+            0);
   // With room again it goes on from there.
   const Outcome resumed = train("run", {"train.iters=200"});
   EXPECT_EQ(resumed.code, 0) << resumed.out;
@@ -160,7 +171,8 @@ TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
 
 TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
   prepare_data();
-  const Outcome outcome = train("run", {"optimizer.lr=1e30", "optimizer.clip_grad=0", "run.precision=fp32"});
+  const Outcome outcome =
+      train("run", {"optimizer.lr=1e30", "optimizer.clip_grad=0", "run.precision=fp32"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("not finite; first in "));
   EXPECT_THAT(outcome.out, HasSubstr("forward"));
@@ -168,7 +180,10 @@ TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
 
 TEST_F(Train, RampsTheBatchUp) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.iters=0", "train.samples=200", "train.rampup_batch_size=[2,2,24]", "optimizer.warmup_iters=0"}).code, 0);
+  ASSERT_EQ(train("run", {"train.iters=0", "train.samples=200", "train.rampup_batch_size=[2,2,24]",
+                          "optimizer.warmup_iters=0"})
+                .code,
+            0);
   EXPECT_THAT(metrics("run"), HasSubstr("\"consumed_samples\": 2,"));
 }
 
@@ -182,13 +197,15 @@ TEST_F(Train, DumpsItsGraph) {
 
 TEST_F(SlowTrain, MemoryOfGpt2124MStaysWithinItsPlan) {
   for (const char* precision : {"bf16", "fp32"}) {
-    const Outcome outcome = run({"bench", "step", "--steps", "1", "--json", std::string("run.precision=") + precision});
+    const Outcome outcome =
+        run({"bench", "step", "--steps", "1", "--json", std::string("run.precision=") + precision});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     const auto number = [&](const std::string& key) {
       return std::stod(outcome.out.substr(outcome.out.find("\"" + key + "\":") + key.size() + 3));
     };
     // Program, libraries and thread stacks: 96 MiB.
-    EXPECT_LE(number("peak_resident_bytes"), 1.1 * number("planned_bytes") + 96 * 1048576.0) << precision;
+    EXPECT_LE(number("peak_resident_bytes"), 1.1 * number("planned_bytes") + 96 * 1048576.0)
+        << precision;
     EXPECT_GE(number("peak_resident_bytes"), 0.9 * number("planned_bytes")) << precision;
   }
 }

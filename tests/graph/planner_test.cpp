@@ -21,9 +21,12 @@ std::unique_ptr<Graph> small_block() {
   auto graph = std::make_unique<Graph>(DType::f32);
   Graph& g = *graph;
   const ValueId x = g.segment_input({8, 4});
-  const ValueId norm_weight = g.parameter({"norm.weight", {4}, {4}, ParameterSpec::Init::ones, 0, false});
-  const ValueId up = g.parameter({"up.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
-  const ValueId down = g.parameter({"down.weight", {4, 16}, {4, 16}, ParameterSpec::Init::normal, 1, true});
+  const ValueId norm_weight =
+      g.parameter({"norm.weight", {4}, {4}, ParameterSpec::Init::ones, 0, false});
+  const ValueId up =
+      g.parameter({"up.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
+  const ValueId down =
+      g.parameter({"down.weight", {4, 16}, {4, 16}, ParameterSpec::Init::normal, 1, true});
   const ValueId n = ops::norm(g, x, norm_weight, no_value, NormKind::rms_norm, 1e-5);
   const ValueId h = ops::activation(g, ops::linear(g, n, up, no_value), ActivationKind::gelu_tanh);
   g.set_output(ops::add(g, x, ops::linear(g, h, down, no_value), no_value, {}, 8));
@@ -49,7 +52,8 @@ TEST(Planner, ReusesScratchButNeverSavedMemory) {
   EXPECT_LT(tight.backward_scratch_bytes, loose.backward_scratch_bytes);
   EXPECT_EQ(tight.saved_bytes, loose.saved_bytes);
   std::int64_t saved = 0;
-  for (const ValueId id : placed_in(*graph, tight, Arena::saved)) saved += align_up(graph->value(id).bytes());
+  for (const ValueId id : placed_in(*graph, tight, Arena::saved))
+    saved += align_up(graph->value(id).bytes());
   EXPECT_EQ(saved, tight.saved_bytes);
 }
 
@@ -112,13 +116,15 @@ TEST(Validator, HearsReadsBeforeWrites) {
   const auto graph = small_block();
   SegmentPlan plan = plan_segment(*graph, {});
   std::swap(plan.forward[0], plan.forward[1]);
-  EXPECT_THAT([&] { validate_plan(*graph, plan); }, ThrowsMessage<Error>(HasSubstr("before it is written")));
+  EXPECT_THAT([&] { validate_plan(*graph, plan); },
+              ThrowsMessage<Error>(HasSubstr("before it is written")));
 }
 
 TEST(Validator, HearsReadsOfOverwrittenLogits) {
   Graph g(DType::f32);
   const ValueId x = g.segment_input({8, 4});
-  const ValueId weight = g.parameter({"head.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
+  const ValueId weight =
+      g.parameter({"head.weight", {16, 4}, {16, 4}, ParameterSpec::Init::normal, 1, true});
   const ValueId logits = ops::linear(g, x, weight, no_value);
   const ValueId loss = ops::cross_entropy(g, logits, g.batch(BatchInput::targets, DType::i32, {8}),
                                           g.batch(BatchInput::loss_weights, DType::f32, {8}), 13);
@@ -142,7 +148,8 @@ TEST(Graph, MissingGradientRulesAreFoundWhenItIsBuilt) {
   a.capacity = 8;
   const ValueId lengths = g.batch(BatchInput::lengths, DType::i32, {2});
   const Shape cache = {2, 8, 1, 4};
-  g.set_output(ops::cached_attention(g, x, g.cache(CacheBuffer::key, cache), g.cache(CacheBuffer::value, cache), lengths, a));
+  g.set_output(ops::cached_attention(g, x, g.cache(CacheBuffer::key, cache),
+                                     g.cache(CacheBuffer::value, cache), lengths, a));
   EXPECT_THAT([&] { differentiate(g); }, ThrowsMessage<Error>(HasSubstr("cached_attention")));
 }
 
@@ -151,7 +158,8 @@ TEST(Graph, ShapeErrorsBeginWithTheOpAndShowShapes) {
   const ValueId x = g.segment_input({2, 12});
   const ValueId weight = g.parameter({"w", {5, 11}, {5, 11}, ParameterSpec::Init::normal, 1, true});
   EXPECT_THAT([&] { ops::linear(g, x, weight, no_value); },
-              ThrowsMessage<Error>(testing::AllOf(testing::StartsWith("linear: "), HasSubstr("[2, 12], [5, 11]"))));
+              ThrowsMessage<Error>(
+                  testing::AllOf(testing::StartsWith("linear: "), HasSubstr("[2, 12], [5, 11]"))));
 }
 
 TEST(Graph, DumpsShowPlacesAndEdges) {

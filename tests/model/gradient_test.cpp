@@ -58,8 +58,10 @@ class Fixture {
     auto* positions = static_cast<std::int32_t*>(stage->batch(0, BatchInput::positions));
     auto* ids = static_cast<std::int64_t*>(stage->batch(0, BatchInput::sample_ids));
     for (std::int64_t r = 0; r < rows; ++r) {
-      tokens[r] = static_cast<std::int32_t>(uniform(2, 0, r) * static_cast<double>(model.vocab_size));
-      targets[r] = static_cast<std::int32_t>(uniform(2, 1, r) * static_cast<double>(model.vocab_size));
+      tokens[r] =
+          static_cast<std::int32_t>(uniform(2, 0, r) * static_cast<double>(model.vocab_size));
+      targets[r] =
+          static_cast<std::int32_t>(uniform(2, 1, r) * static_cast<double>(model.vocab_size));
       weights[r] = r % 5 == 3 ? 0.f : 1.f;
       positions[r] = static_cast<std::int32_t>(r % model.seq_length);
     }

@@ -85,7 +85,8 @@ class GoldenRun {
     input.clip_grad = config_.optimizer.clip_grad;
     const std::vector<std::int64_t> ids(golden::kBatch, 0);
     return engine_.train_step(input, [&](std::int64_t) {
-      return MicroBatch{tokens.data(), targets.data(), weights.data(), nullptr, nullptr, ids.data()};
+      return MicroBatch{tokens.data(), targets.data(), weights.data(),
+                        nullptr,       nullptr,        ids.data()};
     });
   }
 
@@ -113,7 +114,8 @@ double estimated_difference(const T* values, const json& golden, double scale = 
   double squares = 0;
   for (int j = 0; j < golden::kProjections; ++j) {
     double projection = 0;
-    for (std::int64_t i = 0; i < count; ++i) projection += golden::sign(j, i) * scale * static_cast<double>(values[i]);
+    for (std::int64_t i = 0; i < count; ++i)
+      projection += golden::sign(j, i) * scale * static_cast<double>(values[i]);
     squares += std::pow(projection - golden["projections"][j].get<double>(), 2);
   }
   return std::sqrt(squares / golden::kProjections);
@@ -137,7 +139,8 @@ TEST_P(Golden, Fp32LossesFollowPyTorch) {
 
 TEST_P(Golden, FirstGradientOfEveryParameter) {
   for (const std::string precision : {"fp32", "fp64"}) {
-    const double tolerance = precision == "fp64" ? 1e-7 : 1e-4;  // rotary tables are f32 in fp64 too
+    const double tolerance =
+        precision == "fp64" ? 1e-7 : 1e-4;  // rotary tables are f32 in fp64 too
     GoldenRun run(golden_, precision);
     // The accumulators hold gradients per possible token, PyTorch's are per token that counts.
     const double scale = golden::kBatch * golden::kSeq / run.step(0).loss.tokens;
@@ -147,9 +150,10 @@ TEST_P(Golden, FirstGradientOfEveryParameter) {
     for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
       const json& expected = golden_["first_gradient"][parameters[p].name];
       const double norm = expected["norm"];
-      const double difference = precision == "fp64"
-                                    ? estimated_difference(static_cast<const double*>(stage.gradient(p)), expected, scale)
-                                    : estimated_difference(static_cast<const float*>(stage.gradient(p)), expected, scale);
+      const double difference =
+          precision == "fp64"
+              ? estimated_difference(static_cast<const double*>(stage.gradient(p)), expected, scale)
+              : estimated_difference(static_cast<const float*>(stage.gradient(p)), expected, scale);
       EXPECT_LE(difference, tolerance * norm + 1e-12) << parameters[p].name << " " << precision;
     }
   }
@@ -165,10 +169,12 @@ TEST_P(Golden, Fp64WeightsAfterAllSteps) {
   const auto& parameters = run.engine().stage().definition().parameters;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
     const std::string& name = parameters[p].name;
-    // A key's bias moves no probability: its gradient is rounding noise, which Adam makes whole steps of.
+    // A key's bias moves no probability: its gradient is rounding noise, which Adam makes whole
+    // steps of.
     if (name.ends_with("attention.qkv.bias")) continue;
     const json& golden = golden_["final_weights"][name];
-    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().optimizer().master(p)), golden),
+    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().optimizer().master(p)),
+                                   golden),
               1e-3 * golden["norm"].get<double>())
         << name;
   }
@@ -183,7 +189,9 @@ TEST_P(Golden, Bf16LossesStayWithinOnePercent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama", "llama_masked"),
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama",
+                                         "llama_masked"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
