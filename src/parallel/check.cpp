@@ -38,7 +38,7 @@ class ListChecker {
         place_(schedule.placement),
         rank_(rank),
         progress_(static_cast<std::size_t>(schedule.chunks()) * schedule.micro_batches),
-        next_weight_grad_(schedule.chunks()),
+        next_(schedule.chunks()),
         reduced_(schedule.chunks()) {}
 
   void run() {
@@ -76,6 +76,7 @@ class ListChecker {
     switch (a.kind) {
       case ActionKind::forward:
         once(p.forward);
+        in_turn(next_[a.chunk].forward, a);
         if (before >= 0) {
           require(before == rank_ ? local(stage - 1, a.micro_batch).forward : p.activation_posted,
                   "its input is not there");
@@ -85,6 +86,7 @@ class ListChecker {
       case ActionKind::input_grad:
         require(p.forward, "the forward comes first");
         once(p.input_grad);
+        in_turn(next_[a.chunk].input_grad, a);
         if (after >= 0) {
           require(after == rank_ ? local(stage + 1, a.micro_batch).input_grad : p.gradient_posted,
                   "its output gradient is not there");
@@ -110,7 +112,7 @@ class ListChecker {
         check_message(a, p.gradient_sent, before);
         return;
       case ActionKind::reduce_gradients:
-        require(next_weight_grad_[a.chunk] == schedule_.micro_batches && !reduced_[a.chunk],
+        require(next_[a.chunk].weight_grad == schedule_.micro_batches && !reduced_[a.chunk],
                 "weight gradients are still to come, or it happened already");
         reduced_[a.chunk] = true;
         return;
@@ -127,11 +129,15 @@ class ListChecker {
     happened = true;
   }
 
+  // Buffers are reused in turn, and weight gradients add up in one order for every schedule.
+  void in_turn(int& next, const Action& a) const {
+    require(next == a.micro_batch, "micro-batches of a chunk go in ascending order");
+    ++next;
+  }
+
   void check_weight_grad(const Action& a, Progress& p) {
     once(p.weight_grad);
-    require(next_weight_grad_[a.chunk] == a.micro_batch,
-            "weight gradients add up in the order of micro-batches");
-    ++next_weight_grad_[a.chunk];
+    in_turn(next_[a.chunk].weight_grad, a);
   }
 
   void check_message(const Action& a, bool& happened, int peer) const {
@@ -162,50 +168,71 @@ class ListChecker {
   int rank_;
   std::size_t index_ = 0;
   std::vector<Progress> progress_;
-  std::vector<int> next_weight_grad_;
+  struct Next {
+    int forward = 0, input_grad = 0, weight_grad = 0;
+  };
+  std::vector<Next> next_;  // micro-batches, by chunk
   std::vector<bool> reduced_;
   bool stepped_ = false;
 };
 
+// Counts up and down, and keeps the highest.
+struct Counter {
+  int now = 0;
+  int peak = 0;
+
+  void add(int change) {
+    now += change;
+    peak = std::max(peak, now);
+  }
+};
+
 void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
+  struct Counters {
+    Counter saved, saved_or_posted, activations, gradients, weight_grads;
+  };
   const Placement& place = schedule.placement;
-  int held = 0, weight_grads = 0, activations = 0, gradients = 0;
-  std::vector<int> by_chunk(schedule.chunks());
-  report.peak_by_chunk.assign(schedule.chunks(), 0);
-  const auto raise = [](int& peak, int value) { peak = std::max(peak, value); };
+  std::vector<Counters> chunks(schedule.chunks());
+  Counter in_flight;
   for (const Action& a : schedule.actions[rank]) {
     const int stage = place.stage(rank, a.chunk);
     const bool fed = stage > 0 && place.rank_of(stage - 1) != rank;
     const bool fed_back = stage + 1 < place.stages() && place.rank_of(stage + 1) != rank;
+    Counters& c = chunks[a.chunk];
     switch (a.kind) {
       case ActionKind::receive_activation:
-        raise(report.peak_received_activations, ++activations);
+        c.activations.add(1);
+        c.saved_or_posted.add(1);
         break;
       case ActionKind::receive_gradient:
-        raise(report.peak_received_gradients, ++gradients);
+        c.gradients.add(1);
         break;
       case ActionKind::forward:
-        raise(report.peak_in_flight, ++held);
-        raise(report.peak_by_chunk[a.chunk], ++by_chunk[a.chunk]);
-        if (fed) --activations;
+        in_flight.add(1);
+        c.saved.add(1);
+        if (fed) c.activations.add(-1);
+        if (!fed) c.saved_or_posted.add(1);
         break;
       case ActionKind::input_grad:
-        raise(report.peak_weight_grads, ++weight_grads);
-        if (fed_back) --gradients;
+        c.weight_grads.add(1);
+        if (fed_back) c.gradients.add(-1);
         break;
       case ActionKind::backward:
-        if (fed_back) --gradients;
-        --held;
-        --by_chunk[a.chunk];
-        break;
       case ActionKind::weight_grad:
-        --held;
-        --by_chunk[a.chunk];
-        --weight_grads;
+        if (a.kind == ActionKind::backward && fed_back) c.gradients.add(-1);
+        if (a.kind == ActionKind::weight_grad) c.weight_grads.add(-1);
+        in_flight.add(-1);
+        c.saved.add(-1);
+        c.saved_or_posted.add(-1);
         break;
       default:
         if (is_send(a.kind)) ++report.sends;
     }
+  }
+  report.peak_in_flight = in_flight.peak;
+  for (const Counters& c : chunks) {
+    report.buffers.push_back({c.saved.peak, c.saved_or_posted.peak, c.activations.peak,
+                              c.gradients.peak, c.weight_grads.peak});
   }
 }
 

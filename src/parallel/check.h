@@ -26,17 +26,24 @@ struct CheckOptions {
   TransferModel model = TransferModel::asynchronous;
 };
 
+// Buffers that a chunk needs at once. Every pass handles the micro-batches of a chunk in ascending
+// order, so whatever is held is a run of neighbours: micro-batch m can always use buffer m % count.
+struct ChunkBuffers {
+  int saved = 0;            // from forward to weight_grad (or backward)
+  int saved_or_posted = 0;  // the same, where the activation is received right into what is saved
+  int activations = 0;      // from receive_activation to forward
+  int gradients = 0;        // from receive_gradient to input_grad (or backward)
+  int weight_grads = 0;     // output gradients, from input_grad to weight_grad
+};
+
 struct RankReport {
   double busy = 0;   // computing
   double idle = 0;   // the rest of the makespan
   double stall = 0;  // waits between its first and its last pass: idle without run-in and run-out
-  int peak_in_flight = 0;             // micro-batches of chunks whose activations are held
-  std::vector<int> peak_by_chunk;     // the same for each chunk alone
-  int peak_weight_grads = 0;          // output gradients kept between input_grad and weight_grad
-  int peak_received_activations = 0;  // receives posted and not consumed: buffers that are needed
-  int peak_received_gradients = 0;
-  int sends = 0;            // messages per step, as many as receives over all ranks
-  std::vector<Span> spans;  // when each action happens, as in Schedule::actions
+  std::vector<ChunkBuffers> buffers;  // by chunk
+  int peak_in_flight = 0;             // saved of all chunks together, at the worst moment
+  int sends = 0;                      // messages per step, as many as receives over all ranks
+  std::vector<Span> spans;            // when each action happens, as in Schedule::actions
 };
 
 struct ScheduleReport {
