@@ -113,7 +113,10 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   make_folders(to);
   const TokenizerFiles tokenizer = import_huggingface_tokenizer(from, to / "tokenizer", model.kind);
   Config config;
-  config.run.dir = to.string();
+  // As it stands, the configuration trains on from these weights beside them.
+  config.run.dir = (to / "train").string();
+  config.checkpoint.load = to.string();
+  config.checkpoint.finetune = true;
   config.run.precision = precision_of(assembler.dtype(0));
   config.model = model.model;
   config.data.tokenizer = tokenizer.type;

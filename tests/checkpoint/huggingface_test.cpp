@@ -1,0 +1,119 @@
+// Weights from a Hugging Face folder into a checkpoint and back are the same to the last bit.
+#include "checkpoint/huggingface.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "interop/safetensors.h"
+#include "world.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+fs::path reference(const std::string& name) {
+  return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/hf" / name;
+}
+
+const std::vector<std::string> reference_models{"gpt2", "llama", "llama_tied", "bert",
+                                                "megatron_bert"};
+
+// All tensors of a folder's safetensors files by name: type, shape and bytes.
+std::map<std::string, std::string> tensors_of(const fs::path& folder) {
+  std::map<std::string, std::string> tensors;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (item.path().extension() != ".safetensors") continue;
+    const SafetensorsFile file(item.path());
+    EXPECT_EQ(file.header().metadata.at("format"), "pt");
+    for (const SafetensorsEntry& entry : file.tensors()) {
+      const auto bytes = file.bytes(entry);
+      tensors[entry.name] =
+          fmt::format("{} {} {}", entry.type, nlohmann::json(entry.shape).dump(),
+                      std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    }
+  }
+  return tensors;
+}
+
+TEST(HuggingFace, RoundTripKeepsEveryByte) {
+  for (const std::string& name : reference_models) {
+    const ScratchFolder folder;
+    const ConversionReport in =
+        import_huggingface(reference(name), folder / "run", "trireme", &ThreadPool::global());
+    EXPECT_THAT(in.note, HasSubstr("no tokenizer"));
+    CheckpointReader(folder / "run").verify();
+    const ConversionReport out = export_huggingface(folder / "run", folder / "hf", {});
+    EXPECT_EQ(out.kind, in.kind) << name;
+    EXPECT_EQ(out.elements, in.elements);
+    EXPECT_EQ(tensors_of(folder / "hf"), tensors_of(reference(name))) << name;
+  }
+}
+
+TEST(HuggingFace, ShardsHaveAnIndexAndComeBack) {
+  const ScratchFolder folder;
+  import_huggingface(reference("llama"), folder / "run", "trireme", nullptr);
+  export_huggingface(folder / "run", folder / "hf", {.max_file_bytes = 6000});
+  EXPECT_TRUE(fs::exists(folder / "hf/model-00001-of-00006.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "hf/model-00006-of-00006.safetensors"));
+  EXPECT_FALSE(fs::exists(folder / "hf/model.safetensors"));
+  const auto index = nlohmann::json::parse(read_file(folder / "hf/model.safetensors.index.json"));
+  EXPECT_EQ(index.at("weight_map").size(), tensors_of(reference("llama")).size());
+  EXPECT_EQ(index.at("metadata").at("total_size"),
+            4 * index.at("metadata").at("total_parameters").get<int>());
+  EXPECT_EQ(tensors_of(folder / "hf"), tensors_of(reference("llama")));
+  import_huggingface(folder / "hf", folder / "again", "trireme", nullptr);
+  export_huggingface(folder / "again", folder / "once more", {});
+  EXPECT_EQ(tensors_of(folder / "once more"), tensors_of(reference("llama")));
+}
+
+TEST(HuggingFace, ExportConvertsTheType) {
+  const ScratchFolder folder;
+  import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);
+  export_huggingface(folder / "run", folder / "hf", {.dtype = DType::bf16});
+  const SafetensorsFile file(folder / "hf/model.safetensors");
+  for (const SafetensorsEntry& entry : file.tensors()) EXPECT_EQ(entry.type, "BF16");
+  const auto config = nlohmann::json::parse(read_file(folder / "hf/config.json"));
+  EXPECT_EQ(config.at("torch_dtype"), "bfloat16");
+  // bf16 stays bf16 in the checkpoint, and so comes back.
+  import_huggingface(folder / "hf", folder / "narrow", "trireme", nullptr);
+  EXPECT_EQ(CheckpointReader(folder / "narrow").find("embedding.word.weight")->dtype, DType::bf16);
+  export_huggingface(folder / "narrow", folder / "back", {});
+  EXPECT_EQ(tensors_of(folder / "back"), tensors_of(folder / "hf"));
+}
+
+TEST(HuggingFace, TokenizersTravelAlong) {
+  const ScratchFolder folder;
+  fs::copy(reference("gpt2"), folder / "hf");
+  std::ofstream(folder / "hf/vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
+  std::ofstream(folder / "hf/merges.txt") << "#version: 0.2\na b\n";
+  EXPECT_EQ(import_huggingface(folder / "hf", folder / "run", "trireme", nullptr).note, "");
+  const Config config = checkpoint_config(folder / "run");
+  EXPECT_EQ(config.data.tokenizer, "gpt2");
+  EXPECT_EQ(config.data.merge_file, (folder / "run/tokenizer/merges.txt").string());
+  EXPECT_EQ(export_huggingface(folder / "run", folder / "out", {.tokens = {3, 3}}).note, "");
+  EXPECT_EQ(read_file(folder / "out/vocab.json"), read_file(folder / "hf/vocab.json"));
+  EXPECT_EQ(read_file(folder / "out/merges.txt"), read_file(folder / "hf/merges.txt"));
+  const auto tokenizer = nlohmann::json::parse(read_file(folder / "out/tokenizer.json"));
+  EXPECT_EQ(tokenizer.at("model").at("merges"), nlohmann::json::parse(R"(["a b"])"));
+  EXPECT_EQ(tokenizer.at("added_tokens").at(0).at("id"), 3);
+  EXPECT_TRUE(fs::exists(folder / "out/tokenizer_config.json"));
+  const auto generation = nlohmann::json::parse(read_file(folder / "out/generation_config.json"));
+  EXPECT_EQ(generation.at("eos_token_id"), 3);
+}
+
+TEST(HuggingFace, NothingIsOverwritten) {
+  const ScratchFolder folder;
+  import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);
+  EXPECT_THAT([&] { import_huggingface(reference("llama"), folder / "run", "trireme", nullptr); },
+              testing::ThrowsMessage<Error>(HasSubstr("already holds a checkpoint")));
+  EXPECT_THAT([&] { export_huggingface(folder / "run", folder / "run", {}); },
+              testing::ThrowsMessage<Error>(HasSubstr("not an empty folder")));
+  EXPECT_THAT([&] { export_huggingface(folder / "nowhere", folder / "out", {}); },
+              testing::ThrowsMessage<Error>(HasSubstr("there is no checkpoint")));
+}
+
+}  // namespace
+}  // namespace trireme
