@@ -1,8 +1,9 @@
-// Two ways to apply merges: arrays that are searched for short sequences, a heap for long ones.
+// Two ways to apply merges: arrays that are searched for short sequences, lists per rank for long
+// ones.
 #include "tokenizer/bpe.h"
 
 #include <algorithm>
-#include <functional>
+#include <bit>
 
 #include "base/error.h"
 
@@ -27,6 +28,7 @@ bool MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
   }
   slots_[i] = {pair, merge};
   ++size_;
+  rank_limit_ = std::max(rank_limit_, std::size_t{merge.rank} + 1);
   return true;
 }
 
@@ -35,10 +37,10 @@ namespace {
 constexpr std::size_t kShort = 96;
 
 // merge[i] is what ids[i], ids[i+1] may become; the smallest rank is found by looking at all.
-std::size_t apply_to_short(const MergeTable& merges, std::int32_t* ids, std::size_t count) {
-  Merge merge[kShort];
+std::size_t apply_by_search(const MergeTable& merges, std::int32_t* ids, Merge* merge,
+                            std::size_t count, std::size_t least) {
   for (std::size_t i = 0; i + 1 < count; ++i) merge[i] = merges.find(ids[i], ids[i + 1]);
-  while (count > 1) {
+  while (count > least) {
     std::size_t best = 0;
     for (std::size_t i = 1; i + 1 < count; ++i) {
       if (merge[i].rank < merge[best].rank) best = i;
@@ -56,87 +58,159 @@ std::size_t apply_to_short(const MergeTable& merges, std::int32_t* ids, std::siz
   return count;
 }
 
-// Tokens as a doubly linked list over their first positions. The heap holds rank and position of
-// every possible merge; an entry is stale when the rank at its position has changed since.
+// Long sequences: tokens are a doubly linked list over their first positions, and for each rank
+// there is a doubly linked list of the positions where a merge of that rank is possible. Ranks are
+// few and mostly rise, so to walk over their lists costs less than a heap.
 class LongMerger {
  public:
-  LongMerger(const MergeTable& merges, std::int32_t* ids, std::size_t count)
-      : merges_(merges), ids_(ids), count_(count), links_(count) {}
+  // The lists of a thread are kept: all are empty after each run.
+  static LongMerger& of_this_thread() {
+    thread_local LongMerger merger;
+    return merger;
+  }
 
-  std::size_t run() {
-    heap_.reserve(count_);
-    for (std::size_t i = 0; i < count_; ++i) {
-      links_[i] = {static_cast<std::uint32_t>(i - 1),
-                   static_cast<std::uint32_t>(i + 1),
-                   {MergeTable::kNoRank, -1}};
-      if (i + 1 == count_) break;
-      links_[i].merge = merges_.find(ids_[i], ids_[i + 1]);
-      if (links_[i].merge.rank != MergeTable::kNoRank) heap_.push_back(entry(i));
+  std::size_t run(const MergeTable& merges, std::int32_t* ids, std::size_t count) {
+    merges_ = &merges;
+    ids_ = ids;
+    count_ = static_cast<std::uint32_t>(count);
+    tokens_.resize(count);
+    if (first_.size() < merges.rank_limit()) {
+      first_.resize(merges.rank_limit(), kNone);
+      filled_.resize(merges.rank_limit() / 64 + 1);
     }
-    std::make_heap(heap_.begin(), heap_.end(), std::greater<>{});
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
-      const std::uint64_t top = heap_.back();
-      heap_.pop_back();
-      const std::size_t at = top & 0xFFFFFFFF;
-      if (links_[at].merge.rank == top >> 32) merge_at(at);
+    for (std::uint32_t at = 0; at < count_; ++at) {
+      tokens_[at] = {.previous = at - 1, .next = at + 1};
     }
-    return gather();
+    // From the right, so that each list begins with its leftmost position.
+    for (std::uint32_t at = count_; at-- > 0;) look_at(at);
+    rank_ = 0;
+    while (next_rank()) merge_all_of_rank();
+    const std::size_t left = gather();
+    if (tokens_.size() > kKeep) std::vector<Token>().swap(tokens_);
+    return left;
   }
 
  private:
-  struct Link {
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+  static constexpr std::size_t kKeep = 1 << 20;  // tokens; the room of a longer text is given back
+
+  struct Token {
     std::uint32_t previous;
-    std::uint32_t next;  // count_ or more: none
-    Merge merge;         // of this token and the next
+    std::uint32_t next;                    // count_: none
+    Merge merge{MergeTable::kNoRank, -1};  // of this token and the next
+    std::uint32_t earlier = kNone;         // in the list of the rank
+    std::uint32_t later = kNone;
   };
 
-  std::uint64_t entry(std::size_t at) const {
-    return std::uint64_t{links_[at].merge.rank} << 32 | at;
+  // Finds the smallest rank from rank_ on that has positions.
+  bool next_rank() {
+    std::size_t word = rank_ / 64;
+    std::uint64_t bits = filled_[word] & ~std::uint64_t{0} << rank_ % 64;
+    while (bits == 0) {
+      if (++word == filled_.size()) return false;
+      bits = filled_[word];
+    }
+    rank_ =
+        static_cast<std::uint32_t>(64 * word) + static_cast<std::uint32_t>(std::countr_zero(bits));
+    return true;
   }
 
-  void merge_at(std::size_t at) {
-    const std::size_t gone = links_[at].next;
-    ids_[at] = links_[at].merge.id;
-    links_[at].next = links_[gone].next;
-    links_[gone].merge.rank = MergeTable::kNoRank;
-    if (links_[at].next < count_) links_[links_[at].next].previous = static_cast<std::uint32_t>(at);
+  // Leftmost first. A merge that makes one of a lower rank possible lets that go first.
+  void merge_all_of_rank() {
+    const std::uint32_t rank = rank_;
+    positions_.clear();
+    for (std::uint32_t at = first_[rank]; at != kNone; at = tokens_[at].later) {
+      positions_.push_back(at);
+    }
+    if (!std::is_sorted(positions_.begin(), positions_.end())) {
+      std::sort(positions_.begin(), positions_.end());
+    }
+    for (const std::uint32_t at : positions_) {
+      if (tokens_[at].merge.rank == rank) merge_at(at);
+      if (rank_ < rank) return;
+    }
+  }
+
+  void merge_at(std::uint32_t at) {
+    const std::uint32_t gone = tokens_[at].next;
+    const std::int32_t merged = tokens_[at].merge.id;
+    forget(gone);
+    forget(at);
+    ids_[at] = merged;
+    tokens_[at].next = tokens_[gone].next;
+    if (tokens_[at].next < count_) tokens_[tokens_[at].next].previous = at;
     look_at(at);
-    if (at > 0) look_at(links_[at].previous);
+    if (at > 0) {
+      forget(tokens_[at].previous);
+      look_at(tokens_[at].previous);
+    }
   }
 
-  void look_at(std::size_t at) {
-    const std::size_t next = links_[at].next;
-    links_[at].merge =
-        next < count_ ? merges_.find(ids_[at], ids_[next]) : Merge{MergeTable::kNoRank, -1};
-    if (links_[at].merge.rank == MergeTable::kNoRank) return;
-    heap_.push_back(entry(at));
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
+  // Looks up the merge of a token and the next, and enters it into the list of its rank.
+  void look_at(std::uint32_t at) {
+    Token& token = tokens_[at];
+    if (token.next >= count_) return;
+    token.merge = merges_->find(ids_[at], ids_[token.next]);
+    const std::uint32_t rank = token.merge.rank;
+    if (rank == MergeTable::kNoRank) return;
+    std::uint32_t& first = first_[rank];
+    token.earlier = kNone;
+    token.later = first;
+    if (first != kNone) tokens_[first].earlier = at;
+    first = at;
+    filled_[rank / 64] |= std::uint64_t{1} << rank % 64;
+    rank_ = std::min(rank_, rank);
+  }
+
+  void forget(std::uint32_t at) {
+    Token& token = tokens_[at];
+    const std::uint32_t rank = token.merge.rank;
+    if (rank == MergeTable::kNoRank) return;
+    token.merge.rank = MergeTable::kNoRank;
+    if (token.later != kNone) tokens_[token.later].earlier = token.earlier;
+    if (token.earlier != kNone) {
+      tokens_[token.earlier].later = token.later;
+    } else {
+      first_[rank] = token.later;
+      if (token.later == kNone) filled_[rank / 64] &= ~(std::uint64_t{1} << rank % 64);
+    }
   }
 
   std::size_t gather() {
     std::size_t out = 0;
-    for (std::size_t i = 0; i < count_; i = links_[i].next) ids_[out++] = ids_[i];
+    for (std::uint32_t at = 0; at < count_; at = tokens_[at].next) ids_[out++] = ids_[at];
     return out;
   }
 
-  const MergeTable& merges_;
-  std::int32_t* ids_;
-  std::size_t count_;
-  std::vector<Link> links_;
-  std::vector<std::uint64_t> heap_;
+  const MergeTable* merges_ = nullptr;
+  std::int32_t* ids_ = nullptr;
+  std::uint32_t count_ = 0;
+  std::uint32_t rank_ = 0;  // no lower rank has positions
+  std::vector<Token> tokens_;
+  std::vector<std::uint32_t> first_;      // by rank: a position, or kNone
+  std::vector<std::uint64_t> filled_;     // one bit per rank: whether it has positions
+  std::vector<std::uint32_t> positions_;  // of the rank that is being merged
 };
 
 }  // namespace
 
 std::size_t apply_merges(const MergeTable& merges, std::int32_t* ids, std::size_t count) {
   if (count < 2) return count;
-  if (count <= kShort) return apply_to_short(merges, ids, count);
+  if (count <= kShort) {
+    Merge merge[kShort];
+    return apply_by_search(merges, ids, merge, count, 1);
+  }
   if (count >= 0xFFFFFFFF) {
     fail_input("a text of {} bytes has no place where it could be split; 4 GiB is the limit",
                count);
   }
-  return LongMerger(merges, ids, count).run();
+  return LongMerger::of_this_thread().run(merges, ids, count);
+}
+
+std::size_t apply_merges_down_to(const MergeTable& merges, std::int32_t* ids, std::size_t count,
+                                 std::size_t least) {
+  std::vector<Merge> merge(count);
+  return apply_by_search(merges, ids, merge.data(), count, least);
 }
 
 }  // namespace trireme

@@ -30,6 +30,8 @@ class MergeTable {
   }
 
   std::size_t size() const { return size_; }
+  // One more than the largest rank.
+  std::size_t rank_limit() const { return rank_limit_; }
 
  private:
   static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
@@ -46,11 +48,16 @@ class MergeTable {
   std::vector<Slot> slots_ = std::vector<Slot>(16);  // open addressing, at most half full
   std::size_t mask_ = 15;
   std::size_t size_ = 0;
+  std::size_t rank_limit_ = 0;
 };
 
 // Applies merges to ids[0, count) in place, always the one of the lowest rank and of those the
 // leftmost, until none is left; returns the new count. Time: about count^2 below a hundred tokens,
-// count * log(count) above.
+// count * log(count) above. Errors: 2^32 tokens or more.
 std::size_t apply_merges(const MergeTable& merges, std::int32_t* ids, std::size_t count);
+
+// The same, but stops at `least` tokens. Time: count^2.
+std::size_t apply_merges_down_to(const MergeTable& merges, std::int32_t* ids, std::size_t count,
+                                 std::size_t least);
 
 }  // namespace trireme

@@ -134,7 +134,8 @@ class Trainer {
 
   // Replaces `pair` by `id` in one word, from left to right.
   void merge_in(std::uint32_t index, const Pair& pair, std::int32_t id) {
-    auto& [tokens, count] = words_[index];
+    std::vector<std::int32_t>& tokens = words_[index].tokens;
+    const std::int64_t count = words_[index].count;
     const auto replace = [&](const Pair& old, const Pair& now) {
       change(old, -count, index);
       change(now, count, index);

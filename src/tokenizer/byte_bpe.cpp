@@ -58,13 +58,6 @@ ByteBpe::ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces)
   }
 }
 
-bool ByteBpe::all_bytes_covered() const {
-  for (const std::int32_t id : byte_ids_) {
-    if (id < 0) return false;
-  }
-  return true;
-}
-
 // `ids` has room for one id per byte.
 std::size_t ByteBpe::merge_bytes(std::string_view piece, std::int32_t* ids) const {
   std::size_t count = 0;
@@ -120,10 +113,12 @@ void ByteBpe::encode(SplitPattern pattern, std::string_view text,
   }
 }
 
-MergeTable merges_of_ranks(const Vocabulary& ranks) {
+namespace {
+
+// All ways to make a token of two others.
+MergeTable all_splits(const Vocabulary& ranks) {
   MergeTable merges;
   for (std::int32_t id = 0; id < ranks.size(); ++id) {
-    if (!ranks.has(id)) continue;
     const std::string_view bytes = ranks.bytes(id);
     for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
       const std::int32_t left = ranks.find(bytes.substr(0, cut));
@@ -133,6 +128,25 @@ MergeTable merges_of_ranks(const Vocabulary& ranks) {
     }
   }
   return merges;
+}
+
+}  // namespace
+
+MergeTable merges_of_ranks(const Vocabulary& ranks) {
+  const MergeTable all = all_splits(ranks);
+  MergeTable used;
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < ranks.size(); ++id) {
+    const std::string_view bytes = ranks.bytes(id);
+    if (bytes.size() < 2) continue;
+    ids.clear();
+    for (const char& byte : bytes) ids.push_back(ranks.find({&byte, 1}));
+    if (apply_merges_down_to(all, ids.data(), ids.size(), 2) != 2) continue;
+    if (const Merge merge = all.find(ids[0], ids[1]); merge.id == id) {
+      used.add(ids[0], ids[1], merge);
+    }
+  }
+  return used;
 }
 
 }  // namespace trireme

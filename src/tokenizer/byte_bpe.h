@@ -17,7 +17,7 @@ class ByteBpe {
  public:
   // With `whole_pieces` a piece that is a token becomes that token even where the merges would not
   // make it (tiktoken; "ignore_merges" of tokenizer.json). Bytes that no token stands for are left
-  // out, as the reference does; all_bytes_covered() tells.
+  // out, as the reference does.
   ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces);
 
   // Appends the ids of a text that holds no special tokens.
@@ -27,7 +27,6 @@ class ByteBpe {
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  bool all_bytes_covered() const;
 
  private:
   template <SplitPattern pattern>
@@ -41,8 +40,11 @@ class ByteBpe {
   std::uint64_t serial_;
 };
 
-// All ways to make a token of `ranks` from two others; the rank of a merge is the id that it makes,
-// which is how tiktoken merges.
+// The merges of a tiktoken vocabulary, whose ids are 0 .. size-1 and their own ranks: any two
+// tokens whose bytes together are a token may merge. Of the ways to make a token only one is ever
+// met: the bytes between two borders that no merge has crossed merge as they would alone, in the
+// same order, so the last step is always the same. Only that one is kept, which makes the table
+// several times smaller. Every single byte must be a token.
 MergeTable merges_of_ranks(const Vocabulary& ranks);
 
 }  // namespace trireme

@@ -13,18 +13,19 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
 
 // Receives a flat object of strings and ids. A parse into a tree would hide repeated keys.
 class VocabularyReader : public nlohmann::json_sax<json> {
  public:
-  VocabularyReader(const std::string& file, Vocabulary& vocabulary)
-      : file_(file), vocabulary_(vocabulary) {}
+  // Ids begin at 0 and leave no holes, so a file of `bytes` bytes has none as large as that.
+  VocabularyReader(const std::string& file, std::size_t bytes, Vocabulary& vocabulary)
+      : file_(file), limit_(bytes), vocabulary_(vocabulary) {}
 
-  bool start_object(std::size_t) override {
-    if (depth_++ > 0) wrong_value();
-    return true;
-  }
+  // What is wrong with the content, if anything is. It is told only after the whole file was read,
+  // since in a truncated file the last number may be cut.
+  const std::string& complaint() const { return complaint_; }
+
+  bool start_object(std::size_t) override { return depth_++ == 0 || wrong_value(); }
   bool end_object() override { return --depth_, true; }
   bool key(std::string& key) override { return key_ = key, true; }
   bool number_unsigned(std::uint64_t id) override { return add(id); }
@@ -41,39 +42,49 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   }
 
  private:
-  bool wrong_value() const {
-    if (depth_ == 0) fail_input("'{}' is not a vocabulary: it should be an object of ids", file_);
-    fail_input("'{}': the id of '{}' is not a whole number from 0 up", file_, key_);
+  template <class... Args>
+  bool complain(fmt::format_string<Args...> format, Args&&... args) {
+    if (complaint_.empty()) {
+      complaint_ = fmt::format("'{}'", file_) + fmt::format(format, std::forward<Args>(args)...);
+    }
+    return true;
+  }
+
+  bool wrong_value() {
+    if (depth_ == 0) return complain(" is not a vocabulary: it should be an object of ids");
+    return complain(": the id of '{}' is not a whole number from 0 up", key_);
   }
 
   bool add(std::uint64_t id) {
     if (depth_ != 1) return wrong_value();
-    if (id >= kMaxTokens) {
-      fail_input("'{}': the id {} of '{}' is too large; {} is the limit", file_, id, key_,
-                 kMaxTokens);
+    if (id >= limit_) {
+      return complain(": the id {} of '{}' is too large for the number of tokens", id, key_);
     }
     // A key outside the byte alphabet is an added token spelled as it is.
     const std::string bytes = unspell_bytes(key_).value_or(key_);
     const auto small = static_cast<std::int32_t>(id);
+    if (vocabulary_.find(bytes) >= 0) return complain(": '{}' stands there twice", key_);
     if (vocabulary_.has(small)) {
-      fail_input("'{}': '{}' and '{}' have the same id {}", file_,
-                 spell_bytes(vocabulary_.bytes(small)), key_, id);
+      return complain(": '{}' and '{}' have the same id {}", spell_bytes(vocabulary_.bytes(small)),
+                      key_, id);
     }
-    if (vocabulary_.find(bytes) >= 0) fail_input("'{}': '{}' stands there twice", file_, key_);
     vocabulary_.add(small, bytes);
     return true;
   }
 
   const std::string& file_;
+  std::size_t limit_;
   Vocabulary& vocabulary_;
   std::string key_;
+  std::string complaint_;
   int depth_ = 0;
 };
 
 Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
   Vocabulary vocabulary;
-  VocabularyReader reader(file, vocabulary);
+  VocabularyReader reader(file, content.size(), vocabulary);
   json::sax_parse(content.begin(), content.end(), &reader);
+  if (!reader.complaint().empty()) fail_input("{}", reader.complaint());
   if (vocabulary.count() == 0) fail_input("'{}' holds no tokens", file);
   if (const std::int32_t hole = vocabulary.first_hole(); hole >= 0) {
     fail_input("'{}': no token has the id {}, but others have ids up to {}; is the file complete?",

@@ -59,8 +59,12 @@ class WordPieceModel : public HfModel {
 Vocabulary read_vocabulary(const JsonPlace& place, bool byte_level) {
   Vocabulary vocabulary;
   if (!place.value().is_object()) place.refuse("is not an object of tokens and ids");
+  const std::size_t limit = most_ids(place.size());
   for (const auto& [token, value] : place.value().items()) {
     const std::int32_t id = place.at(token).id();
+    if (static_cast<std::size_t>(id) >= limit) {
+      place.at(token).refuse(fmt::format("is too large for {} tokens", place.size()));
+    }
     if (vocabulary.has(id)) {
       const std::string_view other = vocabulary.bytes(id);
       place.refuse(fmt::format("gives the id {} to '{}' and to '{}'", id,

@@ -1,6 +1,7 @@
 // The models of a tokenizer.json: what turns a piece of text into ids.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,12 @@ class HfModel {
   // The byte-level BPE inside, if it is one.
   virtual const ByteBpe* byte_bpe() const { return nullptr; }
 };
+
+// The number of ids that `tokens` tokens may span: some vocabularies have holes, but memory must
+// not depend on a single number in a file.
+constexpr std::size_t most_ids(std::size_t tokens) {
+  return 65536 + 16 * tokens;
+}
 
 // BPE or WordPiece. Where "type" is absent the other fields tell, as the reference does. In a
 // `byte_level` model the tokens spell bytes (byte_alphabet.h). Errors: an unknown type, vocabulary

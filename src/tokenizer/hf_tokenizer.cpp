@@ -125,7 +125,13 @@ class HfTokenizer : public Tokenizer {
   void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place) {
     std::vector<AddedToken> raw, normalized;
     vocab_size_ = model_->vocabulary().size();
+    const std::size_t limit =
+        most_ids(tokens.size() + static_cast<std::size_t>(model_->vocabulary().count()));
     for (const AddedToken& token : tokens) {
+      if (static_cast<std::size_t>(token.id) >= limit) {
+        place.refuse(fmt::format("gives '{}' the id {}, too large for the number of tokens",
+                                 token.content, token.id));
+      }
       vocab_size_ = std::max(vocab_size_, token.id + 1);
       (token.normalized ? normalized : raw).push_back(token);
       if (token.normalized && normalizer_) normalizer_->apply(normalized.back().content);

@@ -88,8 +88,8 @@ std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from)
                   PCRE2_NO_UTF_CHECK, workspace.data, workspace.context);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (found < 0) {
-    fail("{}: the regular expression gives up on a text of {} bytes: {}", code_->where, text.size(),
-         message_of(found));
+    fail_input("{}: the regular expression gives up on a text of {} bytes: {}", code_->where,
+               text.size(), message_of(found));
   }
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(workspace.data);
   return Match{span[0], span[1]};

@@ -27,7 +27,7 @@ class Regex {
   };
 
   // The first match in `text` (valid UTF-8) at or after `from`. Errors: a pattern that exceeds
-  // PCRE2's limits on backtracking fails, instead of running for ever.
+  // PCRE2's limits on backtracking is bad input; it does not run for ever.
   std::optional<Match> find(std::string_view text, std::size_t from) const;
 
  private:

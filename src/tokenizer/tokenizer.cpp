@@ -44,7 +44,8 @@ Made make_gpt2(const Config& c) {
   if (c.vocab_file.empty() && c.merge_file.empty() && !c.model_file.empty()) {
     return load_gpt2(c.model_file + "/vocab.json", c.model_file + "/merges.txt", c.special_text);
   }
-  return load_gpt2(vocab(c), merges(c), c.special_text);
+  const std::string& vocab_file = vocab(c);
+  return load_gpt2(vocab_file, merges(c), c.special_text);
 }
 Made make_tiktoken(const Config& c) {
   return load_tiktoken(model(c), c.special_text);
