@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/fill_in_middle.h"
 #include "data/gpt_order.h"
 #include "data/indexed_dataset.h"
 #include "data/masks.h"
@@ -19,6 +20,7 @@ struct GptOptions {
   std::uint32_t seed = 0;
   std::int64_t vocab_size = 0;  // ids are checked against it
   MaskOptions masks;
+  std::shared_ptr<const FillInMiddle> fill_in_middle;  // null: off
   std::filesystem::path cache_dir;  // for orders that take long to build; empty: none are kept
 };
 

@@ -7,34 +7,20 @@
 
 #include <csignal>
 
+#include "data/byte_tokenizer.h"
 #include "data/indexed_dataset.h"
 #include "data/temp_folder.h"
-#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_data::ByteTokenizer;
 using testing_data::expect_error;
 using testing_data::TempFolder;
 using testing_data::write_bytes;
 using Ids = std::vector<std::int32_t>;
-
-// One id per byte, so that tests can see what was encoded; 256 ends a document.
-class Bytes final : public Tokenizer {
- public:
-  explicit Bytes(std::int32_t size = 257) {
-    vocab_size_ = size;
-    special_.eod = 256;
-  }
-  void encode(std::string_view text, Ids& ids) const override {
-    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
-  }
-  std::string decode(std::span<const std::int32_t>, bool) const override { return {}; }
-  std::string token_bytes(std::int32_t) const override { return {}; }
-  std::int32_t token_id(std::string_view) const override { return -1; }
-};
 
 class Preprocess : public ::testing::Test {
  protected:
@@ -46,7 +32,7 @@ class Preprocess : public ::testing::Test {
     return options;
   }
   PreprocessResult run(const PreprocessOptions& options) {
-    return preprocess(Bytes(), options, {});
+    return preprocess(ByteTokenizer(), options, {});
   }
   // The texts of all sequences of an output.
   std::vector<std::string> texts(const std::string& name = "out_text_document") {
@@ -236,9 +222,9 @@ TEST_F(Preprocess, SentencesBecomeSequences) {
 TEST_F(Preprocess, TokenTypeFollowsTheVocabulary) {
   write_bytes(folder_ / "a.jsonl", "{\"text\": \"abc\"}\n");
   const PreprocessOptions options = options_of("a.jsonl");
-  preprocess(Bytes(65'499), options, {});
+  preprocess(ByteTokenizer(65'499), options, {});
   EXPECT_EQ(IndexedDataset(folder_ / "out_text_document").token_type(), TokenType::u16);
-  preprocess(Bytes(65'500), options, {});
+  preprocess(ByteTokenizer(65'500), options, {});
   EXPECT_EQ(IndexedDataset(folder_ / "out_text_document").token_type(), TokenType::i32);
 }
 

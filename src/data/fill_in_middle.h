@@ -1,0 +1,40 @@
+// Fill-in-the-middle (Bavarian et al. 2022): some documents are rewritten so that a left-to-right
+// model learns to write what stands between two texts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+
+namespace trireme {
+
+struct FillInMiddleOptions {
+  double rate = 0;        // share of the documents that are rewritten; 0: off
+  double spm_rate = 0.5;  // of these, share with the suffix first
+  // Tokens that announce the parts.
+  std::int32_t prefix_id = -1, middle_id = -1, suffix_id = -1;
+};
+
+// Immutable; may be used from several threads at once.
+class FillInMiddle {
+ public:
+  // Throws bad_input for ids outside of the vocabulary and rates outside of [0, 1].
+  FillInMiddle(const FillInMiddleOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
+
+  // Rewrites the documents (or parts of them) that a sample holds between its end-of-document
+  // tokens. Each is cut at two random characters into prefix, middle and suffix, and becomes
+  // PRE prefix SUF suffix MID middle, or PRE SUF suffix MID prefix middle. What gets longer than
+  // the sample was is cut off; should it get shorter (special tokens in the text are lost), end-of-
+  // document tokens fill it up. Returns how many tokens stand before those. Chance is a function of
+  // `seed` and `sample` alone.
+  std::int64_t apply(std::uint64_t seed, std::int64_t sample,
+                     std::vector<std::int32_t>& tokens) const;
+
+ private:
+  FillInMiddleOptions options_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+}  // namespace trireme
