@@ -79,6 +79,23 @@ class CheckpointSource : public TensorSource {
   std::vector<std::byte> memory_;
 };
 
+// Special tokens travel in the state of an imported checkpoint.
+struct TokenCounter {
+  const char* name;
+  std::int64_t HuggingFaceTokens::*id;
+};
+constexpr TokenCounter token_counters[] = {{"bos_token_id", &HuggingFaceTokens::bos},
+                                           {"eos_token_id", &HuggingFaceTokens::eos},
+                                           {"pad_token_id", &HuggingFaceTokens::pad}};
+
+HuggingFaceTokens tokens_of(const CheckpointState& state, HuggingFaceTokens given) {
+  for (const auto& [name, id] : token_counters) {
+    const auto it = state.counters.find(name);
+    if (given.*id < 0 && it != state.counters.end()) given.*id = it->second;
+  }
+  return given;
+}
+
 std::int64_t count_elements(const std::vector<NamedTensor>& tensors) {
   std::int64_t elements = 0;
   for (const NamedTensor& tensor : tensors) elements += tensor.shape.count();
@@ -125,6 +142,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   config.data.tokenizer_model = tokenizer.model_file;
   CheckpointState state;
   state.config_toml = to_toml(config);
+  for (const auto& [name, id] : token_counters) state.counters[name] = model.tokens.*id;
   if (config.model.family == "bert") {
     state.texts[norm_placement] = model.kind == HuggingFaceKind::bert ? "post" : "pre";
   }
@@ -163,7 +181,8 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const auto& texts = reader.state().texts;
   const auto placement = texts.find(norm_placement);
   const bool post_norm = placement != texts.end() && placement->second == "post";
-  const HuggingFaceModel model{huggingface_kind(config.model, post_norm), config.model};
+  const HuggingFaceModel model{huggingface_kind(config.model, post_norm), config.model,
+                               tokens_of(reader.state(), options.tokens)};
   const TensorMapping mapping = huggingface_mapping(model);
   CheckpointSource source(reader);
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
@@ -172,7 +191,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const TokenizerFiles files{config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
                              config.data.tokenizer_model};
   std::string note = export_huggingface_tokenizer(files, to, config.model.max_positions);
-  const HuggingFaceExport what{model, options.dtype.value_or(assembler.dtype(0)), options.tokens,
+  const HuggingFaceExport what{model, options.dtype.value_or(assembler.dtype(0)),
                                options.max_file_bytes};
   write_huggingface_folder(to, what, assembler);
   return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),

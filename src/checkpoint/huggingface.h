@@ -29,6 +29,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
 
 struct ExportOptions {
   std::optional<DType> dtype;  // none: as stored
+  // Those of the run's tokenizer; where unknown (-1) the ids that came along with an import count.
   HuggingFaceTokens tokens;
   std::int64_t max_file_bytes = 5'000'000'000;
 };

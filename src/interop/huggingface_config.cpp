@@ -283,10 +283,19 @@ Json write_bert(const ModelConfig& m, bool megatron) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
+// null where there is none: the defaults of some kinds name tokens.
 void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
-  if (tokens.bos >= 0) json["bos_token_id"] = tokens.bos;
-  if (tokens.eos >= 0) json["eos_token_id"] = tokens.eos;
-  if (tokens.pad >= 0) json["pad_token_id"] = tokens.pad;
+  const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
+  json["bos_token_id"] = id(tokens.bos);
+  json["eos_token_id"] = id(tokens.eos);
+  json["pad_token_id"] = id(tokens.pad);
+}
+
+std::int64_t read_token(const Reader& json, const char* key) {
+  if (!json.has(key)) return -1;
+  const Json& value = json[key].is_array() && !json[key].empty() ? json[key][0] : json[key];
+  if (!value.is_number_integer()) json.refuse(key, "it must be the id of a token");
+  return value.get<std::int64_t>();
 }
 
 }  // namespace
@@ -308,6 +317,8 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   } else {
     fail_input("'{}' lacks 'model_type'", name);
   }
+  out.tokens = {read_token(json, "bos_token_id"), read_token(json, "eos_token_id"),
+                read_token(json, "pad_token_id")};
   ModelConfig& m = out.model;
   m.seq_length = m.max_positions;
   // What the file says must not be taken for a default that the family may change.
@@ -340,13 +351,12 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model, bool post_norm) {
   return HuggingFaceKind::gpt2;
 }
 
-std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype,
-                                    const HuggingFaceTokens& tokens) {
+std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
   Json json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
               : model.kind == HuggingFaceKind::llama
                   ? write_llama(model.model)
                   : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
-  add_tokens(json, tokens);
+  add_tokens(json, model.tokens);
   json["torch_dtype"] = torch_dtype;
   return json.dump(2) + "\n";
 }

@@ -17,9 +17,15 @@ enum class HuggingFaceKind : std::uint8_t {
   megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
 };
 
+// Ids of special tokens in config.json and generation_config.json; -1: none.
+struct HuggingFaceTokens {
+  std::int64_t bos = -1, eos = -1, pad = -1;
+};
+
 struct HuggingFaceModel {
   HuggingFaceKind kind = HuggingFaceKind::gpt2;
-  ModelConfig model;  // resolved
+  ModelConfig model;         // resolved
+  HuggingFaceTokens tokens;  // of several ends the first
 };
 
 // Reads `folder`/config.json. Refused (exit code 2): a folder without it, values of the wrong type,
@@ -33,14 +39,8 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
 // naming the key that stands in the way. `post_norm`: of a BERT.
 HuggingFaceKind huggingface_kind(const ModelConfig& model, bool post_norm = false);
 
-// Ids of special tokens in config.json and generation_config.json; -1 leaves a key out.
-struct HuggingFaceTokens {
-  std::int64_t bos = -1, eos = -1, pad = -1;
-};
-
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
-std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype,
-                                    const HuggingFaceTokens& tokens);
+std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);
 std::string huggingface_generation_text(const HuggingFaceTokens& tokens);
 
 }  // namespace trireme

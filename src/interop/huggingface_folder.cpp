@@ -197,9 +197,10 @@ void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, st
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler) {
   write_weights(folder, what, assembler);
-  write_file_durably(folder / "generation_config.json", huggingface_generation_text(what.tokens));
+  write_file_durably(folder / "generation_config.json",
+                     huggingface_generation_text(what.model.tokens));
   write_file_durably(folder / "config.json",
-                     huggingface_config_text(what.model, torch_dtype(what.dtype), what.tokens));
+                     huggingface_config_text(what.model, torch_dtype(what.dtype)));
 }
 
 }  // namespace trireme

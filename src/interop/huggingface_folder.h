@@ -39,8 +39,7 @@ class HuggingFaceWeights : public TensorSource {
 // What to write.
 struct HuggingFaceExport {
   HuggingFaceModel model;
-  DType dtype = DType::f32;  // of all tensors
-  HuggingFaceTokens tokens;
+  DType dtype = DType::f32;                     // of all tensors
   std::int64_t max_file_bytes = 5'000'000'000;  // a file holds more only if one tensor does
 };
 

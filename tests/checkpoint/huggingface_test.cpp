@@ -48,6 +48,8 @@ TEST(HuggingFace, RoundTripKeepsEveryByte) {
     const ConversionReport out = export_huggingface(folder / "run", folder / "hf", {});
     EXPECT_EQ(out.kind, in.kind) << name;
     EXPECT_EQ(out.elements, in.elements);
+    EXPECT_EQ(read_huggingface_config(folder / "hf").tokens.eos,
+              read_huggingface_config(reference(name)).tokens.eos);
     EXPECT_EQ(tensors_of(folder / "hf"), tensors_of(reference(name))) << name;
   }
 }

@@ -74,6 +74,7 @@ TEST(HuggingFaceConfig, IsRead) {
   EXPECT_EQ(llama.model.head_dim, 8);
   EXPECT_EQ(llama.model.rope_base, 5000);
   EXPECT_EQ(llama.model.norm_eps, 1e-5);
+  EXPECT_EQ(llama.tokens.bos, 1);
   EXPECT_EQ(llama.model.activation, "swiglu");
   EXPECT_FALSE(llama.model.tie_embeddings);
   EXPECT_FALSE(llama.model.bias);
@@ -88,10 +89,13 @@ TEST(HuggingFaceConfig, IsRead) {
 
 TEST(HuggingFaceConfig, GoesThereAndBack) {
   for (const std::string& name : reference_models) {
-    const HuggingFaceModel first = read_huggingface_config(reference(name));
-    const std::string text = huggingface_config_text(first, "float32", {1, 2, 3});
+    HuggingFaceModel first = read_huggingface_config(reference(name));
+    first.tokens = {1, 2, -1};
+    const std::string text = huggingface_config_text(first, "float32");
     const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
     EXPECT_EQ(again.kind, first.kind);
+    EXPECT_EQ(again.tokens.eos, 2);
+    EXPECT_EQ(again.tokens.pad, -1);
     Config before, after;
     before.model = first.model;
     after.model = again.model;
@@ -99,6 +103,7 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
     const auto json = nlohmann::json::parse(text);
     EXPECT_EQ(json.at("torch_dtype"), "float32");
     EXPECT_EQ(json.at("eos_token_id"), 2);
+    EXPECT_TRUE(json.at("pad_token_id").is_null());
     EXPECT_TRUE(json.contains("tie_word_embeddings"));
     EXPECT_EQ(json.contains("rope_theta"), first.kind == HuggingFaceKind::llama);
   }
