@@ -1,4 +1,5 @@
-// Rounds of two parallel loops: pack a part of the outer operand, then run tasks against it.
+// Rounds of two parallel loops: pack a part of the outer operand, then run tasks against it. The
+// rounds follow from the shape; the cut into tasks changes no result, so it may suit the threads.
 #include "backend/cpu/gemm_amx.h"
 
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "backend/cpu/gemm_convert.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -15,10 +17,6 @@ namespace {
 
 using amx::panel_vectors;
 using amx::step_k;
-
-// Packed outer operand of one round, in bytes: large enough that the inner one is rarely packed
-// anew, small enough for the last-level cache.
-constexpr std::int64_t max_packed_bytes = 16 << 20;
 
 struct Free {
   void operator()(char* memory) const { std::free(memory); }
@@ -36,9 +34,11 @@ char* thread_scratch() {
   return memory.get();
 }
 
-std::int64_t panel_bytes(std::int64_t k) { return round_up(k, step_k) * panel_vectors * 2; }
+std::int64_t panel_bytes(std::int64_t k) {
+  return round_up(k, step_k) * panel_vectors * 2;
+}
 
-// Pieces of one direction, in whole panels and of about equal length.
+// Pieces of one direction, in whole panels (or steps of k) and of about equal length.
 struct Cut {
   std::int64_t size, piece;
   Cut(std::int64_t length, std::int64_t most)
@@ -73,30 +73,15 @@ Grid choose_grid(std::int64_t inner, std::int64_t outer, std::int64_t k) {
   }
 }
 
-}  // namespace
-
-AmxGemm::AmxGemm(const GemmProblem& problem, bool into_float)
-    : problem_(problem),
-      into_float_(into_float),
-      outer_side_(problem.n <= problem.m ? amx::Side::b : amx::Side::a) {
-  const std::int64_t vectors = std::min(problem.m, problem.n);
-  const std::int64_t most = std::max(panel_vectors, max_packed_bytes / panel_bytes(problem.k) * panel_vectors);
-  outer_vectors_ = Cut(vectors, most).piece;
-}
-
-std::int64_t AmxGemm::workspace_bytes() const {
-  return outer_vectors_ / panel_vectors * panel_bytes(problem_.k);
-}
-
-amx::Operand AmxGemm::operand(amx::Side side, const bf16* a, const bf16* b) const {
-  const GemmProblem& p = problem_;
-  if (side == amx::Side::a) return {a, p.m, p.k, p.lda, !p.a_transposed, side};
-  return {b, p.n, p.k, p.ldb, p.b_transposed, side};
-}
-
-void AmxGemm::pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) const {
-  const Cut rows(vectors.length(), 128), cols(outer.k, 512);
+// Packs outer vectors with all of the operand's k, by all threads if that is much.
+void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) {
+  constexpr std::int64_t most_vectors = 128, most_k = 512;
   const std::int64_t bytes = panel_bytes(outer.k);
+  if (vectors.length() * outer.k <= most_vectors * most_k) {
+    amx::pack(packed, bytes, outer, vectors, {0, outer.k});
+    return;
+  }
+  const Cut rows(vectors.length(), most_vectors), cols(outer.k, most_k);
   parallel_for(rows.count() * cols.count(), [&](std::int64_t task) {
     const amx::Range piece = rows.range(task / cols.count()), k = cols.range(task % cols.count());
     char* dst = packed + piece.begin / panel_vectors * bytes + k.begin / step_k * amx::step_bytes;
@@ -106,34 +91,97 @@ void AmxGemm::pack_outer(char* packed, const amx::Operand& outer, amx::Range vec
 }
 
 // All of the inner operand against the outer vectors of `prototype`.
-void AmxGemm::multiply(const amx::Task& prototype) const {
+void multiply(const amx::Task& prototype) {
   const amx::Range outer = prototype.outer_vectors;
-  const Grid grid = choose_grid(prototype.inner.vectors, outer.length(), problem_.k);
+  const std::int64_t k = prototype.inner.k;
+  const Grid grid = choose_grid(prototype.inner.vectors, outer.length(), k);
   parallel_for(grid.tasks(), [&](std::int64_t index) {
     amx::Task task = prototype;
     const amx::Range piece = grid.outer.range(index % grid.outer.count());
     task.inner_vectors = grid.inner.range(index / grid.outer.count());
-    task.outer = prototype.outer + piece.begin / panel_vectors * panel_bytes(problem_.k);
+    task.outer = prototype.outer + piece.begin / panel_vectors * panel_bytes(k);
     task.outer_vectors = {outer.begin + piece.begin, outer.begin + piece.end};
     task.scratch = thread_scratch();
     amx::run(task);
   });
 }
 
+// One operand within a range of k.
+amx::Operand part_of(amx::Operand operand, amx::Range k) {
+  operand.data += operand.k_contiguous ? k.begin : k.begin * operand.ld;
+  operand.k = k.length();
+  return operand;
+}
+
+}  // namespace
+
+AmxGemm::AmxGemm(const GemmProblem& problem, bool into_float, std::int64_t max_packed_bytes)
+    : problem_(problem),
+      into_float_(into_float),
+      outer_side_(problem.n <= problem.m ? amx::Side::b : amx::Side::a),
+      outer_vectors_(std::min(problem.m, problem.n)),
+      round_k_(problem.k) {
+  if (outer_bytes() <= max_packed_bytes) return;
+  const std::int64_t result_bytes =
+      problem.m * problem.n * static_cast<std::int64_t>(sizeof(float));
+  if (result_bytes <= max_packed_bytes / 2) {
+    const std::int64_t steps =
+        max_packed_bytes / panel_bytes(1) / ceil_div(outer_vectors_, panel_vectors);
+    round_k_ = Cut(problem.k, std::max<std::int64_t>(1, steps) * step_k).piece;
+    keeps_sums_ = !into_float;
+  } else {
+    const std::int64_t panels = max_packed_bytes / panel_bytes(problem.k);
+    outer_vectors_ = Cut(outer_vectors_, std::max<std::int64_t>(1, panels) * panel_vectors).piece;
+  }
+}
+
+std::int64_t AmxGemm::outer_bytes() const {
+  return ceil_div(outer_vectors_, panel_vectors) * panel_bytes(round_k_);
+}
+
+std::int64_t AmxGemm::workspace_bytes() const {
+  const std::int64_t sums = problem_.m * problem_.n * static_cast<std::int64_t>(sizeof(float));
+  return outer_bytes() + (keeps_sums_ ? sums : 0);
+}
+
+amx::Operand AmxGemm::operand(amx::Side side, const bf16* a, const bf16* b) const {
+  const GemmProblem& p = problem_;
+  if (side == amx::Side::a) return {a, p.m, p.k, p.lda, !p.a_transposed, side};
+  return {b, p.n, p.k, p.ldb, p.b_transposed, side};
+}
+
 void AmxGemm::run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool accumulate,
                   void* workspace) const {
   const GemmProblem& p = problem_;
-  const amx::Side inner_side = outer_side_ == amx::Side::a ? amx::Side::b : amx::Side::a;
-  const amx::Operand outer = operand(outer_side_, a, b);
   char* packed = static_cast<char*>(workspace);
   // Results of this size leave the caches before anybody reads them; then reading the lines that
   // are to be overwritten would cost as much as all operands.
   const bool large = p.m * p.n * (into_float_ ? 4 : 2) > (4 << 20);
-  const amx::Destination dst{c, p.ldc, p.m, p.n, into_float_, accumulate, large, bias};
-  for (std::int64_t begin = 0; begin < outer.vectors; begin += outer_vectors_) {
-    const amx::Range vectors{begin, std::min(begin + outer_vectors_, outer.vectors)};
-    pack_outer(packed, outer, vectors);
-    multiply({operand(inner_side, a, b), {}, packed, vectors, dst, nullptr});
+  if (!keeps_sums_) {
+    run_rounds({c, p.ldc, p.m, p.n, into_float_, accumulate, large, bias}, a, b, packed);
+    return;
+  }
+  float* sums = reinterpret_cast<float*>(packed + outer_bytes());
+  run_rounds({sums, p.n, p.m, p.n, true, false, false, nullptr}, a, b, packed);
+  parallel_ranges(p.m, 32, [&](std::int64_t begin, std::int64_t end) {
+    narrow(static_cast<bf16*>(c) + begin * p.ldc, sums + begin * p.n, end - begin, p.n, p.ldc, bias,
+           accumulate);
+  });
+}
+
+// Rounds of k or of outer vectors, whichever do not fit at once.
+void AmxGemm::run_rounds(amx::Destination dst, const bf16* a, const bf16* b, char* packed) const {
+  const amx::Operand outer = operand(outer_side_, a, b);
+  const amx::Operand inner =
+      operand(outer_side_ == amx::Side::a ? amx::Side::b : amx::Side::a, a, b);
+  for (std::int64_t at = 0; at < problem_.k; at += round_k_) {
+    const amx::Range k{at, std::min(problem_.k, at + round_k_)};
+    for (std::int64_t v = 0; v < outer.vectors; v += outer_vectors_) {
+      const amx::Range vectors{v, std::min(outer.vectors, v + outer_vectors_)};
+      pack_outer(packed, part_of(outer, k), vectors);
+      multiply({part_of(inner, k), {}, packed, vectors, dst, nullptr});
+    }
+    dst.accumulate = true;  // what follows adds to it
   }
 }
 

@@ -6,25 +6,29 @@
 
 namespace trireme::cpu {
 
-// Sums run over k in order whatever the cut, so that the cut may follow the number of threads.
-// Besides the workspace each thread keeps amx::scratch_bytes of its own from its first product on.
+// Sums run over k in order whatever the cut into tasks, so that it may follow the number of
+// threads. Besides the workspace each thread keeps amx::scratch_bytes of its own from its first
+// product on.
 class AmxGemm : public GemmEngine<bf16> {
  public:
-  // C is float if into_float, else bf16.
-  AmxGemm(const GemmProblem& problem, bool into_float);
+  // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large
+  // enough that the inner one is rarely packed anew, small enough for the last-level cache.
+  AmxGemm(const GemmProblem& problem, bool into_float, std::int64_t max_packed_bytes = 16 << 20);
   std::int64_t workspace_bytes() const override;
   void run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool accumulate,
            void* workspace) const override;
 
  private:
   amx::Operand operand(amx::Side side, const bf16* a, const bf16* b) const;
-  void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) const;
-  void multiply(const amx::Task& prototype) const;
+  std::int64_t outer_bytes() const;  // packed, of one round
+  void run_rounds(amx::Destination dst, const bf16* a, const bf16* b, char* packed) const;
 
   GemmProblem problem_;
   bool into_float_;
-  amx::Side outer_side_;       // the smaller operand: packed whole, by all threads, for all tasks
-  std::int64_t outer_vectors_;  // of one round; bounds the workspace
+  amx::Side outer_side_;        // the smaller operand: packed by all threads, for all tasks
+  std::int64_t outer_vectors_;  // of one round
+  std::int64_t round_k_;        // of one round; less than k only if C is small
+  bool keeps_sums_ = false;     // over rounds of k, in the workspace, since C itself is bf16
 };
 
 }  // namespace trireme::cpu

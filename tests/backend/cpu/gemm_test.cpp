@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/isa.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
@@ -53,11 +54,16 @@ constexpr double rounding<bf16> = 0x1p-8;
 // Every destination and workspace stands between bytes that nobody may touch.
 class GuardedBytes {
  public:
-  explicit GuardedBytes(std::int64_t size) : size_(size), bytes_(size + 2 * guard, canary) {}
-  char* data() { return bytes_.data() + guard; }
+  // Begins `misalignment` bytes after a multiple of 64.
+  GuardedBytes(std::int64_t size, std::int64_t misalignment)
+      : size_(size), begin_(guard), bytes_(size + 2 * guard + 128, canary) {
+    while (reinterpret_cast<std::uintptr_t>(data()) % 64 != 0) ++begin_;
+    begin_ += misalignment;
+  }
+  char* data() { return bytes_.data() + begin_; }
   bool is_intact() const {
     for (std::int64_t i = 0; i < guard; ++i) {
-      if (bytes_[i] != canary || bytes_[guard + size_ + i] != canary) return false;
+      if (bytes_[begin_ - 1 - i] != canary || bytes_[begin_ + size_ + i] != canary) return false;
     }
     return true;
   }
@@ -65,7 +71,7 @@ class GuardedBytes {
  private:
   static constexpr std::int64_t guard = 256;
   static constexpr char canary = 0x5a;
-  std::int64_t size_;
+  std::int64_t size_, begin_;
   std::vector<char> bytes_;
 };
 
@@ -92,12 +98,17 @@ class Case {
     expect();
   }
 
-  // The result as bytes: m x n of C.
-  std::vector<C> run(Isa set) const {
-    const Linear<T> linear(product_, shape_, set);
-    GuardedBytes workspace(linear.workspace_bytes());
+  // The result, m x n.
+  std::vector<C> run(Isa set) const { return run_with(Linear<T>(product_, shape_, set), 8); }
+
+  void check(Isa set) const { check_values(run(set), cpu::name_of(set)); }
+
+  // The same with any object that runs the product as Linear does.
+  template <class Computer>
+  std::vector<C> run_with(const Computer& linear, std::int64_t workspace_misalignment) const {
+    GuardedBytes workspace(linear.workspace_bytes(), workspace_misalignment);
     const auto bytes = static_cast<std::int64_t>(m_ * n_ * sizeof(C));
-    GuardedBytes result(bytes);
+    GuardedBytes result(bytes, accumulate_ ? sizeof(C) : 0);
     std::memcpy(result.data(), before_.data(), bytes);
     linear.run(result.data(), a_.data(), b_.data(), bias_.empty() ? nullptr : bias_.data(),
                accumulate_, workspace.data());
@@ -108,20 +119,19 @@ class Case {
     return values;
   }
 
-  void check(Isa set) const {
-    const std::vector<C> values = run(set);
+  void check_values(const std::vector<C>& values, const char* computer) const {
     int failures = 0;
     for (std::int64_t m = 0; m < m_; ++m) {
       for (std::int64_t n = 0; n < n_; ++n) {
         const auto [sum, magnitude, start] = expected_[m * n_ + n];
-        // k + 2 additions in any order, each rounded, one or two roundings of the result, and one of
-        // what the product is added to.
+        // k + 2 additions in any order, each rounded, one or two roundings of the result, and one
+        // of what the product is added to.
         const double unit = std::is_same_v<T, double> ? rounding<double> : rounding<float>;
-        const double tolerance =
-            static_cast<double>(k_ + 3) * unit * magnitude + rounding<C> * (2 * std::abs(sum) + start);
+        const double tolerance = static_cast<double>(k_ + 3) * unit * magnitude +
+                                 rounding<C> * (2 * std::abs(sum) + start);
         const double error = std::abs(as_double(values[m * n_ + n]) - sum);
         if (!(error <= tolerance) && ++failures <= 3) {
-          ADD_FAILURE() << text() << " on " << cpu::name_of(set) << " at [" << m << ", " << n
+          ADD_FAILURE() << text() << " on " << computer << " at [" << m << ", " << n
                         << "]: " << as_double(values[m * n_ + n]) << " instead of " << sum
                         << ", tolerance " << tolerance;
         }
@@ -211,7 +221,7 @@ TYPED_TEST_SUITE(Gemm, Types);
 
 TYPED_TEST(Gemm, OddSizesAreRight) {
   const std::vector<LinearShape> shapes{
-      {1, 1, 1},    {1, 3, 17},    {3, 1, 65},   {17, 65, 3},    {2, 130, 33},
+      {1, 1, 1},     {1, 3, 17},    {3, 1, 65},   {17, 65, 3},  {2, 130, 33},
       {65, 17, 130}, {130, 130, 1}, {31, 33, 32}, {33, 32, 31}, {64, 96, 48},
   };
   for (const LinearShape& shape : shapes) check_all<TypeParam>(shape);
@@ -248,6 +258,35 @@ TYPED_TEST(Gemm, ThreadsDoNotChangeABit) {
     }
   }
   ThreadPool::set_global_size(0);
+}
+
+// Operands that are too large to be packed at once take rounds, over k or over vectors.
+TEST(AmxGemm, RoundsAreRight) {
+  if (!supports(Isa::amx)) GTEST_SKIP() << "this processor has no AMX";
+  constexpr std::int64_t small = 32 << 10;
+  const std::vector<LinearShape> shapes{
+      {70, 40, 3000}, {40, 3000, 70}, {3000, 70, 40}, {130, 130, 140}};
+  for (const LinearShape& shape : shapes) {
+    for (const Product product : all_products) {
+      for (const bool accumulate : {false, true}) {
+        with_case<bf16>(product, shape, product == Product::forward, accumulate,
+                        [&](const auto& test) {
+                          const AmxGemm rounds(problem_of(product, shape),
+                                               product == Product::weight_grad, small);
+                          test.check_values(test.run_with(rounds, 0), "AMX in rounds");
+                        });
+      }
+    }
+  }
+}
+
+// Results beyond a few megabytes take another way to memory.
+TEST(AmxGemm, LargeResultsAreRight) {
+  if (!supports(Isa::amx)) GTEST_SKIP() << "this processor has no AMX";
+  for (const bool accumulate : {false, true}) {
+    Case<bf16, bf16>(Product::forward, {2100, 8, 1056}, true, accumulate).check(Isa::amx);
+    Case<bf16, float>(Product::weight_grad, {8, 1056, 1100}, false, accumulate).check(Isa::amx);
+  }
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Tile products of attention in bf16 on AMX: the same interface as FmaEngine, float accumulation.
 //
-// The matrix unit multiplies a left tile, 16 rows of 32 inner elements, by a right tile, 16 pairs of
-// inner elements of 16 columns: element (k, n) lies at 32 * (k / 2) + 2 * n + k % 2. Everything is
-// packed tile by tile, 1 KB each: rows at larger strides would meet in a few sets of the cache.
+// The matrix unit multiplies a left tile, 16 rows of 32 inner elements, by a right tile, 16 pairs
+// of inner elements of 16 columns: element (k, n) lies at 32 * (k / 2) + 2 * n + k % 2. Everything
+// is packed tile by tile, 1 KB each: rows at larger strides would meet in a few sets of the cache.
 // Sizes are padded to multiples of 32, so one configuration of the unit serves all products.
 #pragma once
 
@@ -29,7 +29,8 @@ struct AmxEngine {
     const bf16* data;
     std::int64_t row, step;
   };
-  // Right operand [k, n]: tile (i, j) of 32 inner elements by 16 columns is data + i * step + j * tile.
+  // Right operand [k, n]: tile (i, j) of 32 inner elements by 16 columns is data + i * step + j *
+  // tile.
   struct Right {
     const bf16* data;
     std::int64_t step;
@@ -125,12 +126,11 @@ struct AmxEngine {
     }
   }
 
-  static Left left_tokens(const bf16* tokens, const bf16*, std::int64_t first, std::int64_t width) {
-    return {tokens + first * width, 16 * width, tile};
+  static Left left_tokens(const bf16* data, std::int64_t first, std::int64_t width) {
+    return {data + first * width, 16 * width, tile};
   }
-  static Left left_columns(const bf16*, const bf16* columns, std::int64_t first,
-                           std::int64_t width) {
-    return {columns + first * width, tile, 32 * width};
+  static Left left_columns(const bf16* data, std::int64_t first, std::int64_t width) {
+    return {data + first * width, tile, 32 * width};
   }
   static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 32 * width}; }
   // Of `tokens` packed ones, from token `first` on.
@@ -148,7 +148,8 @@ struct AmxEngine {
       if constexpr (as_left) {
         bf16* row = left_tiles + key / 16 * 16 * queries + key % 16 * 32 + query * 16;
         _mm512_store_si512(row, (__m512i)_mm512_cvtne2ps_pbh(w[0][1].part[0], w[0][0].part[0]));
-        _mm512_store_si512(row + 32, (__m512i)_mm512_cvtne2ps_pbh(w[1][1].part[0], w[1][0].part[0]));
+        _mm512_store_si512(row + 32,
+                           (__m512i)_mm512_cvtne2ps_pbh(w[1][1].part[0], w[1][0].part[0]));
       }
       if constexpr (as_right) {
         bf16* row = right_tiles + key / 32 * 32 * queries + key % 32 * 16 + query / 16 * tile;
@@ -213,8 +214,7 @@ struct AmxEngine {
 
   // Columns [d, d + 32) of a token; zeros behind `count` tokens and head_dim columns.
   TRIREME_INLINE static __m512i columns(Rows<const bf16> src, std::int64_t token,
-                                        std::int64_t count, std::int64_t d,
-                                        std::int64_t head_dim) {
+                                        std::int64_t count, std::int64_t d, std::int64_t head_dim) {
     if (token >= count) return _mm512_setzero_si512();
     const std::int64_t rest = head_dim - d;
     const __mmask32 mask = rest >= 32 ? ~__mmask32{0} : (__mmask32{1} << rest) - 1;

@@ -74,7 +74,6 @@ class BackwardPass {
     alignas(64) P k[max_operand], k_columns[E::shares_left ? 64 : max_operand], v[max_operand];
     alignas(64) A dk[max_operand], dv[max_operand];
     alignas(64) A scores[block_keys * block_queries], dweights[block_keys * block_queries];
-    alignas(64) A keep[block_keys * block_queries];
     alignas(64) A rows[tile_queries * max_head_dim];
     typename E::template Weights<tile_keys, tile_queries, true, false> weights;
     typename E::template Weights<tile_keys, tile_queries, true, true> dscores;
@@ -98,14 +97,15 @@ class BackwardPass {
     if (padded > 0) {
       const Rows<const T> k{view_.k.row(first), view_.k.stride};
       E::pack_left_tokens(s_.k, k, real, padded, view_.head_dim);
-      if constexpr (want_dq) {
+      if constexpr (want_dq && !E::shares_left) {
         E::pack_left_columns(s_.k_columns, k, real, padded, view_.head_dim);
       }
       E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded, view_.head_dim);
     }
     if constexpr (want_dkv) clear_key_grads(count);
     for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
-      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
+      for (std::int64_t query = part_.first_query; query < part_.last_query;
+           query += tile_queries) {
         run_queries<want_dq, want_dkv>(head, query, first, padded);
       }
     }
@@ -190,8 +190,9 @@ class BackwardPass {
                  E::right_tokens(tile.q_tokens, width_), count, width_, tile_queries, true);
     }
     if constexpr (want_dq) {
-      E::product(tile.dq, tile_queries, E::left_columns(s_.k, s_.k_columns, at, width_),
-                 s_.dscores.right(0), width_, tile_queries, count, true);
+      const P* k = E::shares_left ? s_.k : s_.k_columns;
+      E::product(tile.dq, tile_queries, E::left_columns(k, at, width_), s_.dscores.right(0), width_,
+                 tile_queries, count, true);
     }
   }
 
@@ -200,46 +201,48 @@ class BackwardPass {
   template <bool want_weights>
   void make_weights(std::int64_t packed, std::int64_t key, std::int64_t row, int q) {
     const QueryTile& tile = s_.queries;
-    E::product(s_.scores, block_queries, E::left_tokens(s_.k, nullptr, packed, width_),
+    E::product(s_.scores, block_queries, E::left_tokens(s_.k, packed, width_),
                E::right_columns(tile.q_columns, tile_queries, q), block_keys, block_queries, width_,
                false);
-    E::product(s_.dweights, block_queries, E::left_tokens(s_.v, nullptr, packed, width_),
+    E::product(s_.dweights, block_queries, E::left_tokens(s_.v, packed, width_),
                E::right_columns(tile.dctx_columns, tile_queries, q), block_keys, block_queries,
                width_, false);
     if (!tile.visible.sees_all_of(key, key + block_keys)) {
       mask_scores<block_queries>(s_.scores, tile.visible, q, key, block_keys);
     }
     if (view_.dropout) {
-      draw_keep<block_queries>(s_.keep, view_, tile.head, tile.query + q, key, block_keys);
-      differentiate<want_weights, true>(row, q);
+      differentiate<want_weights>(key, row, q, KeepFactors<A, block_queries>(view_, tile.head));
     } else {
-      differentiate<want_weights, false>(row, q);
+      differentiate<want_weights>(key, row, q, KeepAll());
     }
   }
 
   // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta); dropout acts
   // on w and dweights. The factor `scale` of the scores is left to the end.
-  template <bool want_weights, bool dropout>
-  void differentiate(std::int64_t row, int q) {
+  template <bool want_weights, class Keep>
+  void differentiate(std::int64_t key, std::int64_t row, int q, Keep keep) {
     constexpr int vectors = block_queries / lanes;
     const Vec<A> scale = splat(exponent_scale_);
     const A *scores = s_.scores, *dweights = s_.dweights;
-    [[maybe_unused]] const A* keep = s_.keep;
     Vec<A> lse[vectors], delta[vectors];
     for (int v = 0; v < vectors; ++v) {
       lse[v] = load(s_.queries.lse + q + v * lanes);
       delta[v] = load(s_.queries.delta + q + v * lanes);
     }
     for (int j = 0; j < block_keys; j += 2) {
+      if constexpr (Keep::is_dropout) {
+        if (j % Keep::keys == 0) keep.draw(key + j, view_.first_query + s_.queries.query + q);
+      }
       Vec<A> w[2][vectors], ds[2][vectors];
       for (int i = 0; i < 2; ++i) {
         for (int v = 0; v < vectors; ++v) {
           const int at = (j + i) * block_queries + v * lanes;
           w[i][v] = exp2(load(scores + at) * scale - lse[v]);
           Vec<A> dw = load(dweights + at);
-          if constexpr (dropout) dw = dw * load(keep + at);
+          if constexpr (Keep::is_dropout) dw = dw * keep.at(j % Keep::keys + i, v * lanes);
           ds[i][v] = w[i][v] * (dw - delta[v]);
-          if constexpr (dropout) w[i][v] = w[i][v] * load(keep + at);
+          if constexpr (Keep::is_dropout)
+            w[i][v] = w[i][v] * keep.at(j % Keep::keys + i, v * lanes);
         }
       }
       if constexpr (want_weights) s_.weights.put(row + j, q, w);
@@ -272,7 +275,8 @@ class BackwardPass {
   void write_dq() {
     for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
       const auto dq = grads_.dq.right_by(head * view_.head_dim);
-      for (std::int64_t query = part_.first_query; query < part_.last_query; query += tile_queries) {
+      for (std::int64_t query = part_.first_query; query < part_.last_query;
+           query += tile_queries) {
         const std::int64_t rest = part_.last_query - query;
         const std::int64_t count = rest < tile_queries ? rest : tile_queries;
         for (std::int64_t i = 0; i < count; ++i) {

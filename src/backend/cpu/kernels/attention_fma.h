@@ -14,7 +14,7 @@ struct FmaEngine {
   using Packed = A;  // element of packed operands
 
   static constexpr int lanes = Vec<A>::lanes;
-  // One packed copy serves both as left_tokens and as left_columns.
+  // Whether one packed copy serves both as left_tokens and as left_columns.
   static constexpr bool shares_left = true;
 
   // A product's left operand [m, k]: element (i, j) is data[i * row + j * col].
@@ -49,7 +49,10 @@ struct FmaEngine {
       });
     }
   }
-  static void pack_left_columns(A*, Rows<const T>, std::int64_t, std::int64_t, std::int64_t) {}
+  TRIREME_INLINE static void pack_left_columns(A* dst, Rows<const T> src, std::int64_t count,
+                                               std::int64_t padded_count, std::int64_t head_dim) {
+    pack_left_tokens(dst, src, count, padded_count, head_dim);
+  }
 
   // Tokens as the inner dimension: [padded_count, padded(head_dim)].
   TRIREME_INLINE static void pack_right_tokens(A* dst, Rows<const T> src, std::int64_t count,
@@ -70,11 +73,11 @@ struct FmaEngine {
   }
 
   // Views of packed tokens from token `first` on.
-  static Left left_tokens(const A* tokens, const A*, std::int64_t first, std::int64_t width) {
-    return {tokens + first * width, width, 1};
+  static Left left_tokens(const A* data, std::int64_t first, std::int64_t width) {
+    return {data + first * width, width, 1};
   }
-  static Left left_columns(const A* tokens, const A*, std::int64_t first, std::int64_t width) {
-    return {tokens + first * width, 1, width};
+  static Left left_columns(const A* data, std::int64_t first, std::int64_t width) {
+    return {data + first * width, 1, width};
   }
   static Right right_tokens(const A* data, std::int64_t width) { return {data, width}; }
   static Right right_columns(const A* data, std::int64_t tokens, std::int64_t first) {

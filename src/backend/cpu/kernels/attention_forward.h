@@ -24,7 +24,8 @@ class ForwardPass {
   static constexpr int max_tiles = 32;
 
   // Computes rows [first, last) of the heads [first_head, first_head + heads) of the group: at most
-  // tiles_at_once(head_dim) tiles of queries. lse may be null; head h's row i is lse[h * lse_ld + i].
+  // tiles_at_once(head_dim) tiles of queries. lse may be null; head h's row i is lse[h * lse_ld +
+  // i].
   static void run(const GroupView<T>& view, std::int64_t first_head, std::int64_t heads,
                   std::int64_t first, std::int64_t last, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
     ForwardPass pass(view);
@@ -57,11 +58,9 @@ class ForwardPass {
   };
 
   struct Scratch {
-    alignas(64) P k[max_operand], k_unused[64], v[max_operand], v_columns[E::shares_left ? 64 : max_operand];
-    alignas(64) P q[max_operand];
+    alignas(64) P k[max_operand], v[max_operand], q[max_operand];
     alignas(64) A ctx[max_operand];
     alignas(64) A scores[strip_keys * tile_queries];
-    alignas(64) A keep[strip_keys * tile_queries];
     alignas(64) A rows[tile_queries * max_head_dim];
     Weights weights;
     Tile tile[max_tiles];
@@ -110,12 +109,7 @@ class ForwardPass {
   void run_block(std::int64_t first, std::int64_t count) {
     const std::int64_t padded = round_up(count, key_step);
     E::pack_left_tokens(s_.k, {view_.k.row(first), view_.k.stride}, count, padded, view_.head_dim);
-    if constexpr (E::shares_left) {
-      E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, count, padded, view_.head_dim);
-    } else {
-      E::pack_left_columns(s_.v_columns, {view_.v.row(first), view_.v.stride}, count, padded,
-                           view_.head_dim);
-    }
+    E::pack_left_columns(s_.v, {view_.v.row(first), view_.v.stride}, count, padded, view_.head_dim);
     for (int i = 0; i < tiles_; ++i) {
       Tile& tile = s_.tile[i];
       const std::int64_t limit = round_up(tile.visible.any.end, key_step);
@@ -133,7 +127,7 @@ class ForwardPass {
     std::int64_t added = 0;  // rows of weights whose values are in ctx
     for (std::int64_t row = 0; row < count; row += strip_keys) {
       const std::int64_t at = key + row;
-      E::product(s_.scores, tile_queries, E::left_tokens(s_.k, nullptr, at - block, width_),
+      E::product(s_.scores, tile_queries, E::left_tokens(s_.k, at - block, width_),
                  E::right_columns(tile.q, tile_queries, 0), strip_keys, tile_queries, width_,
                  false);
       if (!tile.visible.sees_all_of(at, at + strip_keys)) {
@@ -145,10 +139,9 @@ class ForwardPass {
         raise_reference(tile);
       }
       if (view_.dropout) {
-        draw_keep<tile_queries>(s_.keep, view_, tile.head, tile.query, at, strip_keys);
-        exponentiate<true>(tile, row);
+        exponentiate(tile, at, row, KeepFactors<A, tile_queries>(view_, tile.head));
       } else {
-        exponentiate<false>(tile, row);
+        exponentiate(tile, at, row, KeepAll());
       }
     }
     add_values(tile, key - block, added, count);
@@ -157,8 +150,7 @@ class ForwardPass {
   // ctx += values * weights, rows [begin, end) of the tile whose first key is packed at `packed`.
   void add_values(Tile& tile, std::int64_t packed, std::int64_t begin, std::int64_t end) {
     if (begin == end) return;
-    E::product(tile.ctx, tile_queries,
-               E::left_columns(s_.v, s_.v_columns, packed + begin, width_),
+    E::product(tile.ctx, tile_queries, E::left_columns(s_.v, packed + begin, width_),
                s_.weights.right(begin), width_, tile_queries, end - begin, true);
   }
 
@@ -200,26 +192,29 @@ class ForwardPass {
     return max(max(largest[0], largest[1]), max(largest[2], largest[3])) * splat(exponent_scale_);
   }
 
-  // scores -> weights 2^(score - reference), summed per query before dropout; into rows from `row`.
-  template <bool dropout>
-  void exponentiate(Tile& tile, std::int64_t row) {
+  // scores -> weights 2^(score - reference), summed per query before dropout. Row 0 of scores is
+  // key `key` and goes to row `row` of the weights.
+  template <class Keep>
+  void exponentiate(Tile& tile, std::int64_t key, std::int64_t row, Keep keep) {
     constexpr int vectors = tile_queries / lanes;
     const Vec<A> scale = splat(exponent_scale_);
     const A* scores = s_.scores;
-    [[maybe_unused]] const A* keep = s_.keep;
     Vec<A> reference[vectors], sum[vectors];
     for (int v = 0; v < vectors; ++v) {
       reference[v] = load(tile.largest + v * lanes);
       sum[v] = load(tile.sum + v * lanes);
     }
     for (int j = 0; j < strip_keys; j += 2) {
+      if constexpr (Keep::is_dropout) {
+        if (j % Keep::keys == 0) keep.draw(key + j, view_.first_query + tile.query);
+      }
       Vec<A> w[2][vectors];
       for (int i = 0; i < 2; ++i) {
         for (int v = 0; v < vectors; ++v) {
-          const int at = (j + i) * tile_queries + v * lanes;
-          w[i][v] = exp2(load(scores + at) * scale - reference[v]);
+          w[i][v] = exp2(load(scores + (j + i) * tile_queries + v * lanes) * scale - reference[v]);
           sum[v] += w[i][v];
-          if constexpr (dropout) w[i][v] = w[i][v] * load(keep + at);
+          if constexpr (Keep::is_dropout)
+            w[i][v] = w[i][v] * keep.at(j % Keep::keys + i, v * lanes);
         }
       }
       s_.weights.put(row + j, 0, w);

@@ -36,17 +36,35 @@ void mask_scores(A* scores, const TileVisibility<A, tile_queries>& visible, int 
   }
 }
 
-// The factors of dropout for a tile of probabilities, [keys, queries]; row 0 is key `key`.
-template <int queries, class A, class T>
-void draw_keep(A* keep, const GroupView<T>& view, std::int64_t head, std::int64_t query,
-               std::int64_t key, std::int64_t count) {
-  const AttentionDropout<A> site(*view.dropout, view.first_head + head, view.sample);
-  for (std::int64_t j = 0; j < count; j += AttentionDropout<A>::block_keys) {
+// Draws the factors of dropout of one head for a few keys at a time.
+template <class A, int queries>
+class KeepFactors {
+ public:
+  static constexpr bool is_dropout = true;
+  static constexpr int keys = AttentionDropout<A>::block_keys;
+
+  template <class T>
+  KeepFactors(const GroupView<T>& view, std::int64_t head)
+      : site_(*view.dropout, view.first_head + head, view.sample) {}
+
+  // For keys [key, key + keys), a multiple of keys, and queries [query, query + queries).
+  void draw(std::int64_t key, std::int64_t query) {
     for (int q = 0; q < queries; q += AttentionDropout<A>::block_queries) {
-      site.block(keep + j * queries + q, queries, key + j, view.first_query + query + q);
+      site_.block(factors_ + q, queries, key, query + q);
     }
   }
-}
+  // Of the drawn key `row` and the queries of one vector.
+  Vec<A> at(int row, int q) const { return load(factors_ + row * queries + q); }
+
+ private:
+  AttentionDropout<A> site_;
+  alignas(64) A factors_[keys * queries];
+};
+
+// Stands for KeepFactors where there is no dropout.
+struct KeepAll {
+  static constexpr bool is_dropout = false;
+};
 
 // dst = src * factor in the storage type.
 template <class T>

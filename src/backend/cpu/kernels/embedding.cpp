@@ -63,13 +63,6 @@ struct RowsById {
 };
 
 template <class T>
-void add_row(Acc<T>* sum, const T* row, std::int64_t cols) {
-  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    store(sum + i, load(sum + i, n) + load(row + i, n), n);
-  });
-}
-
-template <class T>
 void embedding_grad(Acc<T>* dtable, bool accumulate, const std::int32_t* ids, const T* dy,
                     std::int64_t rows, std::int64_t cols, std::int64_t first_id,
                     std::int64_t local_ids, std::int32_t* workspace) {

@@ -5,13 +5,6 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-template <class T>
-void add_row(Acc<T>* sum, const T* row, std::int64_t cols) {
-  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    store(sum + i, load(sum + i, n) + load(row + i, n), n);
-  });
-}
-
 // Four rows at once, for a quarter of the traffic to and from the sum; the same order.
 template <class T>
 void add_four_rows(Acc<T>* sum, const T* row, std::int64_t cols) {

@@ -32,4 +32,12 @@ TRIREME_INLINE A sum_terms(std::int64_t count, Term&& term) {
   return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+// sum += row, element by element.
+template <class T>
+void add_row(Acc<T>* sum, const T* row, std::int64_t cols) {
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    store(sum + i, load(sum + i, n) + load(row + i, n), n);
+  });
+}
+
 }  // namespace trireme::cpu::TRIREME_ISA
