@@ -2,6 +2,7 @@
 // Real text repeats itself: about 99 of 100 pieces are found here and cost no look-up elsewhere.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,7 +55,7 @@ class PieceCache {
     void set(const PieceKey& key, const std::int32_t* from, std::size_t count) {
       low = key.low;
       high = key.high | std::uint64_t{count} << 60;
-      std::memcpy(ids, from, count * sizeof *from);
+      std::copy_n(from, count, ids);
     }
   };
 
