@@ -1,5 +1,5 @@
 // `trireme train`: trains from a configuration file.
-#include "train/trainer.h"
+#include "cli/train.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,13 +16,12 @@ namespace {
 struct TrainArguments {
   std::string file;
   std::vector<std::string> overrides;
-  bool json = false;
-  TrainerOptions options;
-  std::string dump_graph;
+  TrainCommand command;
 };
 
-void train(const TrainArguments& arguments) {
-  Config config = load_config(arguments.file, arguments.overrides);
+}  // namespace
+
+void train(Config config, const TrainCommand& arguments) {
   std::FILE* out = arguments.json ? stderr : stdout;
   Trainer trainer(std::move(config), out, arguments.options);
   if (!arguments.dump_graph.empty()) {
@@ -46,25 +45,24 @@ void train(const TrainArguments& arguments) {
     throw Error(ExitCode::interrupted, "interrupted; the same command goes on");
 }
 
-}  // namespace
-
 void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model from a configuration file");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("file", arguments->file, "TOML file; docs/configuration.md lists its keys")
       ->required();
   command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
-  command->add_flag("--json", arguments->json,
+  command->add_flag("--json", arguments->command.json,
                     "Print the summary as JSON; progress goes to stderr");
-  command->add_flag("--paranoid", arguments->options.paranoid,
+  command->add_flag("--paranoid", arguments->command.options.paranoid,
                     "Give every value its own memory and fill scratch with NaN: the same bits, to "
                     "find bugs of the memory planner");
   command->add_option(
-      "--dump-graph", arguments->dump_graph,
+      "--dump-graph", arguments->command.dump_graph,
       "Write the graphs with their memory plans to this folder (text and DOT) and stop");
-  command->footer(
-      [] { return configuration_help(); });
-  command->callback([arguments] { train(*arguments); });
+  command->footer([] { return configuration_help(); });
+  command->callback([arguments] {
+    train(load_config(arguments->file, arguments->overrides), arguments->command);
+  });
 }
 
 }  // namespace trireme::cli

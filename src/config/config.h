@@ -38,6 +38,7 @@ struct ModelConfig {
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool tie_embeddings = true;
+  bool order_head = true;  // bert: sentence-order head, pooler and token types
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
@@ -49,12 +50,14 @@ struct DataConfig {
   std::vector<std::string> train_path, valid_path, test_path;  // instead of path + split
   std::string split = "969,30,1";
   std::string cache_dir;  // "": beside the data
-  std::string tokenizer;  // type: gpt2 | tiktoken | hf | bert | bert_cased | sentencepiece | null
+  std::string tokenizer;  // kind; fields.cpp lists them
   std::string vocab_file, merge_file, tokenizer_model;
   std::int64_t prefetch = 4;  // micro-batches kept ready
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   bool eod_mask_loss = false;
+  double mask_prob = 0.15;      // bert: share of the tokens to predict
+  double short_seq_prob = 0.1;  // bert: share of the samples that are shorter on purpose
 };
 
 struct TrainConfig {

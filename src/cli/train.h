@@ -1,0 +1,20 @@
+// What `trireme train` does once it has a configuration; pretrain-gpt and pretrain-bert do the same.
+#pragma once
+
+#include <string>
+
+#include "train/trainer.h"
+
+namespace trireme::cli {
+
+struct TrainCommand {
+  bool json = false;  // the summary as JSON on stdout; progress goes to stderr
+  TrainerOptions options;
+  std::string dump_graph;  // folder: write the graphs there and stop
+};
+
+// Trains. Throws trireme::Error for what goes wrong, and with exit code 3 where the run was
+// interrupted and saved.
+void train(Config config, const TrainCommand& command);
+
+}  // namespace trireme::cli

@@ -1,0 +1,116 @@
+// What a DeepSpeed configuration says, as the flags that say the same.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "config/fields.h"
+#include "megatron/draft.h"
+
+namespace trireme::megatron {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kLargestFile = 1 << 20;
+
+std::optional<std::string> read_if_there(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  return read_file(path, kLargestFile);
+}
+
+// json[first][second], or null.
+const Json& at(const Json& json, const char* first, const char* second) {
+  static const Json nothing;
+  const auto section = json.find(first);
+  if (section == json.end() || !section->is_object()) return nothing;
+  const auto value = section->find(second);
+  return value == section->end() ? nothing : *value;
+}
+
+const Json& at(const Json& json, const char* key) {
+  static const Json nothing;
+  const auto value = json.find(key);
+  return value == json.end() ? nothing : *value;
+}
+
+class Deepspeed {
+ public:
+  Deepspeed(Draft& draft, std::string path) : draft_(draft), path_(std::move(path)) {}
+
+  void read(const Json& json) {
+    number("--zero-stage", "zero_optimization.stage", at(json, "zero_optimization", "stage"));
+    number("--micro-batch-size", "train_micro_batch_size_per_gpu",
+           at(json, "train_micro_batch_size_per_gpu"));
+    number("--global-batch-size", "train_batch_size", at(json, "train_batch_size"));
+    number("--clip-grad", "gradient_clipping", at(json, "gradient_clipping"));
+    precision("--bf16", at(json, "bf16", "enabled"));
+    precision("--bf16", at(json, "bfloat16", "enabled"));
+    precision("--fp16", at(json, "fp16", "enabled"));
+    if (draft_.has("--fp16")) loss_scaling(json);
+  }
+
+ private:
+  void loss_scaling(const Json& json) {
+    number("--loss-scale", "fp16.loss_scale", at(json, "fp16", "loss_scale"));
+    number("--loss-scale-window", "fp16.loss_scale_window", at(json, "fp16", "loss_scale_window"));
+    number("--hysteresis", "fp16.hysteresis", at(json, "fp16", "hysteresis"));
+    number("--min-loss-scale", "fp16.min_loss_scale", at(json, "fp16", "min_loss_scale"));
+    const Json& power = at(json, "fp16", "initial_scale_power");
+    if (power.is_number() && power.get<double>() >= 0 && power.get<double>() <= 64)
+      number("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(power.get<double>()));
+  }
+
+  void number(const std::string& name, const char* key, const Json& json) {
+    // "auto" is for DeepSpeed's callers to fill, as absent keys are.
+    if (!json.is_number()) return;
+    const Flag& flag = *find_flag(name);
+    const double value = json.get<double>();
+    if (!draft_.has(name)) {
+      const std::string text = flag.kind == Kind::integer && value == std::floor(value)
+                                   ? fmt::format("{:.0f}", value)
+                                   : toml_number(value);
+      take_flag(draft_.line(), flag, {text}, draft_.complaints());
+      if (draft_.has(name)) draft_.note(name, fmt::format("{} from {} in {}", text, key, path_));
+    } else if (draft_.number(name, 0) != value) {
+      draft_.complaints().add(
+          name, fmt::format("{} contradicts {} = {} in {}", draft_.value(name), key, value, path_));
+    }
+  }
+
+  void precision(const std::string& name, const Json& enabled) {
+    if (!enabled.is_boolean() || !enabled.get<bool>() || draft_.has(name)) return;
+    take_flag(draft_.line(), *find_flag(name), {}, draft_.complaints());
+    draft_.note(name, fmt::format("enabled in {}", path_));
+  }
+
+  Draft& draft_;
+  std::string path_;
+};
+
+}  // namespace
+
+void read_deepspeed(Draft& draft, const TranslateOptions& options) {
+  if (!draft.has("--deepspeed_config")) return;
+  const std::string path = draft.value("--deepspeed_config");
+  const std::optional<std::string> text =
+      options.read_json ? options.read_json(path) : read_if_there(path);
+  if (!text) {
+    return draft.complaints().add("--deepspeed_config",
+                                  fmt::format("'{}' is not there; its values count", path));
+  }
+  if (text->size() > kLargestFile) {
+    return draft.complaints().add("--deepspeed_config", fmt::format("'{}' is too long", path));
+  }
+  const Json json = Json::parse(*text, nullptr, false, true);
+  if (!json.is_object()) {
+    return draft.complaints().add("--deepspeed_config",
+                                  fmt::format("'{}' is no JSON object", path));
+  }
+  Deepspeed(draft, path).read(json);
+}
+
+}  // namespace trireme::megatron

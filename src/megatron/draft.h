@@ -1,0 +1,55 @@
+// A translation in the making: what was given, and what has been decided so far.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "megatron/command_line.h"
+
+namespace trireme::megatron {
+
+class Draft {
+ public:
+  Draft(Program program, CommandLine& line, Complaints& complaints, Translation& translation)
+      : program_(program), line_(line), complaints_(complaints), translation_(translation) {}
+
+  Program program() const { return program_; }
+  CommandLine& line() { return line_; }
+  Complaints& complaints() { return complaints_; }
+
+  bool has(const std::string& flag) const { return line_.flags.contains(flag); }
+  // The (last) value; "" where the flag is absent.
+  std::string value(const std::string& flag) const;
+  // What an integer flag says, or `otherwise`.
+  std::int64_t integer(const std::string& flag, std::int64_t otherwise) const;
+  double number(const std::string& flag, double otherwise) const;
+
+  // Another flag, as if it had been given.
+  void give(const std::string& flag, const std::string& value);
+
+  // `value` is TOML; a later call for the same key wins.
+  void set(const std::string& key, const std::string& value, const std::string& origin);
+  void set_text(const std::string& key, const std::string& text, const std::string& origin);
+  void note(const std::string& flag, const std::string& text);
+
+  // Complains about flags that were given together, and takes the second away. True if they were.
+  bool contradicts(const std::string& flag, const std::string& other, const std::string& why);
+
+ private:
+  Program program_;
+  CommandLine& line_;
+  Complaints& complaints_;
+  Translation& translation_;
+  std::map<std::string, std::size_t> index_;  // key: place in translation_.settings
+};
+
+// The rules, in the order in which they run. The first two only change what is given; then flags
+// that stand for one key become settings, before the others.
+void read_deepspeed(Draft& draft, const TranslateOptions& options);
+void reconcile(Draft& draft);
+void translate_model(Draft& draft);
+void translate_run(Draft& draft);
+void translate_checkpoint(Draft& draft);
+void translate_parallel(Draft& draft);
+
+}  // namespace trireme::megatron

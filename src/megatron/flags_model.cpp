@@ -1,0 +1,87 @@
+// Flags that say what the model is.
+#include "megatron/flags_make.h"
+
+namespace trireme::megatron {
+namespace {
+
+constexpr const char* kOtherModel = "belongs to a model that is not there";
+constexpr const char* kNoRopeScaling = "rotary frequencies are not rescaled here; leave it out";
+constexpr const char* kExperts = "counts for mixtures of experts only";
+
+}  // namespace
+
+std::vector<Flag> model_flags() {
+  using enum Kind;
+  return {
+      required("--num-layers", integer, "model.num_layers"),
+      required("--hidden-size", integer, "model.hidden_size"),
+      required("--num-attention-heads", integer, "model.num_heads"),
+      required("--seq-length", integer, "model.seq_length"),
+      required("--max-position-embeddings", integer, "model.max_positions"),
+      rule("--encoder-num-layers", integer, "model.num_layers", "another name of --num-layers"),
+      rule("--encoder-seq-length", integer, "model.seq_length", "another name of --seq-length"),
+      to_key("--ffn-hidden-size", integer, "model.ffn_hidden_size"),
+      to_key("--kv-channels", integer, "model.head_dim"),
+      rule("--group-query-attention", none, "model.num_kv_heads",
+           "num_kv_heads is --num-query-groups, or 1; without it every head has its own"),
+      rule("--num-query-groups", integer, "model.num_kv_heads",
+           "counts with --group-query-attention only"),
+      rule("--num-key-value-heads", integer, "model.num_kv_heads", "Megatron-DeepSpeed's name"),
+      rule("--position-embedding-type", choice, "model.position",
+           "absent: `learned`; other types are refused", "learned_absolute rope none"),
+      rule("--use-rotary-position-embeddings", none, "model.position",
+           "as --position-embedding-type rope"),
+      rule("--no-position-embedding", none, "model.position",
+           "as --position-embedding-type none, unless rotary"),
+      to_key("--rotary-base", number, "model.rope_base", "10000"),
+      to_key("--rotary-percent", number, "model.rope_percent", "1.0"),
+      refused("--rotary-interleaved", none, "rotary pairs are the two halves of a head here"),
+      refused("--rotary-seq-len-interpolation-factor", integer, kNoRopeScaling, "1"),
+      refused("--use-rope-scaling", none, kNoRopeScaling),
+      ignored("--rope-scaling-factor", number, "counts with --use-rope-scaling only"),
+      chooses("--normalization", "model.norm",
+              "LayerNorm=layer_norm RMSNorm=rms_norm layernorm=layer_norm rmsnorm=rms_norm",
+              "layer_norm"),
+      to_key("--norm-epsilon", number, "model.norm_eps", "1e-5"),
+      to_key("--layernorm-epsilon", number, "model.norm_eps", "", "its older name"),
+      ignored("--apply-layernorm-1p", none,
+              "the same function; checkpoints hold the scale itself, not its distance from 1"),
+      refused("--apply-residual-connection-post-layernorm", none,
+              "residuals go round the normalisation here"),
+      rule("--swiglu", none, "model.activation", "`swiglu`"),
+      rule("--squared-relu", none, "model.activation", "`squared_relu`"),
+      rule("--openai-gelu", none, "model.activation", "`gelu_tanh`"),
+      rule("--no-bias-gelu-fusion", none, "model.activation",
+           "accepted, with a note: kernels are chosen here; the fused kernel is the tanh form, the "
+           "other one `gelu_erf`, unless --openai-gelu"),
+      rule("--disable-bias-linear", none, "model.bias, model.qkv_bias, model.activation",
+           "`false`; GELU is then `gelu_erf`, as Megatron's unfused kernel"),
+      rule("--add-qkv-bias", none, "model.qkv_bias", "`true`"),
+      turns("--untie-embeddings-and-output-weights", "model.tie_embeddings", "false", "true"),
+      to_key("--make-vocab-size-divisible-by", integer, "model.vocab_multiple", "128"),
+      to_key("--hidden-dropout", number, "model.hidden_dropout", "0.1"),
+      to_key("--attention-dropout", number, "model.attention_dropout", "0.1"),
+      to_key("--init-method-std", number, "model.init_std", "0.02"),
+      refused("--init-method-xavier-uniform", none,
+              "weights are drawn from a normal distribution; leave it out"),
+      ignored("--no-initialization", none, "weights that are loaded are not initialised first"),
+      bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
+      refused("--num-experts", integer, "mixtures of experts are not there", "1"),
+      ignored("--moe-router-topk", integer, kExperts),
+      ignored("--moe-router-load-balancing-type", text, kExperts),
+      ignored("--moe-aux-loss-coeff", number, kExperts),
+      ignored("--moe-z-loss-coeff", number, kExperts),
+      ignored("--moe-grouped-gemm", none, kExperts),
+      ignored("--moe-token-dispatcher-type", text, kExperts),
+      ignored("--moe-permute-fusion", none, kExperts),
+      ignored("--moe-expert-capacity-factor", number, kExperts),
+      refused("--multi-latent-attention", none, kOtherModel),
+      refused("--mtp-num-layers", integer, kOtherModel),
+      refused("--spec", texts, "a module of Python; what it changes must be said in flags"),
+      refused("--yaml-cfg", text, "bring the flags instead"),
+      ignored("--use-mcore-models", none, "there is one implementation"),
+      ignored("--use-legacy-models", none, "there is one implementation"),
+  };
+}
+
+}  // namespace trireme::megatron

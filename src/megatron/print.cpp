@@ -1,0 +1,140 @@
+// Translations as TOML; the table of flags as help and as Markdown.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "config/fields.h"
+#include "megatron/flags.h"
+#include "megatron/translate.h"
+
+namespace trireme::megatron {
+namespace {
+
+std::string override_key(const std::string& text) {
+  return text.substr(0, text.find('='));
+}
+
+std::string plain_toml(const std::vector<Setting>& settings) {
+  std::string text, section;
+  for (const Setting& setting : settings) {
+    const std::size_t dot = setting.key.find('.');
+    if (setting.key.substr(0, dot) != section) {
+      section = setting.key.substr(0, dot);
+      text += fmt::format("[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", setting.key.substr(dot + 1), setting.value);
+  }
+  return text;
+}
+
+// Comments stand in one column, but not far to the right of a long value.
+constexpr std::size_t kCommentColumn = 40;
+
+std::string padded_line(const std::string& line, const std::string& comment) {
+  if (line.size() > 2 * kCommentColumn) return fmt::format("# {}\n{}\n", comment, line);
+  return fmt::format("{:<{}}  # {}\n", line, kCommentColumn, comment);
+}
+
+// Markdown's table cells end at a bar.
+std::string cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
+    text.replace(at, 1, "\\|");
+  return text;
+}
+
+const char* fate_word(Fate fate) {
+  switch (fate) {
+    case Fate::key:
+    case Fate::rule:
+      return "carried over";
+    case Fate::ignored:
+      return "ignored";
+    case Fate::refused:
+      return "refused";
+  }
+  return "";
+}
+
+// Without Markdown's quotes of code.
+std::string unquoted(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
+}  // namespace
+
+Config to_config(const Translation& translation) {
+  return parse_config(plain_toml(translation.settings), "the translated flags",
+                      translation.overrides);
+}
+
+std::string to_toml(const Translation& translation) {
+  Config config = to_config(translation);
+  std::map<std::string, std::string> origins;
+  for (const Setting& setting : translation.settings) origins[setting.key] = setting.origin;
+  for (const std::string& text : translation.overrides) origins[override_key(text)] = "override";
+  std::string text, section;
+  for (const Field& field : all_fields()) {
+    const auto origin = origins.find(field.key());
+    if (origin == origins.end()) continue;
+    if (field.section != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", field.section);
+      section = field.section;
+    }
+    text += padded_line(fmt::format("{} = {}", field.name, toml_value(field.slot(config))),
+                        origin->second);
+  }
+  return text;
+}
+
+std::string help(Program program) {
+  const char* name = program == Program::gpt ? "pretrain-gpt" : "pretrain-bert";
+  std::string text = fmt::format(
+      R"(Train from the flags of an existing Megatron script
+
+trireme {} [--print-config] [--json] FLAGS... [section.key=value...]
+
+  --print-config   print the configuration as TOML for `trireme train`, and stop
+  --json           print the summary as JSON; progress goes to stderr
+  --help           print this text
+
+Flags are written as for Megatron; the last of several counts. Each flag that is accepted without
+effect gets one note. docs/from-megatron.md says how to bring scripts, data and checkpoints.
+)",
+      name);
+  std::string group;
+  for (const Flag& flag : all_flags()) {
+    if (flag.bert_only && program != Program::bert) continue;
+    if (flag.group != group) {
+      group = flag.group;
+      text += fmt::format("\n{}:\n", group);
+    }
+    const std::string value = value_text(flag);
+    text += fmt::format("  {}{}{}\n      {}{}\n", flag.name, value.empty() ? "" : " ", value,
+                        unquoted(fate_text(flag)), flag.required ? "; required" : "");
+  }
+  return text;
+}
+
+std::string flags_markdown() {
+  std::string page, group;
+  for (const Flag& flag : all_flags()) {
+    if (flag.group != group) {
+      page += fmt::format(
+          "{}### {}\n\n| flag | value | fate | what becomes of it |\n|---|---|---|---|\n",
+          group.empty() ? "" : "\n", flag.group);
+      group = flag.group;
+    }
+    std::string what = fate_text(flag);
+    if (flag.fate == Fate::ignored) what = flag.text;
+    if (flag.fate == Fate::refused && what.starts_with("refused: ")) what = flag.text;
+    page += fmt::format("| `{}` | {} | {} | {}{}{} |\n", flag.name, cell(value_text(flag)),
+                        fate_word(flag.fate), cell(what), flag.required ? "; required" : "",
+                        flag.bert_only ? "; counts with pretrain-bert only" : "");
+  }
+  return page;
+}
+
+}  // namespace trireme::megatron

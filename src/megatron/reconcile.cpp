@@ -1,0 +1,99 @@
+// Brings the flags into one form before anything is decided: other names, lengths in tokens, and
+// flags that exclude each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "megatron/draft.h"
+
+namespace trireme::megatron {
+namespace {
+
+// Two names of one number; the first one stays.
+void rename(Draft& draft, const std::string& to, const std::string& from) {
+  if (!draft.has(from)) return;
+  if (!draft.has(to)) {
+    draft.give(to, draft.value(from));
+  } else if (draft.value(from) != draft.value(to)) {
+    draft.contradicts(to, from, "they are two names of one number");
+  }
+  draft.line().flags.erase(from);
+}
+
+// The flag that says in iterations or samples what Megatron-DeepSpeed says in tokens.
+std::string counted_flag(const std::string& flag, bool by_samples) {
+  const std::string unit = by_samples ? "samples" : "iters";
+  if (flag == "--lr-decay-tokens") return "--lr-decay-" + unit;
+  if (flag == "--lr-warmup-tokens") return "--lr-warmup-" + unit;
+  return "--train-" + unit;
+}
+
+void lengths_in_tokens(Draft& draft) {
+  const auto seq = static_cast<double>(draft.integer("--seq-length", 0));
+  const auto batch = static_cast<double>(draft.integer("--global-batch-size", 0));
+  const bool by_samples = draft.has("--train-samples");
+  const double unit = by_samples ? seq : seq * batch;
+  for (const char* flag : {"--train-tokens", "--lr-decay-tokens", "--lr-warmup-tokens"}) {
+    if (!draft.has(flag)) continue;
+    if (unit <= 0) {
+      draft.complaints().add(flag, "needs --seq-length and --global-batch-size to be divided by");
+      continue;
+    }
+    const std::string counted = counted_flag(flag, by_samples);
+    const double exact = std::round(static_cast<double>(draft.integer(flag, 0)) / unit);
+    const auto count = static_cast<std::int64_t>(std::clamp(exact, 1.0, 1e15));
+    if (draft.has(counted)) {
+      const bool ends_run = std::string(flag) == "--train-tokens";
+      if (!ends_run) draft.contradicts(flag, counted, "the schedule has one length");
+      if (ends_run && draft.integer(counted, 0) <= count) {
+        draft.note(flag, fmt::format("the run ends before, by {}", counted));
+        continue;
+      }
+    }
+    draft.give(counted, fmt::format("{}", count));
+    draft.note(flag, fmt::format("becomes {} {}", counted, count));
+  }
+}
+
+void units(Draft& draft) {
+  draft.contradicts("--train-iters", "--train-samples", "the run has one length");
+  const bool by_samples = draft.has("--train-samples");
+  const std::string run = by_samples ? "--train-samples" : "--train-iters";
+  const std::string wrong = by_samples ? "-iters" : "-samples";
+  for (const char* flag : {"--lr-decay", "--lr-warmup", "--lr-wsd-decay"}) {
+    const std::string name = flag + wrong;
+    if (draft.integer(name, 0) == 0) continue;  // 0 is Megatron's way to say nothing
+    draft.contradicts(run, name, "lengths are counted in iterations or in samples, as the run is");
+  }
+  draft.contradicts("--train-iters", "--rampup-batch-size", "a ramp-up counts samples");
+  for (const char* flag : {"--lr-warmup-iters", "--lr-warmup-samples"}) {
+    if (draft.integer(flag, 0) != 0)
+      draft.contradicts("--lr-warmup-fraction", flag, "the warm-up has one length");
+  }
+}
+
+void data(Draft& draft) {
+  for (const char* flag : {"--train-data-path", "--valid-data-path", "--test-data-path"}) {
+    draft.contradicts("--data-path", flag, "--data-path is cut by --split, the other is not");
+  }
+  draft.contradicts("--train-data-path", "--split", "--split cuts what --data-path names");
+}
+
+}  // namespace
+
+void reconcile(Draft& draft) {
+  rename(draft, "--num-layers", "--encoder-num-layers");
+  rename(draft, "--seq-length", "--encoder-seq-length");
+  rename(draft, "--norm-epsilon", "--layernorm-epsilon");
+  rename(draft, "--save-interval", "--persistent-save-interval");
+  lengths_in_tokens(draft);
+  units(draft);
+  data(draft);
+  if (draft.integer("--pipeline-model-parallel-size", 1) > 1) {
+    draft.contradicts("--pipeline-model-parallel-size", "--no-pipeline-parallel",
+                      "it takes the pipeline away");
+  }
+}
+
+}  // namespace trireme::megatron

@@ -1,0 +1,105 @@
+// What several flags of the model decide together.
+#include <fmt/format.h>
+
+#include "megatron/draft.h"
+
+namespace trireme::megatron {
+namespace {
+
+constexpr const char* kDefault = "Megatron's default";
+
+std::string position(Draft& draft, std::string& origin) {
+  draft.contradicts("--use-rotary-position-embeddings", "--position-embedding-type",
+                    "the first one is its older form");
+  if (draft.has("--use-rotary-position-embeddings")) {
+    origin = "--use-rotary-position-embeddings";
+    return "rope";
+  }
+  const std::string type = draft.value("--position-embedding-type");
+  if (!type.empty()) origin = "--position-embedding-type";
+  if (type == "rope" || type == "none") return type;
+  if (draft.has("--no-position-embedding")) {
+    draft.contradicts("--no-position-embedding", "--position-embedding-type",
+                      "there are no positions to learn");
+    origin = "--no-position-embedding";
+    return "none";
+  }
+  return "learned";
+}
+
+// Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
+std::string activation(Draft& draft, std::string& origin) {
+  draft.contradicts("--swiglu", "--squared-relu", "there is one activation");
+  draft.contradicts("--swiglu", "--openai-gelu", "there is one activation");
+  draft.contradicts("--squared-relu", "--openai-gelu", "there is one activation");
+  for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
+                                   {"--squared-relu", "squared_relu"},
+                                   {"--openai-gelu", "gelu_tanh"}}) {
+    if (!draft.has(flag)) continue;
+    origin = flag;
+    return name;
+  }
+  for (const char* flag : {"--no-bias-gelu-fusion", "--disable-bias-linear"}) {
+    if (!draft.has(flag)) continue;
+    origin = std::string(flag) + ": Megatron's unfused GELU";
+    return "gelu_erf";
+  }
+  return "gelu_tanh";
+}
+
+void heads(Draft& draft) {
+  draft.contradicts("--group-query-attention", "--num-key-value-heads",
+                    "give the number to --num-query-groups");
+  if (draft.has("--num-key-value-heads")) {
+    draft.set("model.num_kv_heads", draft.value("--num-key-value-heads"), "--num-key-value-heads");
+  } else if (draft.has("--group-query-attention")) {
+    const bool given = draft.has("--num-query-groups");
+    draft.set("model.num_kv_heads", given ? draft.value("--num-query-groups") : "1",
+              given ? "--num-query-groups" : "--group-query-attention alone: one group");
+  } else if (draft.has("--num-query-groups")) {
+    draft.note("--num-query-groups",
+               "no effect without --group-query-attention, as in Megatron: every head has its own "
+               "keys and values");
+  }
+}
+
+void biases(Draft& draft) {
+  const bool bias = !draft.has("--disable-bias-linear");
+  const bool qkv = bias || draft.has("--add-qkv-bias");
+  const std::string origin = bias ? kDefault : "--disable-bias-linear";
+  draft.set("model.bias", bias ? "true" : "false", origin);
+  draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
+}
+
+}  // namespace
+
+void translate_model(Draft& draft) {
+  std::string where = kDefault;
+  const std::string positions = position(draft, where);
+  draft.set_text("model.position", positions, where);
+  where = kDefault;
+  const std::string function = activation(draft, where);
+  draft.set_text("model.activation", function, where);
+  if (draft.has("--no-bias-gelu-fusion")) {
+    draft.note("--no-bias-gelu-fusion",
+               function == "gelu_erf"
+                   ? "kernels are chosen here; Megatron's unfused GELU is the exact one, and so is "
+                     "model.activation = \"gelu_erf\""
+                   : "kernels are chosen here, with the same meaning");
+  }
+  heads(draft);
+  biases(draft);
+  const std::string norm = draft.value("--normalization");
+  const bool like_llama = positions == "rope" && function == "swiglu" &&
+                          (norm == "RMSNorm" || norm == "rmsnorm") &&
+                          draft.has("--disable-bias-linear");
+  const bool bert = draft.program() == Program::bert;
+  // The family only fills what is not said; every key that depends on it is said.
+  draft.set_text("model.family",
+                 bert         ? "bert"
+                 : like_llama ? "llama"
+                              : "gpt",
+                 bert ? "pretrain-bert" : "pretrain-gpt");
+}
+
+}  // namespace trireme::megatron

@@ -1,0 +1,68 @@
+// From the flags of a Megatron script to a configuration that means the same.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme::megatron {
+
+enum class Program { gpt, bert };
+
+// One key of the configuration, with where its value comes from.
+struct Setting {
+  std::string key;     // "section.key"
+  std::string value;   // TOML
+  std::string origin;  // "--lr", "Megatron's default"
+};
+
+struct Note {
+  std::string flag;
+  std::string text;
+  bool operator==(const Note&) const = default;
+};
+
+struct Translation {
+  std::vector<Setting> settings;       // in the order of the table of keys
+  std::vector<Note> notes;             // accepted, but worth a line: mostly flags without effect
+  std::vector<Note> lost;              // lenient: what could not be carried over, and why
+  std::vector<std::string> overrides;  // arguments of the form section.key=value, in order
+};
+
+struct TranslateOptions {
+  Program program = Program::gpt;
+  // Collects what is wrong in Translation::lost and goes on, instead of refusing it.
+  bool lenient = false;
+  // The text of a DeepSpeed configuration, or nothing where there is no such file. Where the
+  // function is empty, files are read.
+  std::function<std::optional<std::string>(const std::string& path)> read_json;
+};
+
+// `arguments` are what stands behind the script's name. Flags may be written "--flag value" or
+// "--flag=value"; the last of several counts, as in Megatron. Errors (bad input) name flag, value
+// and what is allowed: unknown flags (with the nearest name), values of the wrong kind or out of
+// range, flags that contradict each other, flags whose meaning is not there, required flags that
+// are missing. Every default of Megatron's that differs from ours becomes a setting.
+Translation translate(std::span<const std::string> arguments, const TranslateOptions& options);
+
+// The settings and overrides as a configuration. Throws bad_input for overrides that are wrong.
+Config to_config(const Translation& translation);
+
+// Refuses what cannot work on any number of ranks, in terms of flags.
+void check(const Config& config);
+
+// The settings and overrides as TOML with a comment for each key: `trireme train` reads it as the
+// configuration that to_config() gives.
+std::string to_toml(const Translation& translation);
+
+// "trireme pretrain-gpt --help": the flags by group with what becomes of them.
+std::string help(Program program);
+
+// The table of all flags as Markdown, for docs/from-megatron.md.
+std::string flags_markdown();
+
+}  // namespace trireme::megatron
