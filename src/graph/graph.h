@@ -11,16 +11,32 @@
 
 namespace trireme {
 
+// Rows of a whole parameter that lie together in the local part: local rows [local_row, + rows) are
+// the whole's rows [row, + rows). Rows are what dimension 0 counts.
+struct RowPiece {
+  std::int64_t local_row = 0;
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+};
+
 // How a parameter starts and how the optimiser treats it.
 struct ParameterSpec {
   enum class Init : std::uint8_t { normal, ones, zeros };
 
   std::string name;   // within the segment, e.g. "attention.qkv.weight"
   Shape shape;        // as computed with: padded, and the local part under tensor parallelism
-  Shape saved_shape;  // without padding
+  Shape saved_shape;  // of the whole parameter, without padding
   Init init = Init::normal;
   double init_std = 0;
   bool decay = true;  // weight decay: not for biases and one-dimensional tensors
+
+  // Tensor parallelism: which part of the whole this is.
+  std::vector<RowPiece> pieces;   // rising in local_row; empty: row i is the whole's row i
+  std::int64_t first_column = 0;  // column 0 is the whole's column first_column
+  bool split = false;             // false: every rank of the tensor-parallel group has all of it
+  // Every rank has all of it, but its gradient covers this rank's rows of the activations only
+  // (sequence parallelism): to be summed over the tensor-parallel group.
+  bool partial_gradient = false;
 };
 
 class Graph {

@@ -18,6 +18,22 @@ struct StepBlock {
   double grad_scale = 1;  // loss scale / tokens of the global batch
 };
 
+// The ranks that collective ops of a graph talk to, as ops see them. Calls return when the result is
+// there. Counts are elements; reductions are sums in a fixed order, accumulated in f32 for 16-bit
+// types.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+  virtual int size() const = 0;
+  virtual int rank() const = 0;
+  virtual void sum(void* data, std::int64_t count, DType dtype) = 0;      // in place, all ranks
+  virtual void maximum(void* data, std::int64_t count, DType dtype) = 0;  // in place, all ranks
+  // dst[size * count] gets src[count] of every rank.
+  virtual void all_gather(const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+  // dst[count] gets this rank's part of the sum of src[size * count].
+  virtual void reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+};
+
 // One launch: operand addresses in the order of the node, absent ones null.
 struct Launch {
   const Graph& graph;
@@ -29,6 +45,7 @@ struct Launch {
   const StepBlock& step;
   std::int32_t layer;  // number of the block in the whole model, for random numbers
   bool accumulate;     // add to gradients instead of overwriting them
+  RankGroup* group;    // of tensor parallelism; null if this rank is alone
 
   template <class T>
   T* input(int i) const {

@@ -14,6 +14,22 @@ enum class Purpose : std::uint8_t {
   decoding,  // logits of new positions against a key/value cache
 };
 
+// This rank's place among those that split every layer.
+struct TensorParallel {
+  int size = 1;
+  int rank = 0;
+  bool sequence_parallel = false;  // norms, dropout and residuals on a part of the rows each
+};
+
+// The part of a model that a pipeline stage holds: the layers [first_layer, + layers), with the
+// embedding before and the head behind them where the flags say so.
+struct StagePart {
+  std::int64_t first_layer = 0;
+  std::int64_t layers = -1;  // -1: all
+  bool embedding = true;
+  bool head = true;
+};
+
 struct BuildOptions {
   Purpose purpose = Purpose::training;
   DType compute = DType::f32;
@@ -23,11 +39,13 @@ struct BuildOptions {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // with full: so many layers from the first; 0: all
   bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
+  TensorParallel tensor;
+  StagePart part;
   // Logits are made in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;
 };
 
-// The whole model as one stage. `model` must be resolved and have its vocabulary.
+// The model, or the part of it that options.part names, as one stage. `model` must be resolved and have its vocabulary.
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options);
 
 // Vocabulary with padding, as computed with.

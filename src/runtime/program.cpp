@@ -3,13 +3,14 @@
 
 namespace trireme {
 
-void execute(const Program& program, const StepBlock& step, bool first_micro_batch,
-             Observer* observer) {
+void execute(std::span<const Instruction> program, const StepBlock& step, bool first_micro_batch,
+             RankGroup* group, Observer* observer) {
   for (const Instruction& instruction : program) {
     if (observer) observer->before(instruction);
     instruction.launch({*instruction.graph, *instruction.node, instruction.in.data(),
                         instruction.out.data(), instruction.workspace, instruction.prepared, step,
-                        instruction.layer, instruction.accumulates_always || !first_micro_batch});
+                        instruction.layer, instruction.accumulates_always || !first_micro_batch,
+                        group});
     if (observer) observer->after(instruction);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "graph/op.h"
@@ -30,8 +31,9 @@ class Observer {
   virtual void after(const Instruction& instruction) = 0;
 };
 
-// Runs a program. `first_micro_batch`: gradients are overwritten, else added to.
-void execute(const Program& program, const StepBlock& step, bool first_micro_batch,
-             Observer* observer = nullptr);
+// Runs instructions. `first_micro_batch`: gradients are overwritten, else added to. `group`: the
+// tensor-parallel ranks, null if this one is alone.
+void execute(std::span<const Instruction> program, const StepBlock& step, bool first_micro_batch,
+             RankGroup* group = nullptr, Observer* observer = nullptr);
 
 }  // namespace trireme

@@ -103,7 +103,8 @@ void Stage::plan() {
   memory_.add("tables", own ? prefix(constant_bytes_, constant_kinds) : 0);
 }
 
-void Stage::allocate() {
+void Stage::allocate(RankGroup* group) {
+  group_ = group;
   MemoryBlock* blocks[] = {&parameters_, &gradients_,       &boundaries_,       &saved_,
                            &caches_,     &forward_scratch_, &backward_scratch_, &grad_boundaries_,
                            &batches_,    &results_,         &constants_};
@@ -317,23 +318,23 @@ void Stage::poison_scratch(int slot, bool saved) const {
 
 void Stage::forward(int slot, const StepBlock& step, Observer* observer) {
   poison_scratch(slot, true);
-  execute(programs_[slot].forward, step, false, observer);
+  execute(programs_[slot].forward, step, false, group_, observer);
 }
 
 void Stage::backward(int slot, const StepBlock& step, bool first_micro_batch, Observer* observer) {
   poison_scratch(slot, false);
-  execute(programs_[slot].backward, step, first_micro_batch, observer);
+  execute(programs_[slot].backward, step, first_micro_batch, group_, observer);
 }
 
 void Stage::weight_grad(int slot, const StepBlock& step, bool first_micro_batch,
                         Observer* observer) {
   poison_scratch(slot, false);
-  execute(programs_[slot].weight_grad, step, first_micro_batch, observer);
+  execute(programs_[slot].weight_grad, step, first_micro_batch, group_, observer);
 }
 
 void Stage::evaluate(const StepBlock& step, Observer* observer) {
   poison_scratch(0, false);
-  execute(eval_program_, step, false, observer);
+  execute(eval_program_, step, false, group_, observer);
 }
 
 }  // namespace trireme

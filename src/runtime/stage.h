@@ -69,8 +69,9 @@ class Stage {
 
   const MemoryPlan& memory() const { return memory_; }
   const StageDefinition& definition() const { return definition_; }
-  // Allocates all regions and resolves the programs.
-  void allocate();
+  // Allocates all regions and resolves the programs. `group`: the tensor-parallel ranks, which
+  // outlive the stage; null if this one is alone.
+  void allocate(RankGroup* group = nullptr);
 
   // Addresses; null where the stage has no such value.
   void* parameter(int index) const;
@@ -120,6 +121,7 @@ class Stage {
 
   StageDefinition definition_;
   StageOptions options_;
+  RankGroup* group_ = nullptr;
   std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
   MemoryPlan memory_;
 
