@@ -1,0 +1,246 @@
+// Every op that has a gradient rule, by itself, against central differences in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/autodiff.h"
+#include "ops/interpreter.h"
+#include "ops/ops.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing_ops;
+
+ValueId parameter(Graph& g, Shape shape) {
+  return g.parameter({"p" + std::to_string(g.parameters().size()), shape, {}});
+}
+
+// A fresh activation of the segment's input. Ops under test stand between linears: some work in
+// place, and none may do so on what enters or leaves the segment.
+ValueId activation_of(Graph& g, ValueId x, std::int64_t columns) {
+  return ops::linear(g, x, parameter(g, {columns, g.value(x).shape.back()}), no_value);
+}
+
+ValueId sample_ids(Graph& g) {
+  return g.batch(BatchInput::sample_ids, DType::i64, {batch});
+}
+ValueId positions(Graph& g) {
+  return g.batch(BatchInput::positions, DType::i32, {rows});
+}
+
+constexpr DropoutAttributes no_dropout{}, dropping{0.3f, 2};
+
+struct Case {
+  std::string name;
+  void (*build)(Graph&);
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+// --- norms
+template <NormKind kind, bool bias>
+void build_norm(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 7);
+  g.set_output(ops::norm(g, x, parameter(g, {7}), bias ? parameter(g, {7}) : no_value, kind, 1e-5));
+}
+template <NormKind kind, const DropoutAttributes& dropout>
+void build_add_norm(Graph& g) {
+  const ValueId input = g.segment_input({rows, 4});
+  const ValueId x = activation_of(g, input, 7), delta = activation_of(g, input, 7);
+  const ValueId bias = kind == NormKind::layer_norm ? parameter(g, {7}) : no_value;
+  const auto [sum, normed] =
+      ops::add_norm(g, x, delta, parameter(g, {7}), bias, kind, 1e-5, sample_ids(g), dropout);
+  // Both results are used, as in a block.
+  g.set_output(ops::add(g, sum, activation_of(g, normed, 7), no_value, no_dropout, seq));
+}
+
+// --- linear
+template <bool bias>
+void build_linear(Graph& g) {
+  const ValueId x = g.segment_input({rows, 6});
+  g.set_output(ops::linear(g, x, parameter(g, {9, 6}), bias ? parameter(g, {9}) : no_value));
+}
+
+// --- activations
+template <ActivationKind kind>
+void build_activation(Graph& g) {
+  g.set_output(ops::activation(g, activation_of(g, g.segment_input({rows, 4}), 10), kind));
+}
+
+// --- attention: two groups of three queries
+constexpr std::int64_t groups = 2, queries = 3, head_dim = 4;
+constexpr std::int64_t qkv_columns = groups * (queries + 2) * head_dim;
+
+template <std::int64_t rotary_dim>
+void build_rope(Graph& g) {
+  const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
+  const Shape tables = {seq, rotary_dim / 2};
+  const ValueId rotated = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f32, tables),
+                                    g.constant(ConstantInput::rope_sin, DType::f32, tables),
+                                    positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
+  g.set_output(activation_of(g, rotated, 5));
+}
+template <bool causal, bool packed, const DropoutAttributes& dropout>
+void build_attention(Graph& g) {
+  const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
+  AttentionAttributes a{};
+  a.batch = batch;
+  a.seq = seq;
+  a.groups = groups;
+  a.queries_per_group = queries;
+  a.head_dim = head_dim;
+  a.causal = causal;
+  a.scale = 0.7;
+  a.dropout = dropout;
+  const ValueId first_visible =
+      packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value;
+  const ValueId ids = dropout.probability > 0 ? sample_ids(g) : no_value;
+  g.set_output(ops::attention(g, qkv, first_visible, ids, a));
+}
+
+// --- residual additions, dropout alone, slices
+template <bool both, const DropoutAttributes& dropout>
+void build_add(Graph& g) {
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId a = both ? activation_of(g, x, 6) : no_value;
+  g.set_output(ops::add(g, a, activation_of(g, x, 6), sample_ids(g), dropout, seq));
+}
+void build_slices(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  const ValueId head = activation_of(g, ops::slice(g, x, 0, rows / 2), 3);
+  const ValueId tail = activation_of(g, ops::slice(g, x, rows / 2, rows / 2), 3);
+  g.set_output(ops::add(g, head, tail, no_value, no_dropout, seq));
+}
+
+// --- embedding; with first_id 3, ids below it and the last one are other ranks'
+template <std::int64_t first_id, bool with_positions>
+void build_embedding(Graph& g) {
+  const ValueId tokens = g.batch(BatchInput::tokens, DType::i32, {rows});
+  const ValueId table = parameter(g, {first_id == 0 ? vocab : vocab - first_id - 1, 6});
+  const ValueId position_table = with_positions ? parameter(g, {seq + 2, 6}) : no_value;
+  g.set_output(ops::embedding(g, tokens, table, with_positions ? positions(g) : no_value,
+                              position_table, first_id));
+}
+
+// --- loss, with a padded vocabulary
+template <std::int64_t first_rows>
+void build_cross_entropy(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  const ValueId table = parameter(g, {vocab + 3, 6});
+  const ValueId targets = g.batch(BatchInput::targets, DType::i32, {rows});
+  const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows});
+  const ValueId loss = g.new_value(DType::f64, {rows});
+  g.set_result(loss, ResultOutput::token_loss);
+  for (std::int64_t first = 0; first < rows; first += first_rows) {
+    const std::int64_t count = std::min(first_rows, rows - first);
+    const ValueId logits = ops::linear(g, ops::slice(g, x, first, count), table, no_value);
+    const ValueId part = ops::cross_entropy(g, logits, ops::slice(g, targets, first, count),
+                                            ops::slice(g, weights, first, count), vocab);
+    g.place_in(part, loss, first * 8);
+  }
+}
+
+using enum ActivationKind;
+using enum NormKind;
+
+const std::vector<Case> cases = {
+    {"LayerNorm", build_norm<layer_norm, true>},
+    {"LayerNormWithoutBias", build_norm<layer_norm, false>},
+    {"RmsNorm", build_norm<rms_norm, false>},
+    {"AddLayerNorm", build_add_norm<layer_norm, no_dropout>},
+    {"AddLayerNormDropout", build_add_norm<layer_norm, dropping>},
+    {"AddRmsNorm", build_add_norm<rms_norm, no_dropout>},
+    {"AddRmsNormDropout", build_add_norm<rms_norm, dropping>},
+    {"Linear", build_linear<false>},
+    {"LinearBias", build_linear<true>},
+    {"GeluTanh", build_activation<gelu_tanh>},
+    {"GeluErf", build_activation<gelu_erf>},
+    {"Silu", build_activation<silu>},
+    {"SquaredRelu", build_activation<squared_relu>},
+    {"Swiglu", build_activation<swiglu>},
+    {"Rope", build_rope<4>},
+    {"RopeOfHalfTheHead", build_rope<2>},
+    {"Attention", build_attention<true, false, no_dropout>},
+    {"AttentionDropout", build_attention<true, false, dropping>},
+    {"AttentionBothWays", build_attention<false, false, no_dropout>},
+    {"AttentionBothWaysDropout", build_attention<false, false, dropping>},
+    {"AttentionWithinDocuments", build_attention<true, true, no_dropout>},
+    {"AttentionWithinDocumentsDropout", build_attention<true, true, dropping>},
+    {"Add", build_add<true, no_dropout>},
+    {"AddDropout", build_add<true, dropping>},
+    {"DropoutAlone", build_add<false, dropping>},
+    {"Slices", build_slices},
+    {"Embedding", build_embedding<0, false>},
+    {"EmbeddingOfARank", build_embedding<3, false>},
+    {"EmbeddingWithPositions", build_embedding<0, true>},
+    {"CrossEntropy", build_cross_entropy<rows>},
+    {"CrossEntropyInSlices", build_cross_entropy<3>},
+};
+
+// Every element of `at` moved a little, against its gradient.
+void check(Interpreter& run, double* at, std::int64_t count, const std::vector<double>& gradient,
+           const std::string& what) {
+  constexpr double h = 1e-5;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double kept = at[i];
+    at[i] = kept + h;
+    const double above = run.objective();
+    at[i] = kept - h;
+    const double below = run.objective();
+    at[i] = kept;
+    const double expected = (above - below) / (2 * h);
+    ASSERT_NEAR(gradient[i], expected, 1e-8 + 1e-7 * std::abs(expected)) << what << " at " << i;
+  }
+}
+
+class OpGradient : public testing::TestWithParam<Case> {};
+
+TEST_P(OpGradient, MatchesCentralDifferences) {
+  Graph g(DType::f64);
+  GetParam().build(g);
+  differentiate(g);
+  struct Pair {
+    ValueId value, gradient;
+  };
+  std::vector<Pair> pairs;
+  for (ValueId id = 0, count = g.value_count(); id < count; ++id) {
+    const Role role = g.value(id).role;
+    if (role == Role::parameter) pairs.push_back({id, g.gradient_of(id)});
+    if (role == Role::input) pairs.push_back({id, g.input_grad()});
+  }
+  ASSERT_FALSE(pairs.empty());
+  Interpreter run(g);
+  run.objective();
+  run.run_backward();
+  for (const auto& [id, gradient_id] : pairs) {
+    const std::int64_t count = g.value(id).shape.count();
+    const double* from = run.data(gradient_id);
+    check(run, run.data(id), count, std::vector<double>(from, from + count),
+          "value " + std::to_string(id));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, OpGradient, testing::ValuesIn(cases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(OpTable, HasEveryOpWithAGradientRule) {
+  std::set<OpKind> seen;
+  for (const Case& one : cases) {
+    Graph g(DType::f64);
+    one.build(g);
+    for (const Node& node : g.forward) seen.insert(node.op);
+  }
+  for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {
+    const OpDefinition& op = definition(static_cast<OpKind>(i));
+    if (op.gradient) {
+      EXPECT_TRUE(seen.contains(static_cast<OpKind>(i))) << op.name << " has no row in the table";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
