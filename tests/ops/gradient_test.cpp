@@ -39,7 +39,9 @@ struct Case {
   std::string name;
   void (*build)(Graph&);
 };
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
 
 // --- norms
 template <NormKind kind, bool bias>
