@@ -35,7 +35,7 @@ int number(const char* name, const char* text) {
 
 }  // namespace
 
-Launch discover_launch(const GetVariable& get) {
+LaunchInfo discover_launch(const GetVariable& get) {
   for (const Launcher& launcher : launchers) {
     const char* const text = get(launcher.size);
     if (!text) continue;
@@ -50,7 +50,7 @@ Launch discover_launch(const GetVariable& get) {
   return {};
 }
 
-Launch discover_launch() {
+LaunchInfo discover_launch() {
   return discover_launch([](const char* name) { return std::getenv(name); });
 }
 

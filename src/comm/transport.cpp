@@ -50,7 +50,7 @@ std::vector<fs::path> plugin_folders() {
   return {program, program / "../lib/trireme", TRIREME_PLUGIN_DIR};
 }
 
-void* load_plugin(const Launch& launch) {
+void* load_plugin(const LaunchInfo& launch) {
   for (const fs::path& folder : plugin_folders()) {
     const fs::path path = folder / mpi_plugin_file;
     std::error_code error;
@@ -68,7 +68,7 @@ void* load_plugin(const Launch& launch) {
       launch.launcher, launch.size, mpi_plugin_file);
 }
 
-std::unique_ptr<Wire> open_mpi_wire(const Launch& launch) {
+std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
   void* const plugin = load_plugin(launch);
   const auto version = reinterpret_cast<MpiPluginVersion>(dlsym(plugin, mpi_plugin_version_symbol));
   const auto open = reinterpret_cast<MpiPluginOpen>(dlsym(plugin, mpi_plugin_open_symbol));
@@ -90,7 +90,7 @@ std::unique_ptr<Wire> open_mpi_wire(const Launch& launch) {
 }  // namespace
 
 std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
-  const Launch launch = discover_launch();
+  const LaunchInfo launch = discover_launch();
   if (launch.size == 1) return std::make_unique<SelfTransport>();
   return make_wire_transport(open_mpi_wire(launch), {.timeout_s = options.timeout_s});
 }

@@ -14,7 +14,7 @@
 namespace trireme {
 
 // What a launcher's environment says about this process. Without a launcher: one process.
-struct Launch {
+struct LaunchInfo {
   int rank = 0;
   int size = 1;
   std::string launcher;  // "mpirun (Open MPI)", "PMI", "srun (SLURM)"; empty without one
@@ -23,8 +23,8 @@ struct Launch {
 // Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
 // (std::getenv). Values that are no numbers are refused.
 using GetVariable = std::function<const char*(const char*)>;
-Launch discover_launch(const GetVariable& get);
-Launch discover_launch();
+LaunchInfo discover_launch(const GetVariable& get);
+LaunchInfo discover_launch();
 
 struct Place {
   int rank = 0;

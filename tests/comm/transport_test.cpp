@@ -13,30 +13,30 @@
 namespace trireme {
 namespace {
 
-Launch discover(std::map<std::string, std::string> variables) {
+LaunchInfo discover(std::map<std::string, std::string> variables) {
   return discover_launch([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
 
-TEST(Launch, IsReadFromWhoeverStartedTheProcess) {
+TEST(LaunchInfo, IsReadFromWhoeverStartedTheProcess) {
   EXPECT_EQ(discover({}).size, 1);
-  const Launch mpirun = discover({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
+  const LaunchInfo mpirun = discover({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
   EXPECT_EQ(mpirun.rank, 3);
   EXPECT_EQ(mpirun.size, 8);
   EXPECT_EQ(mpirun.launcher, "mpirun (Open MPI)");
   EXPECT_EQ(discover({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}).rank, 1);
-  const Launch srun = discover({{"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_PROCID", "15"}});
+  const LaunchInfo srun = discover({{"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_PROCID", "15"}});
   EXPECT_EQ(srun.rank, 15);
   EXPECT_EQ(srun.size, 16);
 }
 
-TEST(Launch, ABatchScriptIsOneProcess) {
+TEST(LaunchInfo, ABatchScriptIsOneProcess) {
   EXPECT_EQ(discover({{"SLURM_NTASKS", "64"}, {"SLURM_PROCID", "0"}}).size, 1);
 }
 
-TEST(Launch, RefusesNonsense) {
+TEST(LaunchInfo, RefusesNonsense) {
   EXPECT_THROW(discover({{"PMI_SIZE", "many"}, {"PMI_RANK", "0"}}), Error);
   EXPECT_THROW(discover({{"PMI_SIZE", "4"}}), Error);
   EXPECT_THROW(discover({{"PMI_SIZE", "4"}, {"PMI_RANK", "4"}}), Error);
