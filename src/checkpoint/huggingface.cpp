@@ -1,6 +1,7 @@
 // Wires the tables of interop/ to the reader and the writer of checkpoints.
 #include "checkpoint/huggingface.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -87,13 +88,43 @@ struct TokenCounter {
 constexpr TokenCounter token_counters[] = {{"bos_token_id", &HuggingFaceTokens::bos},
                                            {"eos_token_id", &HuggingFaceTokens::eos},
                                            {"pad_token_id", &HuggingFaceTokens::pad}};
+std::string further_eos_counter(std::size_t i) {
+  return fmt::format("eos_token_id.{}", i + 1);
+}
 
-HuggingFaceTokens tokens_of(const CheckpointState& state, HuggingFaceTokens given) {
-  for (const auto& [name, id] : token_counters) {
-    const auto it = state.counters.find(name);
-    if (given.*id < 0 && it != state.counters.end()) given.*id = it->second;
+void keep_tokens(CheckpointState& state, const HuggingFaceTokens& tokens) {
+  for (const auto& [name, id] : token_counters) state.counters[name] = tokens.*id;
+  for (std::size_t i = 0; i < tokens.further_eos.size(); ++i) {
+    state.counters[further_eos_counter(i)] = tokens.further_eos[i];
   }
-  return given;
+}
+
+HuggingFaceTokens kept_tokens(const CheckpointState& state) {
+  HuggingFaceTokens tokens;
+  const auto find = [&](const std::string& name) -> std::int64_t {
+    const auto it = state.counters.find(name);
+    return it == state.counters.end() ? -1 : it->second;
+  };
+  for (const auto& [name, id] : token_counters) tokens.*id = find(name);
+  for (std::size_t i = 0; find(further_eos_counter(i)) >= 0; ++i) {
+    tokens.further_eos.push_back(find(further_eos_counter(i)));
+  }
+  return tokens;
+}
+
+// Those of the run's tokenizer come first; where it names none, or the same end, the kept ones say
+// more.
+HuggingFaceTokens tokens_of(const CheckpointState& state, const HuggingFaceTokens& given) {
+  HuggingFaceTokens tokens = kept_tokens(state);
+  const bool other_end = given.eos >= 0 && given.eos != tokens.eos &&
+                         !std::ranges::count(tokens.further_eos, given.eos);
+  if (other_end) {
+    tokens.eos = given.eos;
+    tokens.further_eos = given.further_eos;
+  }
+  if (given.bos >= 0) tokens.bos = given.bos;
+  if (given.pad >= 0) tokens.pad = given.pad;
+  return tokens;
 }
 
 std::int64_t count_elements(const std::vector<NamedTensor>& tensors) {
@@ -142,7 +173,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   config.data.tokenizer_model = tokenizer.model_file;
   CheckpointState state;
   state.config_toml = to_toml(config);
-  for (const auto& [name, id] : token_counters) state.counters[name] = model.tokens.*id;
+  keep_tokens(state, model.tokens);
   if (config.model.family == "bert") {
     state.texts[norm_placement] = model.kind == HuggingFaceKind::bert ? "post" : "pre";
   }
@@ -191,9 +222,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const TokenizerFiles files{config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
                              config.data.tokenizer_model};
   std::string note = export_huggingface_tokenizer(files, to, config.model.max_positions);
-  const HuggingFaceExport what{model, options.dtype.value_or(assembler.dtype(0)),
-                               options.max_file_bytes};
-  write_huggingface_folder(to, what, assembler);
+  write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes}, assembler);
   return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),
           count_elements(mapping.theirs), std::move(note)};
 }

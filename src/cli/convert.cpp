@@ -38,7 +38,7 @@ HuggingFaceTokens special_tokens(const DataConfig& data) {
       make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
   const SpecialIds& ids = tokenizer->special();
   const std::int32_t end = ids.eos >= 0 ? ids.eos : ids.eod;
-  return {ids.bos >= 0 ? ids.bos : end, end, ids.pad};
+  return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
 }
 
 ConversionReport convert(const Options& options) {
@@ -96,13 +96,13 @@ void add_convert(CLI::App& app) {
       ->required();
   command
       ->add_option("--dtype", options->dtype,
-                   "With --to hf: element type of the weights; default: as stored")
+                   "With --to hf: element type of all weights; default: of each as stored")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
                    "With --to hf: GB after which another safetensors file begins")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 1e6));
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] { run(*options); });
 }

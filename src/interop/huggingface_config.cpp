@@ -288,14 +288,39 @@ void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
   const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
   json["bos_token_id"] = id(tokens.bos);
   json["eos_token_id"] = id(tokens.eos);
+  if (!tokens.further_eos.empty()) {
+    json["eos_token_id"] = Json::array({tokens.eos});
+    for (const std::int64_t token : tokens.further_eos) json["eos_token_id"].push_back(token);
+  }
   json["pad_token_id"] = id(tokens.pad);
 }
 
-std::int64_t read_token(const Reader& json, const char* key) {
-  if (!json.has(key)) return -1;
-  const Json& value = json[key].is_array() && !json[key].empty() ? json[key][0] : json[key];
-  if (!value.is_number_integer()) json.refuse(key, "it must be the id of a token");
-  return value.get<std::int64_t>();
+// The ids behind a key, one or a list. Those outside of the vocabulary are defaults that a model
+// with a smaller one never changed.
+std::vector<std::int64_t> read_tokens(const Reader& json, const char* key, std::int64_t vocab) {
+  std::vector<std::int64_t> ids;
+  if (!json.has(key)) return ids;
+  const Json list = json[key].is_array() ? json[key] : Json::array({json[key]});
+  for (const Json& value : list) {
+    if (!value.is_number_integer()) json.refuse(key, "it must be the id of a token");
+    const auto id = value.get<std::int64_t>();
+    if (id >= 0 && id < vocab) ids.push_back(id);
+  }
+  return ids;
+}
+
+HuggingFaceTokens read_all_tokens(const Reader& json, std::int64_t vocab) {
+  const auto first = [&](const char* key) {
+    const std::vector<std::int64_t> ids = read_tokens(json, key, vocab);
+    return ids.empty() ? -1 : ids.front();
+  };
+  HuggingFaceTokens tokens{first("bos_token_id"), -1, first("pad_token_id"), {}};
+  tokens.further_eos = read_tokens(json, "eos_token_id", vocab);
+  if (!tokens.further_eos.empty()) {
+    tokens.eos = tokens.further_eos.front();
+    tokens.further_eos.erase(tokens.further_eos.begin());
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -317,8 +342,7 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   } else {
     fail_input("'{}' lacks 'model_type'", name);
   }
-  out.tokens = {read_token(json, "bos_token_id"), read_token(json, "eos_token_id"),
-                read_token(json, "pad_token_id")};
+  out.tokens = read_all_tokens(json, out.model.vocab_size);
   ModelConfig& m = out.model;
   m.seq_length = m.max_positions;
   // What the file says must not be taken for a default that the family may change.

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "config/config.h"
@@ -20,12 +21,13 @@ enum class HuggingFaceKind : std::uint8_t {
 // Ids of special tokens in config.json and generation_config.json; -1: none.
 struct HuggingFaceTokens {
   std::int64_t bos = -1, eos = -1, pad = -1;
+  std::vector<std::int64_t> further_eos;  // where generation may end at several
 };
 
 struct HuggingFaceModel {
   HuggingFaceKind kind = HuggingFaceKind::gpt2;
   ModelConfig model;         // resolved
-  HuggingFaceTokens tokens;  // of several ends the first
+  HuggingFaceTokens tokens;  // those that lie in the vocabulary
 };
 
 // Reads `folder`/config.json. Refused (exit code 2): a folder without it, values of the wrong type,

@@ -1,4 +1,4 @@
-// Reading by memory maps; writing file by file, block by block.
+// Reading piece by piece; writing file by file, block by block.
 #include "interop/huggingface_folder.h"
 
 #include <algorithm>
@@ -42,13 +42,32 @@ const char* torch_dtype(DType dtype) {
   }
 }
 
-// Which targets go into which file, in the order of the targets.
-std::vector<std::vector<std::size_t>> split_into_files(const std::vector<NamedTensor>& targets,
-                                                       DType dtype, std::int64_t max_bytes) {
+// What is written, and as which types.
+struct Weights {
+  const TensorAssembler& assembler;
+  std::optional<DType> dtype_of_all;
+
+  std::size_t count() const { return assembler.targets().size(); }
+  const NamedTensor& tensor(std::size_t i) const { return assembler.targets()[i]; }
+  DType dtype(std::size_t i) const { return dtype_of_all.value_or(assembler.dtype(i)); }
+  std::int64_t bytes(std::size_t i) const { return tensor(i).shape.count() * size_of(dtype(i)); }
+
+  // The type of most elements: what config.json calls the model's.
+  DType main_dtype() const {
+    std::map<DType, std::int64_t> elements;
+    for (std::size_t i = 0; i < count(); ++i) elements[dtype(i)] += tensor(i).shape.count();
+    return std::ranges::max_element(elements, {}, [](const auto& one) { return one.second; })
+        ->first;
+  }
+};
+
+// Which tensors go into which file, in their order.
+std::vector<std::vector<std::size_t>> split_into_files(const Weights& weights,
+                                                       std::int64_t max_bytes) {
   std::vector<std::vector<std::size_t>> files(1);
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const std::int64_t size = targets[i].shape.count() * size_of(dtype);
+  for (std::size_t i = 0; i < weights.count(); ++i) {
+    const std::int64_t size = weights.bytes(i);
     if (!files.back().empty() && bytes + size > max_bytes) {
       files.emplace_back();
       bytes = 0;
@@ -59,22 +78,24 @@ std::vector<std::vector<std::size_t>> split_into_files(const std::vector<NamedTe
   return files;
 }
 
-void write_file(const fs::path& path, const std::vector<std::size_t>& targets, DType dtype,
-                const TensorAssembler& assembler) {
+void write_file(const fs::path& path, const std::vector<std::size_t>& targets,
+                const Weights& weights) {
   std::vector<SafetensorsTensor> entries;
   for (const std::size_t target : targets) {
-    const NamedTensor& tensor = assembler.targets()[target];
-    entries.push_back({tensor.name, dtype, {tensor.shape.begin(), tensor.shape.end()}});
+    const NamedTensor& tensor = weights.tensor(target);
+    entries.push_back(
+        {tensor.name, weights.dtype(target), {tensor.shape.begin(), tensor.shape.end()}});
   }
   SafetensorsWriter writer(path, entries, {{"format", "pt"}});
   constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
-  const std::int64_t block = block_bytes / size_of(dtype);
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(block_bytes);
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    const std::int64_t count = assembler.targets()[targets[i]].shape.count();
+    const DType dtype = weights.dtype(targets[i]);
+    const std::int64_t count = weights.tensor(targets[i]).shape.count();
+    const std::int64_t block = block_bytes / size_of(dtype);
     for (std::int64_t begin = 0; begin < count; begin += block) {
       const std::int64_t end = std::min(count, begin + block);
-      assembler.produce(targets[i], dtype, begin, end, memory.get());
+      weights.assembler.produce(targets[i], dtype, begin, end, memory.get());
       writer.write(i, static_cast<std::uint64_t>(begin * size_of(dtype)), memory.get(),
                    static_cast<std::uint64_t>((end - begin) * size_of(dtype)));
     }
@@ -82,26 +103,25 @@ void write_file(const fs::path& path, const std::vector<std::size_t>& targets, D
   writer.finish();
 }
 
-void write_weights(const fs::path& folder, const HuggingFaceExport& what,
-                   const TensorAssembler& assembler) {
-  const auto files = split_into_files(assembler.targets(), what.dtype, what.max_file_bytes);
+void write_weights(const fs::path& folder, const Weights& weights, std::int64_t max_file_bytes) {
+  const auto files = split_into_files(weights, max_file_bytes);
   if (files.size() == 1) {
-    write_file(folder / single_file, files[0], what.dtype, assembler);
+    write_file(folder / single_file, files[0], weights);
     return;
   }
   std::map<std::string, std::string> file_of;
-  std::int64_t elements = 0;
+  std::int64_t elements = 0, bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, files.size());
-    write_file(folder / name, files[i], what.dtype, assembler);
+    write_file(folder / name, files[i], weights);
     for (const std::size_t target : files[i]) {
-      file_of[assembler.targets()[target].name] = name;
-      elements += assembler.targets()[target].shape.count();
+      file_of[weights.tensor(target).name] = name;
+      elements += weights.tensor(target).shape.count();
+      bytes += weights.bytes(target);
     }
   }
   const nlohmann::ordered_json index{
-      {"metadata",
-       {{"total_parameters", elements}, {"total_size", elements * size_of(what.dtype)}}},
+      {"metadata", {{"total_parameters", elements}, {"total_size", bytes}}},
       {"weight_map", file_of}};
   write_file_durably(folder / index_file, index.dump(2) + "\n");
 }
@@ -113,7 +133,7 @@ HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFace
   if (fs::exists(folder / index_file)) {
     open_index(folder / index_file);
   } else if (fs::exists(folder / single_file)) {
-    files_.push_back(std::make_unique<SafetensorsFile>(folder / single_file));
+    files_.push_back(std::make_unique<OpenFile>(folder / single_file));
   } else {
     fail_input("'{}' has neither {} nor {}", folder.string(), single_file, index_file);
   }
@@ -127,18 +147,18 @@ void HuggingFaceWeights::open_index(const fs::path& index) {
   } catch (const nlohmann::json::exception& error) {
     fail_input("'{}' is not an index of safetensors files: {}", index.string(), error.what());
   }
-  std::map<std::string, const SafetensorsFile*> opened;
+  std::map<std::string, const OpenFile*> opened;
   for (const auto& [tensor, file] : file_of) {
     if (!is_plain_name(file)) {
       fail_input("'{}': '{}' is not the name of a safetensors file in the same folder",
                  index.string(), file);
     }
-    const SafetensorsFile*& place = opened[file];
+    const OpenFile*& place = opened[file];
     if (!place) {
-      files_.push_back(std::make_unique<SafetensorsFile>(folder_ / file));
+      files_.push_back(std::make_unique<OpenFile>(folder_ / file));
       place = files_.back().get();
     }
-    if (!place->find(tensor)) {
+    if (!place->header.find(tensor)) {
       fail_input("'{}' says that '{}' holds '{}', but it does not", index.string(), file, tensor);
     }
   }
@@ -148,16 +168,17 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   std::set<std::string> wanted;
   for (const NamedTensor& tensor : huggingface_mapping(model).theirs) wanted.insert(tensor.name);
   for (const auto& file : files_) {
-    for (const SafetensorsEntry& entry : file->tensors()) {
+    for (const SafetensorsEntry& entry : file->header.tensors()) {
       const std::string name = canonical_huggingface_name(model.kind, entry.name);
       if (is_huggingface_buffer(model, name)) continue;
       if (!wanted.contains(name)) {
         fail_input(
             "'{}' holds the tensor '{}' {}, which a model with this config.json does not have",
-            file->path().string(), entry.name, shape_text(entry.shape));
+            file->header.path().string(), entry.name, shape_text(entry.shape));
       }
       if (!places_.emplace(name, Place{file.get(), &entry}).second) {
-        fail_input("'{}' holds the tensor '{}' a second time", file->path().string(), entry.name);
+        fail_input("'{}' holds the tensor '{}' a second time", file->header.path().string(),
+                   entry.name);
       }
     }
   }
@@ -173,11 +194,11 @@ DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) con
   const auto& [file, entry] = at(name);
   if (!has_shape(*entry, shape)) {
     fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}",
-               file->path().string(), entry->name, shape_text(entry->shape), shape.text());
+               file->header.path().string(), entry->name, shape_text(entry->shape), shape.text());
   }
   if (!entry->dtype || !can_cast(*entry->dtype, DType::f32)) {
-    fail_input("'{}': tensor '{}' is {}; known are F64, F32, BF16 and F16", file->path().string(),
-               entry->name, entry->type);
+    fail_input("'{}': tensor '{}' is {}; known are F64, F32, BF16 and F16",
+               file->header.path().string(), entry->name, entry->type);
   }
   return *entry->dtype;
 }
@@ -186,21 +207,26 @@ void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, st
   const auto& [file, entry] = at(name);
   const std::int64_t element = size_of(*entry->dtype);
   const std::int64_t width = entry->shape.size() < 2 ? 1 : entry->shape.back();
-  const std::byte* data = file->bytes(*entry).data();
-  for (std::int64_t i = 0; i < part.rows; ++i) {
-    std::memcpy(dst + i * part.columns * element,
-                data + ((part.row + i) * width + part.column) * element,
-                static_cast<std::size_t>(part.columns * element));
+  // Whole rows lie one behind the other.
+  const bool at_once = part.columns == width;
+  const std::int64_t runs = at_once ? 1 : part.rows;
+  const auto run_bytes =
+      static_cast<std::size_t>((at_once ? part.rows : 1) * part.columns * element);
+  for (std::int64_t i = 0; i < runs; ++i) {
+    const std::int64_t from = ((part.row + i) * width + part.column) * element;
+    file->data.read_at(entry->begin + static_cast<std::uint64_t>(from),
+                       dst + i * static_cast<std::int64_t>(run_bytes), run_bytes);
   }
 }
 
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler) {
-  write_weights(folder, what, assembler);
+  const Weights weights{assembler, what.dtype};
+  write_weights(folder, weights, what.max_file_bytes);
   write_file_durably(folder / "generation_config.json",
                      huggingface_generation_text(what.model.tokens));
   write_file_durably(folder / "config.json",
-                     huggingface_config_text(what.model, torch_dtype(what.dtype)));
+                     huggingface_config_text(what.model, torch_dtype(weights.main_dtype())));
 }
 
 }  // namespace trireme

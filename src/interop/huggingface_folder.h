@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,14 @@ class HuggingFaceWeights : public TensorSource {
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
 
  private:
+  // Tensors are read and not mapped: memory stays free of what was converted already.
+  struct OpenFile {
+    SafetensorsFile header;
+    File data;
+    explicit OpenFile(const fs::path& path) : header(path), data(path, File::Mode::read) {}
+  };
   struct Place {
-    const SafetensorsFile* file;
+    const OpenFile* file;
     const SafetensorsEntry* entry;
   };
   void open_index(const fs::path& index);
@@ -32,14 +39,14 @@ class HuggingFaceWeights : public TensorSource {
   const Place& at(const std::string& name) const;
 
   fs::path folder_;
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::vector<std::unique_ptr<OpenFile>> files_;
   std::map<std::string, Place> places_;  // by canonical name
 };
 
 // What to write.
 struct HuggingFaceExport {
   HuggingFaceModel model;
-  DType dtype = DType::f32;                     // of all tensors
+  std::optional<DType> dtype;                   // of all tensors; none: as their sources
   std::int64_t max_file_bytes = 5'000'000'000;  // a file holds more only if one tensor does
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "interop/safetensors.h"
+#include "interop/safetensors_writer.h"
 #include "world.h"
 
 namespace trireme {
@@ -84,6 +85,56 @@ TEST(HuggingFace, ExportConvertsTheType) {
   EXPECT_EQ(CheckpointReader(folder / "narrow").find("embedding.word.weight")->dtype, DType::bf16);
   export_huggingface(folder / "narrow", folder / "back", {});
   EXPECT_EQ(tensors_of(folder / "back"), tensors_of(folder / "hf"));
+}
+
+// Norms in f32 between matrices in bf16, as some models are published.
+TEST(HuggingFace, EachTensorKeepsItsType) {
+  const ScratchFolder folder;
+  import_huggingface(reference("llama"), folder / "run", "trireme", nullptr);
+  export_huggingface(folder / "run", folder / "narrow", {.dtype = DType::bf16});
+  fs::create_directory(folder / "mixed");
+  fs::copy(folder / "narrow/config.json", folder / "mixed/config.json");
+  {
+    const SafetensorsFile wide(reference("llama") / "model.safetensors");
+    const SafetensorsFile narrow(folder / "narrow/model.safetensors");
+    const auto source = [&](const SafetensorsEntry& entry) -> const SafetensorsFile& {
+      return entry.shape.size() == 1 ? wide : narrow;
+    };
+    std::vector<SafetensorsTensor> tensors;
+    for (const SafetensorsEntry& entry : narrow.tensors()) {
+      tensors.push_back({entry.name, *source(entry).at(entry.name).dtype, entry.shape});
+    }
+    SafetensorsWriter writer(folder / "mixed/model.safetensors", tensors, {{"format", "pt"}});
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const SafetensorsFile& file = source(narrow.at(tensors[i].name));
+      const auto bytes = file.bytes(file.at(tensors[i].name));
+      writer.write(i, 0, bytes.data(), bytes.size());
+    }
+    writer.finish();
+  }
+  import_huggingface(folder / "mixed", folder / "mixed run", "trireme", nullptr);
+  export_huggingface(folder / "mixed run", folder / "back", {.max_file_bytes = 6000});
+  EXPECT_EQ(tensors_of(folder / "back"), tensors_of(folder / "mixed"));
+  const auto config = nlohmann::json::parse(read_file(folder / "back/config.json"));
+  EXPECT_EQ(config.at("torch_dtype"), "bfloat16");
+}
+
+TEST(HuggingFace, SeveralEndsOfTextComeBack) {
+  const ScratchFolder folder;
+  fs::copy(reference("llama"), folder / "hf");
+  auto config = nlohmann::json::parse(read_file(folder / "hf/config.json"));
+  config["eos_token_id"] = {2, 5, 7};
+  std::ofstream(folder / "hf/config.json") << config.dump();
+  import_huggingface(folder / "hf", folder / "run", "trireme", nullptr);
+  const auto exported_ends = [&](const char* name, const HuggingFaceTokens& tokens) {
+    export_huggingface(folder / "run", folder / name, {.tokens = tokens});
+    return nlohmann::json::parse(read_file(folder / name / "generation_config.json"))
+        .at("eos_token_id")
+        .dump();
+  };
+  EXPECT_EQ(exported_ends("same", {}), "[2,5,7]");
+  EXPECT_EQ(exported_ends("known", {.eos = 5}), "[2,5,7]");
+  EXPECT_EQ(exported_ends("other", {.eos = 3}), "3");
 }
 
 TEST(HuggingFace, TokenizersTravelAlong) {

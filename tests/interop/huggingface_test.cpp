@@ -90,7 +90,7 @@ TEST(HuggingFaceConfig, IsRead) {
 TEST(HuggingFaceConfig, GoesThereAndBack) {
   for (const std::string& name : reference_models) {
     HuggingFaceModel first = read_huggingface_config(reference(name));
-    first.tokens = {1, 2, -1};
+    first.tokens = {1, 2, -1, {}};
     const std::string text = huggingface_config_text(first, "float32");
     const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
     EXPECT_EQ(again.kind, first.kind);
@@ -107,6 +107,16 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
     EXPECT_TRUE(json.contains("tie_word_embeddings"));
     EXPECT_EQ(json.contains("rope_theta"), first.kind == HuggingFaceKind::llama);
   }
+}
+
+TEST(HuggingFaceConfig, TokensOutsideTheVocabularyAreNone) {
+  auto json = nlohmann::json::parse(read_file(reference("gpt2") / "config.json"));
+  json["bos_token_id"] = 50256;
+  json["eos_token_id"] = {50256, 60, 3};
+  const HuggingFaceTokens tokens = parse_huggingface_config(json.dump(), "config.json").tokens;
+  EXPECT_EQ(tokens.bos, -1);
+  EXPECT_EQ(tokens.eos, 60);
+  EXPECT_THAT(tokens.further_eos, testing::ElementsAre(3));
 }
 
 std::string config_refusal(const std::string& name, const char* key, const nlohmann::json& value) {
