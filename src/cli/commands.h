@@ -19,5 +19,6 @@ void add_preprocess(CLI::App& app);
 void add_data(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_import_args(CLI::App& app);
 
 }  // namespace trireme::cli

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   cli::add_data(app);
   cli::add_inspect(app);
   cli::add_convert(app);
+  cli::add_import_args(app);
   try {
     app.parse(argc, argv);
     return static_cast<int>(ExitCode::ok);

@@ -183,11 +183,11 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   reconcile(draft);
   take_defaults(draft);
   take_given(draft);
+  check_required(draft);
   translate_model(draft);
   translate_run(draft);
   translate_checkpoint(draft);
   translate_parallel(draft);
-  check_required(draft);
   translation.overrides = line.overrides;
   sort(translation.settings);
   return translation;

@@ -1,0 +1,111 @@
+// Reads, translates, checks, and says what is left to do by hand.
+#include "megatron/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace trireme::megatron {
+namespace {
+
+constexpr std::uint64_t kLargestJson = 1 << 20;
+
+std::string file_text_or_nothing(const std::string& path, bool& there) {
+  std::error_code error;
+  there = fs::is_regular_file(path, error);
+  return there ? read_file(path, kLargestJson) : "";
+}
+
+std::string launch_line(const LaunchSize& size, const std::string& file) {
+  const std::string train = fmt::format("trireme train {}", file);
+  const auto count = [](std::int64_t n) { return n > 0 ? fmt::format("{}", n) : "N"; };
+  if (size.slurm) {
+    return fmt::format("srun --nodes={} --ntasks-per-node={} {}", count(size.nodes),
+                       count(size.per_node), train);
+  }
+  if (size.nodes == 1 && size.per_node == 1) return train;
+  const std::int64_t ranks = size.nodes * size.per_node;
+  const char* hosts = size.nodes == 1 ? "" : "--hostfile HOSTS ";
+  return fmt::format("mpirun -n {} {}{}", count(ranks), hosts, train);
+}
+
+// "$1", "${DATA}" where they stand in what was carried over.
+void note_unset(const std::vector<std::string>& arguments, std::vector<Note>& lost) {
+  for (const std::string& argument : arguments) {
+    const std::size_t at = argument.find('$');
+    if (at == std::string::npos) continue;
+    const bool positional =
+        at + 1 < argument.size() && argument[at + 1] >= '0' && argument[at + 1] <= '9';
+    const bool computed = argument.compare(at, 2, "$(") == 0;
+    Note note{argument, computed     ? "only running the script would tell; write the value"
+                        : positional ? "not given; give the script's arguments behind its name"
+                                     : "not set; give it with --set NAME=VALUE"};
+    if (std::find(lost.begin(), lost.end(), note) == lost.end()) lost.push_back(std::move(note));
+  }
+}
+
+void note_problems(const Translation& translation, std::int64_t ranks, std::vector<Note>& lost) {
+  try {
+    const Config config = to_config(translation);
+    check(config);
+    if (ranks > 0) validate_layout(config, ranks);
+  } catch (const Error& error) {
+    lost.push_back({"the configuration", error.what()});
+  }
+}
+
+[[noreturn]] void fail_no_launch(const LaunchScript& script, const std::string& name) {
+  std::string hints;
+  for (const Note& note : script.lost) hints += fmt::format("\n  {}: {}", note.flag, note.text);
+  fail_input(
+      "{}: found no command that starts pretrain_gpt.py or pretrain_bert.py; name what the script "
+      "expects from outside with --set NAME=VALUE{}",
+      name, hints);
+}
+
+}  // namespace
+
+Import import_script(const std::string& text, const ScriptOptions& options,
+                     const std::string& file) {
+  LaunchScript script = read_launch_script(text, options);
+  if (script.launches.empty()) fail_no_launch(script, options.name);
+  const Launch& launch = script.launches.front();
+  TranslateOptions how;
+  how.program = launch.program;
+  how.lenient = true;
+  how.read_json = [&](const std::string& path) -> std::optional<std::string> {
+    const auto written = script.files.find(path);
+    if (written != script.files.end()) return written->second;
+    bool there = false;
+    std::string json = file_text_or_nothing(path, there);
+    return there ? std::optional(std::move(json)) : std::nullopt;
+  };
+  // Words that are nothing but a variable that nobody set are empty in the shell.
+  std::vector<std::string> arguments = launch.arguments;
+  Import result;
+  note_unset(arguments, result.lost);
+  const Translation translation = translate(arguments, how);
+  const LaunchSize size = launch_size(launch, script.sbatch);
+  result.line = launch.line;
+  result.program = launch.program;
+  result.ranks = size.nodes * size.per_node;
+  result.toml = to_toml(translation);
+  result.launch = launch_line(size, file);
+  for (const Note& note : translation.lost) {
+    // What has no value is listed already.
+    if (!note.flag.starts_with('$')) result.lost.push_back(note);
+  }
+  result.lost.insert(result.lost.end(), script.lost.begin(), script.lost.end());
+  note_problems(translation, result.ranks, result.lost);
+  result.notes = translation.notes;
+  for (std::size_t i = 1; i < script.launches.size(); ++i) {
+    result.lost.push_back({fmt::format("line {}", script.launches[i].line),
+                           "starts another run; only the first one is imported"});
+  }
+  return result;
+}
+
+}  // namespace trireme::megatron

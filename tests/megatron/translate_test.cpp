@@ -1,0 +1,421 @@
+// Flags become the configuration that means the same; what is wrong is named.
+#include "megatron/translate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/error.h"
+#include "megatron/flags.h"
+
+namespace trireme::megatron {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> result;
+  for (std::string word; stream >> word;) result.push_back(word);
+  return result;
+}
+
+constexpr const char* kSmall =
+    "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+    "--max-position-embeddings 32 --micro-batch-size 2 --lr 1e-3 --train-iters 20 "
+    "--data-path corpus --vocab-file vocab.json --merge-file merges.txt ";
+
+Translation translated(const std::string& more, Program program = Program::gpt,
+                       bool lenient = false) {
+  return translate(words(kSmall + more), {.program = program, .lenient = lenient});
+}
+
+Config config(const std::string& more, Program program = Program::gpt) {
+  const Config result = to_config(translated(more, program));
+  check(result);
+  return result;
+}
+
+// The message with which flags are refused as bad input.
+std::string refusal_of(const std::vector<std::string>& arguments, Program program = Program::gpt) {
+  try {
+    check(to_config(translate(arguments, {.program = program})));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return "";
+}
+
+std::string refusal(const std::string& more, Program program = Program::gpt) {
+  return refusal_of(words(kSmall + more), program);
+}
+
+std::vector<std::string> noted(const Translation& translation) {
+  std::vector<std::string> flags;
+  for (const Note& note : translation.notes) flags.push_back(note.flag);
+  return flags;
+}
+
+TEST(Translate, AbsentFlagsMeanMegatronsDefaults) {
+  const Config c = config("");
+  EXPECT_EQ(c.run.precision, "fp32");
+  EXPECT_EQ(c.run.seed, 1234);
+  EXPECT_EQ(c.model.family, "gpt");
+  EXPECT_EQ(c.model.position, "learned");
+  EXPECT_EQ(c.model.norm, "layer_norm");
+  EXPECT_EQ(c.model.norm_eps, 1e-5);
+  EXPECT_EQ(c.model.activation, "gelu_tanh");
+  EXPECT_TRUE(c.model.bias && c.model.qkv_bias && c.model.tie_embeddings);
+  EXPECT_EQ(c.model.num_kv_heads, 4);
+  EXPECT_EQ(c.model.ffn_hidden_size, 256);
+  EXPECT_EQ(c.model.hidden_dropout, 0.1);
+  EXPECT_EQ(c.model.attention_dropout, 0.1);
+  EXPECT_EQ(c.model.init_std, 0.02);
+  EXPECT_EQ(c.model.vocab_multiple, 128);
+  EXPECT_EQ(c.data.split, "969, 30, 1");
+  EXPECT_EQ(c.data.tokenizer, "gpt2");
+  EXPECT_EQ(c.train.global_batch_size, 0);
+  EXPECT_EQ(c.train.eval_interval, 1000);
+  EXPECT_EQ(c.train.eval_iters, 100);
+  EXPECT_EQ(c.train.log_interval, 100);
+  EXPECT_EQ(c.optimizer.name, "adamw");
+  EXPECT_EQ(c.optimizer.decay_style, "linear");
+  EXPECT_EQ(c.optimizer.min_lr, 0);
+  EXPECT_EQ(c.optimizer.beta1, 0.9);
+  EXPECT_EQ(c.optimizer.beta2, 0.999);
+  EXPECT_EQ(c.optimizer.eps, 1e-8);
+  EXPECT_EQ(c.optimizer.weight_decay, 0.01);
+  EXPECT_EQ(c.optimizer.clip_grad, 1.0);
+  EXPECT_EQ(c.optimizer.initial_loss_scale, 4294967296.0);
+  EXPECT_EQ(c.parallel.zero, 0);
+  EXPECT_EQ(c.parallel.recompute, "none");
+}
+
+TEST(Translate, BertHasItsOwnDefaults) {
+  const Config c = config("--mask-prob 0.2", Program::bert);
+  EXPECT_EQ(c.model.family, "bert");
+  EXPECT_EQ(c.data.tokenizer, "bert");
+  EXPECT_EQ(c.data.mask_prob, 0.2);
+  EXPECT_EQ(c.data.short_seq_prob, 0.1);
+  EXPECT_TRUE(c.model.order_head);
+  // What our family bert would take otherwise.
+  EXPECT_EQ(c.model.norm_eps, 1e-5);
+  EXPECT_EQ(c.model.activation, "gelu_tanh");
+  EXPECT_FALSE(config("--bert-no-binary-head", Program::bert).model.order_head);
+  EXPECT_THAT(noted(translated("--mask-prob 0.2")), ::testing::Contains("--mask-prob"));
+}
+
+TEST(Translate, ModelFlags) {
+  const Config c = config(
+      "--swiglu --normalization RMSNorm --norm-epsilon 1e-6 --disable-bias-linear --add-qkv-bias "
+      "--untie-embeddings-and-output-weights --group-query-attention --num-query-groups 2 "
+      "--position-embedding-type rope --rotary-base 500000 --rotary-percent 0.5 --kv-channels 32 "
+      "--ffn-hidden-size 96 --make-vocab-size-divisible-by 64 --init-method-std 0.01 "
+      "--hidden-dropout 0.0 --attention-dropout 0");
+  EXPECT_EQ(c.model.family, "llama");
+  EXPECT_EQ(c.model.activation, "swiglu");
+  EXPECT_EQ(c.model.norm, "rms_norm");
+  EXPECT_EQ(c.model.norm_eps, 1e-6);
+  EXPECT_FALSE(c.model.bias);
+  EXPECT_TRUE(c.model.qkv_bias);
+  EXPECT_FALSE(c.model.tie_embeddings);
+  EXPECT_EQ(c.model.num_kv_heads, 2);
+  EXPECT_EQ(c.model.position, "rope");
+  EXPECT_EQ(c.model.rope_base, 500000);
+  EXPECT_EQ(c.model.rope_percent, 0.5);
+  EXPECT_EQ(c.model.head_dim, 32);
+  EXPECT_EQ(c.model.ffn_hidden_size, 96);
+  EXPECT_EQ(c.model.vocab_multiple, 64);
+  EXPECT_EQ(c.model.init_std, 0.01);
+  EXPECT_EQ(c.model.hidden_dropout, 0);
+  EXPECT_EQ(c.model.attention_dropout, 0);
+}
+
+TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
+  EXPECT_EQ(config("--no-bias-gelu-fusion").model.activation, "gelu_erf");
+  EXPECT_EQ(config("--disable-bias-linear").model.activation, "gelu_erf");
+  EXPECT_EQ(config("--openai-gelu --no-bias-gelu-fusion").model.activation, "gelu_tanh");
+  EXPECT_EQ(config("--squared-relu").model.activation, "squared_relu");
+}
+
+TEST(Translate, GroupsOfQueries) {
+  EXPECT_EQ(config("--group-query-attention").model.num_kv_heads, 1);
+  const Translation alone = translated("--num-query-groups 2");
+  EXPECT_EQ(to_config(alone).model.num_kv_heads, 4);
+  EXPECT_THAT(noted(alone), ::testing::Contains("--num-query-groups"));
+}
+
+TEST(Translate, PositionsThatAreNotLearned) {
+  EXPECT_EQ(config("--use-rotary-position-embeddings").model.position, "rope");
+  EXPECT_EQ(config("--no-position-embedding --position-embedding-type rope").model.position,
+            "rope");
+  EXPECT_EQ(config("--no-position-embedding").model.position, "none");
+}
+
+TEST(Translate, RunInSamplesWithRampup) {
+  const std::vector<std::string> arguments = words(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 64 --micro-batch-size 2 --global-batch-size 16 --lr 6.0e-4 "
+      "--train-samples 1_000 --rampup-batch-size 4 4 100 --lr-decay-samples 900 "
+      "--lr-warmup-fraction .05 --lr-decay-style inverse-square-root --data-path .3 a .7 b "
+      "--tokenizer-type NullTokenizer --vocab-size 100 --eod-mask-loss");
+  const Translation translation = translate(arguments, {});
+  const Config c = to_config(translation);
+  check(c);
+  EXPECT_EQ(c.train.samples, 1000);
+  EXPECT_THAT(c.train.rampup_batch_size, ElementsAre(4, 4, 100));
+  EXPECT_EQ(c.optimizer.decay_samples, 900);
+  EXPECT_EQ(c.optimizer.warmup_fraction, 0.05);
+  EXPECT_EQ(c.optimizer.decay_style, "inverse_sqrt");
+  EXPECT_THAT(c.data.path, ElementsAre(".3", "a", ".7", "b"));
+  EXPECT_EQ(c.data.tokenizer, "");
+  EXPECT_EQ(c.model.vocab_size, 101);
+  EXPECT_TRUE(c.data.eod_mask_loss);
+  EXPECT_THAT(noted(translation), ::testing::Contains("loss"));
+}
+
+TEST(Translate, LayoutFlags) {
+  const Config c = config(
+      "--num-layers 16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+      "--num-layers-per-virtual-pipeline-stage 2 --sequence-parallel --use-distributed-optimizer "
+      "--context-parallel-size 1 --recompute-granularity full --recompute-method block "
+      "--recompute-num-layers 3 --global-batch-size 16");
+  EXPECT_EQ(c.parallel.tp, 2);
+  EXPECT_EQ(c.parallel.pp, 2);
+  EXPECT_EQ(c.parallel.virtual_stages, 4);
+  EXPECT_EQ(c.parallel.schedule, "interleaved");
+  EXPECT_TRUE(c.parallel.sequence_parallel);
+  EXPECT_EQ(c.parallel.zero, 1);
+  EXPECT_EQ(c.parallel.recompute, "full");
+  EXPECT_EQ(c.parallel.recompute_layers, 3);
+  EXPECT_FALSE(config("--sequence-parallel").parallel.sequence_parallel);
+  EXPECT_EQ(config("--recompute-activations").parallel.recompute, "selective");
+  EXPECT_EQ(config("--checkpoint-activations").parallel.recompute, "full");
+  EXPECT_EQ(config("--zero-stage 2").parallel.zero, 2);
+  EXPECT_EQ(config("--use-torch-fsdp2").parallel.zero, 3);
+  EXPECT_EQ(config("--use-custom-fsdp --data-parallel-sharding-strategy optim_grads").parallel.zero,
+            2);
+  EXPECT_THAT(config("--num-layers 14 --pipeline-model-parallel-size 4 "
+                     "--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 3")
+                  .parallel.stage_layers,
+              ElementsAre(3, 4, 4, 3));
+}
+
+TEST(Translate, CheckpointFlags) {
+  const Config same = config("--save ckpt --load ckpt --save-interval 10 --async-save");
+  EXPECT_EQ(same.run.dir, "ckpt");
+  EXPECT_EQ(same.checkpoint.load, "");
+  EXPECT_EQ(same.checkpoint.interval, 10);
+  EXPECT_TRUE(same.checkpoint.async);
+  const Config tuned = config("--save new --load old --finetune --no-load-optim --no-load-rng");
+  EXPECT_EQ(tuned.checkpoint.load, "old");
+  EXPECT_TRUE(tuned.checkpoint.finetune);
+  EXPECT_FALSE(tuned.checkpoint.load_optimizer || tuned.checkpoint.load_rng);
+  const Config pretrained = config("--save new --pretrained-checkpoint old");
+  EXPECT_EQ(pretrained.checkpoint.load, "old");
+  EXPECT_TRUE(pretrained.checkpoint.finetune);
+}
+
+TEST(Translate, PrecisionAndScaling) {
+  const Config c = config(
+      "--fp16 --loss-scale 1024 --initial-loss-scale 65536 --hysteresis 1 "
+      "--loss-scale-window 500 --min-loss-scale 2");
+  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.optimizer.loss_scale, 1024);
+  EXPECT_EQ(c.optimizer.initial_loss_scale, 65536);
+  EXPECT_EQ(c.optimizer.hysteresis, 1);
+  EXPECT_EQ(c.optimizer.loss_scale_window, 500);
+  EXPECT_EQ(c.optimizer.min_loss_scale, 2);
+  EXPECT_EQ(config("--bf16").run.precision, "bf16");
+}
+
+TEST(Translate, EachIgnoredFlagGetsOneNote) {
+  const Translation translation = translated(
+      "--save s --distributed-backend nccl --data-impl mmap --use-flash-attn "
+      "--no-gradient-accumulation-fusion --no-masked-softmax-fusion --use-mcore-models "
+      "--transformer-impl local --local-rank 0 --use-flash-attn --no-bias-gelu-fusion "
+      "--distributed-timeout-minutes 30");
+  EXPECT_THAT(noted(translation),
+              ::testing::UnorderedElementsAre(
+                  "--distributed-backend", "--data-impl", "--use-flash-attn",
+                  "--no-gradient-accumulation-fusion", "--no-masked-softmax-fusion",
+                  "--use-mcore-models", "--transformer-impl", "--local-rank",
+                  "--no-bias-gelu-fusion", "--distributed-timeout-minutes"));
+  EXPECT_EQ(to_config(translation).train.timeout_s, 1800);
+}
+
+TEST(Translate, EveryIgnoredFlagIsAcceptedWithItsNote) {
+  for (const Flag& flag : all_flags()) {
+    if (flag.fate != Fate::ignored) continue;
+    const Translation translation = translated(flag.name + (flag.kind == Kind::none ? "" : " 1"));
+    EXPECT_THAT(noted(translation), ::testing::Contains(flag.name));
+    EXPECT_FALSE(flag.text.empty()) << flag.name;
+  }
+}
+
+TEST(Translate, RefusedFlagsSayWhyUnlessTheyChangeNothing) {
+  EXPECT_THAT(refusal("--num-experts 8"), HasSubstr("--num-experts: '8': mixtures of experts"));
+  EXPECT_NO_THROW(config("--num-experts 1"));
+  EXPECT_NO_THROW(config("--dataloader-type single"));
+  for (const Flag& flag : all_flags()) {
+    if (flag.fate != Fate::refused) continue;
+    EXPECT_THAT(refusal(flag.name + (flag.kind == Kind::none ? "" : " 77")), HasSubstr(flag.name));
+  }
+}
+
+TEST(Translate, UnknownFlagsNameTheNearest) {
+  EXPECT_EQ(refusal("--num-layer 3"),
+            "--num-layer: no flag of pretrain-gpt; did you mean '--num-layers'?");
+  EXPECT_THAT(refusal("--micro_batch_size 3"), HasSubstr("did you mean '--micro-batch-size'?"));
+  EXPECT_THAT(refusal("--quite-another-thing"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(refusal("-x"), HasSubstr("no flag"));
+}
+
+TEST(Translate, WrongValuesNameFlagValueAndWhatIsAllowed) {
+  EXPECT_EQ(refusal("--num-layers two"), "--num-layers: 'two' is no integer");
+  EXPECT_EQ(refusal("--num-layers 2.5"), "--num-layers: '2.5' is no integer");
+  EXPECT_THAT(refusal("--num-layers 0"),
+              HasSubstr("--num-layers: 0 is out of range; it must be at least 1"));
+  EXPECT_EQ(refusal("--lr fast"), "--lr: 'fast' is no number");
+  EXPECT_THAT(refusal("--lr -1e-4"), HasSubstr("above 0"));
+  EXPECT_EQ(refusal("--hidden-dropout 1.5"),
+            "--hidden-dropout: 1.5 is out of range; it must be at least 0 and below 1");
+  EXPECT_EQ(refusal("--lr-decay-style cosin"),
+            "--lr-decay-style: 'cosin' is none of constant, linear, cosine, inverse-square-root, "
+            "WSD; did you mean 'cosine'?");
+  EXPECT_EQ(refusal("--fp16 true"),
+            "true: is no flag, and belongs to none; overrides are section.key=value");
+  EXPECT_EQ(refusal("--fp16=true"), "--fp16: takes no value, found 'true'");
+  EXPECT_EQ(refusal("--lr"), "--lr: lacks its value (X)");
+  EXPECT_EQ(refusal("--lr --bf16"), "--lr: lacks its value (X)");
+  EXPECT_THAT(refusal("--num-layers 99999999999999999999"), HasSubstr("is no integer"));
+  EXPECT_THAT(refusal("--seed nan"), HasSubstr("--seed"));
+  EXPECT_THAT(refusal("--lr nan"), HasSubstr("out of range"));
+  EXPECT_THAT(refusal("--zero-stage 4"), HasSubstr("at most 3"));
+}
+
+TEST(Translate, MissingFlagsAreNamedTogether) {
+  const std::string message = refusal_of(words("--num-layers 2"));
+  EXPECT_THAT(message, AllOf(HasSubstr("--hidden-size"), HasSubstr("--train-iters"),
+                             HasSubstr("--data-path"), Not(HasSubstr("--num-layers,"))));
+}
+
+TEST(Translate, FlagsThatContradictEachOtherAreRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--fp16 --bf16", "--fp16: contradicts --bf16"},
+      {"--train-samples 100", "--train-samples: contradicts --train-iters"},
+      {"--lr-decay-samples 100", "--lr-decay-samples: contradicts --train-iters"},
+      {"--lr-warmup-fraction .1 --lr-warmup-iters 5", "contradicts --lr-warmup-fraction"},
+      {"--rampup-batch-size 2 2 10", "contradicts --train-iters"},
+      {"--swiglu --squared-relu", "contradicts --swiglu"},
+      {"--train-data-path a", "contradicts --data-path"},
+      {"--recompute-activations --recompute-granularity full", "contradicts"},
+      {"--recompute-method uniform", "--recompute-granularity full only"},
+      {"--use-rotary-position-embeddings --position-embedding-type learned_absolute",
+       "contradicts --use-rotary"},
+      {"--use-torch-fsdp2 --use-distributed-optimizer", "contradicts --use-torch-fsdp2"},
+      {"--zero-stage 2 --use-distributed-optimizer", "contradicts --zero-stage"},
+      {"--num-layers-per-virtual-pipeline-stage 1", "needs --pipeline-model-parallel-size"},
+      {"--save a --load a --finetune", "--finetune: needs a --save that is not --load"},
+      {"--encoder-num-layers 3", "two names of one number"},
+      {"--pipeline-model-parallel-size 2 --no-pipeline-parallel", "--no-pipeline-parallel"},
+      {"--max-position-embeddings 16", "model.max_positions is --max-position-embeddings"},
+      {"--hidden-size 63", "model.hidden_size is --hidden-size"},
+      {"--min-lr 1", "optimizer.min_lr is --min-lr"},
+      {"--global-batch-size 3", "train.global_batch_size is --global-batch-size"},
+  };
+  for (const auto& [flags, message] : cases) EXPECT_THAT(refusal(flags), HasSubstr(message));
+}
+
+TEST(Translate, TokenizersNeedTheirFiles) {
+  EXPECT_THAT(refusal("--tokenizer-type Llama2Tokenizer"), HasSubstr("needs --tokenizer-model"));
+  EXPECT_THAT(refusal("--tokenizer-type NullTokenizer"), HasSubstr("needs --vocab-size"));
+  EXPECT_EQ(config("--tokenizer-type Llama2Tokenizer --tokenizer-model t").data.tokenizer,
+            "llama2");
+  EXPECT_EQ(config("--tokenizer-type HuggingFaceTokenizer --tokenizer-model t").data.tokenizer,
+            "hf");
+}
+
+TEST(Translate, LengthsInTokensAreDivided) {
+  const Translation translation = translated(
+      "--train-iters 1000 --global-batch-size 4 --train-tokens 12800 --lr-decay-tokens 6400 "
+      "--lr-warmup-tokens 640");
+  const Config c = to_config(translation);
+  EXPECT_EQ(c.train.iters, 100);
+  EXPECT_EQ(c.optimizer.decay_iters, 50);
+  EXPECT_EQ(c.optimizer.warmup_iters, 5);
+  EXPECT_THAT(refusal("--train-tokens 100"), HasSubstr("--global-batch-size"));
+}
+
+TEST(Translate, OverridesWinAndStandInTheToml) {
+  const Translation translation = translated("train.iters=7 run.dir=elsewhere --bf16");
+  EXPECT_EQ(to_config(translation).train.iters, 7);
+  EXPECT_EQ(parse_config(to_toml(translation), "t").run.dir, "elsewhere");
+  EXPECT_THAT(refusal("train.itres=7"), HasSubstr("did you mean \"train.iters\""));
+}
+
+TEST(Translate, TomlMeansTheSame) {
+  for (const char* more :
+       {"", "--swiglu --normalization RMSNorm --disable-bias-linear --position-embedding-type rope",
+        "--bf16 --data-path 0.3 a 0.7 b --save \"q\\", "train.iters=9 model.bias=false"}) {
+    const Translation translation = translated(more);
+    const Config again = parse_config(to_toml(translation), "again");
+    EXPECT_EQ(trireme::to_toml(again), trireme::to_toml(to_config(translation))) << more;
+  }
+}
+
+TEST(Translate, TheLastOfSeveralCounts) {
+  EXPECT_EQ(config("--num-layers 4 --num-layers=6").model.num_layers, 6);
+}
+
+TEST(Translate, LenientCollectsWhatIsWrong) {
+  const Translation translation =
+      translated("--mistyped 3 4 --lr $LR --num-experts 8 --fp8-format hybrid --bf16 --fp16 $EXTRA",
+                 Program::gpt, true);
+  std::vector<std::string> lost;
+  for (const Note& note : translation.lost) lost.push_back(note.flag);
+  EXPECT_THAT(
+      lost, ElementsAre("--mistyped", "--lr", "--num-experts", "--fp8-format", "$EXTRA", "--fp16"));
+  EXPECT_EQ(to_config(translation).run.precision, "bf16");
+}
+
+TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
+  TranslateOptions options;
+  options.read_json = [](const std::string& path) -> std::optional<std::string> {
+    if (path != "ds.json") return std::nullopt;
+    return R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, // a comment
+               "gradient_clipping": 0.5, "zero_optimization": {"stage": 2},
+               "bf16": {"enabled": false}, "steps_per_print": "auto",
+               "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 12}})";
+  };
+  const auto read = [&](const std::string& more) {
+    return to_config(translate(words(kSmall + more), options));
+  };
+  const Config c = read("--deepspeed --deepspeed_config ds.json");
+  EXPECT_EQ(c.train.global_batch_size, 16);
+  EXPECT_EQ(c.optimizer.clip_grad, 0.5);
+  EXPECT_EQ(c.parallel.zero, 2);
+  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.optimizer.initial_loss_scale, 4096);
+  EXPECT_THROW(read("--deepspeed_config none.json"), Error);
+  EXPECT_THROW(read("--deepspeed_config ds.json --micro-batch-size 4"), Error);
+}
+
+TEST(Deepspeed, RefusesWhatIsNoConfiguration) {
+  for (const char* text :
+       {"", "[", "[]", "{\"zero_optimization\": {\"stage\": 9}}", "{\"train_batch_size\": -1}"}) {
+    TranslateOptions options;
+    options.read_json = [&](const std::string&) { return std::optional<std::string>(text); };
+    EXPECT_THROW(translate(words(std::string(kSmall) + "--deepspeed_config x"), options), Error)
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::megatron
