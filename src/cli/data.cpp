@@ -137,7 +137,8 @@ struct SamplesOptions {
 };
 
 std::shared_ptr<const Dataset> dataset_of(const SamplesOptions& options) {
-  const Config config = load_config(options.file, options.overrides);
+  Config config = load_config(options.file, options.overrides);
+  config.data.fim_rate = 0;  // tokens are shown as they lie in the files
   if (config.model.seq_length <= 0) fail_input("'{}': model.seq_length is not set", options.file);
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks = options.world_size > 0 ? options.world_size : p.tp * p.pp * p.cp;

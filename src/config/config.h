@@ -58,6 +58,11 @@ struct DataConfig {
   bool eod_mask_loss = false;
   double mask_prob = 0.15;      // bert: share of the tokens to predict
   double short_seq_prob = 0.1;  // bert: share of the samples that are shorter on purpose
+  double fim_rate = 0;  // gpt: share of the documents that are rewritten to fill in the middle
+  double fim_spm_rate = 0.5;  // of these, share with the suffix before the prefix
+  std::string fim_prefix_token = "<|fim_prefix|>";
+  std::string fim_middle_token = "<|fim_middle|>";
+  std::string fim_suffix_token = "<|fim_suffix|>";
 };
 
 struct TrainConfig {

@@ -114,6 +114,13 @@ std::vector<Field> build_table() {
       FIELD(data, mask_prob, fraction(), "", "bert: share of the tokens to predict"),
       FIELD(data, short_seq_prob, fraction(), "",
             "bert: share of the samples that are made shorter on purpose"),
+      FIELD(data, fim_rate, between(0, 1), "",
+            "gpt: share of the documents that are rewritten to fill in the middle; 0: off"),
+      FIELD(data, fim_spm_rate, between(0, 1), "",
+            "of these, share with the suffix before the prefix"),
+      FIELD(data, fim_prefix_token, any(), "", "token before the prefix"),
+      FIELD(data, fim_middle_token, any(), "", "token before the middle"),
+      FIELD(data, fim_suffix_token, any(), "", "token before the suffix"),
 
       FIELD(train, micro_batch_size, between(1, 1e9), "samples",
             "computed at once by one data-parallel rank"),

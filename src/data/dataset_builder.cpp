@@ -27,6 +27,28 @@ std::vector<std::int64_t> samples_taken(const BlendOrder& order, std::size_t dat
   return taken;
 }
 
+std::shared_ptr<const FillInMiddle> fill_in_middle_of(const DataConfig& data) {
+  if (data.fim_rate <= 0) return nullptr;
+  if (data.tokenizer.empty()) {
+    fail_input("data.fim_rate needs data.tokenizer and its files: documents are cut as text");
+  }
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  const auto id_of = [&](const char* key, const std::string& token) {
+    const std::int32_t id = tokenizer->token_id(token);
+    if (id < 0) {
+      fail_input("{} = \"{}\": the tokenizer has no such token; name the one that it has", key,
+                 token);
+    }
+    return id;
+  };
+  const FillInMiddleOptions options{data.fim_rate, data.fim_spm_rate,
+                                    id_of("data.fim_prefix_token", data.fim_prefix_token),
+                                    id_of("data.fim_middle_token", data.fim_middle_token),
+                                    id_of("data.fim_suffix_token", data.fim_suffix_token)};
+  return std::make_shared<FillInMiddle>(options, tokenizer);
+}
+
 }  // namespace
 
 SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
@@ -47,6 +69,7 @@ GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64
   options.vocab_size = vocab_size;
   options.masks = {static_cast<std::int32_t>(eod_id), config.data.reset_position_ids,
                    config.data.reset_attention_mask, config.data.eod_mask_loss};
+  options.fill_in_middle = fill_in_middle_of(config.data);
   options.cache_dir = config.data.cache_dir;
   return options;
 }

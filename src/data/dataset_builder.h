@@ -29,6 +29,7 @@ SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
                            std::int64_t global_batch_size);
 
 // What of the configuration a GPT dataset depends on. `eod_id` is -1 where the tokenizer has none.
+// With data.fim_rate the tokenizer is loaded; throws bad_input where it lacks the tokens for that.
 GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64_t eod_id);
 
 class DatasetBuilder {

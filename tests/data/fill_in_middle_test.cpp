@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "data/byte_tokenizer.h"
-#include "data/gpt_dataset.h"
+#include "data/dataset_builder.h"
 #include "data/indexed_writer.h"
 #include "data/temp_folder.h"
 
@@ -106,6 +106,41 @@ TEST(FillInMiddle, LostTokensAreFilledUpAndNotLearned) {
   dataset.fill(0, batch.row(0));
   EXPECT_EQ(text_of(batch.tokens), "<|>$$$$$");
   EXPECT_THAT(batch.loss_weights, ::testing::ElementsAre(1, 1, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(FillInMiddle, KeysNameItsTokens) {
+  const testing_data::TempFolder folder;
+  testing_data::write_bytes(
+      folder / "tokenizer.json",
+      R"({"added_tokens":[{"id":2,"content":"<|endoftext|>"},)"
+      R"({"id":3,"content":"<|fim_prefix|>"},{"id":4,"content":"<MID>"},)"
+      R"({"id":5,"content":"<|fim_suffix|>"}],)"
+      R"("pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},)"
+      R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})");
+  IndexedDatasetWriter writer(folder / "a", TokenType::u16);
+  writer.add_document(Ids{0, 1, 0, 0, 1, 1, 2});
+  writer.finish();
+  Config config;
+  config.model.seq_length = 9;
+  config.data.path = {folder / "a"};
+  config.data.split = "1,0,0";
+  config.data.fim_rate = 1;
+  expect_error(ExitCode::bad_input, {"data.fim_rate needs data.tokenizer"},
+               [&] { gpt_options(config, 6, 2); });
+  config.data.tokenizer = "hf";
+  config.data.tokenizer_model = folder / "tokenizer.json";
+  expect_error(ExitCode::bad_input, {"data.fim_middle_token", "<|fim_middle|>", "no such token"},
+               [&] { gpt_options(config, 6, 2); });
+  config.data.fim_middle_token = "<MID>";
+  const auto dataset =
+      DatasetBuilder(config.data, gpt_options(config, 6, 2)).build(Split::train, 1);
+  Batch batch(1, 9);
+  dataset->fill(0, batch.row(0));
+  for (const std::int32_t token : {3, 4, 5}) {
+    EXPECT_THAT(batch.tokens, ::testing::Contains(token));
+  }
+  config.data.fim_rate = 0;
+  EXPECT_EQ(gpt_options(config, 6, 2).fill_in_middle, nullptr);
 }
 
 TEST(FillInMiddle, RefusesWrongOptions) {
