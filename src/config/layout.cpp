@@ -51,12 +51,14 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
   };
   check("num_heads", model.num_heads);
   check("ffn_hidden_size", model.ffn_hidden_size);
-  // With more ranks than key and value heads, ranks share a head.
-  if (model.num_kv_heads % tp != 0 && tp % model.num_kv_heads != 0) {
+  // The weights of a shared head would lie on some of the ranks, with a part of their gradients on
+  // each: sums, norms and checkpoints would need groups of their own for them.
+  if (model.num_kv_heads % tp != 0) {
     fail_input(
-        "model.num_kv_heads = {} is neither a multiple nor a divisor of parallel.tp = {}: tp "
-        "can be {}",
-        model.num_kv_heads, tp, divisors_near(std::gcd(model.num_heads, model.num_kv_heads), tp));
+        "parallel.tp = {} does not divide model.num_kv_heads = {}: each rank has whole key and "
+        "value heads with their queries; tp can be {}",
+        tp, model.num_kv_heads,
+        divisors_near(std::gcd(model.num_kv_heads, model.ffn_hidden_size), tp));
   }
   if (parallel.sequence_parallel) check("seq_length", model.seq_length);
 }

@@ -33,7 +33,12 @@ enum class OpKind : std::uint8_t {
   slice,
   softmax_stats,
   token_loss,
+  softmax_merge,
   cross_entropy_grad,
+  grad_all_reduce,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
   count,
 };
 
@@ -44,11 +49,18 @@ enum class Phase : std::uint8_t { forward, input_grad, weight_grad };
 struct DropoutAttributes {
   float probability = 0;
   std::uint32_t site = 0;  // place within the block; the layer is added when it runs
+  std::int64_t first_row = 0;  // of the [batch, seq] rows (sequence parallelism)
 };
 struct NormAttributes {
   NormKind kind;
   double eps;
   DropoutAttributes dropout;  // of the addend, if there is one
+  std::int64_t seq = 0;       // positions per sequence; 0: rows / batch, all rows being here
+};
+struct LinearAttributes {
+  // Tensor parallelism: one rank alone adds the bias before products are summed. Its gradient is
+  // every rank's.
+  bool adds_bias = true;
 };
 struct ActivationAttributes {
   ActivationKind kind;
@@ -78,10 +90,15 @@ struct SliceAttributes {
 struct LossAttributes {
   std::int64_t vocab, first_id;
 };
+struct CollectiveAttributes {
+  int size;       // ranks of the tensor-parallel group
+  bool in_place;  // all_reduce: the result overwrites the operand
+};
 
 using Attributes = std::variant<std::monostate, NormAttributes, ActivationAttributes,
                                 AttentionAttributes, RopeAttributes, EmbeddingAttributes,
-                                AddAttributes, SliceAttributes, LossAttributes>;
+                                AddAttributes, SliceAttributes, LossAttributes, LinearAttributes,
+                                CollectiveAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -23,6 +23,10 @@ class Replay {
       for (const ValueId id : node.inputs) {
         if (id != no_value) check_readable(node, id);
       }
+      if (!definition(node.op).launch) {
+        give_name(node);
+        continue;
+      }
       if (node.workspace != no_value) write(node.workspace);
       for (const ValueId id : node.outputs) {
         if (id != no_value) write(id);
@@ -34,6 +38,20 @@ class Replay {
   void leave_phase(Arena scratch) { held_[static_cast<int>(scratch)].clear(); }
 
  private:
+  // A view writes nothing. One of the whole is but another name of its operand.
+  void give_name(const Node& node) {
+    const Value& x = graph_.value(node.inputs[0]);
+    const Value& view = graph_.value(node.outputs[0]);
+    if (x.shape == view.shape && x.byte_offset == view.byte_offset) {
+      names_[node.outputs[0]] = first_name(node.inputs[0]);
+    }
+  }
+
+  ValueId first_name(ValueId id) const {
+    const auto name = names_.find(id);
+    return name == names_.end() ? id : name->second;
+  }
+
   // The internal ranges of the operands of one node must not overlap, except where one is declared
   // to share the other's memory.
   void check_operands_apart(const Node& node) const {
@@ -74,7 +92,7 @@ class Replay {
 
   // Whether bytes last written as `writer` are right for a read of `reader`.
   bool carries(ValueId writer, ValueId reader) const {
-    if (writer == reader) return true;
+    if (writer == first_name(reader)) return true;
     // Memory is shared by declaration: a part of the whole, or the whole seen through a slice. An
     // in-place result covers the same bytes as its operand and makes the operand unreadable.
     const Value& w = graph_.value(writer);
@@ -112,6 +130,7 @@ class Replay {
   const Graph& graph_;
   const SegmentPlan& plan_;
   std::map<std::int64_t, Held> held_[4];
+  std::map<ValueId, ValueId> names_;
 };
 
 }  // namespace

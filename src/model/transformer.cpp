@@ -37,19 +37,21 @@ class Builder {
       : m_(model), options_(options), dropout_(dropout) {
     seq_ = options.seq > 0 ? options.seq : model.seq_length;
     rows_ = options.batch * seq_;
+    local_rows_ = tp_.local_rows(rows_);
   }
 
   std::unique_ptr<Graph> embedding() const {
     auto graph = std::make_unique<Graph>(options_.compute);
     Graph& g = *graph;
     const ValueId tokens = g.batch(BatchInput::tokens, DType::i32, {rows_});
-    const ValueId table = word_table(g, "embedding.word.weight");
+    const VocabTable words = word_table("embedding.word.weight");
+    const ValueId table = words.parameter(g, tp_);
     ValueId positions = no_value, position_table = no_value;
     if (m_.position == "learned") {
       positions = g.batch(BatchInput::positions, DType::i32, {rows_});
       position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
     }
-    ValueId x = ops::embedding(g, tokens, table, positions, position_table);
+    ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
     if (dropout(m_.hidden_dropout) > 0) {
       x = ops::add(g, no_value, x, sample_ids(g), site(m_.hidden_dropout, embedding_site), seq_);
     }
@@ -60,7 +62,7 @@ class Builder {
   std::unique_ptr<Graph> block() const {
     auto graph = std::make_unique<Graph>(options_.compute);
     Graph& g = *graph;
-    const ValueId x = g.segment_input({rows_, m_.hidden_size});
+    const ValueId x = g.segment_input({local_rows_, m_.hidden_size});
     const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
 
     const Norm input_norm = norm_parameters(g, "input_norm");
@@ -71,7 +73,7 @@ class Builder {
     const Norm mlp_norm = norm_parameters(g, "mlp_norm");
     const auto [sum, n2] =
         ops::add_norm(g, x, attended, mlp_norm.weight, mlp_norm.bias, norm_kind(m_), m_.norm_eps,
-                      ids, site(m_.hidden_dropout, attention_out_site));
+                      ids, site(m_.hidden_dropout, attention_out_site), seq_);
     const ValueId transformed = mlp(g, n2);
     g.set_output(ops::add(g, sum, transformed, ids, site(m_.hidden_dropout, mlp_out_site), seq_));
     return graph;
@@ -80,14 +82,17 @@ class Builder {
   std::unique_ptr<Graph> head() const {
     auto graph = std::make_unique<Graph>(options_.compute);
     Graph& g = *graph;
-    const ValueId x = g.segment_input({rows_, m_.hidden_size});
+    const ValueId x = g.segment_input({local_rows_, m_.hidden_size});
     const Norm final_norm = norm_parameters(g, "final_norm");
     const ValueId n =
         ops::norm(g, x, final_norm.weight, final_norm.bias, norm_kind(m_), m_.norm_eps);
-    const ValueId table =
-        word_table(g, m_.tie_embeddings ? "embedding.word.weight" : "head.weight");
+    const VocabTable words =
+        word_table(m_.tie_embeddings ? "embedding.word.weight" : "head.weight");
+    const ValueId table = words.parameter(g, tp_);
     if (options_.purpose == Purpose::training) {
-      losses(g, n, table);
+      const ValueId targets = g.batch(BatchInput::targets, DType::i32, {rows_});
+      const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
+      VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, n, table, targets, weights);
     } else {
       g.set_result(ops::linear(g, n, table, no_value), ResultOutput::logits);
     }
@@ -99,33 +104,13 @@ class Builder {
     ValueId weight, bias;
   };
 
-  // Logits slice by slice, so that the planner can reuse their memory.
-  void losses(Graph& g, ValueId n, ValueId table) const {
-    const ValueId targets = g.batch(BatchInput::targets, DType::i32, {rows_});
-    const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
-    const ValueId loss = g.new_value(g.accumulate(), {rows_});
-    g.set_result(loss, ResultOutput::token_loss);
-    const std::int64_t row_bytes = padded_vocabulary(m_) * size_of(options_.compute);
-    const std::int64_t slices = std::clamp<std::int64_t>(
-        (rows_ * row_bytes + options_.logits_bytes - 1) / options_.logits_bytes, 1, rows_);
-    const std::int64_t rows_per_slice = (rows_ + slices - 1) / slices;
-    for (std::int64_t first = 0; first < rows_; first += rows_per_slice) {
-      const std::int64_t rows = std::min(rows_per_slice, rows_ - first);
-      const ValueId logits = ops::linear(g, ops::slice(g, n, first, rows), table, no_value);
-      const ValueId token_loss =
-          ops::cross_entropy(g, logits, ops::slice(g, targets, first, rows),
-                             ops::slice(g, weights, first, rows), m_.vocab_size);
-      g.place_in(token_loss, loss, first * size_of(g.accumulate()));
-    }
-  }
-
   ValueId attention(Graph& g, ValueId x, ValueId ids) const {
-    const std::int64_t head_dim = m_.head_dim, groups = m_.num_kv_heads;
-    const std::int64_t per_group = m_.num_heads / groups;
-    const std::int64_t qkv_width = groups * (per_group + 2) * head_dim;
-    const ValueId qkv_weight = normal(g, "attention.qkv.weight", {qkv_width, m_.hidden_size});
-    const ValueId qkv_bias = m_.qkv_bias ? zeros(g, "attention.qkv.bias", qkv_width) : no_value;
-    ValueId qkv = ops::linear(g, x, qkv_weight, qkv_bias);
+    const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
+    const std::int64_t qkv_width = m_.num_kv_heads * (per_group + 2) * head_dim;
+    // Each rank has whole groups: some queries with the key and the value that they share.
+    const std::int64_t groups = tp_.share(m_.num_kv_heads);
+    ValueId qkv = ColumnLinear{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias,
+                               m_.init_std}(g, tp_, x);
     if (m_.position == "rope") {
       const std::int64_t rotary_dim = rotary_dimensions(m_);
       const Shape tables = {rope_positions(), rotary_dim / 2};
@@ -142,7 +127,8 @@ class Builder {
     a.head_dim = head_dim;
     a.causal = true;
     a.scale = 1 / std::sqrt(static_cast<double>(head_dim));
-    a.dropout = site(m_.attention_dropout, attention_site);
+    a.first_head = tp_.rank * groups * per_group;
+    a.dropout = {dropout(m_.attention_dropout), attention_site};
     a.capacity = options_.cache_capacity;
     ValueId context;
     if (options_.purpose == Purpose::decoding) {
@@ -156,20 +142,17 @@ class Builder {
                                         : no_value;
       context = ops::attention(g, qkv, first_visible, ids, a);
     }
-    const ValueId out_weight =
-        normal(g, "attention.out.weight", {m_.hidden_size, m_.num_heads * head_dim}, deep_std());
-    return ops::linear(g, context, out_weight, bias(g, "attention.out.bias", m_.hidden_size));
+    return RowLinear{"attention.out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
+        g, tp_, context);
   }
 
   ValueId mlp(Graph& g, ValueId x) const {
     const ActivationKind kind = activation_kind(m_);
-    const std::int64_t width = (kind == ActivationKind::swiglu ? 2 : 1) * m_.ffn_hidden_size;
-    const ValueId up_weight = normal(g, "mlp.up.weight", {width, m_.hidden_size});
-    const ValueId up = ops::linear(g, x, up_weight, bias(g, "mlp.up.bias", width));
-    const ValueId activated = ops::activation(g, up, kind);
-    const ValueId down_weight =
-        normal(g, "mlp.down.weight", {m_.hidden_size, m_.ffn_hidden_size}, deep_std());
-    return ops::linear(g, activated, down_weight, bias(g, "mlp.down.bias", m_.hidden_size));
+    const int blocks = kind == ActivationKind::swiglu ? 2 : 1;
+    const ValueId up = ColumnLinear{"mlp.up", m_.hidden_size, blocks * m_.ffn_hidden_size,
+                                    m_.bias,  m_.init_std,    blocks}(g, tp_, x);
+    return RowLinear{"mlp.down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
+        g, tp_, ops::activation(g, up, kind));
   }
 
   // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
@@ -179,26 +162,16 @@ class Builder {
     return g.parameter(
         {name, shape, shape, ParameterSpec::Init::normal, std > 0 ? std : m_.init_std, true});
   }
-  ValueId zeros(Graph& g, const char* name, std::int64_t width) const {
-    return g.parameter({name, {width}, {width}, ParameterSpec::Init::zeros, 0, false});
-  }
-  ValueId bias(Graph& g, const char* name, std::int64_t width) const {
-    return m_.bias ? zeros(g, name, width) : no_value;
-  }
-  ValueId word_table(Graph& g, const char* name) const {
-    return g.parameter({name,
-                        {padded_vocabulary(m_), m_.hidden_size},
-                        {m_.vocab_size, m_.hidden_size},
-                        ParameterSpec::Init::normal,
-                        m_.init_std,
-                        true});
+  VocabTable word_table(const char* name) const {
+    return {name, m_.vocab_size, m_.vocab_multiple, m_.hidden_size, m_.init_std};
   }
   Norm norm_parameters(Graph& g, const std::string& name) const {
     const Shape shape = {m_.hidden_size};
-    const ValueId weight =
-        g.parameter({name + ".weight", shape, shape, ParameterSpec::Init::ones, 0, false});
-    if (norm_kind(m_) == NormKind::rms_norm) return {weight, no_value};
-    return {weight, zeros(g, (name + ".bias").c_str(), m_.hidden_size)};
+    ParameterSpec weight{name + ".weight", shape, shape, ParameterSpec::Init::ones, 0, false};
+    ParameterSpec bias{name + ".bias", shape, shape, ParameterSpec::Init::zeros, 0, false};
+    weight.partial_gradient = bias.partial_gradient = tp_.splits_rows();
+    const ValueId w = g.parameter(std::move(weight));
+    return {w, norm_kind(m_) == NormKind::rms_norm ? no_value : g.parameter(std::move(bias))};
   }
 
   ValueId sample_ids(Graph& g) const {
@@ -210,8 +183,9 @@ class Builder {
   bool any_dropout() const {
     return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0;
   }
+  // Of activations between layers.
   DropoutAttributes site(double probability, DropoutSite where) const {
-    return {dropout(probability), where};
+    return {dropout(probability), where, tp_.first_row(rows_)};
   }
   std::int64_t rope_positions() const {
     return std::max(seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
@@ -222,8 +196,9 @@ class Builder {
 
   const ModelConfig& m_;
   const BuildOptions& options_;
+  const TensorParallel& tp_ = options_.tensor;
   bool dropout_;
-  std::int64_t seq_, rows_;
+  std::int64_t seq_, rows_, local_rows_;
 };
 
 // Adds an instance of a template, with its parameters under the given prefix; parameters that the
@@ -243,48 +218,92 @@ void instantiate(StageDefinition& stage, int segment, std::int32_t layer,
 
 }  // namespace
 
-StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
-  TRIREME_CHECK(model.vocab_size > 0 && model.num_layers > 0);
-  StageDefinition stage;
-  stage.compute = options.compute;
-  const Builder train(model, options, true), eval(model, options, false);
-  const bool training = options.purpose == Purpose::training;
+namespace {
 
-  const auto add_template = [&](std::unique_ptr<Graph> (Builder::*build)() const, Recompute how,
-                                bool head) {
+// Refuses what no graph can be built for.
+void check_part(const ModelConfig& model, const BuildOptions& options, const StagePart& part) {
+  TRIREME_CHECK(model.vocab_size > 0 && model.num_layers > 0);
+  TRIREME_CHECK(part.first_layer >= 0 && part.first_layer + part.layers <= model.num_layers);
+  TRIREME_CHECK(part.embedding || part.head || part.layers > 0);
+  const TensorParallel& tp = options.tensor;
+  TRIREME_CHECK(tp.size == 1 || options.purpose == Purpose::training);
+  const std::int64_t seq = options.seq > 0 ? options.seq : model.seq_length;
+  if (tp.splits_rows() && options.batch * seq % tp.size != 0) {
+    fail_input(
+        "parallel.sequence_parallel cuts the {} x {} positions of a micro-batch into "
+        "parallel.tp = {} equal parts: make train.micro_batch_size or model.seq_length a multiple "
+        "of {}",
+        options.batch, seq, tp.size, tp.size);
+  }
+}
+
+// Builds templates of segments and adds instances of them.
+class Assembler {
+ public:
+  Assembler(const ModelConfig& model, const BuildOptions& options, StageDefinition& stage)
+      : train_(model, options, true),
+        eval_(model, options, false),
+        training_(options.purpose == Purpose::training),
+        stage_(stage) {}
+
+  int add_template(std::unique_ptr<Graph> (Builder::*build)() const, Recompute how,
+                   bool forward_in_backward = false) {
     SegmentTemplate segment;
-    segment.eval = (eval.*build)();
-    segment.forward_in_backward = head;
-    if (training) {
-      segment.train = (train.*build)();
+    segment.eval = (eval_.*build)();
+    segment.forward_in_backward = forward_in_backward;
+    if (training_) {
+      segment.train = (train_.*build)();
       differentiate(*segment.train);
       recompute(*segment.train, how);
     }
-    stage.templates.push_back(std::move(segment));
-    return static_cast<int>(stage.templates.size()) - 1;
-  };
+    stage_.templates.push_back(std::move(segment));
+    return static_cast<int>(stage_.templates.size()) - 1;
+  }
 
-  instantiate(stage, add_template(&Builder::embedding, Recompute::none, false), -1, "");
-  // Full recomputation may cover the first layers only; the others then save everything.
-  std::int64_t recomputed = model.num_layers;
-  if (options.recompute == Recompute::full && options.recompute_layers > 0) {
-    recomputed = std::min(options.recompute_layers, model.num_layers);
+  void add_layers(const StagePart& part, const BuildOptions& options) {
+    // Full recomputation may cover the first layers only; the others then save everything.
+    std::int64_t recomputed = part.layers;
+    if (options.recompute == Recompute::full && options.recompute_layers > 0) {
+      recomputed = std::min(options.recompute_layers, part.layers);
+    }
+    const int block = add_template(&Builder::block, options.recompute);
+    const int plain =
+        recomputed < part.layers ? add_template(&Builder::block, Recompute::none) : block;
+    for (std::int64_t i = 0; i < part.layers; ++i) {
+      const std::int64_t layer = part.first_layer + i;
+      instantiate(stage_, i < recomputed ? block : plain, static_cast<std::int32_t>(layer),
+                  "layers." + std::to_string(layer) + ".");
+    }
   }
-  const int block = add_template(&Builder::block, options.recompute, false);
-  const int plain =
-      recomputed < model.num_layers ? add_template(&Builder::block, Recompute::none, false) : block;
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
-    instantiate(stage, layer < recomputed ? block : plain, static_cast<std::int32_t>(layer),
-                "layers." + std::to_string(layer) + ".");
+
+ private:
+  const Builder train_, eval_;
+  const bool training_;
+  StageDefinition& stage_;
+};
+
+}  // namespace
+
+StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
+  StagePart part = options.part;
+  if (part.layers < 0) part.layers = model.num_layers - part.first_layer;
+  check_part(model, options, part);
+  StageDefinition stage;
+  stage.compute = options.compute;
+  Assembler assembler(model, options, stage);
+  if (part.embedding) {
+    instantiate(stage, assembler.add_template(&Builder::embedding, Recompute::none), -1, "");
   }
-  instantiate(stage, add_template(&Builder::head, Recompute::full, true), -1, "");
-  lay_out_parameters(stage.parameters);
+  if (part.layers > 0) assembler.add_layers(part, options);
+  if (part.head) {
+    instantiate(stage, assembler.add_template(&Builder::head, Recompute::full, true), -1, "");
+  }
+  lay_out_parameters(stage);
   return stage;
 }
 
-std::int64_t padded_vocabulary(const ModelConfig& model) {
-  const std::int64_t multiple = std::max<std::int64_t>(1, model.vocab_multiple);
-  return (model.vocab_size + multiple - 1) / multiple * multiple;
+std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks) {
+  return VocabTable{"", model.vocab_size, model.vocab_multiple}.padded({tensor_ranks});
 }
 
 std::int64_t parameter_count(const StageDefinition& definition) {

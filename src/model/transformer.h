@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/config.h"
+#include "parallel/layers.h"
 #include "runtime/stage.h"
 
 namespace trireme {
@@ -12,13 +13,6 @@ enum class Purpose : std::uint8_t {
   training,  // loss per token; also evaluates
   scoring,   // logits of every position
   decoding,  // logits of new positions against a key/value cache
-};
-
-// This rank's place among those that split every layer.
-struct TensorParallel {
-  int size = 1;
-  int rank = 0;
-  bool sequence_parallel = false;  // norms, dropout and residuals on a part of the rows each
 };
 
 // The part of a model that a pipeline stage holds: the layers [first_layer, + layers), with the
@@ -37,19 +31,22 @@ struct BuildOptions {
   std::int64_t seq = 0;             // positions per sequence; 0: the model's seq_length
   std::int64_t cache_capacity = 0;  // decoding: positions that the cache holds
   Recompute recompute = Recompute::none;
-  std::int64_t recompute_layers = 0;  // with full: so many layers from the first; 0: all
+  std::int64_t recompute_layers = 0;  // with full: so many of the stage's first layers; 0: all
   bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
-  TensorParallel tensor;
+  TensorParallel tensor;  // training only
   StagePart part;
   // Logits are made in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;
 };
 
-// The model, or the part of it that options.part names, as one stage. `model` must be resolved and have its vocabulary.
+// The model, or the part of it that options.part names, as one stage. `model` must be resolved, have
+// its vocabulary and have passed validate_layout. Parameters keep their names and layers their
+// numbers whatever the part; a stage without the embedding reads Stage::stage_input. Under sequence
+// parallelism batch x seq must divide by the tensor-parallel ranks (refused otherwise).
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options);
 
-// Vocabulary with padding, as computed with.
-std::int64_t padded_vocabulary(const ModelConfig& model);
+// Vocabulary with padding, as `tensor_ranks` compute with it together.
+std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks = 1);
 // Trained parameters without padding, tied ones once.
 std::int64_t parameter_count(const StageDefinition& definition);
 // Necessary flops of a training step per token, forward and backward, without recomputation:

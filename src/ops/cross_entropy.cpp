@@ -1,5 +1,6 @@
-// Softmax cross-entropy in three steps, so that ranks that share a vocabulary can meet between
-// them: statistics of the local logits, the loss of each token, the gradient in place.
+// Softmax cross-entropy in steps, between which ranks that share a vocabulary meet: statistics of
+// the local logits, these merged over the ranks, the loss of each token, the gradient in place.
+#include <algorithm>
 #include <cmath>
 
 #include "ops/definitions.h"
@@ -27,6 +28,37 @@ void launch_stats(const Launch& l) {
     cpu::kernels<T>().softmax_stats(l.output<A>(0), l.output<A>(1), l.output<A>(2), l.input<T>(0),
                                     l.input<std::int32_t>(1), logits.shape[0], a.vocab,
                                     logits.shape[1], a.first_id);
+  });
+}
+
+// inputs: largest, sum, target's logit of the local logits; outputs: the same of all ranks' logits
+void infer_merge(Graph& g, Node& node) {
+  for (int i = 0; i < 3; ++i) add_output(g, node, i, g.accumulate(), g.value(node.inputs[i]).shape);
+}
+
+// Sums and target's logits travel together.
+Prepared prepare_merge(const Graph& g, const Node& node) {
+  return {nullptr, 2 * g.value(node.inputs[0]).bytes()};
+}
+
+void launch_merge(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    RankGroup& group = group_of(l);
+    const DType dtype = l.graph.accumulate();
+    const std::int64_t rows = l.output_value(0).shape.count();
+    const A* local = l.input<A>(0);
+    A* largest = l.output<A>(0);
+    std::copy_n(local, rows, largest);
+    group.maximum(largest, rows, dtype);
+    A* sums = static_cast<A*>(l.workspace);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sums[r] = l.input<A>(1)[r] * std::exp(local[r] - largest[r]);
+      sums[rows + r] = l.input<A>(2)[r];
+    }
+    group.sum(sums, 2 * rows, dtype);
+    std::copy_n(sums, rows, l.output<A>(1));
+    std::copy_n(sums + rows, rows, l.output<A>(2));
   });
 }
 
@@ -75,15 +107,21 @@ void launch_grad(const Launch& l) {
 
 const OpDefinition softmax_stats_op{"softmax_stats", infer_stats, nullptr,
                                     nullptr,         nullptr,     launch_stats};
+const OpDefinition softmax_merge_op{"softmax_merge", infer_merge,   nullptr,
+                                    nullptr,         prepare_merge, launch_merge};
 const OpDefinition token_loss_op{"token_loss", infer_loss, gradient_loss,
                                  nullptr,      nullptr,    launch_loss};
 const OpDefinition cross_entropy_grad_op{
     "cross_entropy_grad", infer_grad, nullptr, nullptr, nullptr, launch_grad};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
-                      std::int64_t vocab, std::int64_t first_id) {
+                      std::int64_t vocab, std::int64_t first_id, int ranks) {
   const LossAttributes attributes{vocab, first_id};
-  const Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
+  Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
+  if (ranks > 1) {
+    stats = g.emit(OpKind::softmax_merge, CollectiveAttributes{ranks, false},
+                   {stats.outputs[0], stats.outputs[1], stats.outputs[2]});
+  }
   return g
       .emit(OpKind::token_loss, attributes,
             {stats.outputs[0], stats.outputs[1], stats.outputs[2], logits, targets, loss_weights})

@@ -19,7 +19,10 @@ Prepared prepare(const Graph& g, const cpu::LinearShape& shape) {
 template <cpu::Product product>
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const T* bias = product == cpu::Product::forward ? l.input<T>(2) : nullptr;
+    const T* bias = nullptr;
+    if constexpr (product == cpu::Product::forward) {
+      if (l.node.as<LinearAttributes>().adds_bias) bias = l.input<T>(2);
+    }
     const bool accumulate = product == cpu::Product::weight_grad && l.accumulate;
     static_cast<const cpu::Linear<T>*>(l.prepared)
         ->run(l.out[0], l.input<T>(0), l.input<T>(1), bias, accumulate, l.workspace);
@@ -132,8 +135,8 @@ const OpDefinition linear_weight_grad_op{
 const OpDefinition bias_grad_op{"bias_grad", infer_bias_grad,   nullptr,
                                 nullptr,     prepare_bias_grad, launch_bias_grad};
 
-ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias) {
-  return g.emit(OpKind::linear, {}, {x, weight, bias}).outputs[0];
+ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias) {
+  return g.emit(OpKind::linear, LinearAttributes{adds_bias}, {x, weight, bias}).outputs[0];
 }
 
 }  // namespace trireme::ops

@@ -10,6 +10,8 @@ namespace {
 enum Output { y_out, rstd_out, mean_out, sum_out };
 
 std::int64_t sequence(const Graph& g, const Node& node) {
+  const std::int64_t seq = node.as<NormAttributes>().seq;
+  if (seq > 0) return seq;
   const ValueId ids = node.inputs[4];
   const std::int64_t rows = g.value(node.inputs[0]).shape[0];
   return ids == no_value ? rows : rows / g.value(ids).shape[0];
@@ -102,12 +104,12 @@ const OpDefinition norm_grad_op{"norm_grad", infer_grad,   nullptr,
                                 nullptr,     prepare_grad, launch_grad};
 
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps) {
-  return g.emit(OpKind::norm, NormAttributes{kind, eps, {}}, {x, weight, bias}).outputs[y_out];
+  return g.emit(OpKind::norm, NormAttributes{kind, eps}, {x, weight, bias}).outputs[y_out];
 }
 
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout) {
-  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout},
+                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq) {
+  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout, seq},
                             {x, weight, bias, delta, ids_if_dropping(dropout, sample_ids)});
   return {node.outputs[sum_out], node.outputs[y_out]};
 }

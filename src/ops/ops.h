@@ -15,14 +15,17 @@ ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, Value
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps);
 
 // sum = x + dropout(delta), normalised: the residual addition and the norm behind it in one pass.
+// `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
 struct SumAndNorm {
   ValueId sum, normed;
 };
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout);
+                    double eps, ValueId sample_ids, DropoutAttributes dropout,
+                    std::int64_t seq = 0);
 
-// x weight^T + bias; weight is [out, in], bias [out] or no_value.
-ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias);
+// x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
+// left to another rank, but still gets its gradient.
+ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias = true);
 
 ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 
@@ -47,8 +50,22 @@ ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttribute
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
-// gradient (weighted by loss_weights and the step's grad_scale) overwrites the logits.
+// gradient (weighted by loss_weights and the step's grad_scale) overwrites the logits. With a group
+// of `ranks` the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
+// share; every rank gets the same losses.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
-                      std::int64_t vocab, std::int64_t first_id = 0);
+                      std::int64_t vocab, std::int64_t first_id = 0, int ranks = 1);
+
+// --- collectives among `ranks` tensor-parallel ranks; with one rank nothing is emitted ---
+// Identity; the gradient is summed over the ranks.
+ValueId grad_all_reduce(Graph& g, ValueId x, int ranks);
+// Sum over the ranks, on all of them; the gradient passes unchanged. In place: x is a value that
+// nothing else reads.
+ValueId all_reduce(Graph& g, ValueId x, int ranks, bool in_place);
+// The rows of all ranks, one behind the other: [rows * ranks, columns]. The gradient:
+// reduce_scatter.
+ValueId all_gather(Graph& g, ValueId x, int ranks);
+// This rank's rows of the sum over all ranks: [rows / ranks, columns]. The gradient: all_gather.
+ValueId reduce_scatter(Graph& g, ValueId x, int ranks);
 
 }  // namespace trireme::ops

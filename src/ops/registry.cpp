@@ -42,8 +42,18 @@ const OpDefinition& definition(OpKind op) {
       return softmax_stats_op;
     case OpKind::token_loss:
       return token_loss_op;
+    case OpKind::softmax_merge:
+      return softmax_merge_op;
     case OpKind::cross_entropy_grad:
       return cross_entropy_grad_op;
+    case OpKind::grad_all_reduce:
+      return grad_all_reduce_op;
+    case OpKind::all_reduce:
+      return all_reduce_op;
+    case OpKind::all_gather:
+      return all_gather_op;
+    case OpKind::reduce_scatter:
+      return reduce_scatter_op;
     case OpKind::count:
       break;
   }

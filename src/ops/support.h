@@ -41,7 +41,15 @@ inline cpu::Dropout dropout_at_run(const DropoutAttributes& attributes, const La
   dropout.site = static_cast<std::uint32_t>(launch.layer) * 8 + attributes.site;
   dropout.sample_ids = sample_ids;
   dropout.seq_length = seq;
+  dropout.first_row = attributes.first_row;
   return dropout;
+}
+
+// The ranks that a collective op talks to.
+inline RankGroup& group_of(const Launch& launch) {
+  TRIREME_CHECK(launch.group &&
+                launch.group->size() == launch.node.as<CollectiveAttributes>().size);
+  return *launch.group;
 }
 
 // Whether dropout needs the sample numbers; the builder passes no_value where it does not.

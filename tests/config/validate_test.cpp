@@ -125,7 +125,7 @@ TEST(ValidateLayout, AcceptsWhatWorks) {
   EXPECT_EQ(layout_refused(16, {"parallel.tp=2", "parallel.pp=2"}), "accepted");
   EXPECT_EQ(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[5, 7]"}), "accepted");
   EXPECT_EQ(layout_refused(3, {"parallel.pp=3", "parallel.schedule=zbv"}), "accepted");
-  EXPECT_EQ(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}), "accepted");
+  EXPECT_EQ(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=4"}), "accepted");
 }
 
 TEST(ValidateLayout, DegreesAgainstRanks) {
@@ -142,7 +142,9 @@ TEST(ValidateLayout, TensorParallelAgainstTheModel) {
       layout_refused(8, {"parallel.tp=8"}),
       HasSubstr("model.num_heads = 12 is not divisible by parallel.tp = 8: tp can be 4, 6 or 12"));
   EXPECT_THAT(layout_refused(6, {"parallel.tp=6", "model.num_kv_heads=4"}),
-              HasSubstr("num_kv_heads"));
+              AllOf(HasSubstr("model.num_kv_heads = 4"), HasSubstr("tp can be 2 or 4")));
+  EXPECT_THAT(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}),
+              HasSubstr("tp can be 1 or 2"));
   EXPECT_THAT(layout_refused(3, {"parallel.tp=3", "parallel.sequence_parallel=true"}),
               HasSubstr("model.seq_length = 1024"));
 }

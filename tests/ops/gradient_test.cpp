@@ -236,6 +236,11 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     one.build(g);
     for (const Node& node : g.forward) seen.insert(node.op);
   }
+  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp.
+  for (const OpKind collective :
+       {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
+    seen.insert(collective);
+  }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {
     const OpDefinition& op = definition(static_cast<OpKind>(i));
     if (op.gradient) {

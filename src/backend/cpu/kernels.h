@@ -30,8 +30,10 @@ struct Dropout {
   std::uint64_t step = 0;
   std::uint32_t site = 0;            // unique per layer and place in the model
   const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
-  std::int64_t seq_length = 0;       // row r is position first_position + r % seq_length of sample r / seq_length
-  std::int64_t first_position = 0;
+  // Row r is position (first_row + r) % seq_length of sample_ids[(first_row + r) / seq_length], so
+  // that any block of the [batch, seq] rows draws what the whole would (sequence parallelism).
+  std::int64_t seq_length = 0;
+  std::int64_t first_row = 0;
   std::int64_t first_column = 0;     // offset of column 0 in the whole layer (tensor parallelism)
 };
 

@@ -43,12 +43,13 @@ TEST(DropoutMask, MatchesItsDefinition) {
   with_sets([&](Isa set) {
     for (const float probability : {0.1f, 0.5f, 0.9f}) {
       Dropout d = make(probability, samples, seq);
-      d.first_position = 1000;
+      d.first_row = 3;
       d.first_column = 77;
-      const auto got = multipliers(set, d, 12, cols);
-      for (std::int64_t r = 0; r < 12; ++r) {
+      const auto got = multipliers(set, d, 9, cols);
+      for (std::int64_t r = 0; r < 9; ++r) {
         for (std::int64_t c = 0; c < cols; ++c) {
-          ASSERT_EQ(got[r * cols + c], reference(d, samples[r / seq], 1000 + r % seq, 77 + c));
+          ASSERT_EQ(got[r * cols + c],
+                    reference(d, samples[(3 + r) / seq], (3 + r) % seq, 77 + c));
         }
       }
     }
@@ -63,17 +64,19 @@ TEST(DropoutMask, DoesNotKnowTheLayout) {
     const auto at = [&](std::int64_t sample, std::int64_t position, std::int64_t column) {
       return whole[(sample * seq + position) * cols + column];
     };
-    // The samples in another order, the second half of the positions, a slice of the columns.
+    // The samples in another order, a block of rows that reaches from one to the next, a slice of
+    // the columns.
     const std::vector<std::int64_t> swapped = {9, 5};
     for (const std::int64_t first_column : {0, 128, 131}) {
-      Dropout d = make(0.25f, swapped, 3);
-      d.first_position = 3;
+      Dropout d = make(0.25f, swapped, seq);
+      d.first_row = 4;
       d.first_column = first_column;
       const std::int64_t width = cols - first_column;
       const auto part = multipliers(set, d, 6, width);
       for (std::int64_t r = 0; r < 6; ++r) {
         for (std::int64_t c = 0; c < width; ++c) {
-          ASSERT_EQ(part[r * width + c], at(1 - r / 3, 3 + r % 3, first_column + c));
+          ASSERT_EQ(part[r * width + c],
+                    at(1 - (4 + r) / seq, (4 + r) % seq, first_column + c));
         }
       }
     }

@@ -1,0 +1,121 @@
+// Collectives of tensor and sequence parallelism, each with its dual: identity and all-reduce,
+// all-gather and reduce-scatter (the f and g of Shoeybi et al. 2019, Korthikanti et al. 2022).
+#include <cstring>
+
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+ValueId emit_grad(GradientBuilder& b, OpKind op, CollectiveAttributes attributes, ValueId dy) {
+  return b.emit(Phase::input_grad, op, attributes, {dy}).outputs[0];
+}
+
+// inputs: x; the output is x itself under a name of its own, which keeps its gradient apart
+void infer_identity(Graph& g, Node& node) {
+  node.outputs[0] = g.new_view(node.inputs[0], g.value(node.inputs[0]).shape, 0);
+}
+
+void gradient_identity(GradientBuilder& b, const Node& node) {
+  // Behind it stand products, whose gradient is a value that nobody else reads.
+  const ValueId x = node.inputs[0], dy = b.grad(node.outputs[0]);
+  const bool in_place =
+      b.graph().value(x).role == Role::internal && b.graph().value(dy).role == Role::internal;
+  const CollectiveAttributes attributes{node.as<CollectiveAttributes>().size, in_place};
+  b.add_grad(x, emit_grad(b, OpKind::all_reduce, attributes, dy));
+}
+
+// inputs: x; in place the output shares its memory
+void infer_reduce(Graph& g, Node& node) {
+  const Value x = g.value(node.inputs[0]);
+  if (node.as<CollectiveAttributes>().in_place) {
+    require(x.role == Role::internal, g, node, "what crosses a segment's border stays as it is");
+    node.outputs[0] = g.new_view(node.inputs[0], x.shape, 0);
+  } else {
+    add_output(g, node, 0, x.dtype, x.shape);
+  }
+}
+
+void gradient_reduce(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], b.grad(node.outputs[0]));
+}
+
+void launch_reduce(const Launch& l) {
+  const Value& y = l.output_value(0);
+  if (l.out[0] != l.in[0]) std::memcpy(l.out[0], l.in[0], static_cast<std::size_t>(y.bytes()));
+  group_of(l).sum(l.out[0], y.shape.count(), y.dtype);
+}
+
+// inputs: x [rows, columns]
+void infer_gather(Graph& g, Node& node) {
+  const Value x = g.value(node.inputs[0]);
+  Shape shape = x.shape;
+  shape[0] *= node.as<CollectiveAttributes>().size;
+  add_output(g, node, 0, x.dtype, shape);
+}
+
+void gradient_gather(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], emit_grad(b, OpKind::reduce_scatter, node.as<CollectiveAttributes>(),
+                                       b.grad(node.outputs[0])));
+}
+
+void launch_gather(const Launch& l) {
+  const Value& x = l.input_value(0);
+  group_of(l).all_gather(l.in[0], l.out[0], x.shape.count(), x.dtype);
+}
+
+// inputs: x [rows, columns]
+void infer_scatter(Graph& g, Node& node) {
+  const Value x = g.value(node.inputs[0]);
+  const int size = node.as<CollectiveAttributes>().size;
+  require(x.shape[0] % size == 0, g, node, "the rows must divide among the ranks");
+  Shape shape = x.shape;
+  shape[0] /= size;
+  add_output(g, node, 0, x.dtype, shape);
+}
+
+void gradient_scatter(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], emit_grad(b, OpKind::all_gather, node.as<CollectiveAttributes>(),
+                                       b.grad(node.outputs[0])));
+}
+
+void launch_scatter(const Launch& l) {
+  const Value& y = l.output_value(0);
+  group_of(l).reduce_scatter(l.in[0], l.out[0], y.shape.count(), y.dtype);
+}
+
+ValueId emit(Graph& g, OpKind op, ValueId x, CollectiveAttributes attributes) {
+  return attributes.size == 1 ? x : g.emit(op, attributes, {x}).outputs[0];
+}
+
+}  // namespace
+
+const OpDefinition grad_all_reduce_op{
+    "grad_all_reduce", infer_identity, gradient_identity, nullptr, nullptr, nullptr, true};
+const OpDefinition all_reduce_op{"all_reduce", infer_reduce, gradient_reduce,
+                                 nullptr,      nullptr,      launch_reduce};
+// Cheap in memory, which is what counts: all ranks' rows are gathered again instead of kept.
+const OpDefinition all_gather_op{"all_gather",  infer_gather, gradient_gather, nullptr, nullptr,
+                                 launch_gather, true};
+const OpDefinition reduce_scatter_op{"reduce_scatter", infer_scatter, gradient_scatter,
+                                     nullptr,          nullptr,       launch_scatter};
+
+ValueId grad_all_reduce(Graph& g, ValueId x, int ranks) {
+  return emit(g, OpKind::grad_all_reduce, x, {ranks, false});
+}
+
+ValueId all_reduce(Graph& g, ValueId x, int ranks, bool in_place) {
+  return emit(g, OpKind::all_reduce, x, {ranks, in_place});
+}
+
+ValueId all_gather(Graph& g, ValueId x, int ranks) {
+  return emit(g, OpKind::all_gather, x, {ranks, false});
+}
+
+ValueId reduce_scatter(Graph& g, ValueId x, int ranks) {
+  return emit(g, OpKind::reduce_scatter, x, {ranks, false});
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,118 @@
+// How each layer cuts its parameters, and where ranks meet.
+#include "parallel/layers.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/ops.h"
+
+namespace trireme {
+namespace {
+
+using Init = ParameterSpec::Init;
+
+// Into a region where every rank has all rows: what comes back is the sum of the ranks' gradients.
+ValueId enter(Graph& g, const TensorParallel& tp, ValueId x) {
+  return tp.splits_rows() ? ops::all_gather(g, x, tp.size) : ops::grad_all_reduce(g, x, tp.size);
+}
+
+// Out of it, summing what the ranks have. In place only where x may still become an internal view.
+ValueId leave(Graph& g, const TensorParallel& tp, ValueId x, bool in_place) {
+  return tp.splits_rows() ? ops::reduce_scatter(g, x, tp.size)
+                          : ops::all_reduce(g, x, tp.size, in_place);
+}
+
+// Dimension 0 of a whole parameter in `blocks` equal blocks, of each of which a rank has its part.
+std::vector<RowPiece> pieces_of_blocks(const TensorParallel& tp, std::int64_t rows, int blocks) {
+  const std::int64_t block = rows / blocks, part = tp.share(block);
+  std::vector<RowPiece> pieces;
+  for (int b = 0; b < blocks; ++b) {
+    pieces.push_back({b * part, b * block + tp.rank * part, part});
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::int64_t TensorParallel::share(std::int64_t whole) const {
+  TRIREME_CHECK(whole % size == 0);
+  return whole / size;
+}
+
+ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
+  const std::int64_t local = tp.share(out);
+  ParameterSpec weight{name + ".weight", {local, in}, {out, in}, Init::normal, init_std, true};
+  ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
+  if (tp.size > 1) {
+    weight.split = shift.split = true;
+    weight.pieces = shift.pieces = pieces_of_blocks(tp, out, blocks);
+  }
+  const ValueId w = g.parameter(std::move(weight));
+  const ValueId b = bias ? g.parameter(std::move(shift)) : no_value;
+  return ops::linear(g, enter(g, tp, x), w, b);
+}
+
+ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
+  const std::int64_t local = tp.share(in);
+  ParameterSpec weight{name + ".weight", {out, local}, {out, in}, Init::normal, init_std, true};
+  weight.split = tp.size > 1;
+  weight.first_column = tp.rank * local;
+  const ValueId w = g.parameter(std::move(weight));
+  const ValueId b =
+      bias ? g.parameter({name + ".bias", {out}, {out}, Init::zeros, 0, false}) : no_value;
+  // One rank adds the bias, so that the sum has it once; its gradient is whole on every rank.
+  return leave(g, tp, ops::linear(g, x, w, b, tp.rank == 0), true);
+}
+
+std::int64_t VocabTable::padded(const TensorParallel& tp) const {
+  const std::int64_t unit = std::max<std::int64_t>(1, multiple) * tp.size;
+  return (vocab + unit - 1) / unit * unit;
+}
+
+std::int64_t VocabTable::first_id(const TensorParallel& tp) const {
+  return std::min(vocab, tp.rank * tp.share(padded(tp)));
+}
+
+std::int64_t VocabTable::local_ids(const TensorParallel& tp) const {
+  return std::min(tp.share(padded(tp)), vocab - first_id(tp));
+}
+
+ValueId VocabTable::parameter(Graph& g, const TensorParallel& tp) const {
+  ParameterSpec spec{name, {tp.share(padded(tp)), hidden}, {vocab, hidden}, Init::normal, init_std,
+                     true};
+  if (tp.size > 1) {
+    spec.split = true;
+    // A piece of no rows where this rank has padding only: no pieces would mean all rows.
+    spec.pieces = {{0, first_id(tp), local_ids(tp)}};
+  }
+  return g.parameter(std::move(spec));
+}
+
+ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId tokens,
+                                   ValueId table, ValueId positions, ValueId position_table) const {
+  // The rank that has a word adds its position: the sum over ranks is exact.
+  const ValueId x = ops::embedding(g, tokens, table, positions, position_table, words.first_id(tp));
+  return leave(g, tp, x, false);
+}
+
+void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
+                                   ValueId targets, ValueId weights) const {
+  const std::int64_t rows = g.value(targets).shape.count();
+  const ValueId all_x = enter(g, tp, x);
+  const ValueId loss = g.new_value(g.accumulate(), {rows});
+  g.set_result(loss, ResultOutput::token_loss);
+  const std::int64_t row_bytes = g.value(table).shape[0] * size_of(g.compute());
+  const std::int64_t slices =
+      std::clamp<std::int64_t>((rows * row_bytes + logits_bytes - 1) / logits_bytes, 1, rows);
+  const std::int64_t rows_per_slice = (rows + slices - 1) / slices;
+  for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
+    const std::int64_t count = std::min(rows_per_slice, rows - first);
+    const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, no_value);
+    const ValueId token_loss = ops::cross_entropy(g, logits, ops::slice(g, targets, first, count),
+                                                  ops::slice(g, weights, first, count),
+                                                  words.local_ids(tp), words.first_id(tp), tp.size);
+    g.place_in(token_loss, loss, first * size_of(g.accumulate()));
+  }
+}
+
+}  // namespace trireme

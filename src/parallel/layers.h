@@ -1,0 +1,90 @@
+// Layers that know how tensor parallelism cuts them (Shoeybi et al. 2019), with sequence
+// parallelism as their gather and scatter form (Korthikanti et al. 2022). Each adds its parameters,
+// this rank's pieces of them, and its ops to a graph; sizes are the whole layer's. With one rank
+// they are the plain layers, op by op.
+//
+// Between layers activations are [rows, hidden]: the same on all ranks, or with sequence
+// parallelism each rank's part of the rows, in the order of the ranks. Inside a pair of a column-
+// and a row-parallel layer they are [all rows, this rank's columns].
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace trireme {
+
+// This rank's place among those that split every layer.
+struct TensorParallel {
+  int size = 1;
+  int rank = 0;
+  bool sequence_parallel = false;  // norms, dropout and residuals on a part of the rows each
+
+  bool splits_rows() const { return sequence_parallel && size > 1; }
+  // This rank's part of `whole` equal things, which must divide.
+  std::int64_t share(std::int64_t whole) const;
+  // Rows of activations between layers, and the first of them, where the micro-batch has `rows`.
+  std::int64_t local_rows(std::int64_t rows) const { return splits_rows() ? share(rows) : rows; }
+  std::int64_t first_row(std::int64_t rows) const { return splits_rows() ? rank * share(rows) : 0; }
+};
+
+// y = x W^T + b with the outputs cut: [rows, in] to [all rows, out / size].
+struct ColumnLinear {
+  std::string name;  // of the parameters, before ".weight" and ".bias"
+  std::int64_t in, out;
+  bool bias;
+  double init_std;
+  int blocks = 1;  // the outputs are so many equal blocks (gate and up); each is cut by itself
+
+  ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
+};
+
+// y = x W^T + b with the inputs cut: [all rows, in / size] to [rows, out].
+struct RowLinear {
+  std::string name;
+  std::int64_t in, out;
+  bool bias;
+  double init_std;
+
+  ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
+};
+
+// A table of words, cut by ids: [padded / size, hidden]. Padding, behind the last id, makes the cut
+// even; it is never saved.
+struct VocabTable {
+  std::string name;  // of the parameter
+  std::int64_t vocab, multiple, hidden;
+  double init_std;
+
+  // A multiple of multiple x size.
+  std::int64_t padded(const TensorParallel& tp) const;
+  // First id of this rank, and how many real ones it has (perhaps none).
+  std::int64_t first_id(const TensorParallel& tp) const;
+  std::int64_t local_ids(const TensorParallel& tp) const;
+
+  ValueId parameter(Graph& g, const TensorParallel& tp) const;
+};
+
+// Words and learned positions (or no_value twice): [rows, hidden]. `table` is the words' parameter;
+// tokens and positions are of [all rows].
+struct VocabEmbedding {
+  VocabTable words;
+
+  ValueId operator()(Graph& g, const TensorParallel& tp, ValueId tokens, ValueId table,
+                     ValueId positions, ValueId position_table) const;
+};
+
+// Loss per row over a cut vocabulary, the same on all ranks. Logits are made slice by slice of
+// rows, each of at most `logits_bytes` (of this rank's columns), and never gathered.
+struct VocabCrossEntropy {
+  VocabTable words;
+  std::int64_t logits_bytes;
+
+  // x: [rows, hidden]; table: the words' parameter; targets, weights: [all rows]. Declares the
+  // result token_loss, [all rows].
+  void operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table, ValueId targets,
+                  ValueId weights) const;
+};
+
+}  // namespace trireme

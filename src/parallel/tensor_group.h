@@ -1,0 +1,26 @@
+// The tensor-parallel ranks as collective ops see them, over a communicator.
+#pragma once
+
+#include "comm/communicator.h"
+#include "graph/op.h"
+
+namespace trireme {
+
+// Each call waits for its result: what follows in a layer needs it.
+class TensorGroup : public RankGroup {
+ public:
+  // The communicator outlives this, and nothing else runs on it.
+  explicit TensorGroup(Communicator& communicator) : communicator_(communicator) {}
+
+  int size() const override { return communicator_.size(); }
+  int rank() const override { return communicator_.rank(); }
+  void sum(void* data, std::int64_t count, DType dtype) override;
+  void maximum(void* data, std::int64_t count, DType dtype) override;
+  void all_gather(const void* src, void* dst, std::int64_t count, DType dtype) override;
+  void reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype) override;
+
+ private:
+  Communicator& communicator_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,150 @@
+// A model in parts, run by hand one behind the other: the same bits as in one stage (but for how a
+// tied table's two gradients are added).
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "comm/local.h"
+#include "model/tiny_model.h"
+#include "parallel/tensor_group.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing_model;
+using Parts = std::vector<StagePart>;
+using Gradients = std::map<std::string, std::vector<double>>;
+
+struct Outcome {
+  std::vector<double> losses;
+  Gradients gradients;
+};
+
+ModelConfig four_layers(const std::string& family) {
+  ModelConfig model = tiny(family);
+  model.num_layers = 4;
+  model.hidden_dropout = 0.2;
+  model.attention_dropout = 0.1;
+  return model;
+}
+
+Outcome run_whole(const ModelConfig& model, const BuildOptions& build, RankGroup* group = nullptr) {
+  TinyStage<double> stage(model, build, {}, group);
+  stage.forward();
+  stage.backward();
+  return {stage.losses(), stage.gradients()};
+}
+
+// A tied table has users in the first and in the last part: their gradients are added.
+void add_gradients(Gradients& sum, const Gradients& more) {
+  for (const auto& [name, gradient] : more) {
+    std::vector<double>& to = sum[name];
+    to.resize(gradient.size());
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += gradient[i];
+  }
+}
+
+Outcome run_parts(const ModelConfig& model, BuildOptions build, const Parts& parts,
+                  RankGroup* group = nullptr) {
+  std::vector<std::unique_ptr<TinyStage<double>>> stages;
+  for (const StagePart& part : parts) {
+    build.part = part;
+    stages.push_back(std::make_unique<TinyStage<double>>(model, build, StageOptions{}, group));
+  }
+  const auto bytes = static_cast<std::size_t>(build.tensor.local_rows(2 * model.seq_length) *
+                                              model.hidden_size * 8);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (s > 0) {
+      std::memcpy(stages[s]->stage().stage_input(0), stages[s - 1]->stage().stage_output(0), bytes);
+    }
+    stages[s]->forward();
+  }
+  Outcome outcome;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    if (s + 1 < stages.size()) {
+      std::memcpy(stages[s]->stage().output_grad(0), stages[s + 1]->stage().input_grad(0), bytes);
+    }
+    stages[s]->backward();
+    add_gradients(outcome.gradients, stages[s]->gradients());
+  }
+  outcome.losses = stages.back()->losses();  // the head runs in the backward pass
+  return outcome;
+}
+
+const Parts two_parts = {{0, 3, true, false}, {3, 1, false, true}};
+const Parts four_parts = {
+    {0, 0, true, false}, {0, 1, false, false}, {1, 3, false, false}, {4, 0, false, true}};
+
+void expect_equal(const Outcome& ours, const Outcome& theirs) {
+  EXPECT_EQ(ours.losses, theirs.losses);
+  ASSERT_EQ(ours.gradients.size(), theirs.gradients.size());
+  for (const auto& [name, gradient] : theirs.gradients) {
+    if (name == "embedding.word.weight") {
+      // Where one stage has both users, the second adds row by row to what the first left.
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        EXPECT_NEAR(ours.gradients.at(name)[i], gradient[i], 1e-14);
+      }
+    } else {
+      EXPECT_EQ(ours.gradients.at(name), gradient) << name;
+    }
+  }
+}
+
+class ModelParts : public testing::TestWithParam<std::string> {};
+
+TEST_P(ModelParts, GiveTheSameBitsAsTheWhole) {
+  const ModelConfig model = four_layers(GetParam());
+  for (const Recompute how : {Recompute::none, Recompute::full}) {
+    BuildOptions build;
+    build.recompute = how;
+    const Outcome whole = run_whole(model, build);
+    for (const Parts& parts : {two_parts, four_parts}) {
+      expect_equal(run_parts(model, build, parts), whole);
+    }
+    // As many layers recomputed in each part as the option says.
+    build.recompute_layers = 1;
+    expect_equal(run_parts(model, build, two_parts), whole);
+  }
+}
+
+TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
+  const ModelConfig model = four_layers(GetParam());
+  for (const bool sequence_parallel : {false, true}) {
+    run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
+      TensorGroup group(transport.world());
+      BuildOptions build;
+      build.tensor = {2, group.rank(), sequence_parallel};
+      const Outcome whole = run_whole(model, build, &group);
+      expect_equal(run_parts(model, build, two_parts, &group), whole);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelParts, testing::Values("gpt", "llama"),
+                         [](const auto& info) { return info.param; });
+
+std::vector<std::string> names(const ModelConfig& model, const StagePart& part) {
+  BuildOptions build;
+  build.part = part;
+  std::vector<std::string> all;
+  for (const Parameter& p : build_model(model, build).parameters) all.push_back(p.name);
+  return all;
+}
+
+TEST(PartsOfAModel, KeepGlobalNamesAndLayerNumbers) {
+  ModelConfig model = four_layers("gpt");
+  EXPECT_EQ(
+      names(model, {4, 0, false, true}),
+      (std::vector<std::string>{"final_norm.weight", "final_norm.bias", "embedding.word.weight"}));
+  const std::vector<std::string> middle = names(model, {2, 2, false, false});
+  EXPECT_EQ(middle.front(), "layers.2.input_norm.weight");
+  EXPECT_EQ(middle.back(), "layers.3.mlp.down.bias");
+  BuildOptions build;
+  build.part = {2, 2, false, false};
+  EXPECT_EQ(build_model(model, build).segments.back().layer, 3);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,136 @@
+// A tiny model, whole or any part of it on any rank: the same weights and the same micro-batch
+// whatever the layout, and gradients by the elements of the whole parameters.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "config/config.h"
+#include "model/transformer.h"
+
+namespace trireme::testing_model {
+
+// Four key/value groups, so that four ranks can have one each; the vocabulary leaves two of four
+// ranks without a word.
+inline ModelConfig tiny(const std::string& family) {
+  const bool llama = family == "llama";
+  ModelConfig model;
+  model.family = family;
+  model.num_layers = 2;
+  model.hidden_size = 16;
+  model.num_heads = llama ? 8 : 4;
+  model.num_kv_heads = 4;
+  model.head_dim = 4;
+  model.ffn_hidden_size = 24;
+  model.seq_length = 6;
+  model.max_positions = 8;
+  model.vocab_size = 13;
+  model.vocab_multiple = 8;
+  model.position = llama ? "rope" : "learned";
+  model.norm = llama ? "rms_norm" : "layer_norm";
+  model.activation = llama ? "swiglu" : "gelu_tanh";
+  model.bias = model.qkv_bias = !llama;
+  model.tie_embeddings = !llama;
+  return model;
+}
+
+// Calls visit(local, whole) for every element of the local part that is not padding; both count
+// elements in row-major order.
+template <class Visit>
+void for_elements(const ParameterSpec& spec, Visit&& visit) {
+  const std::int64_t columns = spec.shape.count() / spec.shape[0];
+  const std::int64_t whole_columns = spec.saved_shape.count() / spec.saved_shape[0];
+  std::vector<RowPiece> pieces = spec.pieces;
+  if (pieces.empty()) pieces = {{0, 0, spec.saved_shape[0]}};
+  for (const RowPiece& piece : pieces) {
+    for (std::int64_t r = 0; r < piece.rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        visit((piece.local_row + r) * columns + c,
+              (piece.row + r) * whole_columns + spec.first_column + c);
+      }
+    }
+  }
+}
+
+// T is the compute type: double or float.
+template <class T>
+class TinyStage {
+ public:
+  TinyStage(const ModelConfig& model, BuildOptions build, const StageOptions& options = {},
+            RankGroup* group = nullptr)
+      : rows_(2 * model.seq_length) {
+    build.compute = sizeof(T) == 8 ? DType::f64 : DType::f32;
+    build.batch = 2;
+    build.logits_bytes = 5 * padded_vocabulary(model, build.tensor.size) / build.tensor.size *
+                         static_cast<std::int64_t>(sizeof(T));  // several slices of rows
+    stage_ = std::make_unique<Stage>(build_model(model, build), options);
+    stage_->allocate(group);
+    fill_constants(*stage_, model, model.seq_length);
+    fill_parameters();
+    fill_batch(model);
+  }
+
+  Stage& stage() { return *stage_; }
+  const std::vector<Parameter>& parameters() const { return stage_->definition().parameters; }
+  void forward() { stage_->forward(0, step_); }
+  void backward() { stage_->backward(0, step_, true); }
+  void evaluate() { stage_->evaluate(step_); }
+
+  std::vector<T> losses() const { return copy(stage_->result(0, ResultOutput::token_loss), rows_); }
+  // Of this rank's part, padding included.
+  std::vector<T> gradient(int p) const {
+    return copy(stage_->gradient(p), parameters()[p].spec.shape.count());
+  }
+  std::map<std::string, std::vector<T>> gradients() const {
+    std::map<std::string, std::vector<T>> all;
+    for (std::size_t p = 0; p < parameters().size(); ++p) {
+      all[parameters()[p].name] = gradient(static_cast<int>(p));
+    }
+    return all;
+  }
+
+ private:
+  static std::vector<T> copy(const void* from, std::int64_t count) {
+    const T* begin = static_cast<const T*>(from);
+    return {begin, begin + count};
+  }
+
+  // A function of the parameter's name and of the place in the whole.
+  void fill_parameters() {
+    for (std::size_t p = 0; p < parameters().size(); ++p) {
+      const Parameter& parameter = parameters()[p];
+      T* weights = static_cast<T*>(stage_->parameter(static_cast<int>(p)));
+      const double offset = parameter.spec.init == ParameterSpec::Init::ones ? 1 : 0;
+      const std::uint64_t stream = std::hash<std::string>()(parameter.name);
+      for_elements(parameter.spec, [&](std::int64_t local, std::int64_t whole) {
+        weights[local] = static_cast<T>(offset + 0.3 * normal(1, stream, whole));
+      });
+    }
+  }
+
+  template <class Element, class Function>
+  void fill(BatchInput which, std::int64_t count, Function&& function) {
+    auto* to = static_cast<Element*>(stage_->batch(0, which));
+    for (std::int64_t i = 0; to && i < count; ++i) to[i] = static_cast<Element>(function(i));
+  }
+
+  void fill_batch(const ModelConfig& model) {
+    const auto words = static_cast<double>(model.vocab_size);
+    fill<std::int32_t>(BatchInput::tokens, rows_, [&](auto r) { return words * uniform(2, 0, r); });
+    fill<std::int32_t>(BatchInput::targets, rows_,
+                       [&](auto r) { return words * uniform(2, 1, r); });
+    fill<float>(BatchInput::loss_weights, rows_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
+    fill<std::int32_t>(BatchInput::positions, rows_, [&](auto r) { return r % model.seq_length; });
+    fill<std::int64_t>(BatchInput::sample_ids, 2, [](auto b) { return 70 + b; });
+  }
+
+  std::unique_ptr<Stage> stage_;
+  StepBlock step_{99, 5, 0.25};
+  std::int64_t rows_;
+};
+
+}  // namespace trireme::testing_model
