@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "trireme: %s\n", cli::usage_error(app, error, argc, argv).c_str());
     return static_cast<int>(ExitCode::bad_input);
   } catch (const Error& error) {
-    std::fprintf(stderr, "trireme: %s\n", error.what());
+    // Of several ranks one speaks; the others end without a word.
+    if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "trireme: out of memory\n");

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
 #include "config/reference.h"
 
 namespace trireme::cli {
@@ -21,28 +22,46 @@ struct TrainArguments {
 
 }  // namespace
 
-void train(Config config, const TrainCommand& arguments) {
+namespace {
+
+TrainSummary train_here(Config config, const TrainCommand& arguments, Transport& transport) {
   std::FILE* out = arguments.json ? stderr : stdout;
-  Trainer trainer(std::move(config), out, arguments.options);
+  const bool leads = transport.place().rank == 0;
+  Trainer trainer(std::move(config), out, arguments.options, &transport);
   if (!arguments.dump_graph.empty()) {
+    if (!leads) return {};
     trainer.dump_graphs(arguments.dump_graph);
     fmt::print(out, "graphs written to {}\n", arguments.dump_graph);
-    return;
+    return {};
   }
   const TrainSummary summary = trainer.run();
-  if (arguments.json) {
+  if (leads && arguments.json) {
     const nlohmann::json json = {
         {"steps", summary.steps},           {"loss", summary.loss},
         {"valid_loss", summary.valid_loss}, {"tokens_per_second", summary.tokens_per_second},
         {"train_seconds", summary.seconds}, {"interrupted", summary.interrupted}};
     fmt::print("{}\n", json.dump());
-  } else {
+  } else if (leads) {
     fmt::print("{} at step {}: loss {:.4f}, {:.0f} tokens/s\n",
                summary.interrupted ? "stopped and saved" : "done", summary.steps, summary.loss,
                summary.tokens_per_second);
   }
-  if (summary.interrupted)
-    throw Error(ExitCode::interrupted, "interrupted; the same command goes on");
+  return summary;
+}
+
+}  // namespace
+
+void train(Config config, const TrainCommand& arguments) {
+  TrainSummary summary;
+  bool leads = false;
+  {
+    const auto transport = open_transport({.timeout_s = config.train.timeout_s});
+    leads = transport->place().rank == 0;
+    run_guarded(*transport,
+                [&] { summary = train_here(std::move(config), arguments, *transport); });
+  }
+  if (!summary.interrupted) return;
+  throw Error(ExitCode::interrupted, leads ? "interrupted; the same command goes on" : "");
 }
 
 void add_train(CLI::App& app) {
@@ -60,7 +79,11 @@ void add_train(CLI::App& app) {
       "--dump-graph", arguments->command.dump_graph,
       "Write the graphs with their memory plans to this folder (text and DOT) and stop");
   command->footer([] { return configuration_help(); });
+  command->add_option("--nproc", arguments->command.nproc,
+                      "Start so many processes on this machine with mpirun")
+      ->check(CLI::Range(1, 1 << 16));
   command->callback([arguments] {
+    if (arguments->command.nproc > 0) launch_processes(arguments->command.nproc);
     train(load_config(arguments->file, arguments->overrides), arguments->command);
   });
 }

@@ -11,6 +11,7 @@ struct TrainCommand {
   bool json = false;  // the summary as JSON on stdout; progress goes to stderr
   TrainerOptions options;
   std::string dump_graph;  // folder: write the graphs there and stop
+  int nproc = 0;           // processes to start with mpirun; 0: run in this one
 };
 
 // Trains. Throws trireme::Error for what goes wrong, and with exit code 3 where the run was

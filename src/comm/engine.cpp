@@ -26,14 +26,14 @@ int available_cores() {
 
 }  // namespace
 
-Engine::Engine(Wire& wire, const EngineOptions& options)
+ProgressEngine::ProgressEngine(Wire& wire, const ProgressOptions& options)
     : wire_(wire),
       options_(options),
       oversubscribed_(wire.place().local_size > available_cores()),
       answers_(wire.place().size),
       thread_([this] { run(); }) {}
 
-Engine::~Engine() {
+ProgressEngine::~ProgressEngine() {
   {
     const std::lock_guard lock(sleep_mutex_);
     stop_ = true;
@@ -42,18 +42,18 @@ Engine::~Engine() {
   thread_.join();
 }
 
-void Engine::add_group(GroupState& group) {
+void ProgressEngine::add_group(GroupState& group) {
   const std::lock_guard lock(mutex_);
   groups_[group.id] = &group;
 }
 
-void Engine::remove_group(GroupState& group) {
+void ProgressEngine::remove_group(GroupState& group) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(group.id);
   if (found != groups_.end() && found->second == &group) groups_.erase(found);
 }
 
-void Engine::start_locked(Operation& operation) {
+void ProgressEngine::start_locked(Operation& operation) {
   if (operation.expectation().kind == Expectation::Kind::collective) {
     auto& queue = operation.group().queue;
     queue.push_back(&operation);
@@ -68,20 +68,24 @@ void Engine::start_locked(Operation& operation) {
   if (asleep_.load(std::memory_order_relaxed)) wake();
 }
 
-void Engine::retire(Operation& operation) {
+void ProgressEngine::retire(Operation& operation) {
   auto& queue = operation.group().queue;
   if (!queue.empty() && queue.front() == &operation) {
     queue.pop_front();
     if (!queue.empty()) active_.push_back(queue.front());
   }
+  if (listener_) {
+    listener_->completed(operation.group().name, operation.label(), operation.begun(),
+                         Clock::now());
+  }
   operation.finish();
 }
 
-bool Engine::poll_locked() {
+bool ProgressEngine::poll_locked() {
   bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     Operation& operation = *active_[i];
-    const Progress progress = operation.advance(wire_);
+    const Advance progress = operation.advance(wire_);
     moved |= progress.moved;
     if (progress.complete) {
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -94,12 +98,12 @@ bool Engine::poll_locked() {
   return moved;
 }
 
-bool Engine::poll() {
+bool ProgressEngine::poll() {
   const std::lock_guard lock(mutex_);
   return poll_locked();
 }
 
-void Engine::wait(Operation& operation) {
+void ProgressEngine::wait(Operation& operation) {
   if (operation.done()) return;
   const Clock::time_point since = Clock::now();
   ++waiters_;
@@ -108,7 +112,7 @@ void Engine::wait(Operation& operation) {
     waits_.push_back({&operation, since});
   }
   struct Leave {
-    Engine& engine;
+    ProgressEngine& engine;
     Operation& operation;
     ~Leave() {
       --engine.waiters_;
@@ -128,7 +132,7 @@ void Engine::wait(Operation& operation) {
 }
 
 // A waiter first spins, as the answer is often microseconds away, then leaves the core to others.
-void Engine::pause(int round) const {
+void ProgressEngine::pause(int round) const {
   const int spins = oversubscribed_ ? 0 : 100;
   if (round < spins) {
     for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
@@ -139,7 +143,7 @@ void Engine::pause(int round) const {
   }
 }
 
-void Engine::abandon(std::unique_ptr<Operation> operation) {
+void ProgressEngine::abandon(std::unique_ptr<Operation> operation) {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (patience_ends_ == Clock::time_point{}) {
@@ -158,7 +162,7 @@ void Engine::abandon(std::unique_ptr<Operation> operation) {
   abandoned_.push_back(std::move(operation));
 }
 
-void Engine::wake() {
+void ProgressEngine::wake() {
   {
     const std::lock_guard lock(sleep_mutex_);
     woken_ = true;
@@ -166,7 +170,7 @@ void Engine::wake() {
   sleep_.notify_one();
 }
 
-void Engine::run() {
+void ProgressEngine::run() {
   prctl(PR_SET_TIMERSLACK, 1000);  // naps end when they should, not 50 us later
   try {
     try {
@@ -181,7 +185,7 @@ void Engine::run() {
   }
 }
 
-void Engine::run_until_stopped() {
+void ProgressEngine::run_until_stopped() {
   std::chrono::nanoseconds nap = shortest_nap;
   for (;;) {
     bool moved = false;

@@ -14,24 +14,25 @@
 #include <vector>
 
 #include "comm/operation.h"
+#include "comm/transport.h"
 #include "comm/wire.h"
 
 namespace trireme {
 
-struct EngineOptions {
+struct ProgressOptions {
   double timeout_s = 600;
   // How long other ranks have to answer when a wait took too long or a rank reports an error.
   double patience_s = 2;
 };
 
-class Engine {
+class ProgressEngine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Engine(Wire& wire, const EngineOptions& options);
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  ProgressEngine(Wire& wire, const ProgressOptions& options);
+  ~ProgressEngine();
+  ProgressEngine(const ProgressEngine&) = delete;
+  ProgressEngine& operator=(const ProgressEngine&) = delete;
 
   // Groups are known by their id, so that this rank can tell what it has begun in each.
   void add_group(GroupState& group);
@@ -52,6 +53,11 @@ class Engine {
   // For an operation whose holder goes away because of an error: gives it a moment to end, since
   // the network may still write into its buffers, and otherwise leaves it alone for good.
   void abandon(std::unique_ptr<Operation> operation);
+
+  void set_listener(OperationListener* listener) {
+    const std::lock_guard lock(mutex_);
+    listener_ = listener;
+  }
 
   // Calls of the wire outside of operations.
   template <class Body>
@@ -98,7 +104,7 @@ class Engine {
   std::string state_of(int world_rank) const;
 
   Wire& wire_;
-  const EngineOptions options_;
+  const ProgressOptions options_;
   const bool
       oversubscribed_;  // more processes on this node than cores: spinning would hinder others
 
@@ -107,6 +113,7 @@ class Engine {
   std::vector<std::unique_ptr<Operation>> abandoned_;
   Clock::time_point patience_ends_{};  // for all that are abandoned
   std::map<std::uint64_t, GroupState*> groups_;
+  OperationListener* listener_ = nullptr;
   std::vector<Wait> waits_;
   int voice_ = -1;  // whom this rank has allowed to speak for the job
   Verdict verdict_ = Verdict::none;

@@ -15,7 +15,7 @@ namespace {
 
 class EngineWork final : public Work::Pending {
  public:
-  EngineWork(Engine& engine, std::unique_ptr<Operation> operation)
+  EngineWork(ProgressEngine& engine, std::unique_ptr<Operation> operation)
       : engine_(engine), operation_(std::move(operation)) {}
 
   bool done() override { return operation_->done(); }
@@ -23,13 +23,13 @@ class EngineWork final : public Work::Pending {
   void detach() override { engine_.abandon(std::move(operation_)); }
 
  private:
-  Engine& engine_;
+  ProgressEngine& engine_;
   std::unique_ptr<Operation> operation_;
 };
 
 class GroupCommunicator final : public Communicator {
  public:
-  GroupCommunicator(Engine& engine, std::vector<int> world_ranks, int rank, std::string name,
+  GroupCommunicator(ProgressEngine& engine, std::vector<int> world_ranks, int rank, std::string name,
                     Wire::Context context)
       : Communicator(std::move(world_ranks), rank, std::move(name)),
         engine_(engine),
@@ -107,7 +107,7 @@ class GroupCommunicator final : public Communicator {
     return Work(std::make_unique<EngineWork>(engine_, std::move(operation)));
   }
 
-  Engine& engine_;
+  ProgressEngine& engine_;
   GroupState state_;
 };
 
@@ -123,7 +123,7 @@ class Meeting final : public Operation {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     const bool received = receives_.advance(wire, Wire::world_context, tag_);
     const bool sent = sends_.advance(wire, Wire::world_context, tag_, receives_.completed() + 1);
     return {received || sent, receives_.done() && sends_.done()};
@@ -142,9 +142,9 @@ class Meeting final : public Operation {
 
 class WireTransport final : public Transport {
  public:
-  WireTransport(std::unique_ptr<Wire> wire, const EngineOptions& options)
+  WireTransport(std::unique_ptr<Wire> wire, const ProgressOptions& options)
       : wire_(std::move(wire)),
-        engine_(std::make_unique<Engine>(*wire_, options)),
+        engine_(std::make_unique<ProgressEngine>(*wire_, options)),
         uncaught_(std::uncaught_exceptions()) {
     std::vector<int> ranks(place().size);
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -181,6 +181,8 @@ class WireTransport final : public Transport {
                                                context);
   }
 
+  void set_listener(OperationListener* listener) override { engine_->set_listener(listener); }
+
   void abort(int exit_code, const std::string& message) override {
     engine_->abort(exit_code, message);
   }
@@ -197,7 +199,7 @@ class WireTransport final : public Transport {
   }
 
   std::unique_ptr<Wire> wire_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ProgressEngine> engine_;
   std::unique_ptr<GroupState> meetings_;
   std::unique_ptr<GroupCommunicator> world_;
   int uncaught_;
@@ -206,7 +208,7 @@ class WireTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_wire_transport(std::unique_ptr<Wire> wire,
-                                               const EngineOptions& options) {
+                                               const ProgressOptions& options) {
   return std::make_unique<WireTransport>(std::move(wire), options);
 }
 

@@ -8,6 +8,6 @@ namespace trireme {
 
 // A transport over any wire; owns it.
 std::unique_ptr<Transport> make_wire_transport(std::unique_ptr<Wire> wire,
-                                               const EngineOptions& options);
+                                               const ProgressOptions& options);
 
 }  // namespace trireme

@@ -154,7 +154,7 @@ class LocalWire final : public Wire {
 
 }  // namespace
 
-void run_local_ranks(int ranks, const EngineOptions& options,
+void run_local_ranks(int ranks, const ProgressOptions& options,
                      const std::function<void(Transport&)>& body) {
   LocalHub hub(ranks);
   std::vector<std::unique_ptr<Transport>> transports;

@@ -12,7 +12,7 @@ namespace trireme {
 // Messages complete only when both sides have posted them, as large ones do on a network. When a
 // rank fails, its error goes through Transport::abort, the other ranks' calls fail, and the error
 // that came first is rethrown here.
-void run_local_ranks(int ranks, const EngineOptions& options,
+void run_local_ranks(int ranks, const ProgressOptions& options,
                      const std::function<void(Transport&)>& body);
 
 }  // namespace trireme

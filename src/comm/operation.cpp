@@ -67,7 +67,7 @@ class Pairwise final : public Collective {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     const bool received = receives_.advance(wire, group().context, tag());
     const bool sent = sends_.advance(wire, group().context, tag());
     return {received || sent, receives_.done() && sends_.done()};
@@ -106,7 +106,7 @@ class Broadcast final : public Collective {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     const bool received = receives_.advance(wire, group().context, tag());
     const std::size_t released = has_parent_ ? receives_.completed() * children_ : SIZE_MAX;
     const bool sent = sends_.advance(wire, group().context, tag(), released);
@@ -132,7 +132,7 @@ class Barrier final : public Collective {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     // Round k may be announced when round k - 1 has been heard.
     const bool received = receives_.advance(wire, group().context, tag());
     const bool sent = sends_.advance(wire, group().context, tag(), receives_.completed() + 1);
@@ -160,7 +160,7 @@ class Exchange final : public Operation {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     bool moved = false;
     bool all = true;
     for (Message& message : messages_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,7 +25,7 @@ struct Expectation {
 
 struct GroupState;
 
-struct Progress {
+struct Advance {
   bool moved;
   bool complete;
 };
@@ -37,7 +38,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   // Does what can be done now. Not called again once it has said complete.
-  virtual Progress advance(Wire& wire) = 0;
+  virtual Advance advance(Wire& wire) = 0;
   virtual Expectation expectation() const = 0;
 
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -45,10 +46,12 @@ class Operation {
   void finish() { done_.store(true, std::memory_order_release); }
   GroupState& group() const { return group_; }
   const Label& label() const { return label_; }
+  std::chrono::steady_clock::time_point begun() const { return begun_; }
 
  private:
   GroupState& group_;
   Label label_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::atomic<bool> done_{false};
 };
 

@@ -148,7 +148,7 @@ class ReduceScatter final : public Collective {
                 const std::vector<Part>& parts, DType dtype, Reduction reduction, bool hold_back)
       : Collective(group, label), reduction_(group, src, dst, parts, dtype, reduction, hold_back) {}
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     const bool moved = reduction_.advance(wire, tag());
     return {moved, reduction_.done()};
   }
@@ -176,7 +176,7 @@ class AllReduce final : public Collective {
     }
   }
 
-  Progress advance(Wire& wire) override {
+  Advance advance(Wire& wire) override {
     bool moved = false;
     if (!reduction_.done()) moved = reduction_.advance(wire, tag());
     if (!reduction_.done()) return {moved, false};

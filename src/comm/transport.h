@@ -4,6 +4,7 @@
 // that is loaded only where a launcher (mpirun, srun) started several processes.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,14 @@ struct Place {
   std::string host;
 };
 
+// Hears of each operation of this rank once it is complete, in whichever thread noticed it.
+class OperationListener {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  virtual ~OperationListener() = default;
+  virtual void completed(const std::string& group, const Label& label, Time begin, Time end) = 0;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -45,6 +54,9 @@ class Transport {
   // they, call this, in the same order for groups that share ranks. Waits until all have. The
   // transport must outlive it.
   virtual std::unique_ptr<Communicator> group(std::vector<int> world_ranks, std::string name) = 0;
+
+  // From now on; null: nobody. The listener outlives what is under way.
+  virtual void set_listener(OperationListener* listener) = 0;
 
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
   // ...". Where several ranks fail at once, one of them speaks. To be called with whatever error

@@ -25,13 +25,13 @@ constexpr std::size_t max_described = 8;  // ranks that a message describes one 
 
 }  // namespace
 
-void Engine::handle_control() {
+void ProgressEngine::handle_control() {
   ControlMessage message;
   int from = -1;
   while (wire_.receive_control(message, from)) handle(message, from);
 }
 
-void Engine::handle(const ControlMessage& message, int from) {
+void ProgressEngine::handle(const ControlMessage& message, int from) {
   switch (message.kind) {
     case claim: {
       if (voice_ < 0) voice_ = from;
@@ -57,7 +57,7 @@ void Engine::handle(const ControlMessage& message, int from) {
   }
 }
 
-ControlMessage Engine::answer_to(const ControlMessage& message, int from) const {
+ControlMessage ProgressEngine::answer_to(const ControlMessage& message, int from) const {
   ControlMessage reply{};
   reply.kind = answer;
   const auto found = groups_.find(message.group);
@@ -83,7 +83,7 @@ ControlMessage Engine::answer_to(const ControlMessage& message, int from) const 
   return reply;
 }
 
-void Engine::poll_until(double seconds, const std::function<bool()>& enough) {
+void ProgressEngine::poll_until(double seconds, const std::function<bool()>& enough) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
     {
@@ -96,7 +96,7 @@ void Engine::poll_until(double seconds, const std::function<bool()>& enough) {
   }
 }
 
-bool Engine::claim_voice() {
+bool ProgressEngine::claim_voice() {
   const int rank = wire_.place().rank;
   for (int arbiter = 0; arbiter < std::min(wire_.place().size, max_arbiters); ++arbiter) {
     if (arbiter == rank) {
@@ -117,7 +117,7 @@ bool Engine::claim_voice() {
   return true;
 }
 
-void Engine::speak(int exit_code, const std::string& message) {
+void ProgressEngine::speak(int exit_code, const std::string& message) {
   if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
   const Place& place = wire_.place();
   const std::string text =
@@ -127,18 +127,18 @@ void Engine::speak(int exit_code, const std::string& message) {
   end_job(exit_code);
 }
 
-void Engine::stay_silent(int exit_code) {
+void ProgressEngine::stay_silent(int exit_code) {
   poll_until(silence_s, [] { return false; });
   end_job(exit_code);
 }
 
-void Engine::end_job(int exit_code) {
+void ProgressEngine::end_job(int exit_code) {
   const std::lock_guard lock(mutex_);
   wire_.abort(exit_code);
   std::terminate();  // not reached, which the compiler cannot see
 }
 
-void Engine::abort(int exit_code, const std::string& message) {
+void ProgressEngine::abort(int exit_code, const std::string& message) {
   bool voice = true;
   try {
     voice = claim_voice();
@@ -151,7 +151,7 @@ void Engine::abort(int exit_code, const std::string& message) {
   stay_silent(exit_code);
 }
 
-void Engine::expire(const Operation& operation, double seconds) {
+void ProgressEngine::expire(const Operation& operation, double seconds) {
   const int exit_code = static_cast<int>(ExitCode::failed);
   if (!claim_voice()) stay_silent(exit_code);
   ask_all(operation);
@@ -163,7 +163,7 @@ void Engine::expire(const Operation& operation, double seconds) {
   speak(exit_code, message);
 }
 
-void Engine::ask_all(const Operation& operation) {
+void ProgressEngine::ask_all(const Operation& operation) {
   const int size = wire_.place().size;
   const Expectation expectation = operation.expectation();
   with_wire([&](Wire& wire) {
@@ -184,7 +184,7 @@ void Engine::ask_all(const Operation& operation) {
 }
 
 // What a rank said, or that it did not.
-std::string Engine::state_of(int world_rank) const {
+std::string ProgressEngine::state_of(int world_rank) const {
   const Answer& a = answers_[world_rank];
   if (!a.given)
     return fmt::format("rank {} (does not answer: stopped, dead or cut off)", world_rank);
@@ -193,7 +193,7 @@ std::string Engine::state_of(int world_rank) const {
                      a.message.seconds);
 }
 
-std::string Engine::report(const Operation& operation, double seconds) const {
+std::string ProgressEngine::report(const Operation& operation, double seconds) const {
   const GroupState& group = operation.group();
   const Expectation expectation = operation.expectation();
   std::vector<int> missing;

@@ -313,6 +313,19 @@ std::int64_t parameter_count(const StageDefinition& definition) {
   return count;
 }
 
+std::int64_t parameter_count(const ModelConfig& model) {
+  BuildOptions options;
+  options.purpose = Purpose::scoring;
+  options.seq = 1;
+  const auto with_layers = [&](std::int64_t layers) {
+    ModelConfig part = model;
+    part.num_layers = layers;
+    return parameter_count(build_model(part, options));
+  };
+  const std::int64_t one = with_layers(1);
+  return model.num_layers == 1 ? one : one + (model.num_layers - 1) * (with_layers(2) - one);
+}
+
 double training_flops_per_token(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size), ffn = static_cast<double>(m.ffn_hidden_size);
   const double q = static_cast<double>(m.num_heads * m.head_dim);

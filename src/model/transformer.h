@@ -49,6 +49,7 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
 std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks = 1);
 // Trained parameters without padding, tied ones once.
 std::int64_t parameter_count(const StageDefinition& definition);
+std::int64_t parameter_count(const ModelConfig& model);
 // Necessary flops of a training step per token, forward and backward, without recomputation:
 // 6 per weight of a matrix, and 12 * layers * hidden * seq for full attention (no causal halving).
 double training_flops_per_token(const ModelConfig& model);

@@ -1,8 +1,8 @@
-// AdamW, Adam and SGD with momentum over the parameters of a stage.
+// AdamW, Adam and SGD with momentum over the parts of a stage's parameters that this rank owns.
 #include "optim/optimizer.h"
 
 #include <cmath>
-#include <cstring>
+#include <mutex>
 
 #include "backend/cpu/kernels.h"
 #include "base/hash.h"
@@ -11,13 +11,78 @@
 #include "ops/support.h"
 
 namespace trireme {
+namespace {
 
-Optimizer::Optimizer(const Stage& stage, const OptimizerConfig& config)
+// Blocks of a parameter whose squares are added up in one order: every slice begins at one.
+constexpr std::int64_t square_block = 256;
+constexpr std::int64_t square_grain = square_block * 256;
+
+template <class A>
+void add_squares_of(ExactSum& total, const A* gradient, std::int64_t count) {
+  std::mutex mutex;
+  parallel_ranges(count, square_grain, [&](std::int64_t begin, std::int64_t end) {
+    ExactSum sum;
+    for (std::int64_t i = begin; i < end; i += square_block) {
+      sum.add(cpu::kernels<A>().sum_of_squares(gradient + i, std::min(square_block, end - i)));
+    }
+    const std::lock_guard lock(mutex);
+    total.add(sum);
+  });
+}
+
+// The element of the whole parameter that is element `i` of this rank's part, or -1 for padding.
+class GlobalElement {
+ public:
+  explicit GlobalElement(const ParameterSpec& spec)
+      : spec_(spec),
+        columns_(spec.shape.rank() > 1 ? spec.shape[1] : 1),
+        all_columns_(spec.saved_shape.rank() > 1 ? spec.saved_shape[1] : 1) {}
+
+  std::int64_t operator()(std::int64_t i) const {
+    const std::int64_t local = i / columns_;
+    std::int64_t row = local;
+    for (const RowPiece& piece : spec_.pieces) {
+      if (local >= piece.local_row) row = piece.row + local - piece.local_row;
+    }
+    if (row >= spec_.saved_shape[0]) return -1;
+    return row * all_columns_ + spec_.first_column + i % columns_;
+  }
+
+ private:
+  const ParameterSpec& spec_;
+  std::int64_t columns_, all_columns_;
+};
+
+template <class A>
+void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint64_t seed) {
+  const ParameterSpec& spec = parameter.spec;
+  const GlobalElement element(spec);
+  const std::uint64_t stream = hash64(parameter.name);
+  parallel_ranges(slice.count(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t global = element(slice.begin + i);
+      double value = 0;  // padding and biases
+      if (global >= 0 && spec.init == ParameterSpec::Init::ones) value = 1;
+      if (global >= 0 && spec.init == ParameterSpec::Init::normal) {
+        value = spec.init_std * normal(seed, stream, static_cast<std::uint64_t>(global));
+      }
+      out[i] = static_cast<A>(value);
+    }
+  });
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
+                     const Gradients& gradients, const OptimizerConfig& config)
     : stage_(stage),
+      layout_(layout),
+      parameters_(parameters),
+      gradients_(gradients),
       config_(config),
       sgd_(config.name == "sgd"),
       own_masters_(stage.definition().compute != stage.definition().accumulate()) {
-  const std::int64_t bytes = stage.definition().parameter_elements() * size_of(dtype());
+  const std::int64_t bytes = layout.state_elements() * size_of(dtype());
   memory_.add("master weights", own_masters_ ? bytes : 0);
   memory_.add(sgd_ ? "momentum" : "first moments", bytes);
   memory_.add("second moments", sgd_ ? 0 : bytes);
@@ -29,105 +94,104 @@ void Optimizer::allocate() {
   second_moments_ = MemoryBlock(memory_.regions[2].bytes);
 }
 
-void* Optimizer::master(int parameter) const {
-  if (!own_masters_) return stage_.parameter(parameter);
-  return masters_.data() + stage_.definition().parameters[parameter].offset * size_of(dtype());
+std::int64_t Optimizer::state_offset(const OwnedSlice& slice) const {
+  return (layout_.state_begin(slice.bucket) + slice.offset) * size_of(dtype());
 }
 
-void* Optimizer::moment(int parameter, int which) const {
-  const MemoryBlock& block = which == 0 ? first_moments_ : second_moments_;
-  return block.data() + stage_.definition().parameters[parameter].offset * size_of(dtype());
+std::byte* Optimizer::master(const OwnedSlice& slice) const {
+  if (own_masters_) return masters_.data() + state_offset(slice);
+  return parameters_.part(slice.bucket) + slice.offset * size_of(dtype());
 }
 
-double Optimizer::gradient_norm() const {
-  double sum = 0;
-  const auto& parameters = stage_.definition().parameters;
-  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-    const std::int64_t count = parameters[p].spec.shape.count();
-    const void* gradient = stage_.gradient(p);
-    sum += dtype() == DType::f64
-               ? cpu::kernels<double>().sum_of_squares(static_cast<const double*>(gradient), count)
-               : cpu::kernels<float>().sum_of_squares(static_cast<const float*>(gradient), count);
+std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
+  return (which == 0 ? first_moments_ : second_moments_).data() + state_offset(slice);
+}
+
+void Optimizer::add_squares(ExactSum& sum,
+                            const std::function<bool(const ParameterSpec&)>& counts) const {
+  for (const OwnedSlice& slice : layout_.owned()) {
+    if (!counts(spec(slice))) continue;
+    const std::byte* gradient = gradients_.part(slice.bucket) + slice.offset * size_of(dtype());
+    if (dtype() == DType::f64) {
+      add_squares_of(sum, reinterpret_cast<const double*>(gradient), slice.count());
+    } else {
+      add_squares_of(sum, reinterpret_cast<const float*>(gradient), slice.count());
+    }
   }
-  return std::sqrt(sum);
 }
 
 template <class T>
-void Optimizer::step_as(double lr, double gradient_scale) {
+void Optimizer::update(const OwnedSlice& slice, double lr, double gradient_scale) {
   using A = cpu::Acc<T>;
   const double t = static_cast<double>(steps_);
-  const auto& parameters = stage_.definition().parameters;
-  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-    const ParameterSpec& spec = parameters[p].spec;
-    const double decay = spec.decay ? config_.weight_decay : 0;
-    auto* master_weights = static_cast<A*>(master(p));
-    auto* first = static_cast<A*>(moment(p, 0));
-    const auto* gradient = static_cast<const A*>(stage_.gradient(p));
-    T* compute = own_masters_ ? static_cast<T*>(stage_.parameter(p)) : nullptr;
-    if (sgd_) {
-      cpu::kernels<T>().sgd(static_cast<float>(lr), static_cast<float>(config_.momentum),
-                            static_cast<float>(decay), static_cast<float>(gradient_scale),
-                            master_weights, first, gradient, compute, spec.shape.count());
-      continue;
-    }
-    cpu::AdamStep adam{};
-    adam.lr = static_cast<float>(lr);
-    adam.beta1 = static_cast<float>(config_.beta1);
-    adam.beta2 = static_cast<float>(config_.beta2);
-    adam.eps = static_cast<float>(config_.eps);
-    adam.weight_decay = static_cast<float>(decay);
-    adam.bias_correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
-    adam.bias_correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
-    adam.grad_scale = static_cast<float>(gradient_scale);
-    adam.decoupled = config_.name != "adam";
-    cpu::kernels<T>().adam(adam, master_weights, first, static_cast<A*>(moment(p, 1)), gradient,
-                           compute, spec.shape.count());
+  const double decay = spec(slice).decay ? config_.weight_decay : 0;
+  auto* weights = reinterpret_cast<A*>(master(slice));
+  auto* first = reinterpret_cast<A*>(moment(slice, 0));
+  const auto* gradient =
+      reinterpret_cast<const A*>(gradients_.part(slice.bucket) + slice.offset * sizeof(A));
+  T* compute = own_masters_ ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset
+                            : nullptr;
+  if (sgd_) {
+    cpu::kernels<T>().sgd(static_cast<float>(lr), static_cast<float>(config_.momentum),
+                          static_cast<float>(decay), static_cast<float>(gradient_scale), weights,
+                          first, gradient, compute, slice.count());
+    return;
   }
+  cpu::AdamStep adam{};
+  adam.lr = static_cast<float>(lr);
+  adam.beta1 = static_cast<float>(config_.beta1);
+  adam.beta2 = static_cast<float>(config_.beta2);
+  adam.eps = static_cast<float>(config_.eps);
+  adam.weight_decay = static_cast<float>(decay);
+  adam.bias_correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
+  adam.bias_correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
+  adam.grad_scale = static_cast<float>(gradient_scale);
+  adam.decoupled = config_.name != "adam";
+  cpu::kernels<T>().adam(adam, weights, first, reinterpret_cast<A*>(moment(slice, 1)), gradient,
+                         compute, slice.count());
+}
+
+template <class Body>
+void Optimizer::for_each_slice(const Body& body) {
+  int done = 0;  // buckets
+  for (const OwnedSlice& slice : layout_.owned()) {
+    while (done < slice.bucket) parameters_.publish(done++);
+    body(slice);
+  }
+  while (done < layout_.buckets()) parameters_.publish(done++);
+  parameters_.finish();
 }
 
 void Optimizer::step(double lr, double gradient_scale) {
   ++steps_;
-  ops::with_compute_type(stage_.definition().compute,
-                         [&]<class T>(T) { step_as<T>(lr, gradient_scale); });
+  ops::with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    for_each_slice([&](const OwnedSlice& slice) { update<T>(slice, lr, gradient_scale); });
+  });
 }
 
 void Optimizer::initialize(std::int64_t seed) {
-  const auto& parameters = stage_.definition().parameters;
-  const auto fill = [&]<class A>(A* out, const Parameter& parameter) {
-    const ParameterSpec& spec = parameter.spec;
-    // Padding keeps the zeros that memory starts with.
-    const std::int64_t count = spec.saved_shape.count();
-    const std::uint64_t stream = hash64(parameter.name);
-    parallel_ranges(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        out[i] = spec.init == ParameterSpec::Init::ones ? A{1}
-                 : spec.init == ParameterSpec::Init::zeros
-                     ? A{0}
-                     : static_cast<A>(spec.init_std * normal(seed, stream, i));
-      }
-    });
-  };
-  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+  const auto stream = static_cast<std::uint64_t>(seed);
+  for (const OwnedSlice& slice : layout_.owned()) {
+    const Parameter& parameter = stage_.definition().parameters[slice.parameter];
     if (dtype() == DType::f64) {
-      fill(static_cast<double*>(master(p)), parameters[p]);
+      fill(reinterpret_cast<double*>(master(slice)), parameter, slice, stream);
     } else {
-      fill(static_cast<float*>(master(p)), parameters[p]);
+      fill(reinterpret_cast<float*>(master(slice)), parameter, slice, stream);
     }
   }
   refresh_compute();
 }
 
 void Optimizer::refresh_compute() {
-  if (!own_masters_) return;
-  const auto& parameters = stage_.definition().parameters;
-  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-    ops::with_compute_type(stage_.definition().compute, [&]<class T>(T) {
-      using A = cpu::Acc<T>;
-      cpu::kernels<T>().cast_from_master(static_cast<T*>(stage_.parameter(p)),
-                                         static_cast<const A*>(master(p)),
-                                         parameters[p].spec.shape.count());
+  ops::with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    using A = cpu::Acc<T>;
+    for_each_slice([&](const OwnedSlice& slice) {
+      if (!own_masters_) return;
+      cpu::kernels<T>().cast_from_master(
+          reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset,
+          reinterpret_cast<const A*>(master(slice)), slice.count());
     });
-  }
+  });
 }
 
 }  // namespace trireme

@@ -1,27 +1,34 @@
-// The optimiser: master weights and moments of a stage's parameters, and the step over them.
+// The optimiser: master weights and moments of what this rank owns of a stage, and the step over
+// them.
 #pragma once
 
 #include <cstdint>
 
+#include "base/exact_sum.h"
 #include "config/config.h"
-#include "runtime/stage.h"
+#include "parallel/gradients.h"
+#include "parallel/parameters.h"
 
 namespace trireme {
 
 class Optimizer {
  public:
-  // Plans, without allocating. The stage must outlive the optimiser.
-  Optimizer(const Stage& stage, const OptimizerConfig& config);
+  // Plans, without allocating. All but the configuration must outlive the optimiser.
+  Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
+            const Gradients& gradients, const OptimizerConfig& config);
 
   // Master weights (where the compute type is not the accumulation type) and moments.
   const MemoryPlan& memory() const { return memory_; }
   void allocate();
 
-  // L2 norm of all gradients, not yet divided by the loss scale; not finite if any of them is not.
-  double gradient_norm() const;
+  // Adds the squares of the gradients that this rank owns, in blocks of parameters whose cuts do not
+  // depend on the layout. `counts(parameter)` says whether this rank counts it: of several copies
+  // one does.
+  void add_squares(ExactSum& sum, const std::function<bool(const ParameterSpec&)>& counts) const;
 
   // One step with the given learning rate; `gradient_scale` multiplies every gradient (clipping and
-  // the inverse loss scale). Updates master weights, moments and the stage's compute copies.
+  // the inverse loss scale). Updates master weights, moments and compute copies, here and on the
+  // ranks that share them.
   void step(double lr, double gradient_scale);
 
   // Fills masters and compute copies: the initial values of the parameters, a pure function of
@@ -38,14 +45,26 @@ class Optimizer {
   int moments() const { return sgd_ ? 1 : 2; }
   // Type of masters and moments.
   DType dtype() const { return stage_.definition().accumulate(); }
-  void* master(int parameter) const;
-  void* moment(int parameter, int which) const;
+  const StateLayout& layout() const { return layout_; }
+  // Where the states of an owned slice begin.
+  std::byte* master(const OwnedSlice& slice) const;
+  std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
+  std::int64_t state_offset(const OwnedSlice& slice) const;  // in bytes
+  const ParameterSpec& spec(const OwnedSlice& slice) const {
+    return stage_.definition().parameters[slice.parameter].spec;
+  }
   template <class T>
-  void step_as(double lr, double gradient_scale);
+  void update(const OwnedSlice& slice, double lr, double gradient_scale);
+  // Runs body(slice) over all slices and sends each bucket on its way when it is done.
+  template <class Body>
+  void for_each_slice(const Body& body);
 
   const Stage& stage_;
+  const StateLayout& layout_;
+  Parameters& parameters_;
+  const Gradients& gradients_;
   OptimizerConfig config_;
   bool sgd_;
   bool own_masters_;

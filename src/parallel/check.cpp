@@ -164,7 +164,7 @@ class ListChecker {
   }
 
   const Schedule& schedule_;
-  Placement place_;
+  StagePlacement place_;
   int rank_;
   std::size_t index_ = 0;
   std::vector<Progress> progress_;
@@ -191,7 +191,7 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
   struct Counters {
     Counter saved, saved_or_posted, activations, gradients, weight_grads;
   };
-  const Placement& place = schedule.placement;
+  const StagePlacement& place = schedule.placement;
   std::vector<Counters> chunks(schedule.chunks());
   Counter in_flight;
   for (const Action& a : schedule.actions[rank]) {

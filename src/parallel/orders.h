@@ -31,7 +31,7 @@ PassOrder vhalf_order(const VHalfBlock& block, int ranks, int micro_batches);
 // Places weight_grad into an order of forward and input_grad: into waits, and as soon as a rank
 // holds `limit` micro-batches of chunks. `patience` is the part of a weight_grad that a wait must
 // last to be filled with one.
-PassOrder with_weight_grads(const PassOrder& order, const Placement& placement,
+PassOrder with_weight_grads(const PassOrder& order, const StagePlacement& placement,
                             const std::vector<PassTimes>& times, int limit, double patience);
 
 // Most micro-batches of chunks that any rank holds: from forward to weight_grad (or backward). In

@@ -77,7 +77,7 @@ namespace {
 constexpr int max_ranks = 4096;
 constexpr std::int64_t max_actions = std::int64_t{1} << 27;
 
-Placement place(const ScheduleRequest& request) {
+StagePlacement place(const ScheduleRequest& request) {
   const ScheduleKind kind = request.kind;
   const bool v_shaped = kind == ScheduleKind::zbv || kind == ScheduleKind::vhalf;
   const bool interleaved = kind == ScheduleKind::interleaved;
@@ -100,7 +100,7 @@ Placement place(const ScheduleRequest& request) {
   return {request.ranks, chunks, v_shaped};
 }
 
-void validate(const ScheduleRequest& request, const Placement& placement) {
+void validate(const ScheduleRequest& request, const StagePlacement& placement) {
   if (request.ranks < 1 || request.ranks > max_ranks) {
     fail_input("a pipeline has 1 to {} ranks, not {}", max_ranks, request.ranks);
   }
@@ -130,7 +130,7 @@ void validate(const ScheduleRequest& request, const Placement& placement) {
 // micro-batches of a step, which show how it runs in, repeats and runs out. First comes memory
 // within the limit, then time; of equals the first, so that every rank decides alike.
 PassOrder fill_best(const std::vector<std::function<PassOrder(int)>>& candidates,
-                    const ScheduleRequest& request, const Placement& placement, int limit) {
+                    const ScheduleRequest& request, const StagePlacement& placement, int limit) {
   struct Choice {
     const std::function<PassOrder(int)>* make = nullptr;
     double patience = 1;
@@ -153,7 +153,7 @@ PassOrder fill_best(const std::vector<std::function<PassOrder(int)>>& candidates
                            best.patience);
 }
 
-PassOrder zero_bubble_order(const ScheduleRequest& request, const Placement& placement) {
+PassOrder zero_bubble_order(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
   if (request.kind == ScheduleKind::zb1p) {
     // What the first rank of 1F1B holds at its peak, every rank may hold.
@@ -171,7 +171,7 @@ PassOrder zero_bubble_order(const ScheduleRequest& request, const Placement& pla
   return fill_best(candidates, request, placement, limit);
 }
 
-PassOrder order_of(const ScheduleRequest& request, const Placement& placement) {
+PassOrder order_of(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
   const int m = request.micro_batches;
   switch (request.kind) {
@@ -189,7 +189,7 @@ PassOrder order_of(const ScheduleRequest& request, const Placement& placement) {
 }  // namespace
 
 Schedule make_schedule(const ScheduleRequest& request) {
-  const Placement placement = place(request);
+  const StagePlacement placement = place(request);
   validate(request, placement);
   Schedule schedule;
   schedule.kind = request.kind;

@@ -35,7 +35,7 @@ bool splits_backward(ScheduleKind kind);
 // Which stage a chunk of a rank is. Straight: chunk c of rank r is stage c * ranks + r. V-shaped,
 // with two chunks: chunk 0 of rank r is stage r, chunk 1 is stage 2 * ranks - 1 - r, so that the
 // first rank holds the first and the last stage.
-struct Placement {
+struct StagePlacement {
   int ranks = 1;
   int chunks = 1;
   bool v_shaped = false;
@@ -96,7 +96,7 @@ struct PassTimes {
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  Placement placement;
+  StagePlacement placement;
   int micro_batches = 1;
   std::vector<std::vector<Action>> actions;  // by rank
 

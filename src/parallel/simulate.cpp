@@ -20,7 +20,7 @@ struct Transfer {
 };
 
 // The stage whose data an action sends or receives: that of the producer.
-int stage_of_data(const Placement& place, int rank, const Action& a) {
+int stage_of_data(const StagePlacement& place, int rank, const Action& a) {
   const int stage = place.stage(rank, a.chunk);
   if (a.kind == ActionKind::receive_activation) return stage - 1;
   return a.kind == ActionKind::receive_gradient ? stage + 1 : stage;

@@ -52,7 +52,7 @@ void check_counts(std::int64_t num_layers, int stages, const std::vector<std::in
 
 }  // namespace
 
-std::vector<LayerRange> assign_layers(std::int64_t num_layers, const Placement& placement,
+std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacement& placement,
                                       const std::vector<std::int64_t>& stage_layers) {
   const int stages = placement.stages();
   std::vector<std::int64_t> counts = stage_layers;

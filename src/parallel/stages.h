@@ -18,10 +18,10 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Ranges by stage, in the order of the model (see Placement for which rank holds which stage).
+// Ranges by stage, in the order of the model (see StagePlacement for which rank holds which stage).
 // `stage_layers` gives the number of layers of each stage; empty: all equal. What does not fit is
 // refused (exit code 2) with a split that does.
-std::vector<LayerRange> assign_layers(std::int64_t num_layers, const Placement& placement,
+std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacement& placement,
                                       const std::vector<std::int64_t>& stage_layers = {});
 
 // As equal as possible; the stages in the middle take what is left over, because the first and the

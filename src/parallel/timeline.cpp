@@ -32,7 +32,7 @@ double makespan(const std::vector<std::vector<Span>>& spans) {
   return end;
 }
 
-PassEnds::PassEnds(const Placement& placement, const PassOrder& order) : placement_(placement) {
+PassEnds::PassEnds(const StagePlacement& placement, const PassOrder& order) : placement_(placement) {
   for (const auto& actions : order) {
     for (const Action& a : actions) micro_batches_ = std::max(micro_batches_, a.micro_batch + 1);
   }
@@ -81,7 +81,7 @@ int PassEnds::dependent(int rank, const Action& action) const {
   return placement_.rank_of(stage - 1);
 }
 
-std::vector<std::vector<Span>> time_order(const PassOrder& order, const Placement& placement,
+std::vector<std::vector<Span>> time_order(const PassOrder& order, const StagePlacement& placement,
                                           const std::vector<PassTimes>& times) {
   std::vector<std::vector<Span>> spans(order.size());
   PassEnds ends(placement, order);

@@ -13,7 +13,7 @@ struct Span {
 };
 
 // Spans by rank and position. Empty if the order deadlocks.
-std::vector<std::vector<Span>> time_order(const PassOrder& order, const Placement& placement,
+std::vector<std::vector<Span>> time_order(const PassOrder& order, const StagePlacement& placement,
                                           const std::vector<PassTimes>& times);
 
 double duration(const Action& action, int stage, const std::vector<PassTimes>& times);
@@ -24,7 +24,7 @@ double makespan(const std::vector<std::vector<Span>>& spans);
 // Ends of the passes that others depend on, by stage and micro-batch; negative: not known yet.
 class PassEnds {
  public:
-  PassEnds(const Placement& placement, const PassOrder& order);
+  PassEnds(const StagePlacement& placement, const PassOrder& order);
 
   // When the inputs of an action are there, if data moves in no time; negative: not known yet.
   double ready(int rank, const Action& action) const;
@@ -35,7 +35,7 @@ class PassEnds {
  private:
   std::size_t at(int stage, int micro_batch) const;
 
-  Placement placement_;
+  StagePlacement placement_;
   int micro_batches_ = 0;
   std::vector<double> forward_, backward_;
 };

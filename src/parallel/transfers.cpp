@@ -23,14 +23,14 @@ struct Event {
 };
 
 // The stage that consumes what a pass produces; -1 if none.
-int consumer_stage(const Action& action, int stage, const Placement& placement) {
+int consumer_stage(const Action& action, int stage, const StagePlacement& placement) {
   if (action.kind == ActionKind::forward) {
     return stage + 1 < placement.stages() ? stage + 1 : -1;
   }
   return action.kind == ActionKind::weight_grad ? -1 : stage - 1;
 }
 
-void add_transfer(std::vector<std::vector<Event>>& events, const Placement& placement, int rank,
+void add_transfer(std::vector<std::vector<Event>>& events, const StagePlacement& placement, int rank,
                   const Action& action, double end) {
   const int stage = placement.stage(rank, action.chunk);
   const int consumer = consumer_stage(action, stage, placement);
@@ -75,7 +75,7 @@ std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
 
 }  // namespace
 
-std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const Placement& placement,
+std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const StagePlacement& placement,
                                                 const std::vector<PassTimes>& times) {
   const auto spans = time_order(order, placement, times);
   TRIREME_CHECK(!spans.empty());

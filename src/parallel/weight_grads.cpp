@@ -14,7 +14,7 @@ namespace {
 // its order, if ready; a weight gradient, if the wait is long enough or memory is full; the wait.
 class Filler {
  public:
-  Filler(const PassOrder& order, const Placement& placement, const std::vector<PassTimes>& times,
+  Filler(const PassOrder& order, const StagePlacement& placement, const std::vector<PassTimes>& times,
          int limit, double patience)
       : order_(order),
         placement_(placement),
@@ -111,7 +111,7 @@ class Filler {
   }
 
   const PassOrder& order_;
-  Placement placement_;
+  StagePlacement placement_;
   const std::vector<PassTimes>& times_;
   int limit_;
   double patience_;
@@ -123,7 +123,7 @@ class Filler {
 
 }  // namespace
 
-PassOrder with_weight_grads(const PassOrder& order, const Placement& placement,
+PassOrder with_weight_grads(const PassOrder& order, const StagePlacement& placement,
                             const std::vector<PassTimes>& times, int limit, double patience) {
   return Filler(order, placement, times, limit, patience).run();
 }

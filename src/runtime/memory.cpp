@@ -16,8 +16,17 @@ namespace {
 std::atomic<std::int64_t> allocated_bytes{0};
 }
 
-void MemoryPlan::append(const MemoryPlan& other) {
-  regions.insert(regions.end(), other.regions.begin(), other.regions.end());
+void MemoryPlan::merge(const MemoryPlan& other) {
+  for (const MemoryRegion& region : other.regions) {
+    const auto same = std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& known) {
+      return known.name == region.name;
+    });
+    if (same == regions.end()) {
+      regions.push_back(region);
+    } else {
+      same->bytes += region.bytes;
+    }
+  }
 }
 
 std::int64_t MemoryPlan::total() const {

@@ -18,7 +18,8 @@ struct MemoryPlan {
   std::vector<MemoryRegion> regions;
 
   void add(std::string name, std::int64_t bytes) { regions.push_back({std::move(name), bytes}); }
-  void append(const MemoryPlan& other);
+  // Adds the regions of another plan, to those of the same name where there are such.
+  void merge(const MemoryPlan& other);
   std::int64_t total() const;
 };
 

@@ -26,18 +26,13 @@ void* shifted(const MemoryBlock& block, std::int64_t offset) {
 
 }  // namespace
 
-std::int64_t StageDefinition::parameter_elements() const {
-  if (parameters.empty()) return 0;
-  const Parameter& last = parameters.back();
-  return last.offset + align_up(last.spec.shape.count());
-}
-
-void lay_out_parameters(std::vector<Parameter>& parameters) {
+void lay_out_parameters(StageDefinition& definition) {
   std::int64_t offset = 0;
-  for (Parameter& parameter : parameters) {
+  for (Parameter& parameter : definition.parameters) {
     parameter.offset = offset;
     offset += align_up(parameter.spec.shape.count());
   }
+  definition.flat_elements = offset;
 }
 
 Stage::Stage(StageDefinition definition, const StageOptions& options)
@@ -49,7 +44,8 @@ void Stage::plan() {
   for (const SegmentTemplate& segment : definition_.templates) {
     PlanOptions plan_options;
     plan_options.forward_in_backward = segment.forward_in_backward;
-    plan_options.split_weight_grad = options_.split_weight_grad;
+    // Logits would have to be kept until the weight gradients of a head run: they run at once.
+    plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
     if (options_.training) train_plans_.push_back(plan_segment(*segment.train, plan_options));
     plan_options.training = false;
@@ -84,11 +80,19 @@ void Stage::plan() {
     }
   }
 
-  const std::int64_t elements = definition_.parameter_elements();
+  plan_windows();
+  const std::int64_t elements = definition_.flat_elements;
+  const std::int64_t in_windows = windows_[0] + windows_[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
   const bool train = options_.training, own = options_.shares == nullptr;
-  memory_.add("parameters", own ? elements * size_of(definition_.compute) : 0);
-  memory_.add("gradients", train ? elements * size_of(definition_.accumulate()) : 0);
+  memory_.add(options_.parameter_windows ? "gathered parameters" : "parameters",
+              own ? (options_.parameter_windows ? in_windows : elements) *
+                        size_of(definition_.compute)
+                  : 0);
+  memory_.add(options_.gradient_windows ? "gradients of a segment" : "gradients",
+              train ? (options_.gradient_windows ? in_windows : elements) *
+                          size_of(definition_.accumulate())
+                    : 0);
   memory_.add("block inputs", (train ? boundaries * options_.slots : 2) * boundary_bytes_);
   memory_.add("saved activations", saved_bytes_ * options_.slots);
   memory_.add("key/value cache", own ? cache_bytes_ : 0);
@@ -114,12 +118,77 @@ void Stage::allocate(RankGroup* group) {
   resolve();
 }
 
+void Stage::plan_windows() {
+  if (!options_.parameter_windows && !options_.gradient_windows) return;
+  TRIREME_CHECK(definition_.windows.size() == definition_.segments.size());
+  for (std::size_t s = 0; s < definition_.windows.size(); ++s) {
+    std::int64_t elements = 0;
+    for (const FlatRange& range : definition_.windows[s]) elements += range.elements;
+    windows_[s % 2] = std::max(windows_[s % 2], elements);
+  }
+}
+
+std::int64_t Stage::window_offset(std::size_t segment, int parameter) const {
+  const std::int64_t offset = definition_.parameters[parameter].offset;
+  std::int64_t begin = segment % 2 ? windows_[0] : 0;
+  for (const FlatRange& range : definition_.windows[segment]) {
+    if (offset >= range.begin && offset < range.begin + range.elements)
+      return begin + offset - range.begin;
+    begin += range.elements;
+  }
+  TRIREME_CHECK(!"a segment's window lacks a parameter");
+  return 0;
+}
+
+std::int64_t Stage::window_elements() const {
+  return std::max(windows_[0], windows_[1]);
+}
+
+std::byte* Stage::flat_parameters() const {
+  TRIREME_CHECK(!options_.parameter_windows);
+  return parameters_.data();
+}
+
+std::byte* Stage::flat_gradients() const {
+  TRIREME_CHECK(!options_.gradient_windows);
+  return gradients_.data();
+}
+
+std::byte* Stage::parameter_window(int segment) const {
+  TRIREME_CHECK(options_.parameter_windows);
+  return parameters_.data() + (segment % 2 ? windows_[0] : 0) * size_of(definition_.compute);
+}
+
+std::byte* Stage::gradient_window(int segment) const {
+  TRIREME_CHECK(options_.gradient_windows);
+  return gradients_.data() + (segment % 2 ? windows_[0] : 0) * size_of(definition_.accumulate());
+}
+
+bool Stage::reads_parameters(Pass pass, int segment) const {
+  const int t = definition_.segments[segment].segment;
+  const bool evaluate = pass == Pass::evaluate;
+  const SegmentTemplate& graphs = definition_.templates[t];
+  const Graph& graph = evaluate ? *graphs.eval : *graphs.train;
+  const SegmentPlan& plan = evaluate ? eval_plans_[t] : train_plans_[t];
+  const auto& nodes = pass == Pass::backward      ? plan.backward
+                      : pass == Pass::weight_grad ? plan.weight_grad
+                                                  : plan.forward;
+  for (const Node& node : nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != no_value && graph.value(id).role == Role::parameter) return true;
+    }
+  }
+  return false;
+}
+
 void* Stage::parameter(int index) const {
   if (options_.shares) return options_.shares->parameter(index);
+  TRIREME_CHECK(!options_.parameter_windows);
   return shifted(parameters_, definition_.parameters[index].offset * size_of(definition_.compute));
 }
 
 void* Stage::gradient(int index) const {
+  TRIREME_CHECK(!options_.gradient_windows);
   return shifted(gradients_,
                  definition_.parameters[index].offset * size_of(definition_.accumulate()));
 }
@@ -200,10 +269,18 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
               static_cast<std::int64_t>(index) * boundary_bytes_ + value.byte_offset);
   };
   switch (value.role) {
-    case Role::parameter:
-      return at(parameter(instance.parameters[value.index]), value.byte_offset);
-    case Role::gradient:
-      return at(gradient(instance.parameters[value.index]), value.byte_offset);
+    case Role::parameter: {
+      const int p = instance.parameters[value.index];
+      if (!options_.parameter_windows) return at(parameter(p), value.byte_offset);
+      return at(parameters_.data(),
+                window_offset(segment, p) * size_of(definition_.compute) + value.byte_offset);
+    }
+    case Role::gradient: {
+      const int p = instance.parameters[value.index];
+      if (!options_.gradient_windows) return at(gradient(p), value.byte_offset);
+      return at(gradients_.data(),
+                window_offset(segment, p) * size_of(definition_.accumulate()) + value.byte_offset);
+    }
     case Role::constant:
       return at(constant(static_cast<ConstantInput>(value.index)), value.byte_offset);
     case Role::batch:
@@ -239,8 +316,9 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
   return nullptr;
 }
 
-void Stage::add_program(Program& program, std::size_t segment, const Graph& graph,
+void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& graph,
                         const SegmentPlan& plan, const std::vector<Node>& nodes, int slot) const {
+  const std::size_t begin = program.instructions.size();
   for (const Node& node : nodes) {
     const OpDefinition& def = trireme::definition(node.op);
     if (!def.launch) continue;
@@ -257,26 +335,31 @@ void Stage::add_program(Program& program, std::size_t segment, const Graph& grap
       instruction.out[i] = address(node.outputs[i], segment, graph, plan, slot);
     }
     instruction.layer = definition_.segments[segment].layer;
-    program.push_back(instruction);
+    program.instructions.push_back(instruction);
   }
+  program.runs.push_back({static_cast<int>(segment), begin, program.instructions.size()});
 }
-
-namespace {
 
 // The first instruction of a micro-batch that writes a gradient may overwrite it; later ones add.
-void mark_later_writers(Program& program, std::set<void*>& written) {
-  for (Instruction& instruction : program) {
-    bool first = true;
-    for (int i = 0; i < Node::max_outputs; ++i) {
-      const ValueId id = instruction.node->outputs[i];
-      if (id == no_value || instruction.graph->value(id).role != Role::gradient) continue;
-      first = written.insert(instruction.out[i]).second && first;
+// What lies in a window is taken away after each segment of a pass.
+void Stage::mark_later_writers(SlotPrograms& programs) const {
+  std::set<void*> written;
+  for (PassProgram* pass : {&programs.backward, &programs.weight_grad}) {
+    for (const PassProgram::Run& run : pass->runs) {
+      if (options_.gradient_windows) written.clear();
+      for (std::size_t i = run.begin; i < run.end; ++i) {
+        Instruction& instruction = pass->instructions[i];
+        bool first = true;
+        for (int o = 0; o < Node::max_outputs; ++o) {
+          const ValueId id = instruction.node->outputs[o];
+          if (id == no_value || instruction.graph->value(id).role != Role::gradient) continue;
+          first = written.insert(instruction.out[o]).second && first;
+        }
+        instruction.accumulates_always = !first;
+      }
     }
-    instruction.accumulates_always = !first;
   }
 }
-
-}  // namespace
 
 void Stage::resolve() {
   const std::size_t segments = definition_.segments.size();
@@ -294,9 +377,7 @@ void Stage::resolve() {
       add_program(programs.backward, s, graph, plan, plan.backward, slot);
       add_program(programs.weight_grad, s, graph, plan, plan.weight_grad, slot);
     }
-    std::set<void*> written;
-    mark_later_writers(programs.backward, written);
-    mark_later_writers(programs.weight_grad, written);
+    mark_later_writers(programs);
     programs_.push_back(std::move(programs));
   }
   for (std::size_t s = 0; s < segments; ++s) {
@@ -316,25 +397,36 @@ void Stage::poison_scratch(int slot, bool saved) const {
   if (saved && saved_.data()) fill(saved_.data() + slot * saved_bytes_, saved_bytes_);
 }
 
+void Stage::run(Pass pass, const PassProgram& program, const StepBlock& step,
+                bool first_micro_batch, Observer* observer) {
+  const std::span<const Instruction> all = program.instructions;
+  for (const PassProgram::Run& run : program.runs) {
+    if (hooks_) hooks_->before(pass, run.segment);
+    execute(all.subspan(run.begin, run.end - run.begin), step,
+            first_micro_batch || options_.gradient_windows, group_, observer);
+    if (hooks_) hooks_->after(pass, run.segment);
+  }
+}
+
 void Stage::forward(int slot, const StepBlock& step, Observer* observer) {
   poison_scratch(slot, true);
-  execute(programs_[slot].forward, step, false, group_, observer);
+  run(Pass::forward, programs_[slot].forward, step, false, observer);
 }
 
 void Stage::backward(int slot, const StepBlock& step, bool first_micro_batch, Observer* observer) {
   poison_scratch(slot, false);
-  execute(programs_[slot].backward, step, first_micro_batch, group_, observer);
+  run(Pass::backward, programs_[slot].backward, step, first_micro_batch, observer);
 }
 
 void Stage::weight_grad(int slot, const StepBlock& step, bool first_micro_batch,
                         Observer* observer) {
   poison_scratch(slot, false);
-  execute(programs_[slot].weight_grad, step, first_micro_batch, group_, observer);
+  run(Pass::weight_grad, programs_[slot].weight_grad, step, first_micro_batch, observer);
 }
 
 void Stage::evaluate(const StepBlock& step, Observer* observer) {
   poison_scratch(0, false);
-  execute(eval_program_, step, false, group_, observer);
+  run(Pass::evaluate, eval_program_, step, false, observer);
 }
 
 }  // namespace trireme

@@ -34,19 +34,38 @@ struct SegmentInstance {
   std::vector<int> parameters;  // by the template's parameter index: index of the stage's parameter
 };
 
+// Elements [begin, begin + elements) of the flat layout of a stage's parameters.
+struct FlatRange {
+  std::int64_t begin = 0;
+  std::int64_t elements = 0;
+};
+
 struct StageDefinition {
   DType compute = DType::f32;
   std::vector<SegmentTemplate> templates;
   std::vector<SegmentInstance> segments;
   std::vector<Parameter> parameters;
+  std::int64_t flat_elements = 0;  // of all parameters, with the gaps between them
+  // By segment: what its window holds where parameters or gradients lie in windows.
+  std::vector<std::vector<FlatRange>> windows;
 
   DType accumulate() const { return compute == DType::f64 ? DType::f64 : DType::f32; }
-  // Elements of all parameters, each aligned.
-  std::int64_t parameter_elements() const;
 };
 
-// Gives each parameter its offset; call once all are listed.
-void lay_out_parameters(std::vector<Parameter>& parameters);
+// Gives each parameter its offset, one behind the other; call once all are listed.
+void lay_out_parameters(StageDefinition& definition);
+
+// The passes of a stage over one micro-batch. `backward` computes the input gradients only where
+// the stage splits off the weight gradients.
+enum class Pass : std::uint8_t { forward, backward, weight_grad, evaluate };
+
+// Is called around each segment of a pass: brings parameters, takes gradients away.
+class SegmentHooks {
+ public:
+  virtual ~SegmentHooks() = default;
+  virtual void before(Pass pass, int segment) = 0;
+  virtual void after(Pass pass, int segment) = 0;
+};
 
 struct StageOptions {
   bool training = true;
@@ -54,6 +73,10 @@ struct StageOptions {
   bool split_weight_grad = false;
   bool reuse = true;    // false: every value its own memory
   bool poison = false;  // fill scratch with NaN before each phase
+  // Parameters and gradients of one segment at a time, in two windows that neighbouring segments
+  // take in turns: hooks bring the parameters and take the gradients away.
+  bool parameter_windows = false;
+  bool gradient_windows = false;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
   // caches and tables are then its, and not counted again (prompts and single tokens of
   // generation).
@@ -73,9 +96,24 @@ class Stage {
   // outlive the stage; null if this one is alone.
   void allocate(RankGroup* group = nullptr);
 
-  // Addresses; null where the stage has no such value.
+  // Must outlive the stage; null: none.
+  void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
+
+  // Addresses; null where the stage has no such value. With windows there is no address of a
+  // parameter or gradient as such.
   void* parameter(int index) const;
   void* gradient(int index) const;
+  // All parameters or gradients, in the flat layout; not with windows.
+  std::byte* flat_parameters() const;
+  std::byte* flat_gradients() const;
+  // The window of a segment: its ranges, one behind the other.
+  std::byte* parameter_window(int segment) const;
+  std::byte* gradient_window(int segment) const;
+  // Elements of the larger of the two windows.
+  std::int64_t window_elements() const;
+  // Whether a pass of a segment reads any parameter.
+  bool reads_parameters(Pass pass, int segment) const;
+
   void* batch(int slot, BatchInput which) const;
   void* result(int slot, ResultOutput which) const;
   void* constant(ConstantInput which) const;
@@ -89,6 +127,8 @@ class Stage {
   void* stage_output(int slot) const;
   void* output_grad(int slot) const;  // gradient that enters
   void* input_grad(int slot) const;   // gradient that leaves
+  // Bytes of each of them.
+  std::int64_t boundary_bytes() const { return boundary_bytes_; }
 
   void forward(int slot, const StepBlock& step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
@@ -105,14 +145,28 @@ class Stage {
   }
 
  private:
-  struct SlotPrograms {
-    Program forward, backward, weight_grad;
+  // The instructions of one pass, segment by segment in the order in which they run.
+  struct PassProgram {
+    struct Run {
+      int segment;
+      std::size_t begin, end;
+    };
+    Program instructions;
+    std::vector<Run> runs;
   };
-  struct Addresses;
+  struct SlotPrograms {
+    PassProgram forward, backward, weight_grad;
+  };
 
   void plan();
-  void add_program(Program& program, std::size_t segment, const Graph& graph,
+  void plan_windows();
+  void add_program(PassProgram& program, std::size_t segment, const Graph& graph,
                    const SegmentPlan& plan, const std::vector<Node>& nodes, int slot) const;
+  void run(Pass pass, const PassProgram& program, const StepBlock& step, bool first_micro_batch,
+           Observer* observer);
+  // Offset of a parameter in its segment's window, both windows counted as one region.
+  std::int64_t window_offset(std::size_t segment, int parameter) const;
+  void mark_later_writers(SlotPrograms& programs) const;
   void* address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
                 int slot) const;
   void resolve();
@@ -122,9 +176,11 @@ class Stage {
   StageDefinition definition_;
   StageOptions options_;
   RankGroup* group_ = nullptr;
+  SegmentHooks* hooks_ = nullptr;
   std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
   MemoryPlan memory_;
 
+  std::int64_t windows_[2] = {};  // elements, of even and odd segments
   std::int64_t boundary_bytes_ = 0;
   std::int64_t saved_bytes_ = 0;  // of one slot
   std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
@@ -138,7 +194,7 @@ class Stage {
   MemoryBlock parameters_, gradients_, boundaries_, saved_, caches_;
   MemoryBlock forward_scratch_, backward_scratch_, grad_boundaries_, batches_, results_, constants_;
   std::vector<SlotPrograms> programs_;
-  Program eval_program_;
+  PassProgram eval_program_;
 };
 
 }  // namespace trireme

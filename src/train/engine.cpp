@@ -1,39 +1,257 @@
-// One process, one stage: forward and backward of each micro-batch in turn, then the optimiser.
+// A rank of a mesh: its stages with their states, the walk through the schedule, and what all ranks
+// must agree on at the end of a step.
 #include "train/engine.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "ops/support.h"
+#include "base/hash.h"
+#include "parallel/stages.h"
+#include "train/not_finite.h"
 
 namespace trireme {
+namespace {
 
-Engine::Engine(const Config& config, const BuildOptions& build, const StageOptions& stage)
-    : build_(build),
+constexpr const char* word_table = "embedding.word.weight";
+
+MeshDegrees degrees_of(const ParallelConfig& p, int ranks) {
+  MeshDegrees degrees;
+  degrees.tp = static_cast<int>(p.tp);
+  degrees.cp = static_cast<int>(p.cp);
+  degrees.ep = static_cast<int>(p.ep);
+  degrees.pp = static_cast<int>(p.pp);
+  degrees.dp_replicate = static_cast<int>(p.dp_replicate);
+  return fit_degrees(ranks, degrees);
+}
+
+// Without a pipeline there is nothing to schedule: each micro-batch forward and back.
+ScheduleKind schedule_kind(const ParallelConfig& p) {
+  return p.pp == 1 ? ScheduleKind::one_f_one_b : parse_schedule(p.schedule);
+}
+
+StagePlacement placement_of(const ParallelConfig& p) {
+  StagePlacement placement;
+  placement.ranks = static_cast<int>(p.pp);
+  placement.chunks = p.pp == 1 ? 1 : static_cast<int>(stages_per_rank(p));
+  placement.v_shaped = p.pp > 1 && (p.schedule == "zbv" || p.schedule == "vhalf");
+  return placement;
+}
+
+StateOptions state_options(const ParallelConfig& p, const Mesh& mesh, int rank, bool split) {
+  StateOptions options;
+  options.degree = mesh.group_size(shard_axes(static_cast<int>(p.zero)));
+  options.zero = options.degree > 1 ? static_cast<int>(p.zero) : 0;
+  options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
+  options.exact = p.numerics == "exact";
+  options.split_weight_grad = split;
+  return options;
+}
+
+// Parameters come before a segment runs, gradients leave behind it.
+class StateHooks : public SegmentHooks {
+ public:
+  StateHooks(Parameters& parameters, Gradients& gradients)
+      : parameters_(parameters), gradients_(gradients) {}
+  void before(Pass pass, int segment) override {
+    parameters_.before(pass, segment);
+    gradients_.before(pass, segment);
+  }
+  void after(Pass pass, int segment) override { gradients_.after(pass, segment); }
+
+ private:
+  Parameters& parameters_;
+  Gradients& gradients_;
+};
+
+// Sums over all ranks, in one message and without rounding.
+class Totals {
+ public:
+  ExactSum loss, tokens, squares;
+  std::int64_t overflows = 0, stops = 0, saves = 0;
+
+  void sum(Communicator& world) {
+    std::vector<std::int64_t> words;
+    for (ExactSum* part : {&loss, &tokens, &squares}) {
+      const auto own = part->normalized_words();
+      words.insert(words.end(), own.begin(), own.end());
+    }
+    words.insert(words.end(), {overflows, stops, saves});
+    world
+        .all_reduce(words.data(), static_cast<std::int64_t>(words.size()), DType::i64,
+                    Reduction::sum, "totals of a step")
+        .wait();
+    auto from = words.begin();
+    for (ExactSum* part : {&loss, &tokens, &squares}) {
+      std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
+      from += ExactSum::word_count;
+    }
+    overflows = from[0];
+    stops = from[1];
+    saves = from[2];
+  }
+  LossSum losses() const { return {loss.value(), tokens.value()}; }
+};
+
+}  // namespace
+
+// What the runner needs of the engine while it walks.
+class Engine::Client : public PipelineClient {
+ public:
+  Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches)
+      : engine_(engine), next_(next), batches_(micro_batches) {}
+
+  void load(int chunk, int slot, std::int64_t k) override {
+    k += first_;
+    while (given_ <= k) {
+      batches_[given_] = next_(given_);
+      ++given_;
+    }
+    engine_.load(*engine_.chunks_[chunk]->stage, slot, batches_[k]);
+  }
+  void before_gradients(int chunk, std::int64_t k) override {
+    engine_.chunks_[chunk]->gradients->begin_pass(
+        {k == 0, k + 1 == static_cast<std::int64_t>(batches_.size())});
+  }
+  void losses_ready(int chunk, int slot, std::int64_t) override {
+    // Tensor-parallel ranks all have the same losses.
+    if (engine_.place_.tp > 0) return;
+    const LossSum sum = engine_.read_loss(*engine_.chunks_[chunk]->stage, slot);
+    totals.loss.add(sum.loss);
+    totals.tokens.add(sum.tokens);
+  }
+
+  // What the runner calls micro-batch 0 is this one.
+  void start_at(std::int64_t first) { first_ = first; }
+
+  Totals totals;
+
+ private:
+  const Engine& engine_;
+  const MicroBatches& next_;
+  std::vector<MicroBatch> batches_;
+  std::int64_t given_ = 0, first_ = 0;
+};
+
+Engine::Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
+               RankOf rank)
+    : mesh_(degrees_of(config.parallel, rank.size)),
+      rank_(rank.rank),
+      place_(mesh_.place_of(rank.rank)),
+      placement_(placement_of(config.parallel)),
+      schedule_kind_(schedule_kind(config.parallel)),
       batch_(build.batch),
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
-      model_(config.model) {
-  stage_ = std::make_unique<Stage>(build_model(config.model, build), stage);
-  optimizer_ = std::make_unique<Optimizer>(*stage_, config.optimizer);
+      model_(config.model),
+      zero_(static_cast<int>(config.parallel.zero)) {
+  const std::int64_t micro_batches =
+      std::max<std::int64_t>(1, global_batch_size(config, rank.size) /
+                                    (config.train.micro_batch_size * mesh_.degrees().dp()));
+  buffers_ = buffers_of(schedule_report(micro_batches), place_.pp);
+
+  BuildOptions local = build;
+  local.tensor.size = mesh_.degrees().tp;
+  local.tensor.rank = place_.tp;
+  local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
+  const auto layers = assign_layers(model_.num_layers, placement_, config.parallel.stage_layers);
+  const bool split = splits_backward(schedule_kind_);
+  std::vector<Stage*> stages;
+  for (int c = 0; c < placement_.chunks; ++c) {
+    auto chunk = std::make_unique<Chunk>();
+    chunk->number = placement_.stage(place_.pp, c);
+    local.part = {layers[chunk->number].begin, layers[chunk->number].count(), chunk->number == 0,
+                  chunk->number == placement_.stages() - 1};
+    StageDefinition definition = build_model(model_, local);
+    chunk->layout = std::make_unique<StateLayout>(
+        definition, state_options(config.parallel, mesh_, rank_, split));
+    StageOptions options = stage;
+    options.slots = buffers_.slots[c];
+    options.split_weight_grad = split;
+    options.parameter_windows = chunk->layout->parameters_in_windows();
+    options.gradient_windows = chunk->layout->gradients_in_windows();
+    chunk->stage = std::make_unique<Stage>(std::move(definition), options);
+    chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
+    chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
+    chunk->optimizer =
+        std::make_unique<Optimizer>(*chunk->stage, *chunk->layout, *chunk->parameters,
+                                    *chunk->gradients, config.optimizer);
+    chunk->hooks = std::make_unique<StateHooks>(*chunk->parameters, *chunk->gradients);
+    chunk->stage->set_hooks(chunk->hooks.get());
+    stages.push_back(chunk->stage.get());
+    chunks_.push_back(std::move(chunk));
+  }
+  runner_ = std::make_unique<PipelineRunner>(stages, placement_, place_.pp, buffers_);
 }
 
+Engine::~Engine() = default;
+
 MemoryPlan Engine::memory() const {
-  MemoryPlan plan = stage_->memory();
-  plan.append(optimizer_->memory());
+  MemoryPlan plan;
+  for (const auto& chunk : chunks_) {
+    for (const MemoryPlan* part :
+         {&chunk->stage->memory(), &chunk->parameters->memory(), &chunk->gradients->memory(),
+          &chunk->optimizer->memory()}) {
+      plan.merge(*part);
+    }
+  }
+  plan.merge(runner_->memory());
   return plan;
 }
 
-void Engine::allocate() {
-  stage_->allocate();
-  optimizer_->allocate();
-  fill_constants(*stage_, model_, seq_);
+void Engine::allocate(Transport* transport) {
+  TRIREME_CHECK(transport ? transport->place().size == mesh_.size() : mesh_.size() == 1);
+  groups_ = transport ? make_groups(mesh_, zero_, *transport) : make_lone_groups();
+  if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
+  for (auto& chunk : chunks_) {
+    chunk->stage->allocate(tensor_group_.get());
+    chunk->parameters->allocate(*groups_.gather);
+    chunk->gradients->allocate(groups_);
+    chunk->optimizer->allocate();
+    fill_constants(*chunk->stage, model_, seq_);
+  }
+  runner_->allocate(*groups_.pipeline);
 }
 
-void Engine::load(int slot, const MicroBatch& batch) {
+void Engine::initialize() {
+  for (auto& chunk : chunks_) chunk->optimizer->initialize(static_cast<std::int64_t>(seed_));
+}
+
+void Engine::refresh_compute() {
+  for (auto& chunk : chunks_) chunk->optimizer->refresh_compute();
+}
+
+void Engine::set_steps(std::int64_t steps) {
+  for (auto& chunk : chunks_) chunk->optimizer->set_steps(steps);
+}
+
+bool Engine::speaks_for(int chunk, const ParameterSpec& spec) const {
+  const bool tied_copy = spec.name == word_table && chunks_[chunk]->number > 0;
+  return !tied_copy && (spec.split || place_.tp == 0) &&
+         mesh_.index_in_group(rank_, replicate_axes(zero_)) == 0;
+}
+
+const Schedule& Engine::schedule(std::int64_t micro_batches) {
+  schedule_report(micro_batches);
+  return schedules_.at(micro_batches).schedule;
+}
+
+const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
+  const auto known = schedules_.find(micro_batches);
+  if (known != schedules_.end()) return known->second.report;
+  ScheduleRequest request;
+  request.kind = schedule_kind_;
+  request.ranks = placement_.ranks;
+  request.chunks = placement_.chunks;
+  request.micro_batches = static_cast<int>(micro_batches);
+  Planned planned{with_early_receives(make_schedule(request)), {}};
+  planned.report = check_schedule(planned.schedule);
+  return schedules_.emplace(micro_batches, std::move(planned)).first->second.report;
+}
+
+void Engine::load(Stage& stage, int slot, const MicroBatch& batch) const {
   const std::int64_t rows = batch_ * seq_;
   const auto copy = [&](BatchInput which, const void* from, std::int64_t bytes) {
-    void* to = stage_->batch(slot, which);
+    void* to = stage.batch(slot, which);
     if (to && from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return to && !from;
   };
@@ -42,21 +260,21 @@ void Engine::load(int slot, const MicroBatch& batch) {
   TRIREME_CHECK(!copy(BatchInput::sample_ids, batch.sample_ids, batch_ * 8));
   TRIREME_CHECK(!copy(BatchInput::first_visible, batch.first_visible, rows * 4));
   if (copy(BatchInput::loss_weights, batch.loss_weights, rows * 4)) {
-    auto* weights = static_cast<float*>(stage_->batch(slot, BatchInput::loss_weights));
+    auto* weights = static_cast<float*>(stage.batch(slot, BatchInput::loss_weights));
     for (std::int64_t r = 0; r < rows; ++r) weights[r] = 1;
   }
   if (copy(BatchInput::positions, batch.positions, rows * 4)) {
-    auto* positions = static_cast<std::int32_t*>(stage_->batch(slot, BatchInput::positions));
+    auto* positions = static_cast<std::int32_t*>(stage.batch(slot, BatchInput::positions));
     for (std::int64_t r = 0; r < rows; ++r) positions[r] = static_cast<std::int32_t>(r % seq_);
   }
 }
 
-LossSum Engine::read_loss(int slot) const {
-  const auto* weights = static_cast<const float*>(stage_->batch(slot, BatchInput::loss_weights));
-  const void* losses = stage_->result(slot, ResultOutput::token_loss);
+LossSum Engine::read_loss(const Stage& stage, int slot) const {
+  const auto* weights = static_cast<const float*>(stage.batch(slot, BatchInput::loss_weights));
+  const void* losses = stage.result(slot, ResultOutput::token_loss);
   LossSum sum;
   for (std::int64_t r = 0; r < batch_ * seq_; ++r) {
-    const double loss = stage_->definition().compute == DType::f64
+    const double loss = stage.definition().compute == DType::f64
                             ? static_cast<const double*>(losses)[r]
                             : static_cast<double>(static_cast<const float*>(losses)[r]);
     if (weights[r] == 0) continue;
@@ -66,105 +284,126 @@ LossSum Engine::read_loss(int slot) const {
   return sum;
 }
 
-StepResult Engine::train_step(const StepInput& input,
-                              const std::function<MicroBatch(std::int64_t)>& next,
-                              Observer* observer) {
-  // Gradients are scaled by the tokens that the step has at most; what loss weights take away is
-  // made up for at the end, so that no micro-batch needs to know the others.
-  const double nominal_tokens = static_cast<double>(batch_ * seq_ * input.micro_batches);
-  StepBlock block{seed_, input.step, input.loss_scale / nominal_tokens};
-  StepResult result;
-  for (std::int64_t k = 0; k < input.micro_batches; ++k) {
-    load(0, next(k));
-    stage_->forward(0, block, observer);
-    stage_->backward(0, block, k == 0, observer);
-    const LossSum loss = read_loss(0);
-    result.loss.loss += loss.loss;
-    result.loss.tokens += loss.tokens;
-    if (!std::isfinite(loss.loss)) {
-      result.finite = false;
-      return result;
+// Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
+// up for at the end, so that no micro-batch needs to know the others.
+double Engine::nominal_tokens(const StepInput& input) const {
+  return static_cast<double>(batch_ * seq_ * input.micro_batches * mesh_.degrees().dp());
+}
+
+StepBlock Engine::block_of(const StepInput& input) const {
+  return {seed_, input.step, input.loss_scale / nominal_tokens(input)};
+}
+
+void Engine::run_micro_batches(const StepInput& input, Client& client, Observer* observer) {
+  for (auto& chunk : chunks_) {
+    chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp());
+  }
+  const Schedule& actions = schedule(input.micro_batches);
+  const PipelineBuffers needed = buffers_of(schedule_report(input.micro_batches), place_.pp);
+  for (int c = 0; c < chunks(); ++c) {
+    TRIREME_CHECK(needed.slots[c] <= buffers_.slots[c]);
+    TRIREME_CHECK(needed.gradients[c] <= buffers_.gradients[c]);
+  }
+  runner_->run(actions, client, block_of(input), observer);
+}
+
+Engine::Chunk* Engine::chunk_of_stage(int stage) const {
+  for (const auto& chunk : chunks_) {
+    if (chunk->number == stage) return chunk.get();
+  }
+  return nullptr;
+}
+
+int Engine::find_parameter(const Chunk& chunk, const char* name) const {
+  const auto& parameters = chunk.stage->definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    if (parameters[p].name == name) return p;
+  }
+  fail("internal error: stage {} has no {}", chunk.number, name);
+}
+
+void Engine::reduce_gradients() {
+  for (auto& chunk : chunks_) chunk->gradients->reduce();
+  if (model_.tie_embeddings && placement_.stages() > 1) {
+    Chunk* first = chunk_of_stage(0);
+    Chunk* last = chunk_of_stage(placement_.stages() - 1);
+    if (first && last) {
+      first->gradients->tie_with(*last->gradients, find_parameter(*first, word_table),
+                                 find_parameter(*last, word_table));
+    } else if (Chunk* end = first ? first : last) {
+      end->gradients->tie_across(*groups_.embedding, find_parameter(*end, word_table));
     }
   }
-  const double unscale =
-      result.loss.tokens > 0 ? nominal_tokens / result.loss.tokens / input.loss_scale : 0;
-  result.grad_norm = optimizer_->gradient_norm() * unscale;
-  if (!std::isfinite(result.grad_norm)) {
-    result.finite = false;
-    return result;
+  for (auto& chunk : chunks_) chunk->gradients->complete();
+}
+
+StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
+                              Observer* observer) {
+  Client client(*this, next, input.micro_batches);
+  run_micro_batches(input, client, observer);
+  reduce_gradients();
+
+  Totals& totals = client.totals;
+  for (int c = 0; c < chunks(); ++c) {
+    chunks_[c]->optimizer->add_squares(
+        totals.squares, [&](const ParameterSpec& spec) { return speaks_for(c, spec); });
+    totals.overflows += chunks_[c]->gradients->overflowed();
   }
+  totals.stops = input.stop && input.stop();
+  totals.saves = input.saving && input.saving();
+  totals.sum(*groups_.world);
+
+  StepResult result;
+  result.loss = totals.losses();
+  result.stop = totals.stops > 0;
+  result.saving = totals.saves > 0;
+  const double unscale =
+      result.loss.tokens > 0 ? nominal_tokens(input) / result.loss.tokens / input.loss_scale : 0;
+  result.grad_norm = std::sqrt(totals.squares.value()) * unscale;
+  result.finite = totals.overflows == 0 && std::isfinite(result.loss.loss) &&
+                  std::isfinite(result.grad_norm);
+  if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));
-  optimizer_->step(input.lr, scale);
+  for (auto& chunk : chunks_) chunk->optimizer->step(input.lr, scale);
   return result;
 }
 
-LossSum Engine::evaluate(const MicroBatch& batch) {
-  load(0, batch);
-  stage_->evaluate({seed_, 0, 1});
-  return read_loss(0);
-}
-
-namespace {
-
-// Index of the first value that is not finite, or -1; -1 too for integers.
-std::int64_t first_bad(const Value& value, const void* data) {
-  const std::int64_t count = value.shape.count();
-  switch (value.dtype) {
-    case DType::f64:
-      return cpu::kernels<double>().first_not_finite(static_cast<const double*>(data), count);
-    case DType::f32:
-      return cpu::kernels<float>().first_not_finite(static_cast<const float*>(data), count);
-    case DType::bf16:
-      return cpu::kernels<bf16>().first_not_finite(static_cast<const bf16*>(data), count);
-    case DType::f16:
-      return cpu::kernels<f16>().first_not_finite(static_cast<const f16*>(data), count);
-    default:
-      return -1;
+LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
+  Client client(*this, next, micro_batches);
+  for (std::int64_t k = 0; k < micro_batches; ++k) {
+    client.start_at(k);
+    runner_->evaluate(client, {seed_, 0, 1});
   }
+  client.totals.sum(*groups_.world);
+  return client.totals.losses();
 }
 
-class NotFiniteSearch : public Observer {
- public:
-  void after(const Instruction& instruction) override {
-    if (!found.empty()) return;
-    for (int i = 0; i < Node::max_outputs; ++i) {
-      const ValueId id = instruction.node->outputs[i];
-      if (id == no_value) continue;
-      const Value& value = instruction.graph->value(id);
-      const std::int64_t index = first_bad(value, instruction.out[i]);
-      if (index < 0) continue;
-      const std::string where =
-          instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
-      found = fmt::format("{}{} ({}), output {} {} {}, element {}",
-                          definition(instruction.node->op).name, where,
-                          instruction.node->phase == Phase::forward ? "forward" : "backward", i,
-                          name_of(value.dtype), value.shape.text(), index);
-      return;
+std::string Engine::explain_not_finite(const StepInput& input, const MicroBatches& next) {
+  NotFiniteSearch search;
+  for (const auto& chunk : chunks_) search.look_at_masters(*chunk->optimizer, *chunk->stage);
+  Client client(*this, next, input.micro_batches);
+  run_micro_batches(input, client, &search);
+  for (auto& chunk : chunks_) chunk->gradients->reduce();  // completes what is under way
+  return search.first_of_all(*groups_.world);
+}
+
+std::uint64_t Engine::layout_hash() const {
+  Hasher hasher;
+  const auto add = [&](const std::string& text) { hasher.update(text.data(), text.size() + 1); };
+  add(mesh_.text());
+  for (const auto& chunk : chunks_) {
+    for (const Parameter& parameter : chunk->stage->definition().parameters) {
+      add(fmt::format("{} {} {}", parameter.name, parameter.spec.shape.text(), parameter.offset));
+    }
+    for (const SegmentTemplate& segment : chunk->stage->definition().templates) {
+      for (const auto* nodes : {&segment.train->forward, &segment.train->backward}) {
+        for (const Node& node : *nodes) add(definition(node.op).name);
+      }
     }
   }
-  std::string found;
-};
-
-}  // namespace
-
-std::string Engine::explain_not_finite(const StepInput& input) {
-  const auto& parameters = stage_->definition().parameters;
-  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-    const Value as_value{
-        stage_->definition().compute, Role::parameter, p, parameters[p].spec.shape, 0, 0};
-    const std::int64_t index = first_bad(as_value, stage_->parameter(p));
-    if (index >= 0)
-      return fmt::format("parameter {} {}, element {}", parameters[p].name, as_value.shape.text(),
-                         index);
-  }
-  NotFiniteSearch search;
-  const StepBlock block{
-      seed_, input.step,
-      input.loss_scale / static_cast<double>(batch_ * seq_ * input.micro_batches)};
-  stage_->forward(0, block, &search);
-  if (search.found.empty()) stage_->backward(0, block, true, &search);
-  return search.found.empty() ? "the sum of the gradients of several micro-batches" : search.found;
+  add(to_text(memory()));
+  return hasher.digest();
 }
 
 }  // namespace trireme

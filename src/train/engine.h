@@ -1,14 +1,20 @@
-// The engine of a training step: micro-batches in, gradients accumulated, optimiser step out.
+// The engine of a training step on one rank: micro-batches in, gradients accumulated and summed
+// over ranks, optimiser step out.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "comm/mesh.h"
 #include "config/config.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
+#include "parallel/runner.h"
+#include "parallel/tensor_group.h"
 
 namespace trireme {
 
@@ -23,6 +29,10 @@ struct MicroBatch {
   const std::int64_t* sample_ids = nullptr;     // [batch]
 };
 
+// Gives micro-batch k of this rank; asked once for each k, rising. What it points to stays valid
+// until the call that asked for it returns.
+using MicroBatches = std::function<MicroBatch(std::int64_t)>;
+
 // Sum of loss * weight over tokens, and sum of weights.
 struct LossSum {
   double loss = 0;
@@ -31,51 +41,126 @@ struct LossSum {
 };
 
 struct StepInput {
-  std::uint64_t step = 0;  // number of this step, for random numbers
-  std::int64_t micro_batches = 0;
+  std::uint64_t step = 0;          // number of this step, for random numbers
+  std::int64_t micro_batches = 0;  // of this rank
   double lr = 0;
   double clip_grad = 0;  // 0: off
   double loss_scale = 1;
+  // Asked at the step's end: whether this rank wants the run to stop, and whether it still writes a
+  // checkpoint.
+  std::function<bool()> stop, saving;
 };
 
+// The same on every rank.
 struct StepResult {
-  LossSum loss;
+  LossSum loss;          // of all ranks
   double grad_norm = 0;  // before clipping
   bool finite = true;    // false: loss or gradients overflowed and no step was taken
+  bool stop = false;     // a rank wants to stop
+  bool saving = false;   // a rank still writes a checkpoint
+};
+
+// Which rank of how many this is.
+struct RankOf {
+  int rank = 0;
+  int size = 1;
 };
 
 class Engine {
  public:
-  // Plans everything, allocates nothing. `model` must be resolved and know its vocabulary.
-  Engine(const Config& config, const BuildOptions& build, const StageOptions& stage);
+  // Plans everything that this rank will hold, allocates nothing and needs no other rank. `config`
+  // must be valid for that many ranks, its model resolved, its vocabulary known.
+  Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
+         RankOf rank = {});
+  ~Engine();
 
   MemoryPlan memory() const;
-  void allocate();
+  // All ranks together. Without a transport this rank must be the only one.
+  void allocate(Transport* transport = nullptr);
 
-  Stage& stage() { return *stage_; }
-  const Stage& stage() const { return *stage_; }
-  Optimizer& optimizer() { return *optimizer_; }
-  const Optimizer& optimizer() const { return *optimizer_; }
+  const Mesh& mesh() const { return mesh_; }
+  // This rank's pieces of the model, in the order of the model's stages: one, or more with virtual
+  // stages.
+  int chunks() const { return static_cast<int>(chunks_.size()); }
+  Stage& stage(int chunk = 0) { return *chunks_[chunk]->stage; }
+  const Stage& stage(int chunk = 0) const { return *chunks_[chunk]->stage; }
+  Optimizer& optimizer(int chunk = 0) { return *chunks_[chunk]->optimizer; }
+  const Optimizer& optimizer(int chunk = 0) const { return *chunks_[chunk]->optimizer; }
+  const Gradients& gradients(int chunk = 0) const { return *chunks_[chunk]->gradients; }
 
-  // Runs one step; `next(k)` gives micro-batch k and may be called once for each, in order.
-  StepResult train_step(const StepInput& input, const std::function<MicroBatch(std::int64_t)>& next,
+  // Optimizer calls for all chunks.
+  void initialize();
+  void refresh_compute();
+  std::int64_t steps() const { return optimizer().steps(); }
+  void set_steps(std::int64_t steps);
+  // Whether this rank is the one among those with the same part of a parameter that counts and
+  // saves it.
+  bool speaks_for(int chunk, const ParameterSpec& spec) const;
+
+  // The schedule for so many micro-batches per rank, and what it costs.
+  const Schedule& schedule(std::int64_t micro_batches);
+  const ScheduleReport& schedule_report(std::int64_t micro_batches);
+
+  // Runs one step, on all ranks together.
+  StepResult train_step(const StepInput& input, const MicroBatches& next,
                         Observer* observer = nullptr);
-  // Loss of one micro-batch without dropout.
-  LossSum evaluate(const MicroBatch& batch);
+  // Loss of so many micro-batches per rank, without dropout, summed over all ranks. All ranks
+  // together.
+  LossSum evaluate(std::int64_t micro_batches, const MicroBatches& next);
 
-  // Where the first NaN or infinity arises, in words, for the micro-batch that ran last.
-  std::string explain_not_finite(const StepInput& input);
+  // Where the first NaN or infinity arises, in words: runs the step's passes again. All ranks
+  // together.
+  std::string explain_not_finite(const StepInput& input, const MicroBatches& next);
+
+  // Records computation and communication; null: nothing.
+  void set_trace(Trace* trace) { runner_->set_trace(trace); }
+
+  // Hash of what must be the same on all ranks of a stage.
+  std::uint64_t layout_hash() const;
+  const Groups& groups() const { return groups_; }
 
  private:
-  void load(int slot, const MicroBatch& batch);
-  LossSum read_loss(int slot) const;
+  // A stage of the model with its states.
+  struct Chunk {
+    int number = 0;  // of the stage, along the model
+    std::unique_ptr<Stage> stage;
+    std::unique_ptr<StateLayout> layout;
+    std::unique_ptr<Parameters> parameters;
+    std::unique_ptr<Gradients> gradients;
+    std::unique_ptr<Optimizer> optimizer;
+    std::unique_ptr<SegmentHooks> hooks;
+  };
+  class Client;
 
-  BuildOptions build_;
+  int find_parameter(const Chunk& chunk, const char* name) const;
+  void load(Stage& stage, int slot, const MicroBatch& batch) const;
+  LossSum read_loss(const Stage& stage, int slot) const;
+  void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
+  void reduce_gradients();
+  StepBlock block_of(const StepInput& input) const;
+  double nominal_tokens(const StepInput& input) const;
+  // The chunk that holds a stage of the model, or null if another rank does.
+  Chunk* chunk_of_stage(int stage) const;
+
+  Mesh mesh_;
+  int rank_;
+  MeshPlace place_;
+  StagePlacement placement_;
+  ScheduleKind schedule_kind_;
   std::int64_t batch_, seq_;
   std::uint64_t seed_;
-  std::unique_ptr<Stage> stage_;
-  std::unique_ptr<Optimizer> optimizer_;
   const ModelConfig model_;
+  int zero_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  PipelineBuffers buffers_;
+  std::unique_ptr<PipelineRunner> runner_;
+  Groups groups_;
+  std::unique_ptr<TensorGroup> tensor_group_;
+  struct Planned {
+    Schedule schedule;
+    ScheduleReport report;
+  };
+  std::map<std::int64_t, Planned> schedules_;
 };
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
-// Which pieces of which named tensors a process holds: the border between training and checkpoints.
+// Which pieces of which named tensors a rank holds: the border between training and checkpoints.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,23 @@ struct SliceOptions {
   bool moments = true;
 };
 
-// All that must be saved, without the padding of the vocabulary. Valid while nothing is
-// reallocated.
-std::vector<SourceSlice> saved_slices(const Stage& stage, const Optimizer& optimizer);
-// The same as targets of a load.
+// A part of a parameter as this rank has it in memory, as a region of the whole parameter without
+// padding, and where it begins behind the slice's first element.
+struct PlacedRegion {
+  Region region;
+  std::int64_t offset = 0;  // elements
+};
+
+// What elements [begin, end) of a rank's part of a parameter are in the whole; nothing of the
+// padding.
+std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t begin,
+                                     std::int64_t end);
+
+// What this rank must save: `saves(parameter)` is true on one of the ranks that hold copies. Valid
+// while nothing is reallocated.
+std::vector<SourceSlice> saved_slices(const Stage& stage, const Optimizer& optimizer,
+                                      const std::function<bool(const Parameter&)>& saves);
+// Everything that this rank owns, as targets of a load.
 std::vector<TargetSlice> loaded_slices(const Stage& stage, const Optimizer& optimizer,
                                        const SliceOptions& options);
 

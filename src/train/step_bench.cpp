@@ -98,7 +98,7 @@ StepBench bench_step(const Config& config, int steps) {
                                                                : Recompute::none;
   Engine engine(config, build, {});
   engine.allocate();
-  engine.optimizer().initialize(config.run.seed);
+  engine.initialize();
 
   const std::int64_t rows = config.train.micro_batch_size * config.model.seq_length;
   const std::int64_t micro_batches =

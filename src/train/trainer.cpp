@@ -1,12 +1,15 @@
 // One object per concern, wired together: data, engine, schedules, metrics, checkpoints.
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <optional>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "checkpoint/async_saver.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
@@ -22,6 +25,7 @@
 #include "train/lr_schedule.h"
 #include "train/metrics.h"
 #include "train/progress.h"
+#include "train/ranks.h"
 #include "train/slices.h"
 #include "train/tensorboard.h"
 
@@ -68,11 +72,13 @@ void refuse_what_is_not_there(const Config& c) {
     fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
   if (c.model.family == "bert")
     fail_input("model.family = \"bert\": this version trains gpt and llama");
-  if (c.parallel.numerics == "exact") {
-    fail_input("parallel.numerics = \"exact\": comes with training on several processes; use fast");
+  if (c.parallel.cp > 1 || c.parallel.ep > 1)
+    fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
+  if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
+    fail_input(
+        "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
+        "fast");
   }
-  if (!c.train.trace_steps.empty())
-    fail_input("train.trace_steps: comes with training on several processes; leave it out");
 }
 
 // Takes the vocabulary from the tokenizer; gives the id that ends a document, or -1.
@@ -96,12 +102,14 @@ std::int64_t resolve_vocabulary(Config& config) {
 }  // namespace
 
 struct Trainer::Parts {
-  Parts(Config c, std::FILE* out, const TrainerOptions& options);
+  Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
 
   TrainSummary run();
 
   // --- the run's parts ---
-  void print_plan() const;
+  void open_data();
+  void print_plan();
+  void check_ranks_agree();
   void begin();
   void load_checkpoint(const fs::path& path, bool resume);
   CheckpointState state() const;
@@ -109,13 +117,22 @@ struct Trainer::Parts {
   void finish_save();
 
   // --- one step ---
+  StepInput step_input();
+  // Micro-batch k of this rank in the step at hand.
+  MicroBatch micro_batch(std::int64_t k);
   void train_one_step();
   void after_step();
   void report();
   void evaluate();
+  bool wants_to_stop() const;
   bool should_stop();
+  void trace();
+
+  bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
 
   Config config;
+  Transport* transport;  // null: alone
+  RankOf rank;
   std::FILE* out;
   std::int64_t eod_id;
   BatchSchedule batches;
@@ -134,6 +151,8 @@ struct Trainer::Parts {
   std::optional<TensorBoardFile> tensorboard;
   std::optional<Progress> progress;
   std::optional<AsyncSaver> saver;
+  std::optional<Trace> recording;
+  std::vector<Batch> step_batches;
   std::int64_t saved_step = -1;
 
   // Since the last report.
@@ -149,45 +168,87 @@ struct Trainer::Parts {
   Clock::time_point started = Clock::now();
 };
 
-Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options)
-    : config((validate(c), validate_layout(c, 1), refuse_what_is_not_there(c), std::move(c))),
+namespace {
+
+RankOf rank_of(const Transport* transport) {
+  return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
+}
+
+}  // namespace
+
+Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Transport* t)
+    : config((validate(c), validate_layout(c, rank_of(t).size), refuse_what_is_not_there(c),
+              std::move(c))),
+      transport(t),
+      rank(rank_of(t)),
       out(o),
       eod_id(resolve_vocabulary(config)),
-      batches(config, 1),
-      lr_schedule(make_lr_schedule(config.optimizer, config.train, global_batch_size(config, 1))),
+      batches(config, rank.size),
+      lr_schedule(
+          make_lr_schedule(config.optimizer, config.train, global_batch_size(config, rank.size))),
       total_steps(config.train.iters > 0 ? config.train.iters
                                          : batches.steps(config.train.samples)),
-      engine(config, build_options(config), stage_options(options)),
+      engine(config, build_options(config), stage_options(options), rank),
       loss_scale(config.optimizer, config.run.precision) {
+  // The first rank builds what is cached beside the data; the others find it.
+  if (leads()) open_data();
+  if (rank.size > 1) transport->world().barrier("opening the data").wait();
+  if (!leads()) open_data();
+  print_plan();
+}
+
+void Trainer::Parts::open_data() {
   DatasetBuilder builder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
   const SampleCounts counts =
-      sample_counts(config.train, total_steps, global_batch_size(config, 1));
+      sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("data: the configuration gives the training split no data");
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
     valid_data = builder.build(Split::valid, counts.valid);
   }
-  print_plan();
 }
 
-void Trainer::Parts::print_plan() const {
+void Trainer::Parts::print_plan() {
   const ModelConfig& m = config.model;
   fmt::print(
       out,
       "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
       m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
-      padded_vocabulary(m));
+      padded_vocabulary(m, static_cast<int>(config.parallel.tp)));
   fmt::print(out, "parameters: {}; precision {}; instruction set {}; {} threads\n",
-             parameter_count(engine.stage().definition()), config.run.precision,
-             cpu::name_of(cpu::isa()), ThreadPool::global().size());
-  fmt::print(out, "memory, planned:\n{}", to_text(engine.memory()));
+             parameter_count(m), config.run.precision, cpu::name_of(cpu::isa()),
+             ThreadPool::global().size());
+  if (rank.size > 1) {
+    fmt::print(out, "mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(), config.parallel.zero,
+               config.parallel.numerics);
+  }
+  if (config.parallel.pp > 1) {
+    const std::int64_t m0 = batches.micro_batches(0);
+    fmt::print(out, "schedule: {}\n", summary(engine.schedule(m0), engine.schedule_report(m0)));
+  }
+  fmt::print(out, "memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
+             to_text(engine.memory()));
   std::fflush(out);
+}
+
+void Trainer::Parts::check_ranks_agree() {
+  if (rank.size == 1) return;
+  check_agreement(transport->world(),
+                  {{"version", hash64(TRIREME_VERSION)},
+                   {"configuration", hash64(to_toml(config))},
+                   {"training data", train_data->order_key()},
+                   {"number of steps", static_cast<std::uint64_t>(total_steps)}});
+  for (const auto* group :
+       {&engine.groups().tensor, &engine.groups().shard, &engine.groups().replicate}) {
+    if ((*group)->size() > 1) check_agreement(**group, {{"graph layout", engine.layout_hash()}});
+  }
 }
 
 void Trainer::Parts::begin() {
   make_folders(config.run.dir);
   const std::int64_t before = MemoryBlock::allocated();
-  engine.allocate();
+  engine.allocate(transport);
+  check_ranks_agree();
   TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
@@ -196,14 +257,18 @@ void Trainer::Parts::begin() {
   } else if (!config.checkpoint.load.empty()) {
     load_checkpoint(config.checkpoint.load, !config.checkpoint.finetune);
   } else {
-    engine.optimizer().initialize(config.run.seed);
+    engine.initialize();
   }
-  write_file_durably(dir / "config.toml", to_toml(config));
-  metrics.emplace(dir / "metrics.jsonl", step);
-  timings.emplace(dir / "timings.jsonl", step);
-  if (config.log.tensorboard) tensorboard.emplace(dir / "tensorboard", step);
+  if (leads()) {
+    write_file_durably(dir / "config.toml", to_toml(config));
+    metrics.emplace(dir / "metrics.jsonl", step);
+    timings.emplace(dir / "timings.jsonl", step);
+    if (config.log.tensorboard) tensorboard.emplace(dir / "tensorboard", step);
+  }
   progress.emplace(out, step, total_steps);
   LoaderConfig loading;
+  loading.dp_rank = engine.mesh().dp_index(rank.rank);
+  loading.dp_size = engine.mesh().degrees().dp();
   loading.micro_batch_size = config.train.micro_batch_size;
   loading.prefetch = config.data.prefetch;
   loading.consumed_samples = consumed_samples;
@@ -217,9 +282,13 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   const CheckpointState& saved = reader.state();
   SliceOptions wanted;
   wanted.moments = resume && config.checkpoint.load_optimizer;
-  reader.read(loaded_slices(engine.stage(), engine.optimizer(), wanted),
-              {.convert = true, .pool = &ThreadPool::global()});
-  engine.optimizer().refresh_compute();
+  std::vector<TargetSlice> slices;
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const auto own = loaded_slices(engine.stage(c), engine.optimizer(c), wanted);
+    slices.insert(slices.end(), own.begin(), own.end());
+  }
+  reader.read(slices, {.convert = true, .pool = &ThreadPool::global()});
+  engine.refresh_compute();
   if (!resume) {
     fmt::print(out, "weights from {}; counters start at zero\n", reader.folder().string());
     return;
@@ -238,7 +307,7 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   };
   scheduled_samples = counter("scheduled_samples");
   skipped = counter("skipped_steps");
-  if (wanted.moments) engine.optimizer().set_steps(counter("optimizer_steps"));
+  if (wanted.moments) engine.set_steps(counter("optimizer_steps"));
   LossScaleState scaling;
   scaling.scale = number("loss_scale", loss_scale.scale());
   scaling.good_steps = counter("loss_scale_good_steps");
@@ -264,7 +333,7 @@ CheckpointState Trainer::Parts::state() const {
   s.consumed_tokens = consumed_tokens;
   s.counters = {{"scheduled_samples", scheduled_samples},
                 {"skipped_steps", skipped},
-                {"optimizer_steps", engine.optimizer().steps()},
+                {"optimizer_steps", engine.steps()},
                 {"loss_scale_good_steps", loss_scale.state().good_steps},
                 {"loss_scale_hysteresis", loss_scale.state().hysteresis}};
   s.numbers = {{"loss_scale", loss_scale.scale()}, {"valid_loss", valid_loss}};
@@ -280,10 +349,17 @@ void Trainer::Parts::save() {
     options.folder = fs::path(config.run.dir) / "checkpoints";
     options.program = "trireme " TRIREME_VERSION;
     options.keep = config.checkpoint.keep;
-    saver.emplace(options);
+    saver.emplace(options, transport ? checkpoint_ranks(*transport) : Ranks{});
   }
-  metrics->sync();
-  const double stalled = saver->start(state(), saved_slices(engine.stage(), engine.optimizer()));
+  if (metrics) metrics->sync();
+  std::vector<SourceSlice> slices;
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const auto own =
+        saved_slices(engine.stage(c), engine.optimizer(c),
+                     [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
+    slices.insert(slices.end(), own.begin(), own.end());
+  }
+  const double stalled = saver->start(state(), slices);
   saved_step = step;
   if (config.checkpoint.async) {
     progress->note(
@@ -302,21 +378,31 @@ void Trainer::Parts::finish_save() {
   if (!report->warning.empty()) progress->note("warning: " + report->warning);
 }
 
-void Trainer::Parts::train_one_step() {
-  const Clock::time_point begin = Clock::now();
+StepInput Trainer::Parts::step_input() {
   StepInput input;
   input.step = static_cast<std::uint64_t>(step);
   input.micro_batches = batches.micro_batches(consumed_samples);
   input.lr = last_lr = lr_schedule(scheduled_samples);
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
+  input.stop = [this] { return wants_to_stop(); };
+  input.saving = [this] { return saver && !saver->written(); };
+  return input;
+}
 
-  Batch batch;
-  last = engine.train_step(input, [&](std::int64_t) {
-    batch = loader->next();
-    return view_of(batch);
-  });
-  // A step that stopped early leaves micro-batches behind.
+MicroBatch Trainer::Parts::micro_batch(std::int64_t k) {
+  while (static_cast<std::int64_t>(step_batches.size()) <= k)
+    step_batches.push_back(loader->next());
+  return view_of(step_batches[static_cast<std::size_t>(k)]);
+}
+
+void Trainer::Parts::train_one_step() {
+  const Clock::time_point begin = Clock::now();
+  const StepInput input = step_input();
+  const MicroBatches next = [this](std::int64_t k) { return micro_batch(k); };
+  step_batches.clear();
+  trace();
+  last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
   if (!last.finite) {
     if (!loss_scale.is_dynamic() && config.train.check_nan) {
@@ -325,15 +411,15 @@ void Trainer::Parts::train_one_step() {
           "step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is "
           "untouched; "
           "lower optimizer.lr or look at the data of samples {} to {}",
-          step + 1, engine.explain_not_finite(input), config.run.dir, consumed_samples,
+          step + 1, engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
           consumed_samples + samples - 1);
     }
-    loader->seek(consumed_samples + samples);
     ++skipped;
     ++interval.skipped;
   } else {
     scheduled_samples += samples;
   }
+  if (saver && !last.saving) finish_save();
   loss_scale.update(!last.finite);
   ++step;
   consumed_samples += samples;
@@ -364,8 +450,11 @@ void Trainer::Parts::after_step() {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
   }
-  metrics->write(step, line);
-  timings->write(step, std::vector<Metric>{{"seconds", last_seconds}, {"tokens_per_second", rate}});
+  if (metrics) metrics->write(step, line);
+  if (timings) {
+    timings->write(step,
+                   std::vector<Metric>{{"seconds", last_seconds}, {"tokens_per_second", rate}});
+  }
   progress->tick(step, last.loss.mean());
 }
 
@@ -378,7 +467,8 @@ void Trainer::Parts::report() {
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
-  r.flops_per_second = r.tokens_per_second * training_flops_per_token(config.model);
+  r.flops_per_second =
+      r.tokens_per_second * training_flops_per_token(config.model) / rank.size;
   r.peak_flops = device_peak_flops(config.run.device, config.run.precision);
   r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
@@ -394,7 +484,7 @@ void Trainer::Parts::report() {
         {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
         {"iteration-time", r.seconds_per_iteration},
         {"throughput", r.flops_per_second / 1e12},
-        {"world-size", 1}};
+        {"world-size", static_cast<double>(rank.size)}};
     tensorboard->write_both(step, consumed_samples, scalars);
   }
   interval = {};
@@ -402,19 +492,18 @@ void Trainer::Parts::report() {
 
 void Trainer::Parts::evaluate() {
   const TrainConfig& t = config.train;
-  const std::int64_t samples = t.eval_iters * global_batch_size(config, 1);
+  const std::int64_t samples = t.eval_iters * global_batch_size(config, rank.size);
   // Each evaluation goes on where the one before ended, also after a resume.
   const std::int64_t earlier = (step + t.eval_interval - 1) / t.eval_interval - 1;
   valid_loader->seek(earlier * samples);
-  LossSum sum;
-  for (std::int64_t done = 0; done < samples; done += t.micro_batch_size) {
-    const Batch batch = valid_loader->next();
-    const LossSum one = engine.evaluate(view_of(batch));
-    sum.loss += one.loss;
-    sum.tokens += one.tokens;
-  }
+  Batch batch;
+  const LossSum sum = engine.evaluate(
+      samples / (t.micro_batch_size * engine.mesh().degrees().dp()), [&](std::int64_t) {
+        batch = valid_loader->next();
+        return view_of(batch);
+      });
   valid_loss = sum.mean();
-  metrics->write(step, std::vector<Metric>{{"valid_loss", valid_loss}});
+  if (metrics) metrics->write(step, std::vector<Metric>{{"valid_loss", valid_loss}});
   if (tensorboard) {
     const Scalar scalars[] = {{"lm loss validation", valid_loss}};
     tensorboard->write_both(step, consumed_samples, scalars);
@@ -423,22 +512,50 @@ void Trainer::Parts::evaluate() {
                              std::exp(valid_loss)));
 }
 
+bool Trainer::Parts::wants_to_stop() const {
+  const double limit = 60 * config.train.exit_duration_minutes;
+  return InterruptGuard::pending() != 0 ||
+         (leads() && limit > 0 && seconds_since(started) > limit);
+}
+
 bool Trainer::Parts::should_stop() {
-  const TrainConfig& t = config.train;
-  if (const int signal = InterruptGuard::pending(); signal != 0) {
-    progress->note(
-        fmt::format("stopping at step {} on signal {} ({})", step, signal, strsignal(signal)));
+  const std::int64_t every = config.train.exit_interval;
+  if (last.stop) {
+    const int signal = InterruptGuard::pending();
+    const std::string why = signal != 0 ? fmt::format("signal {} ({})", signal, strsignal(signal))
+                            : rank.size > 1 ? "train.exit_duration_minutes or a signal to a rank"
+                                            : "train.exit_duration_minutes";
+    progress->note(fmt::format("stopping at step {}: {}", step, why));
     return true;
   }
-  if (t.exit_interval > 0 && step % t.exit_interval == 0) {
+  if (every > 0 && step % every == 0) {
     progress->note(fmt::format("stopping at step {}: train.exit_interval", step));
     return true;
   }
-  if (t.exit_duration_minutes > 0 && seconds_since(started) > 60 * t.exit_duration_minutes) {
-    progress->note(fmt::format("stopping at step {}: train.exit_duration_minutes", step));
-    return true;
-  }
   return false;
+}
+
+// Begins and ends the recording of the steps that train.trace_steps names.
+void Trainer::Parts::trace() {
+  const auto& steps = config.train.trace_steps;
+  if (steps.empty()) return;
+  if (step + 1 == steps.front()) {
+    recording.emplace(rank.rank);
+    engine.set_trace(&*recording);
+    if (transport) transport->set_listener(&*recording);
+  }
+  if (recording && step + 1 > steps.back()) {
+    engine.set_trace(nullptr);
+    if (transport) transport->set_listener(nullptr);
+    std::vector<std::string> parts = {recording->json()};
+    if (rank.size > 1) parts = checkpoint_ranks(*transport).gather(parts[0]);
+    recording.reset();
+    if (!leads()) return;
+    const fs::path path = fs::path(config.run.dir) / "trace.json";
+    write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
+    progress->note(fmt::format("trace of steps {} to {} in {}", steps.front(), steps.back(),
+                               path.string()));
+  }
 }
 
 TrainSummary Trainer::Parts::run() {
@@ -456,6 +573,7 @@ TrainSummary Trainer::Parts::run() {
     if (last_step || interrupted || (every > 0 && step % every == 0)) save();
   }
   finish_save();
+  trace();
   TrainSummary summary;
   summary.steps = step;
   summary.loss = last.loss.mean();
@@ -466,8 +584,14 @@ TrainSummary Trainer::Parts::run() {
   return summary;
 }
 
-Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options)
-    : parts_(std::make_unique<Parts>(std::move(config), out, options)) {}
+Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options,
+                 Transport* transport) {
+  if (transport && transport->place().rank > 0) {
+    silence_.reset(std::fopen("/dev/null", "w"));
+    out = silence_.get();
+  }
+  parts_ = std::make_unique<Parts>(std::move(config), out, options, transport);
+}
 Trainer::~Trainer() = default;
 TrainSummary Trainer::run() {
   return parts_->run();

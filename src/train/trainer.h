@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/transport.h"
 #include "config/config.h"
 
 namespace trireme {
@@ -29,7 +30,10 @@ class Trainer {
  public:
   // Checks the configuration, opens the data, plans the memory and prints both to `out` (not owned).
   // Everything that can be refused is refused here, before anything is allocated.
-  Trainer(Config config, std::FILE* out, const TrainerOptions& options = {});
+  // With a transport, which outlives the trainer, all of its ranks call this and run() together;
+  // the first one prints.
+  Trainer(Config config, std::FILE* out, const TrainerOptions& options = {},
+          Transport* transport = nullptr);
   ~Trainer();
 
   // Writes the graphs of all segments with their plans: FOLDER/<segment>.txt and .dot.
@@ -40,6 +44,10 @@ class Trainer {
 
  private:
   struct Parts;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> silence_;  // where the other ranks print
   std::unique_ptr<Parts> parts_;
 };
 

@@ -80,7 +80,7 @@ class Fixture {
 
   std::vector<double> gradients() {
     loss();
-    const std::int64_t count = stage->definition().parameter_elements();
+    const std::int64_t count = stage->definition().flat_elements;
     const auto* from = static_cast<const double*>(stage->gradient(0));
     return {from, from + count};
   }

@@ -15,9 +15,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Placement, IsABijectionAndTheVTurns) {
-  for (const Placement& place :
-       {Placement{4, 1, false}, Placement{3, 4, false}, Placement{4, 2, true}}) {
+TEST(StagePlacement, IsABijectionAndTheVTurns) {
+  for (const StagePlacement& place :
+       {StagePlacement{4, 1, false}, StagePlacement{3, 4, false}, StagePlacement{4, 2, true}}) {
     std::set<int> seen;
     for (int rank = 0; rank < place.ranks; ++rank) {
       for (int chunk = 0; chunk < place.chunks; ++chunk) {
@@ -29,12 +29,12 @@ TEST(Placement, IsABijectionAndTheVTurns) {
     }
     EXPECT_EQ(static_cast<int>(seen.size()), place.stages());
   }
-  const Placement v{4, 2, true};
+  const StagePlacement v{4, 2, true};
   EXPECT_EQ(v.stage(0, 1), 7);  // the first rank holds both ends of the model
   EXPECT_EQ(v.rank_of(3), v.rank_of(4));
 }
 
-std::string refusal(std::int64_t layers, const Placement& place,
+std::string refusal(std::int64_t layers, const StagePlacement& place,
                     const std::vector<std::int64_t>& counts = {}) {
   try {
     assign_layers(layers, place, counts);

@@ -53,18 +53,19 @@ class GoldenRun {
   GoldenRun(const json& golden, const std::string& precision)
       : golden_(golden), config_(config_of(golden, precision)), engine_(config_, build(), {}) {
     engine_.allocate();
-    const auto& parameters = engine_.stage().definition().parameters;
-    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-      for (std::int64_t i = 0; i < parameters[p].spec.saved_shape.count(); ++i) {
-        const float value = golden::weight(parameters[p].name, static_cast<std::uint64_t>(i));
+    const Optimizer& optimizer = engine_.optimizer();
+    for (const OwnedSlice& slice : optimizer.layout().owned()) {
+      const Parameter& parameter = engine_.stage().definition().parameters[slice.parameter];
+      for (std::int64_t i = 0; i < parameter.spec.saved_shape.count(); ++i) {
+        const float value = golden::weight(parameter.name, static_cast<std::uint64_t>(i));
         if (precision == "fp64") {
-          static_cast<double*>(engine_.optimizer().master(p))[i] = value;
+          reinterpret_cast<double*>(optimizer.master(slice))[i] = value;
         } else {
-          static_cast<float*>(engine_.optimizer().master(p))[i] = value;
+          reinterpret_cast<float*>(optimizer.master(slice))[i] = value;
         }
       }
     }
-    engine_.optimizer().refresh_compute();
+    engine_.refresh_compute();
     lr_ = golden["runs"][precision]["lr"];
   }
 
@@ -173,7 +174,7 @@ TEST_P(Golden, Fp64WeightsAfterAllSteps) {
     // steps of.
     if (name.ends_with("attention.qkv.bias")) continue;
     const json& golden = golden_["final_weights"][name];
-    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().optimizer().master(p)),
+    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().stage().parameter(p)),
                                    golden),
               1e-3 * golden["norm"].get<double>())
         << name;

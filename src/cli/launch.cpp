@@ -1,0 +1,97 @@
+// mpirun, with cores and threads shared out among the processes.
+#include "cli/launch.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/transport.h"
+
+namespace trireme::cli {
+namespace {
+
+int cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+// The words of the command that runs now, without --nproc and its value.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  if (length > 0 && !words.empty()) words[0].assign(program, static_cast<std::size_t>(length));
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--nproc") {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                  words.begin() + static_cast<std::ptrdiff_t>(std::min(i + 2, words.size())));
+      break;
+    }
+    if (words[i].starts_with("--nproc=")) {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+  }
+  return words;
+}
+
+void set_default(const char* name, const std::string& value) {
+  setenv(name, value.c_str(), 0);
+}
+
+// Open MPI takes these from the environment, other launchers do not mind them.
+void prepare_environment(int processes) {
+  const int each = cores() / processes;
+  set_default("TRIREME_THREADS", std::to_string(std::max(1, each)));
+  if (each >= 1) {
+    set_default("OMPI_MCA_rmaps_base_mapping_policy", "slot:PE=" + std::to_string(each));
+    set_default("OMPI_MCA_hwloc_base_binding_policy", "core");
+  } else {
+    set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
+    set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  }
+  if (geteuid() == 0) {
+    set_default("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    set_default("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+}
+
+}  // namespace
+
+void launch_processes(int processes) {
+  const LaunchInfo launch = discover_launch();
+  if (launch.size > 1) {
+    fail_input("--nproc: {} has already started {} processes; leave --nproc out", launch.launcher,
+               launch.size);
+  }
+  if (processes == 1) return;
+  prepare_environment(processes);
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(processes)};
+  for (std::string& word : own_command()) words.push_back(std::move(word));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp("mpirun", argv.data());
+  fail("cannot start mpirun: {}. Install an MPI (Debian: openmpi-bin) or load its module",
+       std::strerror(errno));
+}
+
+}  // namespace trireme::cli

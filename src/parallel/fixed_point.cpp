@@ -1,0 +1,65 @@
+// Conversions between f32 and 64-bit fixed point.
+#include "parallel/fixed_point.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "base/thread_pool.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t grain = 1 << 16;
+
+double units_per_one(double loss_scale) {
+  return std::ldexp(1.0, fixed_point_bits) / loss_scale;
+}
+
+template <bool overwrite>
+bool add_range(std::int64_t* accumulator, const float* gradient, std::int64_t count, double units,
+               double limit) {
+  bool bad = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double scaled = static_cast<double>(gradient[i]) * units;
+    const bool fits = std::fabs(scaled) < limit;  // false for NaN too
+    const auto fixed = static_cast<std::int64_t>(fits ? scaled : 0.0);
+    bad |= !fits;
+    accumulator[i] = overwrite ? fixed : accumulator[i] + fixed;
+  }
+  return !bad;
+}
+
+}  // namespace
+
+bool add_fixed_point(std::int64_t* accumulator, const float* gradient, std::int64_t count,
+                     double loss_scale, double limit, bool overwrite) {
+  std::atomic<bool> good{true};
+  const double units = units_per_one(loss_scale);
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    const bool fits = overwrite ? add_range<true>(accumulator + begin, gradient + begin,
+                                                  end - begin, units, limit)
+                                : add_range<false>(accumulator + begin, gradient + begin,
+                                                   end - begin, units, limit);
+    if (!fits) good = false;
+  });
+  return good;
+}
+
+double fixed_point_limit(std::int64_t summands) {
+  return std::ldexp(1.0, 62) / static_cast<double>(summands < 1 ? 1 : summands);
+}
+
+void fixed_point_to_float(std::int64_t* sums, std::int64_t count, double loss_scale) {
+  const double unit = 1 / units_per_one(loss_scale);
+  auto* bytes = reinterpret_cast<unsigned char*>(sums);
+  // Rising: what is written never lies behind what is still to be read.
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t sum;
+    std::memcpy(&sum, bytes + 8 * i, 8);
+    const float value = static_cast<float>(static_cast<double>(sum) * unit);
+    std::memcpy(bytes + 4 * i, &value, 4);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,239 @@
+// Three ways for a gradient from the kernel that makes it to the optimizer:
+// - in place: kernels add to accumulators in full; after the last micro-batch buckets are reduced;
+// - exact: each segment's gradients are added to integers; those are reduced at the end;
+// - sharded (ZeRO 2, 3): each segment's gradients are reduced at once, and parts are added up.
+#include "parallel/gradients.h"
+
+#include <cstring>
+
+#include "base/thread_pool.h"
+
+#include "parallel/fixed_point.h"
+
+namespace trireme {
+namespace {
+
+template <class T>
+void add_to(std::byte* sums, const std::byte* summand, std::int64_t count, bool overwrite) {
+  auto* to = reinterpret_cast<T*>(sums);
+  const auto* from = reinterpret_cast<const T*>(summand);
+  parallel_ranges(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] = overwrite ? from[i] : to[i] + from[i];
+  });
+}
+
+void add_to(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
+            bool overwrite) {
+  switch (dtype) {
+    case DType::i64:
+      return add_to<std::int64_t>(sums, summand, count, overwrite);
+    case DType::f64:
+      return add_to<double>(sums, summand, count, overwrite);
+    default:
+      return add_to<float>(sums, summand, count, overwrite);
+  }
+}
+
+}  // namespace
+
+Gradients::Gradients(Stage& stage, const StateLayout& layout)
+    : stage_(stage),
+      layout_(layout),
+      made_(stage.definition().accumulate()),
+      summed_(layout.options().exact ? DType::i64 : made_),
+      parts_only_(layout.options().zero >= 2) {
+  TRIREME_CHECK(summed_ == made_ || made_ == DType::f32);
+  const bool windows = layout.gradients_in_windows();
+  const std::int64_t kept =
+      parts_only_ ? layout.state_elements() : stage.definition().flat_elements;
+  memory_.add("gradient sums", windows ? kept * size_of(summed_) : 0);
+  // Exact: the whole window as integers; else the part of a reduced window.
+  const std::int64_t window = stage.window_elements();
+  memory_.add("gradients on their way",
+              !parts_only_ ? 0
+              : layout.options().exact
+                  ? 2 * window * size_of(summed_)
+                  : 2 * window / layout.options().degree * size_of(summed_));
+  begun_.resize(layout.buckets());
+  written_.resize(layout.buckets());
+  reductions_.resize(layout.buckets());
+}
+
+void Gradients::allocate(const Groups& groups) {
+  groups_ = &groups;
+  accumulators_ = MemoryBlock(memory_.regions[0].bytes);
+  for (MemoryBlock& block : staging_) block = MemoryBlock(memory_.regions[1].bytes / 2);
+}
+
+void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches) {
+  loss_scale_ = loss_scale;
+  // A tied parameter gets two summands per micro-batch.
+  limit_ = fixed_point_limit(2 * global_micro_batches);
+  overflowed_ = false;
+  std::fill(begun_.begin(), begun_.end(), 0);
+  std::fill(written_.begin(), written_.end(), 0);
+}
+
+std::byte* Gradients::sums(int bucket) const {
+  if (parts_only_) return accumulators_.data() + layout_.state_begin(bucket) * size_of(summed_);
+  std::byte* all =
+      layout_.gradients_in_windows() ? accumulators_.data() : stage_.flat_gradients();
+  return all + layout_.part_begin(bucket) * size_of(summed_);
+}
+
+std::byte* Gradients::part(int bucket) const {
+  return sums(bucket);
+}
+
+void Gradients::before(Pass pass, int segment) {
+  if (parts_only_ && (pass == Pass::backward || pass == Pass::weight_grad)) settle(segment % 2);
+}
+
+void Gradients::after(Pass pass, int segment) {
+  if (pass != Pass::backward && pass != Pass::weight_grad) return;
+  if (layout_.gradients_in_windows()) {
+    std::byte* gradients = stage_.gradient_window(segment);
+    const std::vector<int>& made = layout_.made_by(pass, segment);
+    auto next = made.begin();
+    for (const int bucket : layout_.buckets_of(segment)) {
+      if (next != made.end() && *next == bucket) {
+        add_window(bucket, segment % 2, gradients);
+        ++next;
+      }
+      gradients += layout_.range(bucket).elements * size_of(made_);
+    }
+  }
+  if (!place_.last || parts_only_) return;
+  for (const int bucket : layout_.made_by(pass, segment)) {
+    if (++written_[bucket] == layout_.writers(bucket)) start_reduction(bucket);
+  }
+}
+
+void Gradients::add_window(int bucket, int window, std::byte* gradients) {
+  const std::int64_t elements = layout_.range(bucket).elements;
+  const bool exact = layout_.options().exact;
+  const bool overwrite = !begun_[bucket];
+  begun_[bucket] = 1;
+  const auto to_fixed = [&](std::byte* to, bool over) {
+    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(to),
+                         reinterpret_cast<const float*>(gradients), elements, loss_scale_, limit_,
+                         over)) {
+      overflowed_ = true;
+    }
+  };
+  if (!parts_only_) {
+    to_fixed(accumulators_.data() + layout_.range(bucket).begin * size_of(summed_), overwrite);
+    return;
+  }
+  std::byte* at = staging_[window].data();
+  for (const Pending& other : pending_[window]) {
+    at += (exact ? layout_.range(other.bucket).elements : layout_.part(other.bucket)) *
+          size_of(summed_);
+  }
+  const std::byte* src = gradients;
+  std::byte* dst = at;
+  if (exact) {
+    to_fixed(at, true);
+    src = at;
+    dst = at + layout_.options().rank * layout_.part(bucket) * size_of(summed_);
+  }
+  pending_[window].push_back(
+      {bucket, dst,
+       groups_->shard->reduce_scatter(src, dst, layout_.part(bucket), summed_, Reduction::sum,
+                                      {"reduce gradients", bucket})});
+  if (overwrite) {
+    // settle() adds; the first summand of a step finds zeros.
+    std::memset(sums(bucket), 0, static_cast<std::size_t>(layout_.part(bucket) * size_of(summed_)));
+  }
+}
+
+void Gradients::settle(int window) {
+  for (Pending& pending : pending_[window]) {
+    pending.work.wait();
+    add_to(summed_, sums(pending.bucket), pending.sum, layout_.part(pending.bucket), false);
+  }
+  pending_[window].clear();
+}
+
+// Accumulators in full: each rank gets the sum of its part.
+void Gradients::start_reduction(int bucket) {
+  const int degree = layout_.options().degree;
+  const std::int64_t part = layout_.part(bucket);
+  std::byte* own = sums(bucket);
+  if (degree > 1) {
+    const std::byte* whole = own - layout_.options().rank * part * size_of(summed_);
+    reductions_[bucket] = groups_->shard->reduce_scatter(whole, own, part, summed_, Reduction::sum,
+                                                         {"reduce gradients", bucket});
+  } else if (groups_->replicate->size() > 1) {
+    reductions_[bucket] = groups_->replicate->all_reduce(own, part, summed_, Reduction::sum,
+                                                         {"reduce gradients", bucket});
+  }
+}
+
+void Gradients::reduce() {
+  settle(0);
+  settle(1);
+  for (Work& work : reductions_) work.wait();
+  const bool copies_left = layout_.options().degree > 1 && groups_->replicate->size() > 1;
+  if (!copies_left) return;
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
+    reductions_[bucket] =
+        groups_->replicate->all_reduce(sums(bucket), layout_.part(bucket), summed_, Reduction::sum,
+                                       {"reduce gradients of copies", bucket});
+  }
+  for (Work& work : reductions_) work.wait();
+}
+
+void Gradients::tie_with(Gradients& other, int own_parameter, int other_parameter) {
+  const int bucket = layout_.bucket_of(own_parameter);
+  const int theirs = other.layout_.bucket_of(other_parameter);
+  TRIREME_CHECK(layout_.part(bucket) == other.layout_.part(theirs));
+  const std::int64_t count = layout_.part(bucket);
+  add_to(summed_, sums(bucket), other.sums(theirs), count, false);
+  add_to(summed_, other.sums(theirs), sums(bucket), count, true);
+}
+
+void Gradients::tie_across(Communicator& embedding, int parameter) {
+  const int bucket = layout_.bucket_of(parameter);
+  embedding
+      .all_reduce(sums(bucket), layout_.part(bucket), summed_, Reduction::sum,
+                  "add gradients of tied embeddings")
+      .wait();
+}
+
+void Gradients::sum_partial_gradients() {
+  if (groups_->tensor->size() == 1) return;
+  std::vector<std::pair<std::byte*, std::int64_t>> pieces;
+  std::int64_t bytes = 0;
+  for (const OwnedSlice& slice : layout_.owned()) {
+    if (!stage_.definition().parameters[slice.parameter].spec.partial_gradient) continue;
+    pieces.push_back({sums(slice.bucket) + slice.offset * size_of(summed_),
+                      slice.count() * size_of(summed_)});
+    bytes += pieces.back().second;
+  }
+  if (bytes == 0) return;
+  // Many small vectors: one message.
+  std::vector<std::byte> joined(static_cast<std::size_t>(bytes));
+  std::byte* at = joined.data();
+  for (const auto& [data, size] : pieces) at = std::copy_n(data, size, at);
+  groups_->tensor
+      ->all_reduce(joined.data(), bytes / size_of(summed_), summed_, Reduction::sum,
+                   "add gradients of sequence-parallel ranks")
+      .wait();
+  const std::byte* from = joined.data();
+  for (const auto& [data, size] : pieces) {
+    std::copy_n(from, size, data);
+    from += size;
+  }
+}
+
+void Gradients::complete() {
+  sum_partial_gradients();
+  if (!layout_.options().exact) return;
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
+    fixed_point_to_float(reinterpret_cast<std::int64_t*>(sums(bucket)), layout_.part(bucket),
+                         loss_scale_);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// The gradients of a stage among data-parallel ranks: summed over micro-batches and ranks, in full
+// on every rank or (ZeRO) each rank's part only, in floating point or exactly. Sums travel while
+// the backward pass goes on.
+#pragma once
+
+#include <vector>
+
+#include "parallel/groups.h"
+#include "parallel/state_layout.h"
+
+namespace trireme {
+
+struct MicroBatchPlace {
+  bool first = false;  // of the step, on this rank
+  bool last = false;
+};
+
+class Gradients {
+ public:
+  // Plans, without allocating. Both must outlive it.
+  Gradients(Stage& stage, const StateLayout& layout);
+
+  const MemoryPlan& memory() const { return memory_; }
+  void allocate(const Groups& groups);
+
+  // A step begins, with this factor on the loss and so many micro-batches on all ranks together.
+  void begin_step(double loss_scale, std::int64_t global_micro_batches);
+  // Before a pass that makes gradients.
+  void begin_pass(MicroBatchPlace place) { place_ = place; }
+  // Around segments: frees the window that the segment writes; takes what it wrote.
+  void before(Pass pass, int segment);
+  void after(Pass pass, int segment);
+
+  // The end of a step, in this order and on all ranks alike:
+  // 1. waits until each rank has the sum of its parts;
+  void reduce();
+  // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the pipeline;
+  void tie_with(Gradients& other, int own_parameter, int other_parameter);
+  void tie_across(Communicator& embedding, int parameter);
+  // 3. adds up what sequence-parallel ranks have apart, and makes floating-point numbers of exact
+  //    sums. Then part() is what the optimizer takes.
+  void complete();
+
+  // This rank's part of a bucket, in the accumulation type; after complete().
+  std::byte* part(int bucket) const;
+  // Whether an exact sum met a number that it cannot hold.
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  struct Pending {
+    int bucket;
+    std::byte* sum;  // where this rank's part of the sum arrives
+    Work work;
+  };
+  std::byte* sums(int bucket) const;  // this rank's part among the accumulators
+  void add_window(int bucket, int window, std::byte* gradients);
+  void settle(int window);
+  void start_reduction(int bucket);
+  void sum_partial_gradients();
+
+  Stage& stage_;
+  const StateLayout& layout_;
+  DType made_;    // type of what the stage makes
+  DType summed_;  // type of the sums
+  bool parts_only_;
+  MemoryPlan memory_;
+  MemoryBlock accumulators_, staging_[2];
+
+  const Groups* groups_ = nullptr;
+  MicroBatchPlace place_;
+  double loss_scale_ = 1, limit_ = 0;
+  bool overflowed_ = false;
+  std::vector<char> begun_;  // by bucket: holds something of this step
+  std::vector<int> written_;  // by bucket: passes of the last micro-batch that wrote it
+  std::vector<Pending> pending_[2];  // by window
+  std::vector<Work> reductions_;     // by bucket
+};
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// The communicators of a rank, one for each kind of traffic: what must not queue behind something
+// else has a communicator of its own.
+#pragma once
+
+#include <memory>
+
+#include "comm/mesh.h"
+#include "comm/transport.h"
+
+namespace trireme {
+
+struct Groups {
+  std::unique_ptr<Communicator> tensor;     // pieces of a layer
+  std::unique_ptr<Communicator> shard;      // one copy of the states: gradients
+  std::unique_ptr<Communicator> gather;     // the same ranks: parameters
+  std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
+  std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
+  std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one
+  std::unique_ptr<Communicator> world;      // the step's totals
+};
+
+// Ranks that share one copy of the states, and those that hold copies of it, for a ZeRO stage:
+// without ZeRO everyone has a copy.
+Axes shard_axes(int zero);
+Axes replicate_axes(int zero);
+
+// All ranks together.
+Groups make_groups(const Mesh& mesh, int zero, Transport& transport);
+// For a rank that is alone.
+Groups make_lone_groups();
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+// The compute copies of a stage's parameters among data-parallel ranks: in full on every rank, or
+// (ZeRO 3) a part on each, brought together for one segment at a time.
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "parallel/state_layout.h"
+
+namespace trireme {
+
+class Parameters {
+ public:
+  // Plans, without allocating. Both must outlive it.
+  Parameters(Stage& stage, const StateLayout& layout);
+
+  const MemoryPlan& memory() const { return memory_; }
+  // `gather`: the ranks that share the states. Outlives this.
+  void allocate(Communicator& gather);
+
+  // This rank's part of a bucket: what the optimizer writes.
+  std::byte* part(int bucket) const;
+  // The part was written: starts bringing it to the other ranks.
+  void publish(int bucket);
+  // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
+  void finish();
+
+  // Around segments, with ZeRO 3: waits for the segment's parameters and begins to fetch those of
+  // the next one.
+  void before(Pass pass, int segment);
+
+ private:
+  struct Window {
+    int segment = -1;
+    std::vector<Work> works;
+  };
+  void fetch(int segment);
+
+  Stage& stage_;
+  const StateLayout& layout_;
+  DType dtype_;
+  MemoryPlan memory_;
+  MemoryBlock parts_;
+  Communicator* gather_ = nullptr;
+  std::vector<Work> published_;
+  Window windows_[2];
+};
+
+}  // namespace trireme

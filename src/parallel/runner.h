@@ -1,0 +1,89 @@
+// Walks through a rank's actions of a pipeline schedule: runs the passes of its stages, moves
+// activations and their gradients between ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "parallel/check.h"
+#include "parallel/trace.h"
+#include "runtime/stage.h"
+
+namespace trireme {
+
+// Buffers that a rank needs for any schedule of a run: the most that each chunk needs.
+struct PipelineBuffers {
+  std::vector<int> slots;      // by chunk: micro-batches in flight
+  std::vector<int> gradients;  // by chunk: received and not used yet
+};
+PipelineBuffers buffers_of(const ScheduleReport& report, int pipeline_rank);
+
+// What the runner asks and tells while it walks; chunk and micro-batch name what it works on.
+class PipelineClient {
+ public:
+  virtual ~PipelineClient() = default;
+  // The micro-batch's inputs are to be put into the slot.
+  virtual void load(int chunk, int slot, std::int64_t micro_batch) = 0;
+  // A pass that makes gradients is about to begin.
+  virtual void before_gradients(int chunk, std::int64_t micro_batch) = 0;
+  // The last stage has its results for this micro-batch.
+  virtual void losses_ready(int chunk, int slot, std::int64_t micro_batch) = 0;
+};
+
+class PipelineRunner {
+ public:
+  // `stages` by chunk; they outlive the runner and are allocated before it runs.
+  PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement, int pipeline_rank,
+                 const PipelineBuffers& buffers);
+
+  // Messages that wait: received gradients and those on their way out.
+  const MemoryPlan& memory() const { return memory_; }
+  void allocate(Communicator& pipeline);
+
+  // One step: all actions of this rank. The schedule must not need more than the buffers.
+  void run(const Schedule& schedule, PipelineClient& client, const StepBlock& block,
+           Observer* observer = nullptr);
+  // Forward passes of one micro-batch without dropout, from stage to stage; the client loads slot 0
+  // of each chunk.
+  void evaluate(PipelineClient& client, const StepBlock& block, Observer* observer = nullptr);
+
+  // Records what runs when; null: nothing. Must outlive the runner.
+  void set_trace(Trace* trace) { trace_ = trace; }
+
+ private:
+  struct Chunk {
+    Stage* stage;
+    int number;  // of the stage along the model
+    int slots, gradient_buffers;
+    std::int64_t gradients_offset = 0;  // of its buffers in received_
+    std::vector<Work> activation_in, activation_out;  // by slot
+    std::vector<Work> gradient_in;                    // by buffer
+  };
+  void act(const Action& action, const Schedule& schedule, PipelineClient& client,
+           const StepBlock& block, Observer* observer);
+  void forward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
+               Observer* observer);
+  void backward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
+                bool split, Observer* observer);
+  void send_gradient(Chunk& chunk, const Action& action, int slot);
+  std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
+  // The chunk of this rank that holds a stage, or null.
+  Chunk* chunk_of_stage(int stage);
+  bool is_first(const Chunk& chunk) const { return chunk.number == 0; }
+  bool is_last(const Chunk& chunk) const { return chunk.number == placement_.stages() - 1; }
+
+  StagePlacement placement_;
+  int rank_;
+  std::vector<Chunk> chunks_;
+  std::int64_t bytes_;  // of a message
+  MemoryPlan memory_;
+  MemoryBlock received_, sent_;
+  Communicator* pipeline_ = nullptr;
+  Work gradient_out_[2];
+  int next_out_ = 0;
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace trireme

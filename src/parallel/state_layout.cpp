@@ -1,0 +1,109 @@
+// Groups parameters into units, units into buckets, and notes who writes and reads them.
+#include "parallel/state_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace trireme {
+namespace {
+
+// Who uses a parameter and in which pass its gradient arises.
+struct Use {
+  std::vector<int> segments;
+  std::set<int> late_in, early_in;  // segments
+
+  auto key() const { return std::tie(segments, late_in, early_in); }
+};
+
+std::vector<Use> uses_of(const StageDefinition& definition, bool split_weight_grad) {
+  std::vector<Use> uses(definition.parameters.size());
+  for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
+    const SegmentInstance& instance = definition.segments[s];
+    const SegmentTemplate& graphs = definition.templates[instance.segment];
+    for (const int p : instance.parameters) uses[p].segments.push_back(s);
+    if (!graphs.train) continue;
+    for (const Node& node : graphs.train->backward) {
+      const bool late =
+          split_weight_grad && !graphs.forward_in_backward && node.phase == Phase::weight_grad;
+      for (const ValueId id : node.outputs) {
+        if (id == no_value || graphs.train->value(id).role != Role::gradient) continue;
+        Use& use = uses[instance.parameters[graphs.train->value(id).index]];
+        (late ? use.late_in : use.early_in).insert(s);
+      }
+    }
+  }
+  return uses;
+}
+
+}  // namespace
+
+StateLayout::StateLayout(StageDefinition& definition, const StateOptions& options)
+    : options_(options) {
+  TRIREME_CHECK(options.degree >= 1 && options.rank >= 0 && options.rank < options.degree);
+  TRIREME_CHECK(options.zero > 0 || options.degree == 1);
+  auto& parameters = definition.parameters;
+  const std::vector<Use> uses = uses_of(definition, options.split_weight_grad);
+
+  // Parameters of one unit stand together; units come in the order of their first parameter.
+  std::map<decltype(uses[0].key()), int> units;
+  std::vector<int> unit_of(parameters.size()), order(parameters.size());
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    unit_of[p] = units.try_emplace(uses[p].key(), static_cast<int>(units.size())).first->second;
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return unit_of[a] < unit_of[b]; });
+  std::vector<ShardParameter> listed;
+  for (const int p : order) listed.push_back({parameters[p].spec.shape.count(), unit_of[p]});
+  ShardOptions sharding;
+  sharding.degree = options.degree;
+  sharding.keep_units = true;
+  const ShardPlan plan(listed, sharding);
+
+  bucket_of_.resize(parameters.size());
+  std::int64_t begin = 0;
+  for (int b = 0; b < static_cast<int>(plan.buckets().size()); ++b) {
+    const ShardBucket& bucket = plan.buckets()[b];
+    ranges_.push_back({begin, bucket.elements});
+    for (const ShardSlice& whole : bucket.parameters) {
+      const int p = order[whole.parameter];
+      bucket_of_[p] = b;
+      parameters[p].offset = begin + whole.offset;
+    }
+    for (const ShardSlice& slice : plan.owned(b, options.rank)) {
+      owned_.push_back({order[slice.parameter], slice.begin, slice.end, b, slice.offset});
+    }
+    begin += bucket.elements;
+  }
+  definition.flat_elements = begin;
+  state_elements_ = begin / options.degree;
+
+  writers_.resize(ranges_.size());
+  definition.windows.clear();
+  for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
+    std::set<int> all, early, late;
+    for (const int p : definition.segments[s].parameters) {
+      all.insert(bucket_of_[p]);
+      if (uses[p].early_in.contains(s)) early.insert(bucket_of_[p]);
+      if (uses[p].late_in.contains(s)) late.insert(bucket_of_[p]);
+    }
+    for (const int b : early) ++writers_[b];
+    for (const int b : late) ++writers_[b];
+    segment_buckets_.emplace_back(all.begin(), all.end());
+    made_early_.emplace_back(early.begin(), early.end());
+    made_late_.emplace_back(late.begin(), late.end());
+    std::vector<FlatRange> window;
+    for (const int b : all) window.push_back(ranges_[b]);
+    definition.windows.push_back(std::move(window));
+  }
+}
+
+std::int64_t StateLayout::largest_part() const {
+  std::int64_t largest = 0;
+  for (int b = 0; b < buckets(); ++b) largest = std::max(largest, part(b));
+  return largest;
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// Where a stage's parameters, gradients and optimizer states live when data-parallel ranks share
+// them (ZeRO): buckets in the flat layout, and the part of each that this rank owns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parallel/shards.h"
+#include "runtime/stage.h"
+
+namespace trireme {
+
+struct StateOptions {
+  // 0: every rank has everything; 1: states are shared out; 2: gradients too; 3: parameters too.
+  int zero = 0;
+  int degree = 1;  // ranks that share one copy of the states; 1 with zero 0
+  int rank = 0;    // among them
+  bool exact = false;             // gradients are summed as integers
+  bool split_weight_grad = false;  // as in StageOptions
+};
+
+// Elements [begin, end) of a parameter that this rank owns.
+struct OwnedSlice {
+  int parameter;
+  std::int64_t begin, end;
+  int bucket;
+  std::int64_t offset;  // from the begin of this rank's part of the bucket
+
+  std::int64_t count() const { return end - begin; }
+};
+
+class StateLayout {
+ public:
+  // Lays the parameters of `definition` out: sets their offsets, flat_elements and windows. Which
+  // parameters share a bucket does not depend on the degree: those that the same segments use and
+  // whose gradients the same pass makes.
+  StateLayout(StageDefinition& definition, const StateOptions& options);
+
+  const StateOptions& options() const { return options_; }
+  bool gradients_in_windows() const { return options_.exact || options_.zero >= 2; }
+  bool parameters_in_windows() const { return options_.zero >= 3; }
+
+  int buckets() const { return static_cast<int>(ranges_.size()); }
+  // A bucket in the flat layout.
+  FlatRange range(int bucket) const { return ranges_[bucket]; }
+  // Elements of a bucket that each rank owns; where they begin in the flat layout, and among
+  // everything that this rank owns.
+  std::int64_t part(int bucket) const { return ranges_[bucket].elements / options_.degree; }
+  std::int64_t part_begin(int bucket) const {
+    return ranges_[bucket].begin + options_.rank * part(bucket);
+  }
+  std::int64_t state_begin(int bucket) const { return ranges_[bucket].begin / options_.degree; }
+  // Elements that this rank owns, with gaps.
+  std::int64_t state_elements() const { return state_elements_; }
+  std::int64_t largest_part() const;
+
+  // What this rank owns, by bucket.
+  const std::vector<OwnedSlice>& owned() const { return owned_; }
+  // Buckets of a segment's parameters, in the order of its window.
+  const std::vector<int>& buckets_of(int segment) const { return segment_buckets_[segment]; }
+  // Buckets whose gradients a pass of a segment makes, in the order of its window.
+  const std::vector<int>& made_by(Pass pass, int segment) const {
+    return (pass == Pass::weight_grad ? made_late_ : made_early_)[segment];
+  }
+  // How many passes of segments write a bucket's gradients, per micro-batch.
+  int writers(int bucket) const { return writers_[bucket]; }
+  // The bucket that holds a parameter, alone if it is a tied one.
+  int bucket_of(int parameter) const { return bucket_of_[parameter]; }
+
+ private:
+  StateOptions options_;
+  std::vector<FlatRange> ranges_;
+  std::vector<int> bucket_of_;
+  std::vector<OwnedSlice> owned_;
+  std::vector<std::vector<int>> segment_buckets_, made_early_, made_late_;
+  std::vector<int> writers_;
+  std::int64_t state_elements_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+// Events as JSON.
+#include "parallel/trace.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace trireme {
+namespace {
+
+double microseconds(OperationListener::Time time) {
+  return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Trace::computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back({micro_batch < 0 ? std::string(name) : fmt::format("{} {}", name, micro_batch),
+                     fmt::format("compute, chunk {}", chunk), begin, end});
+}
+
+void Trace::completed(const std::string& group, const Label& label, Time begin, Time end) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back({label.text(), "communicate, " + group, begin, end});
+}
+
+std::string Trace::json() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, int> lanes;
+  for (const Event& event : events_) lanes.emplace(event.lane, 0);
+  std::string text = fmt::format(
+      R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}"}}}})", rank_, rank_);
+  int next = 0;
+  for (auto& [lane, thread] : lanes) {
+    thread = next++;
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+        rank_, thread, lane);
+  }
+  for (const Event& event : events_) {
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})",
+        event.name, rank_, lanes[event.lane], microseconds(event.begin),
+        microseconds(event.end) - microseconds(event.begin));
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+// Records what a rank computes and what it communicates, and when, as a Chrome trace (the "Trace
+// Event Format": about:tracing, Perfetto): one process per rank, lanes for computation and for
+// communication.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/transport.h"
+
+namespace trireme {
+
+class Trace : public OperationListener {
+ public:
+  explicit Trace(int rank) : rank_(rank) {}
+
+  // `name`: a literal; `chunk`: of the rank's stages.
+  void computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end);
+  void completed(const std::string& group, const Label& label, Time begin, Time end) override;
+
+  // Events as text, comma-separated, without the brackets around a whole file. Times count from
+  // the machine's start, so that ranks of one machine fit together.
+  std::string json() const;
+
+ private:
+  struct Event {
+    std::string name, lane;
+    Time begin, end;
+  };
+  int rank_;
+  mutable std::mutex mutex_;
+  std::vector<Event> events_;
+};
+
+// Records its own lifetime as computation; does nothing without a trace.
+class TraceSpan {
+ public:
+  TraceSpan(Trace* trace, const char* name, int chunk, std::int64_t micro_batch)
+      : trace_(trace), name_(name), chunk_(chunk), micro_batch_(micro_batch) {
+    if (trace_) begin_ = std::chrono::steady_clock::now();
+  }
+  ~TraceSpan() {
+    if (trace_)
+      trace_->computed(name_, chunk_, micro_batch_, begin_, std::chrono::steady_clock::now());
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  Trace* trace_;
+  const char* name_;
+  int chunk_;
+  std::int64_t micro_batch_;
+  Trace::Time begin_;
+};
+
+}  // namespace trireme

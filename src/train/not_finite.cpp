@@ -1,0 +1,89 @@
+// An observer that looks at every output.
+#include "train/not_finite.h"
+
+#include <limits>
+#include <vector>
+
+#include "ops/support.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t backward_begins = std::int64_t{1} << 32;
+constexpr std::size_t text_bytes = 256;
+
+// Index of the first value that is not finite, or -1; -1 too for integers.
+std::int64_t first_bad(DType dtype, const void* data, std::int64_t count) {
+  switch (dtype) {
+    case DType::f64:
+      return cpu::kernels<double>().first_not_finite(static_cast<const double*>(data), count);
+    case DType::f32:
+      return cpu::kernels<float>().first_not_finite(static_cast<const float*>(data), count);
+    case DType::bf16:
+      return cpu::kernels<bf16>().first_not_finite(static_cast<const bf16*>(data), count);
+    case DType::f16:
+      return cpu::kernels<f16>().first_not_finite(static_cast<const f16*>(data), count);
+    default:
+      return -1;
+  }
+}
+
+}  // namespace
+
+void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& stage) {
+  for (const OwnedSlice& slice : optimizer.layout().owned()) {
+    if (!found_.empty()) return;
+    const std::int64_t index =
+        first_bad(optimizer.dtype(), optimizer.master(slice), slice.count());
+    if (index < 0) continue;
+    const Parameter& parameter = stage.definition().parameters[slice.parameter];
+    found_ = fmt::format("parameter {} {}, element {}", parameter.name,
+                         parameter.spec.shape.text(), slice.begin + index);
+    order_ = -1;
+  }
+}
+
+void NotFiniteSearch::after(const Instruction& instruction) {
+  if (!found_.empty()) return;
+  for (int i = 0; i < Node::max_outputs; ++i) {
+    const ValueId id = instruction.node->outputs[i];
+    if (id == no_value) continue;
+    const Value& value = instruction.graph->value(id);
+    const std::int64_t index = first_bad(value.dtype, instruction.out[i], value.shape.count());
+    if (index < 0) continue;
+    const bool forward = instruction.node->phase == Phase::forward;
+    const std::string where =
+        instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
+    found_ = fmt::format("{}{} ({}), output {} {} {}, element {}",
+                         definition(instruction.node->op).name, where,
+                         forward ? "forward" : "backward", i, name_of(value.dtype),
+                         value.shape.text(), index);
+    order_ = forward ? instruction.layer : backward_begins - instruction.layer;
+    return;
+  }
+}
+
+std::string NotFiniteSearch::first_of_all(Communicator& world) const {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<std::int64_t> orders(ranks);
+  const std::int64_t own = found_.empty() ? none : order_;
+  world.all_gather(&own, orders.data(), 1, DType::i64, "what is not finite").wait();
+  std::string text = found_;
+  text.resize(text_bytes);
+  std::vector<char> texts(ranks * text_bytes);
+  world
+      .all_gather(text.data(), texts.data(), static_cast<std::int64_t>(text_bytes), DType::u8,
+                  "what is not finite")
+      .wait();
+  std::size_t first = 0;
+  for (std::size_t r = 1; r < ranks; ++r) {
+    if (orders[r] < orders[first]) first = r;
+  }
+  if (orders[first] == none) return "the sum of the gradients of several micro-batches";
+  std::string result = texts.data() + first * text_bytes;
+  if (ranks > 1) result += fmt::format(" on rank {}", first);
+  return result;
+}
+
+}  // namespace trireme
