@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/train.h"
+#include "comm/transport.h"
 #include "megatron/translate.h"
 
 namespace trireme::cli {
@@ -27,8 +28,10 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   const megatron::Translation translation = megatron::translate(arguments, {.program = program});
   Config config = megatron::to_config(translation);
   megatron::check(config);
-  for (const megatron::Note& note : translation.notes)
-    fmt::print(stderr, "note: {}: {}\n", note.flag, note.text);
+  if (discover_launch().rank == 0) {
+    for (const megatron::Note& note : translation.notes)
+      fmt::print(stderr, "note: {}: {}\n", note.flag, note.text);
+  }
   if (print_config) {
     fmt::print("{}", megatron::to_toml(translation));
     return;

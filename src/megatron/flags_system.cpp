@@ -61,7 +61,20 @@ std::vector<Flag> data_flags() {
       ignored("--no-create-attention-mask-in-dataloader", none, "no mask is ever stored"),
       refused("--dataloader-type", text, "samples come in Megatron's order for `single`", "single"),
       refused("--s3-cache-path", text, "data lies in files"),
-      refused("--fim-data", none, "fill-in-the-middle has no keys yet"),
+      rule("--fim-data", none, "data.fim_rate", "turns fill-in-the-middle on"),
+      rule("--fim-rate", number, "data.fim_rate", "counts with --fim-data; absent: 0.5"),
+      rule("--fim-spm-rate", number, "data.fim_spm_rate", "counts with --fim-data; absent: 0.5"),
+      rule("--fim-prefix-token", text, "data.fim_prefix_token",
+           "counts with --fim-data; absent: `<fim_prefix>`"),
+      rule("--fim-middle-token", text, "data.fim_middle_token",
+           "counts with --fim-data; absent: `<fim_middle>`"),
+      rule("--fim-suffix-token", text, "data.fim_suffix_token",
+           "counts with --fim-data; absent: `<fim_suffix>`"),
+      ignored("--fim-pad-token", text, "what gets shorter ends with end-of-document tokens"),
+      ignored("--fim-eod-token", text, "the tokenizer knows what ends a document"),
+      refused("--fim-split-sample", text, "whole documents are rewritten"),
+      refused("--fim-fragment-rate", number, "whole documents are rewritten"),
+      refused("--fim-no-prefix", text, "every document may be rewritten"),
   };
 }
 

@@ -73,11 +73,34 @@ void units(Draft& draft) {
   }
 }
 
-void data(Draft& draft) {
-  for (const char* flag : {"--train-data-path", "--valid-data-path", "--test-data-path"}) {
-    draft.contradicts("--data-path", flag, "--data-path is cut by --split, the other is not");
-  }
-  draft.contradicts("--train-data-path", "--split", "--split cuts what --data-path names");
+// Flags that exclude each other whatever their values are.
+struct Pair {
+  const char* flag;
+  const char* other;
+  const char* why;
+};
+
+constexpr Pair kExclusive[] = {
+    {"--bf16", "--fp16", "there is one precision"},
+    {"--swiglu", "--squared-relu", "there is one activation"},
+    {"--swiglu", "--openai-gelu", "there is one activation"},
+    {"--squared-relu", "--openai-gelu", "there is one activation"},
+    {"--group-query-attention", "--num-key-value-heads", "give the number to --num-query-groups"},
+    {"--data-path", "--train-data-path", "--data-path is cut by --split, the other is not"},
+    {"--data-path", "--valid-data-path", "--data-path is cut by --split, the other is not"},
+    {"--data-path", "--test-data-path", "--data-path is cut by --split, the other is not"},
+    {"--train-data-path", "--split", "--split cuts what --data-path names"},
+    {"--use-torch-fsdp2", "--use-distributed-optimizer", "both shard the states"},
+    {"--num-layers-per-virtual-pipeline-stage", "--num-virtual-stages-per-pipeline-rank",
+     "either one says the number of chunks"},
+};
+
+void positions(Draft& draft) {
+  const char* type = "--position-embedding-type";
+  if (draft.value(type) != "rope")
+    draft.contradicts("--use-rotary-position-embeddings", type, "they name different positions");
+  if (draft.value(type) == "learned_absolute")
+    draft.contradicts("--no-position-embedding", type, "there are no positions to learn");
 }
 
 }  // namespace
@@ -87,9 +110,10 @@ void reconcile(Draft& draft) {
   rename(draft, "--seq-length", "--encoder-seq-length");
   rename(draft, "--norm-epsilon", "--layernorm-epsilon");
   rename(draft, "--save-interval", "--persistent-save-interval");
+  for (const Pair& pair : kExclusive) draft.contradicts(pair.flag, pair.other, pair.why);
+  positions(draft);
   lengths_in_tokens(draft);
   units(draft);
-  data(draft);
   if (draft.integer("--pipeline-model-parallel-size", 1) > 1) {
     draft.contradicts("--pipeline-model-parallel-size", "--no-pipeline-parallel",
                       "it takes the pipeline away");

@@ -9,8 +9,6 @@ namespace {
 constexpr const char* kDefault = "Megatron's default";
 
 std::string position(Draft& draft, std::string& origin) {
-  draft.contradicts("--use-rotary-position-embeddings", "--position-embedding-type",
-                    "the first one is its older form");
   if (draft.has("--use-rotary-position-embeddings")) {
     origin = "--use-rotary-position-embeddings";
     return "rope";
@@ -19,8 +17,6 @@ std::string position(Draft& draft, std::string& origin) {
   if (!type.empty()) origin = "--position-embedding-type";
   if (type == "rope" || type == "none") return type;
   if (draft.has("--no-position-embedding")) {
-    draft.contradicts("--no-position-embedding", "--position-embedding-type",
-                      "there are no positions to learn");
     origin = "--no-position-embedding";
     return "none";
   }
@@ -29,9 +25,6 @@ std::string position(Draft& draft, std::string& origin) {
 
 // Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
 std::string activation(Draft& draft, std::string& origin) {
-  draft.contradicts("--swiglu", "--squared-relu", "there is one activation");
-  draft.contradicts("--swiglu", "--openai-gelu", "there is one activation");
-  draft.contradicts("--squared-relu", "--openai-gelu", "there is one activation");
   for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
                                    {"--squared-relu", "squared_relu"},
                                    {"--openai-gelu", "gelu_tanh"}}) {
@@ -48,8 +41,6 @@ std::string activation(Draft& draft, std::string& origin) {
 }
 
 void heads(Draft& draft) {
-  draft.contradicts("--group-query-attention", "--num-key-value-heads",
-                    "give the number to --num-query-groups");
   if (draft.has("--num-key-value-heads")) {
     draft.set("model.num_kv_heads", draft.value("--num-key-value-heads"), "--num-key-value-heads");
   } else if (draft.has("--group-query-attention")) {

@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t kMostStages = 1 << 16;
 
 void sharding(Draft& draft) {
-  draft.contradicts("--use-torch-fsdp2", "--use-distributed-optimizer", "both shard the states");
   int level = -1;
   std::string origin;
   const auto take = [&](const std::string& flag, int value) {
@@ -53,7 +52,6 @@ void sharding(Draft& draft) {
 void virtual_stages(Draft& draft) {
   const char* by_layers = "--num-layers-per-virtual-pipeline-stage";
   const char* by_count = "--num-virtual-stages-per-pipeline-rank";
-  draft.contradicts(by_layers, by_count, "either one says the number of chunks");
   const std::string flag = draft.has(by_layers) ? by_layers : by_count;
   if (!draft.has(flag)) return;
   const std::int64_t layers = draft.integer("--num-layers", 0);

@@ -9,7 +9,6 @@ namespace trireme::megatron {
 namespace {
 
 void precision(Draft& draft) {
-  draft.contradicts("--bf16", "--fp16", "there is one precision");
   for (const char* name : {"bf16", "fp16"}) {
     const std::string flag = std::string("--") + name;
     if (draft.has(flag)) return draft.set_text("run.precision", name, flag);
@@ -82,12 +81,43 @@ void tokenizer(Draft& draft) {
   need(wordpiece || type == "GPT2BPETokenizer" ? "--vocab-file" : "--tokenizer-model");
 }
 
+// A number above or below what the key takes is refused when the key is read.
+void fill_in_the_middle(Draft& draft) {
+  struct Part {
+    const char* flag;
+    const char* key;
+    const char* absent;  // TOML
+  };
+  static constexpr Part parts[] = {
+      {"--fim-rate", "data.fim_rate", "0.5"},
+      {"--fim-spm-rate", "data.fim_spm_rate", "0.5"},
+      {"--fim-prefix-token", "data.fim_prefix_token", "<fim_prefix>"},
+      {"--fim-middle-token", "data.fim_middle_token", "<fim_middle>"},
+      {"--fim-suffix-token", "data.fim_suffix_token", "<fim_suffix>"},
+  };
+  for (const Part& part : parts) {
+    const bool given = draft.has(part.flag);
+    if (!draft.has("--fim-data")) {
+      if (given) draft.note(part.flag, "no effect without --fim-data, as in Megatron");
+      continue;
+    }
+    const std::string value = given ? draft.value(part.flag) : part.absent;
+    const std::string origin = given ? part.flag : "Megatron's default";
+    if (find_flag(part.flag)->kind == Kind::number) {
+      draft.set(part.key, value, origin);
+    } else {
+      draft.set_text(part.key, value, origin);
+    }
+  }
+}
+
 }  // namespace
 
 void translate_run(Draft& draft) {
   precision(draft);
   recomputation(draft);
   tokenizer(draft);
+  fill_in_the_middle(draft);
   const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
   if (uneven && !draft.has("--calculate-per-token-loss")) {
     draft.note("loss",

@@ -16,7 +16,7 @@ struct ShellState {
   std::vector<std::string> positional;  // $1 ...
   // A variable is a list; one that is no list has one element.
   std::map<std::string, std::vector<std::string>, std::less<>> variables;
-  std::size_t budget = std::size_t{64} << 20;  // bytes that expansions may still make
+  std::size_t budget = std::size_t{16} << 20;  // bytes that expansions may still make
 };
 
 class ShellExpander {

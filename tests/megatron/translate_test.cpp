@@ -153,6 +153,9 @@ TEST(Translate, GroupsOfQueries) {
 
 TEST(Translate, PositionsThatAreNotLearned) {
   EXPECT_EQ(config("--use-rotary-position-embeddings").model.position, "rope");
+  EXPECT_EQ(
+      config("--use-rotary-position-embeddings --position-embedding-type rope").model.position,
+      "rope");
   EXPECT_EQ(config("--no-position-embedding --position-embedding-type rope").model.position,
             "rope");
   EXPECT_EQ(config("--no-position-embedding").model.position, "none");
@@ -220,6 +223,15 @@ TEST(Translate, CheckpointFlags) {
   const Config pretrained = config("--save new --pretrained-checkpoint old");
   EXPECT_EQ(pretrained.checkpoint.load, "old");
   EXPECT_TRUE(pretrained.checkpoint.finetune);
+}
+
+TEST(Translate, FillInTheMiddle) {
+  const Config c = config("--fim-data --fim-rate 0.25 --fim-middle-token <MID>");
+  EXPECT_EQ(c.data.fim_rate, 0.25);
+  EXPECT_EQ(c.data.fim_spm_rate, 0.5);
+  EXPECT_EQ(c.data.fim_prefix_token, "<fim_prefix>");
+  EXPECT_EQ(c.data.fim_middle_token, "<MID>");
+  EXPECT_EQ(config("--fim-rate 0.25").data.fim_rate, 0);
 }
 
 TEST(Translate, PrecisionAndScaling) {
@@ -331,6 +343,10 @@ TEST(Translate, FlagsThatContradictEachOtherAreRefused) {
       {"--global-batch-size 3", "train.global_batch_size is --global-batch-size"},
   };
   for (const auto& [flags, message] : cases) EXPECT_THAT(refusal(flags), HasSubstr(message));
+}
+
+TEST(Translate, ContradictionsComeBeforeWhatIsMissing) {
+  EXPECT_THAT(refusal_of(words("--fp16 --bf16")), HasSubstr("--fp16: contradicts --bf16"));
 }
 
 TEST(Translate, TokenizersNeedTheirFiles) {

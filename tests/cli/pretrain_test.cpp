@@ -1,0 +1,191 @@
+// `trireme pretrain-gpt`, `pretrain-bert` and `import-args` as a Megatron user calls them.
+#include <gmock/gmock.h>
+
+#include <iterator>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Pretrain : public Workspace {
+ protected:
+  // Flags of a toy run on the workspace's corpus.
+  std::vector<std::string> flags(const std::string& dir, std::vector<std::string> more = {}) const {
+    std::istringstream fixed(
+        "pretrain-gpt --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
+        "--max-position-embeddings 16 --micro-batch-size 2 --global-batch-size 4 --train-iters 12 "
+        "--lr 1e-2 --lr-warmup-fraction .1 --lr-decay-style cosine --bf16 --eval-iters 1 "
+        "--eval-interval 6 --split 90,10,0 --log-interval 4 --save-interval 6");
+    std::vector<std::string> all(std::istream_iterator<std::string>(fixed), {});
+    for (const auto& [flag, value] : {std::pair{"--data-path", path("corpus_text_document")},
+                                      {"--vocab-file", path("tok/vocab.json")},
+                                      {"--merge-file", path("tok/merges.txt")},
+                                      {"--save", path(dir)},
+                                      {"--load", path(dir)}}) {
+      all.insert(all.end(), {flag, value});
+    }
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  static std::string recipe(const std::string& name) {
+    return fs::path(TRIREME_TEST_DATA "/../../../recipes/megatron").lexically_normal() / name;
+  }
+
+  // Imports a script of recipes/megatron into run.toml.
+  void import(const std::string& name) const {
+    const Outcome outcome = run({"import-args", recipe(name), "--output", path("run.toml")});
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
+  }
+
+  // What makes any of the scripts small, on the workspace's corpus.
+  std::vector<std::string> toy(const std::string& dir, std::vector<std::string> more = {}) const {
+    std::istringstream fixed(
+        "model.num_layers=2 model.hidden_size=64 model.num_heads=4 model.seq_length=16 "
+        "model.max_positions=16 data.split=90,10,0 train.micro_batch_size=2 "
+        "train.global_batch_size=4 train.eval_iters=1 train.log_interval=4");
+    std::vector<std::string> all(std::istream_iterator<std::string>(fixed), {});
+    all.insert(all.end(), {"data.path=" + path("corpus_text_document"),
+                           "data.vocab_file=" + path("tok/vocab.json"),
+                           "data.merge_file=" + path("tok/merges.txt"), "run.dir=" + path(dir)});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  Outcome train_toy(std::vector<std::string> overrides,
+                    std::vector<std::string> before = {}) const {
+    before.insert(before.begin(), "train");
+    before.push_back(path("run.toml"));
+    before.insert(before.end(), overrides.begin(), overrides.end());
+    return run(before);
+  }
+};
+
+TEST_F(Pretrain, TrainsAndGoesOn) {
+  prepare_data();
+  const Outcome outcome = run(flags("run", {"--use-flash-attn", "--distributed-backend", "nccl"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("note: --use-flash-attn: "),
+                    HasSubstr("note: --distributed-backend: "), HasSubstr("done at step 12")));
+  const Outcome more = run(flags("run", {"train.iters=16"}));
+  ASSERT_EQ(more.code, 0) << more.out;
+  EXPECT_THAT(more.out, AllOf(HasSubstr("resumed from"), HasSubstr("done at step 16")));
+}
+
+TEST_F(Pretrain, PrintedConfigurationMeansTheSame) {
+  prepare_data();
+  ASSERT_EQ(run(flags("run")).code, 0);
+  const Outcome printed = run(flags("again", {"--print-config"}));
+  ASSERT_EQ(printed.code, 0) << printed.out;
+  EXPECT_FALSE(fs::exists(path("again")));
+  write("printed.toml", printed.out);
+  const Outcome outcome = run({"train", path("printed.toml")});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(metrics("again"), metrics("run"));
+}
+
+TEST_F(Pretrain, PrintsItsSummaryAsJson) {
+  prepare_data();
+  const Outcome outcome = run(flags("run", {"--json", "--use-flash-attn"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("\"steps\":12"));
+}
+
+TEST_F(Pretrain, GptScriptTrainsAsAToy) {
+  prepare_data();
+  import("gpt_345m.sh");
+  const Outcome outcome =
+      train_toy(toy("run", {"train.iters=8", "optimizer.decay_iters=8", "parallel.tp=1",
+                            "parallel.pp=1", "parallel.sequence_parallel=false"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("done at step 8"));
+}
+
+TEST_F(Pretrain, GptScriptTrainsOnFourRanks) {
+  if (run({"train", "--help"}).out.find("--nproc") == std::string::npos)
+    GTEST_SKIP() << "needs `trireme train --nproc`";
+  prepare_data();
+  import("gpt_345m.sh");
+  const Outcome outcome =
+      train_toy(toy("run", {"train.iters=8", "optimizer.decay_iters=8"}), {"--nproc", "4"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("done at step 8"));
+}
+
+TEST_F(Pretrain, LlamaScriptTrainsAsAToy) {
+  prepare_data();
+  import("llama_1b.sh");
+  const Outcome outcome = train_toy(
+      toy("run", {"train.iters=8", "optimizer.warmup_iters=2", "model.num_kv_heads=2",
+                  "model.head_dim=16", "model.ffn_hidden_size=96", "data.tokenizer=gpt2",
+                  "parallel.tp=1", "parallel.sequence_parallel=false", "parallel.zero=0"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("model: llama"), HasSubstr("done at step 8")));
+}
+
+// Flags and the configuration that they print end in the same way, whatever that is.
+TEST_F(Pretrain, BertDoesWhatItsConfigurationDoes) {
+  prepare_data();
+  std::vector<std::string> arguments = flags("run", {"--mask-prob", "0.2"});
+  arguments[0] = "pretrain-bert";
+  arguments.push_back("data.tokenizer=gpt2");  // a vocabulary without [MASK]
+  const Outcome direct = run(arguments);
+  arguments.push_back("--print-config");
+  const Outcome printed = run(arguments);
+  ASSERT_EQ(printed.code, 0) << printed.out;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("family = \"bert\""), HasSubstr("mask_prob = 0.2")));
+  write("printed.toml", printed.out.substr(printed.out.find("[run]")));
+  const Outcome trained = run({"train", path("printed.toml")});
+  EXPECT_EQ(direct.code, trained.code) << direct.out << trained.out;
+  EXPECT_THAT(direct.out, HasSubstr(trained.out));
+}
+
+TEST_F(Pretrain, HelpAndWrongInput) {
+  const Outcome help = run({"pretrain-gpt", "--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("Parallelism:"), HasSubstr("--num-layers N"),
+                              HasSubstr("refused: "), HasSubstr("accepted, with a note: ")));
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--num-layer", "2"}, "did you mean '--num-layers'?"},
+      {{"--lr", "fast"}, "--lr: 'fast' is no number"},
+      {{"--fp16"}, "--fp16: contradicts --bf16"},
+      {{"--num-experts", "4"}, "--num-experts"},
+      {{"train.itres=3"}, "did you mean \"train.iters\"?"},
+      {{"--hidden-size", "65"}, "model.hidden_size is --hidden-size"},
+  };
+  for (const auto& [more, message] : cases) {
+    const Outcome outcome = run(flags("run", more));
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Pretrain, ImportArgsPrintsAndWrites) {
+  const Outcome printed = run({"import-args", recipe("gpt_345m.sh"), "ckpt", "tok", "corpus"});
+  ASSERT_EQ(printed.code, 0) << printed.out;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("# Launch: mpirun -n 4 trireme train gpt_345m.toml"),
+                                 HasSubstr("path = [\"corpus\"]")));
+  const Outcome json =
+      run({"import-args", recipe("llama_1b.sh"), "--set", "NUM_NODES=2", "--json"});
+  EXPECT_THAT(json.out, AllOf(HasSubstr("\"ranks\":16"), HasSubstr("\"not_carried_over\":[]")));
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"nothing.sh"},
+                                                    {recipe("gpt_345m.sh"), "--set", "=1"},
+                                                    {path("empty.sh")}}) {
+    write("empty.sh", "#!/bin/sh\necho hello\n");
+    std::vector<std::string> all = arguments;
+    all.insert(all.begin(), "import-args");
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
