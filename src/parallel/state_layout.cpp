@@ -11,14 +11,17 @@ namespace {
 
 // Who uses a parameter and in which pass its gradient arises.
 struct Use {
+  bool tied = false;
   std::vector<int> segments;
   std::set<int> late_in, early_in;  // segments
 
-  auto key() const { return std::tie(segments, late_in, early_in); }
+  auto key() const { return std::tie(tied, segments, late_in, early_in); }
 };
 
-std::vector<Use> uses_of(const StageDefinition& definition, bool split_weight_grad) {
+std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& options) {
   std::vector<Use> uses(definition.parameters.size());
+  for (std::size_t p = 0; p < uses.size(); ++p)
+    uses[p].tied = definition.parameters[p].name == options.tied;
   for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
     const SegmentInstance& instance = definition.segments[s];
     const SegmentTemplate& graphs = definition.templates[instance.segment];
@@ -26,7 +29,7 @@ std::vector<Use> uses_of(const StageDefinition& definition, bool split_weight_gr
     if (!graphs.train) continue;
     for (const Node& node : graphs.train->backward) {
       const bool late =
-          split_weight_grad && !graphs.forward_in_backward && node.phase == Phase::weight_grad;
+          options.split_weight_grad && !graphs.forward_in_backward && node.phase == Phase::weight_grad;
       for (const ValueId id : node.outputs) {
         if (id == no_value || graphs.train->value(id).role != Role::gradient) continue;
         Use& use = uses[instance.parameters[graphs.train->value(id).index]];
@@ -44,7 +47,7 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
   TRIREME_CHECK(options.degree >= 1 && options.rank >= 0 && options.rank < options.degree);
   TRIREME_CHECK(options.zero > 0 || options.degree == 1);
   auto& parameters = definition.parameters;
-  const std::vector<Use> uses = uses_of(definition, options.split_weight_grad);
+  const std::vector<Use> uses = uses_of(definition, options);
 
   // Parameters of one unit stand together; units come in the order of their first parameter.
   std::map<decltype(uses[0].key()), int> units;

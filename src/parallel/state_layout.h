@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "parallel/shards.h"
@@ -17,6 +18,9 @@ struct StateOptions {
   int rank = 0;    // among them
   bool exact = false;             // gradients are summed as integers
   bool split_weight_grad = false;  // as in StageOptions
+  // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
+  // the same way there.
+  std::string tied;
 };
 
 // Elements [begin, end) of a parameter that this rank owns.
@@ -64,7 +68,7 @@ class StateLayout {
   }
   // How many passes of segments write a bucket's gradients, per micro-batch.
   int writers(int bucket) const { return writers_[bucket]; }
-  // The bucket that holds a parameter, alone if it is a tied one.
+  // The bucket that holds a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
 
  private:

@@ -44,6 +44,7 @@ StateOptions state_options(const ParallelConfig& p, const Mesh& mesh, int rank, 
   options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
   options.exact = p.numerics == "exact";
   options.split_weight_grad = split;
+  options.tied = word_table;
   return options;
 }
 
