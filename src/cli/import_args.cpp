@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,10 @@ megatron::ScriptOptions script_options(const Options& options) {
   megatron::ScriptOptions result;
   result.name = options.script;
   result.arguments = options.arguments;
+  // Who calls matters to paths alone; nothing else of the environment is asked.
+  for (const char* name : {"HOME", "USER"}) {
+    if (const char* value = std::getenv(name)) result.variables[name] = value;
+  }
   for (const std::string& text : options.set) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos)

@@ -20,7 +20,7 @@ std::string file_text_or_nothing(const std::string& path, bool& there) {
 }
 
 std::string launch_line(const LaunchSize& size, const std::string& file) {
-  const std::string train = fmt::format("trireme train {}", file);
+  std::string train = fmt::format("trireme train {}", file);
   const auto count = [](std::int64_t n) { return n > 0 ? fmt::format("{}", n) : "N"; };
   if (size.slurm) {
     return fmt::format("srun --nodes={} --ntasks-per-node={} {}", count(size.nodes),

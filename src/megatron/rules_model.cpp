@@ -13,7 +13,7 @@ std::string position(Draft& draft, std::string& origin) {
     origin = "--use-rotary-position-embeddings";
     return "rope";
   }
-  const std::string type = draft.value("--position-embedding-type");
+  std::string type = draft.value("--position-embedding-type");
   if (!type.empty()) origin = "--position-embedding-type";
   if (type == "rope" || type == "none") return type;
   if (draft.has("--no-position-embedding")) {

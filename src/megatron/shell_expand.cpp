@@ -101,7 +101,7 @@ void ShellExpander::words(std::string_view raw, std::vector<std::string>& out) {
   splits_ = true;
   word_.clear();
   has_word_ = false;
-  for (std::size_t at = 0; at < raw.size();) part(raw, at, Quote::none);
+  for (std::size_t at = home(raw); at < raw.size();) part(raw, at, Quote::none);
   end_word();
 }
 
@@ -109,8 +109,15 @@ std::string ShellExpander::text(std::string_view raw) {
   if (depth_ > kDeepest) fail_input("the script nests expansions too deeply");
   splits_ = false;
   word_.clear();
-  for (std::size_t at = 0; at < raw.size();) part(raw, at, Quote::none);
+  for (std::size_t at = home(raw); at < raw.size();) part(raw, at, Quote::none);
   return std::move(word_);
+}
+
+// A leading ~/ is the home folder; gives where the rest of the word begins.
+std::size_t ShellExpander::home(std::string_view raw) {
+  if (!raw.starts_with("~/")) return 0;
+  expansion("${HOME}", Quote::quoted);
+  return 1;
 }
 
 std::string ShellExpander::heredoc(std::string_view raw) {

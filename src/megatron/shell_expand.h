@@ -32,6 +32,7 @@ class ShellExpander {
 
  private:
   enum class Quote { none, quoted };
+  std::size_t home(std::string_view raw);
   void part(std::string_view raw, std::size_t& at, Quote quote);
   void quoted(std::string_view raw, std::size_t& at);
   void expansion(std::string_view source, Quote quote);

@@ -42,6 +42,7 @@ std::string as_toml(const Flag& flag, const std::vector<std::string>& values) {
       return fmt::format("[{}]", fmt::join(values, ", "));
     case Kind::texts: {
       std::vector<std::string> quoted;
+      quoted.reserve(values.size());
       for (const std::string& value : values) quoted.push_back(toml_string(value));
       return fmt::format("[{}]", fmt::join(quoted, ", "));
     }

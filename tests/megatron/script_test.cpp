@@ -52,6 +52,12 @@ TEST(LaunchScript, ParameterForms) {
               ElementsAre("y", "2", "y", "z", "none"));
 }
 
+TEST(LaunchScript, TheHomeFolder) {
+  EXPECT_THAT(
+      launched("D=~/data\npython pretrain_gpt.py ~/x $D \"~/y\" a~/b", {}, {{"HOME", "/h"}}),
+      ElementsAre("/h/x", "/h/data", "~/y", "a~/b"));
+}
+
 TEST(LaunchScript, Lists) {
   EXPECT_THAT(expanded("${A[@]} \"${A[@]}\" ${A[1]} ${#A[@]} $A",
                        "A=( one  # first\n 'two three' )\nA+=(four)"),
@@ -194,7 +200,7 @@ TEST(LaunchScript, EndlessAndExplodingScriptsEnd) {
   EXPECT_THAT(refusal("X='eval $X'\neval $X"), HasSubstr("too deeply"));
   EXPECT_THAT(refusal("echo " + std::string(5000, '(')), HasSubstr("run.sh"));
   std::string deep = "x";
-  for (int i = 0; i < 100; ++i) deep = "$(echo " + deep + ")";
+  for (int i = 0; i < 100; ++i) deep.insert(0, "$(echo ").append(")");
   EXPECT_THAT(refusal("A=" + deep), HasSubstr("too deeply"));
   EXPECT_THAT(expanded("$((9223372036854775807 + 1)) $((1 / 0))"),
               ElementsAre("$((9223372036854775807 + 1))", "$((1 / 0))"));

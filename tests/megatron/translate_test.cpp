@@ -35,7 +35,7 @@ Translation translated(const std::string& more, Program program = Program::gpt,
 }
 
 Config config(const std::string& more, Program program = Program::gpt) {
-  const Config result = to_config(translated(more, program));
+  Config result = to_config(translated(more, program));
   check(result);
   return result;
 }
