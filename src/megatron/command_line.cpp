@@ -16,6 +16,7 @@ namespace trireme::megatron {
 namespace {
 
 constexpr std::size_t kMostArguments = 100'000;
+constexpr std::size_t kMostComplaints = 200;
 
 std::string shown(const std::string& value) {
   return value.size() <= 60 ? value : value.substr(0, 57) + "...";
@@ -101,6 +102,7 @@ bool is_harmless(const Flag& flag, const std::vector<std::string>& values) {
 }
 
 void unknown_flag(const std::string& name, Program program, Complaints& complaints) {
+  if (complaints.full()) return;
   std::vector<std::string> names;
   for (const Flag& flag : all_flags()) names.push_back(flag.name);
   const std::string near = nearest_name(name, names);
@@ -170,8 +172,13 @@ class Reader {
 
 void Complaints::add(const std::string& flag, const std::string& text) {
   if (!lenient_) fail_input("{}: {}", flag, text);
+  if (full()) return;
   Note note{flag, text};
   if (std::find(lost_.begin(), lost_.end(), note) == lost_.end()) lost_.push_back(std::move(note));
+}
+
+bool Complaints::full() const {
+  return lost_.size() >= kMostComplaints;
 }
 
 std::string integer_text(const std::string& text) {

@@ -17,7 +17,8 @@ class Complaints {
   Complaints(bool lenient, std::vector<Note>& lost) : lenient_(lenient), lost_(lost) {}
   // Throws bad_input "flag: text", or notes it and returns.
   void add(const std::string& flag, const std::string& text);
-  bool lenient() const { return lenient_; }
+  // Lenient: nothing more is noted.
+  bool full() const;
 
  private:
   bool lenient_;

@@ -12,6 +12,8 @@ namespace trireme::megatron {
 namespace {
 
 constexpr std::uint64_t kLargestJson = 1 << 20;
+constexpr std::size_t kMostUnset = 100;
+constexpr std::size_t kMostLaunches = 10;
 
 std::string file_text_or_nothing(const std::string& path, bool& there) {
   std::error_code error;
@@ -35,6 +37,7 @@ std::string launch_line(const LaunchSize& size, const std::string& file) {
 // "$1", "${DATA}" where they stand in what was carried over.
 void note_unset(const std::vector<std::string>& arguments, std::vector<Note>& lost) {
   for (const std::string& argument : arguments) {
+    if (lost.size() >= kMostUnset) return;
     const std::size_t at = argument.find('$');
     if (at == std::string::npos) continue;
     const bool positional =
@@ -83,11 +86,9 @@ Import import_script(const std::string& text, const ScriptOptions& options,
     std::string json = file_text_or_nothing(path, there);
     return there ? std::optional(std::move(json)) : std::nullopt;
   };
-  // Words that are nothing but a variable that nobody set are empty in the shell.
-  std::vector<std::string> arguments = launch.arguments;
   Import result;
-  note_unset(arguments, result.lost);
-  const Translation translation = translate(arguments, how);
+  note_unset(launch.arguments, result.lost);
+  const Translation translation = translate(launch.arguments, how);
   const LaunchSize size = launch_size(launch, script.sbatch);
   result.line = launch.line;
   result.program = launch.program;
@@ -101,7 +102,7 @@ Import import_script(const std::string& text, const ScriptOptions& options,
   result.lost.insert(result.lost.end(), script.lost.begin(), script.lost.end());
   note_problems(translation, result.ranks, result.lost);
   result.notes = translation.notes;
-  for (std::size_t i = 1; i < script.launches.size(); ++i) {
+  for (std::size_t i = 1; i < std::min(script.launches.size(), kMostLaunches); ++i) {
     result.lost.push_back({fmt::format("line {}", script.launches[i].line),
                            "starts another run; only the first one is imported"});
   }

@@ -13,11 +13,12 @@ using Value = std::optional<std::int64_t>;
 
 class Arithmetic {
  public:
-  Arithmetic(std::string_view text, const ShellState& state, int depth)
+  Arithmetic(std::string_view text, ShellState& state, int depth)
       : text_(text), state_(state), depth_(depth) {}
 
   Value run() {
     if (depth_ > kDeepest) return std::nullopt;
+    state_.spend(text_.size());
     Value value = conditional();
     skip();
     return at_ == text_.size() ? value : std::nullopt;
@@ -151,14 +152,14 @@ class Arithmetic {
   }
 
   std::string_view text_;
-  const ShellState& state_;
+  ShellState& state_;
   int depth_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
-std::optional<std::int64_t> shell_arithmetic(std::string_view expression, const ShellState& state) {
+std::optional<std::int64_t> shell_arithmetic(std::string_view expression, ShellState& state) {
   if (expression.find_first_not_of(" \t\n") == std::string_view::npos) return 0;
   return Arithmetic(expression, state, 0).run();
 }

@@ -62,14 +62,13 @@ std::optional<std::string> output_of(const std::vector<std::string>& argv) {
 }
 
 // The shortest or longest beginning or end that matches is cut off.
-std::string cut(const std::string& value, std::string_view pattern, bool front, bool longest) {
-  // A pattern over a long value would take its square: such values are paths and names.
-  if (value.size() > 4096 || pattern.size() > 256) return value;
+std::string cut(const std::string& value, std::string_view pattern, bool front, bool longest,
+                ShellState& state) {
   for (std::size_t i = 0; i <= value.size(); ++i) {
     const std::size_t size = longest ? value.size() - i : i;
     const std::string_view part = front ? std::string_view(value).substr(0, size)
                                         : std::string_view(value).substr(value.size() - size);
-    if (!shell_match(part, pattern)) continue;
+    if (!shell_match(part, pattern, state)) continue;
     return front ? value.substr(size) : value.substr(0, value.size() - size);
   }
   return value;
@@ -97,6 +96,7 @@ void ShellExpander::end_word() {
 
 void ShellExpander::words(std::string_view raw, std::vector<std::string>& out) {
   if (depth_ > kDeepest) fail_input("the script nests expansions too deeply");
+  state_.spend(raw.size());
   out_ = &out;
   splits_ = true;
   word_.clear();
@@ -107,6 +107,7 @@ void ShellExpander::words(std::string_view raw, std::vector<std::string>& out) {
 
 std::string ShellExpander::text(std::string_view raw) {
   if (depth_ > kDeepest) fail_input("the script nests expansions too deeply");
+  state_.spend(raw.size());
   splits_ = false;
   word_.clear();
   for (std::size_t at = home(raw); at < raw.size();) part(raw, at, Quote::none);
@@ -121,6 +122,7 @@ std::size_t ShellExpander::home(std::string_view raw) {
 }
 
 std::string ShellExpander::heredoc(std::string_view raw) {
+  state_.spend(raw.size());
   splits_ = false;
   word_.clear();
   for (std::size_t at = 0; at < raw.size();) {
@@ -255,6 +257,9 @@ void ShellExpander::parameter(std::string_view source, std::string_view inner, Q
   }
   if (name.empty()) return emit(mark(kUnknown, source), quote);
   const auto values = lookup(name, index);
+  if (values) {
+    for (const std::string& value : *values) state_.spend(value.size() + 1);
+  }
   if (count) {
     const bool list = index == "@" || index == "*";
     const std::size_t size = !values ? 0 : list ? values->size() : values->at(0).size();
@@ -311,7 +316,7 @@ std::string ShellExpander::operated(std::string value, std::string_view operatio
     const bool longest = operation.size() > 1 && operation[1] == sign;
     const std::string pattern =
         ShellExpander(state_, depth_ + 1).text(operation.substr(longest ? 2 : 1));
-    return cut(value, pattern, sign == '#', longest);
+    return cut(value, pattern, sign == '#', longest, state_);
   }
   if (sign == '/') {
     const bool all = operation.starts_with("//");
@@ -342,6 +347,7 @@ std::string ShellExpander::operated(std::string value, std::string_view operatio
 // `cd FOLDER && pwd` names the folder; a single command that rewrites its arguments is computed.
 std::string ShellExpander::command(std::string_view source, std::string_view inner) {
   if (depth_ > kDeepest) fail_input("the script nests commands too deeply");
+  state_.spend(inner.size());
   std::vector<ShellCommand> commands = split_commands(inner, "a command in the script");
   std::vector<std::vector<std::string>> argvs;
   for (const ShellCommand& command : commands) {

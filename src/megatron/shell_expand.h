@@ -17,6 +17,10 @@ struct ShellState {
   // A variable is a list; one that is no list has one element.
   std::map<std::string, std::vector<std::string>, std::less<>> variables;
   std::size_t budget = std::size_t{16} << 20;  // bytes that expansions may still make
+  std::size_t work = std::size_t{1} << 27;     // characters that may still be looked at
+
+  // Pays for looking at `characters`; refuses the script when it has asked for too much.
+  void spend(std::size_t characters);
 };
 
 class ShellExpander {
@@ -55,10 +59,10 @@ class ShellExpander {
 
 // The value of an arithmetic expression, variables by name included. Nothing where it is not known
 // or wrong (division by zero, overflow).
-std::optional<std::int64_t> shell_arithmetic(std::string_view expression, const ShellState& state);
+std::optional<std::int64_t> shell_arithmetic(std::string_view expression, ShellState& state);
 
 // Whether the text matches a pattern of '*', '?' and [sets].
-bool shell_match(std::string_view text, std::string_view pattern);
+bool shell_match(std::string_view text, std::string_view pattern, ShellState& state);
 
 // Without what nobody set; in tests it counts as empty.
 std::string without_unset(std::string_view text);

@@ -214,7 +214,8 @@ void ShellRunner::choose(const ShellCommand& command, Words words) {
   }
   for (const ShellWord& word : words) {
     const std::string pattern = ShellExpander(run_.state).text(word.raw);
-    if (block.outer && !block.taken && !block.undecided && shell_match(block.name, pattern)) {
+    if (block.outer && !block.taken && !block.undecided &&
+        shell_match(block.name, pattern, run_.state)) {
       block.active = block.taken = true;
     }
   }

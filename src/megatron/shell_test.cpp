@@ -31,7 +31,7 @@ bool is_binary(const std::string& word) {
 
 class Test {
  public:
-  Test(const std::vector<std::string>& words, bool patterns, const ShellState& state)
+  Test(const std::vector<std::string>& words, bool patterns, ShellState& state)
       : words_(words), patterns_(patterns), state_(state) {}
 
   Truth run() {
@@ -95,7 +95,7 @@ class Test {
     if (sign[0] == '-') return compare_numbers(a, sign, b);
     if (sign == "<") return a < b;
     if (sign == ">") return a > b;
-    const bool equal = patterns_ ? shell_match(a, b) : a == b;
+    const bool equal = patterns_ ? shell_match(a, b, state_) : a == b;
     return equal == (sign != "!=");
   }
 
@@ -113,14 +113,14 @@ class Test {
 
   const std::vector<std::string>& words_;
   bool patterns_;
-  const ShellState& state_;
+  ShellState& state_;
   std::size_t at_ = 0;
 };
 
 }  // namespace
 
 std::optional<bool> shell_test(const std::vector<std::string>& words, bool patterns,
-                               const ShellState& state) {
+                               ShellState& state) {
   return Test(words, patterns, state).run();
 }
 

@@ -12,6 +12,6 @@ namespace trireme::megatron {
 // Whether the condition between the brackets holds; nothing where only running would tell (files,
 // regular expressions, output of commands). `patterns`: "==" matches patterns, as in [[ ]].
 std::optional<bool> shell_test(const std::vector<std::string>& words, bool patterns,
-                               const ShellState& state);
+                               ShellState& state);
 
 }  // namespace trireme::megatron

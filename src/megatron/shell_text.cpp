@@ -1,4 +1,5 @@
 // Marks of what is not known, and patterns.
+#include "base/error.h"
 #include "megatron/shell_expand.h"
 #include "megatron/shell_lexer.h"
 
@@ -39,7 +40,13 @@ bool matches_one(std::string_view pattern, std::size_t& at, char c) {
 
 }  // namespace
 
-bool shell_match(std::string_view text, std::string_view pattern) {
+void ShellState::spend(std::size_t characters) {
+  if (characters > work) fail_input("{}: takes more work than any launch script does", script);
+  work -= characters;
+}
+
+bool shell_match(std::string_view text, std::string_view pattern, ShellState& state) {
+  state.spend((text.size() + 1) * (pattern.size() + 1));
   // Goes back to the last star only: that is enough, and takes no more than size times size.
   std::size_t t = 0, p = 0, star = npos, star_text = 0;
   while (t < text.size()) {

@@ -197,7 +197,24 @@ TEST(LaunchScript, EndlessAndExplodingScriptsEnd) {
   EXPECT_THAT(refusal("f() { f; }\nf"), HasSubstr("without end"));
   EXPECT_THAT(refusal("A=xxxxxxxxxxxxxxxx\nwhile true; do A=$A$A; done"), HasSubstr("too long"));
   EXPECT_THAT(refusal("A=(x)\nwhile true; do A+=(\"${A[@]}\"); done"), HasSubstr("too"));
+  const std::string star(20000, '*'), long_text(20000, 'a');
+  EXPECT_THAT(refusal("A=" + long_text + "\n[[ $A == " + star + "b ]]\necho ${A%" + star + "b}"),
+              HasSubstr("more work"));
+  EXPECT_THAT(refusal("A=(" + std::string(20000, ' ') +
+                      "a b)\nwhile true; do A+=(1 2 3 4 5 6 7 8); "
+                      "[[ ${#A[@]} = 1 ]]; done"),
+              HasSubstr("than"));
+  std::string sums;
+  for (int i = 0; i < 20; ++i) {
+    sums += fmt::format("A{}='A{}", i, i + 1);
+    for (int k = 0; k < 50; ++k) sums += fmt::format("+A{}", i + 1);
+    sums += "'\n";
+  }
+  EXPECT_THAT(refusal(sums + "echo $((A0))"), HasSubstr("more work"));
   EXPECT_THAT(refusal("X='eval $X'\neval $X"), HasSubstr("too deeply"));
+  std::string many = "python pretrain_gpt.py";
+  for (int i = 0; i < 30'000; ++i) many += fmt::format(" --num-layer{} $X{}", i, i);
+  EXPECT_LE(import_script(many, {"run.sh", {}, {}}, "run.toml").lost.size(), 500u);
   EXPECT_THAT(refusal("echo " + std::string(5000, '(')), HasSubstr("run.sh"));
   std::string deep = "x";
   for (int i = 0; i < 100; ++i) deep.insert(0, "$(echo ").append(")");
