@@ -34,18 +34,22 @@ std::string launch_line(const LaunchSize& size, const std::string& file) {
   return fmt::format("mpirun -n {} {}{}", count(ranks), hosts, train);
 }
 
-// "$1", "${DATA}" where they stand in what was carried over.
+// Why what stands at text[at], a '$' or '<', has no value.
+const char* why_unset(const std::string& text, std::size_t at) {
+  if (text[at] == '<') return "a blank in the script; fill it in";
+  if (text.compare(at, 2, "$(") == 0) return "only running the script would tell; write the value";
+  const bool positional = at + 1 < text.size() && text[at + 1] >= '0' && text[at + 1] <= '9';
+  return positional ? "not given; give the script's arguments behind its name"
+                    : "not set; give it with --set NAME=VALUE";
+}
+
+// "$1", "${DATA}", "<path>" where they stand in what was carried over.
 void note_unset(const std::vector<std::string>& arguments, std::vector<Note>& lost) {
   for (const std::string& argument : arguments) {
     if (lost.size() >= kMostUnset) return;
-    const std::size_t at = argument.find('$');
+    const std::size_t at = argument.find_first_of("$<");
     if (at == std::string::npos) continue;
-    const bool positional =
-        at + 1 < argument.size() && argument[at + 1] >= '0' && argument[at + 1] <= '9';
-    const bool computed = argument.compare(at, 2, "$(") == 0;
-    Note note{argument, computed     ? "only running the script would tell; write the value"
-                        : positional ? "not given; give the script's arguments behind its name"
-                                     : "not set; give it with --set NAME=VALUE"};
+    Note note{argument, why_unset(argument, at)};
     if (std::find(lost.begin(), lost.end(), note) == lost.end()) lost.push_back(std::move(note));
   }
 }

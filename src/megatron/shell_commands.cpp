@@ -203,7 +203,7 @@ void ShellRunner::write_file(const ShellCommand& command, const std::vector<std:
     text = fmt::format("{}", fmt::join(argv.begin() + 1, argv.end(), " "));
   }
   if (target.empty() || !has_text || run_.found->files.size() >= kMostFiles) return;
-  run_.found->files[without_marks(target)] = without_marks(text);
+  run_.found->files[without_marks(target)] = with_null(text);
 }
 
 void ShellRunner::nested(const std::string& text, std::vector<std::string> launcher) {

@@ -66,6 +66,8 @@ bool shell_match(std::string_view text, std::string_view pattern, ShellState& st
 
 // Without what nobody set; in tests it counts as empty.
 std::string without_unset(std::string_view text);
+// The same, and null for what only running would tell: what remains of JSON is still JSON.
+std::string with_null(std::string_view text);
 bool has_unknown(std::string_view text);
 // As it stood in the script: without marks.
 std::string without_marks(std::string_view text);

@@ -223,6 +223,7 @@ class Lexer {
     ShellWord word{scan(true), false, {}};
     const char next = at_ < text_.size() ? text_[at_] : '\n';
     if ((next == '<' || next == '>') && is_number(word.raw)) return;  // the number of a file
+    if (next == '<' && is_list_start(word.raw)) blank(word);
     if (next == '(' && is_list_start(word.raw)) {
       word.is_list = true;
       ++at_;
@@ -230,6 +231,15 @@ class Lexer {
     }
     if (first && word.raw == "[[") in_test_ = true;
     command_.words.push_back(std::move(word));
+  }
+
+  // NAME=<path to the data>: a blank that the author left to fill in. The shell would open a file.
+  void blank(ShellWord& word) {
+    const std::size_t close = text_.find_first_of(">\n", at_);
+    if (close == npos || text_[close] == '\n') return;
+    word.raw += fmt::format("{}{}{}", kUnset, text_.substr(at_, close + 1 - at_), kMarkEnd);
+    at_ = close + 1;
+    word.raw += scan(true);
   }
 
   void list(ShellWord& word) {

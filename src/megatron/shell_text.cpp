@@ -83,6 +83,20 @@ std::string without_unset(std::string_view text) {
   return result;
 }
 
+std::string with_null(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != kUnset && text[at] != kUnknown) {
+      result += text[at];
+      continue;
+    }
+    if (text[at] == kUnknown) result += "null";
+    at = text.find(kMarkEnd, at);
+    if (at == npos) break;
+  }
+  return result;
+}
+
 bool has_unknown(std::string_view text) {
   return text.find(kUnknown) != npos;
 }

@@ -154,6 +154,65 @@ TEST(LaunchScript, HereDocumentsBecomeFiles) {
   EXPECT_EQ(script.files.at("raw.json"), "$S\n");
 }
 
+TEST(LaunchScript, BlanksThatTheAuthorLeft) {
+  EXPECT_THAT(
+      expanded("--save $SAVE --data-path $DATA",
+               "SAVE=<Specify path>\n"
+               "DATA=<path and prefix>_text_document\ncat <input >output"),
+      ElementsAre("--save", "<Specify path>", "--data-path", "<path and prefix>_text_document"));
+}
+
+// The forms that scripts of Megatron-DeepSpeed are made of.
+TEST(LaunchScript, DeepspeedAsPeopleWriteIt) {
+  const char* script = R"sh(#!/bin/bash
+HERE=`pwd`
+STAMP=`date +%F`
+CONFIG="$(dirname $(realpath $0))/ds.json"
+STAGE=${STAGE:-1}
+if [[ ! $STAGE =~ ^[0-3]$ ]]; then
+    echo "wrong stage"
+    exit 1
+fi
+TP=${TP:-2}; DP=${DP:-1}
+WORLD=$((TP*DP))
+DTYPE="bf16"
+while [[ $# -gt 0 ]]
+do
+case "$1" in
+    -z|--zero)
+    STAGE=$2;
+    shift
+    ;;
+    *)
+    echo "unknown"; exit 1
+    ;;
+esac
+shift
+done
+options="     --tensor-model-parallel-size $TP --num-layers 4     --${DTYPE}     "
+options="${options} --deepspeed --deepspeed_config=${CONFIG} --zero-stage=${STAGE}"
+if [[ ${STAGE} -gt 1 ]]; then
+options="${options}     --no-pipeline-parallel"
+fi
+cat <<EOT > $CONFIG
+{ "train_micro_batch_size_per_gpu": 2,
+  "odd": $([ "$X" = "y" ] && echo true || echo false),
+  "zero_optimization": { "stage": $STAGE } }
+EOT
+run="deepspeed --master_port 29700 --num_nodes 1 --num_gpus $WORLD ${HERE}/pretrain_gpt.py $@ ${options} &> log_${STAMP}"
+echo ${run}
+eval ${run}
+)sh";
+  const LaunchScript found = read(script, {"-z", "2"});
+  ASSERT_EQ(found.launches.size(), 1u);
+  EXPECT_THAT(
+      found.launches[0].arguments,
+      ElementsAre("--tensor-model-parallel-size", "2", "--num-layers", "4", "--bf16", "--deepspeed",
+                  "--deepspeed_config=dir/ds.json", "--zero-stage=2", "--no-pipeline-parallel"));
+  EXPECT_EQ(launch_size(found.launches[0], found.sbatch).per_node, 2);
+  EXPECT_THAT(found.files.at("dir/ds.json"), HasSubstr("\"odd\": null,"));
+}
+
 TEST(LaunchScript, SizeOfTheLaunch) {
   const auto size = [](const std::string& text) {
     const LaunchScript script = read(text + " pretrain_gpt.py");
