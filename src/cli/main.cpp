@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
   cli::add_train(app);
+  cli::add_plan(app);
   cli::add_pretrain(app);
   cli::add_generate(app);
   cli::add_eval(app);

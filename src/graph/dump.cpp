@@ -45,6 +45,7 @@ std::string name_of_value(const Graph& graph, ValueId id) {
 std::string place_of_value(const Graph& graph, const SegmentPlan& plan, ValueId id) {
   const Placement& placement = plan.placements[id];
   const char* arena = placement.arena == Arena::saved              ? "saved"
+                      : placement.arena == Arena::late_saved       ? "late"
                       : placement.arena == Arena::forward_scratch  ? "forward"
                       : placement.arena == Arena::backward_scratch ? "backward"
                                                                    : nullptr;

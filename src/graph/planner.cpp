@@ -79,8 +79,10 @@ void place(const Graph& graph, SegmentPlan& plan) {
     if (value.role != Role::internal || value.storage != id || life.first_phase < 0) continue;
     const std::int64_t bytes = align_up(value.bytes());
     if (life.first_phase != life.last_phase) {
-      plan.placements[id] = {Arena::saved, plan.saved_bytes};
-      plan.saved_bytes += bytes;
+      const bool late = life.first_phase == 1;
+      std::int64_t& total = late ? plan.late_saved_bytes : plan.saved_bytes;
+      plan.placements[id] = {late ? Arena::late_saved : Arena::saved, total};
+      total += bytes;
       continue;
     }
     auto& list = life.first_phase == 0 ? forward : life.first_phase == 1 ? backward : weight_grad;

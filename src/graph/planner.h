@@ -16,9 +16,12 @@ inline std::int64_t align_up(std::int64_t bytes) {
 
 enum class Arena : std::uint8_t {
   elsewhere,        // not internal: the role says where
-  saved,            // written in one phase, read in a later one; one copy per micro-batch in flight
+  saved,            // written in the forward phase, read later; one copy per micro-batch in flight
+  late_saved,       // written in the backward phase for the weight gradients; a copy per micro-batch
+                    // between the two
   forward_scratch,  // lives within the forward phase
   backward_scratch,  // lives within a backward phase
+  count,
 };
 
 struct Placement {
@@ -39,6 +42,7 @@ struct SegmentPlan {
   std::vector<Node> forward, backward, weight_grad;
   std::vector<Placement> placements;  // by value id
   std::int64_t saved_bytes = 0;
+  std::int64_t late_saved_bytes = 0;
   std::int64_t forward_scratch_bytes = 0;
   std::int64_t backward_scratch_bytes = 0;
 };

@@ -129,7 +129,7 @@ class Replay {
 
   const Graph& graph_;
   const SegmentPlan& plan_;
-  std::map<std::int64_t, Held> held_[4];
+  std::map<std::int64_t, Held> held_[static_cast<int>(Arena::count)];
   std::map<ValueId, ValueId> names_;
 };
 

@@ -227,6 +227,24 @@ void Gradients::sum_partial_gradients() {
   }
 }
 
+double Gradients::traffic(std::int64_t micro_batches, int copies) const {
+  const int degree = layout_.options().degree;
+  const double bytes = size_of(summed_);
+  const double scatter = static_cast<double>(degree - 1) / degree * bytes;
+  const double all_reduce = 2.0 * (copies - 1) / copies * bytes;
+  const double owned = static_cast<double>(layout_.state_elements());
+  const double all = static_cast<double>(stage_.definition().flat_elements);
+  if (!parts_only_) return scatter * all + all_reduce * owned;
+  double reduced = 0;
+  for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
+    for (const Pass pass : {Pass::backward, Pass::weight_grad}) {
+      for (const int bucket : layout_.made_by(pass, s))
+        reduced += static_cast<double>(layout_.range(bucket).elements);
+    }
+  }
+  return scatter * reduced * static_cast<double>(micro_batches) + all_reduce * owned;
+}
+
 void Gradients::complete() {
   sum_partial_gradients();
   if (!layout_.options().exact) return;

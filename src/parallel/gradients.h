@@ -41,6 +41,9 @@ class Gradients {
   //    sums. Then part() is what the optimizer takes.
   void complete();
 
+  // Bytes that this rank sends per step, where so many ranks hold copies of its states.
+  double traffic(std::int64_t micro_batches, int copies) const;
+
   // This rank's part of a bucket, in the accumulation type; after complete().
   std::byte* part(int bucket) const;
   // Whether an exact sum met a number that it cannot hold.

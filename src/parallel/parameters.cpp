@@ -66,4 +66,21 @@ void Parameters::before(Pass pass, int segment) {
   if (needed(next)) fetch(next);
 }
 
+double Parameters::traffic(std::int64_t micro_batches) const {
+  const int degree = layout_.options().degree;
+  // Of a gathered bucket every rank sends its part to each of the others.
+  const double share = static_cast<double>(degree - 1) / degree * size_of(dtype_);
+  if (!layout_.parameters_in_windows())
+    return share * static_cast<double>(stage_.definition().flat_elements);
+  double elements = 0;
+  for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
+    int gathers = 0;
+    for (const Pass pass : {Pass::forward, Pass::backward, Pass::weight_grad})
+      gathers += stage_.reads_parameters(pass, s);
+    for (const int bucket : layout_.buckets_of(s))
+      elements += static_cast<double>(gathers * layout_.range(bucket).elements);
+  }
+  return share * elements * static_cast<double>(micro_batches);
+}
+
 }  // namespace trireme

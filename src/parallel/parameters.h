@@ -25,6 +25,9 @@ class Parameters {
   // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
   void finish();
 
+  // Bytes that this rank sends per step with so many micro-batches.
+  double traffic(std::int64_t micro_batches) const;
+
   // Around segments, with ZeRO 3: waits for the segment's parameters and begins to fetch those of
   // the next one.
   void before(Pass pass, int segment);

@@ -5,11 +5,44 @@
 
 namespace trireme {
 
-PipelineBuffers buffers_of(const ScheduleReport& report, int pipeline_rank) {
+namespace {
+
+// Where the next stage lies on the same rank its input gradients are taken from where they were
+// made: the most that wait there at once.
+int handed_over(const Schedule& schedule, int rank, int chunk) {
+  int waiting = 0, most = 0;
+  const int stage = schedule.placement.stage(rank, chunk);
+  if (stage == 0 || schedule.placement.rank_of(stage - 1) != rank) return 0;
+  const int taker = schedule.placement.chunk_of(stage - 1);
+  for (const Action& action : schedule.actions[rank]) {
+    if (action.kind != ActionKind::input_grad && action.kind != ActionKind::backward) continue;
+    if (action.chunk == chunk) most = std::max(most, ++waiting);
+    if (action.chunk == taker) --waiting;
+  }
+  return most;
+}
+
+}  // namespace
+
+bool PipelineBuffers::hold(const PipelineBuffers& others) const {
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    const Chunk &own = chunks[c], &other = others.chunks[c];
+    if (own.slots < other.slots || own.late_slots < other.late_slots ||
+        own.activations < other.activations || own.gradients < other.gradients)
+      return false;
+  }
+  return true;
+}
+
+PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
+                           int pipeline_rank) {
   PipelineBuffers buffers;
-  for (const ChunkBuffers& chunk : report.ranks[pipeline_rank].buffers) {
-    buffers.slots.push_back(std::max({1, chunk.saved, chunk.saved_or_posted}));
-    buffers.gradients.push_back(chunk.gradients);
+  for (const ChunkBuffers& needed : report.ranks[pipeline_rank].buffers) {
+    const int chunk = static_cast<int>(buffers.chunks.size());
+    buffers.chunks.push_back(
+        {std::max(1, needed.saved),
+         std::max({1, needed.weight_grads, handed_over(schedule, pipeline_rank, chunk)}),
+         needed.activations, needed.gradients});
   }
   return buffers;
 }
@@ -17,24 +50,26 @@ PipelineBuffers buffers_of(const ScheduleReport& report, int pipeline_rank) {
 PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement,
                                int pipeline_rank, const PipelineBuffers& buffers)
     : placement_(placement), rank_(pipeline_rank), bytes_(stages[0]->boundary_bytes()) {
-  std::int64_t received = 0;
+  std::int64_t activations = 0, gradients = 0;
   bool sends = false;
   for (int c = 0; c < static_cast<int>(stages.size()); ++c) {
     Chunk chunk;
     chunk.stage = stages[c];
     chunk.number = placement.stage(pipeline_rank, c);
-    chunk.slots = buffers.slots[c];
-    chunk.gradient_buffers = buffers.gradients[c];
-    chunk.gradients_offset = received;
-    chunk.activation_in.resize(chunk.slots);
-    chunk.activation_out.resize(chunk.slots);
-    chunk.gradient_in.resize(std::max(1, chunk.gradient_buffers));
-    received += chunk.gradient_buffers * bytes_;
+    chunk.buffers = buffers.chunks[c];
+    chunk.activations_offset = activations;
+    chunk.gradients_offset = gradients;
+    chunk.activation_in.resize(std::max(1, chunk.buffers.activations));
+    chunk.gradient_in.resize(std::max(1, chunk.buffers.gradients));
+    chunk.activation_out.resize(chunk.buffers.slots);
+    activations += chunk.buffers.activations * bytes_;
+    gradients += chunk.buffers.gradients * bytes_;
     sends |= chunk.number > 0;
     TRIREME_CHECK(chunk.stage->boundary_bytes() == bytes_);
     chunks_.push_back(std::move(chunk));
   }
-  memory_.add("received gradients", received);
+  for (Chunk& chunk : chunks_) chunk.gradients_offset += activations;
+  memory_.add("received messages", activations + gradients);
   memory_.add("gradients on their way out", sends && placement.ranks > 1 ? 2 * bytes_ : 0);
 }
 
@@ -44,9 +79,14 @@ void PipelineRunner::allocate(Communicator& pipeline) {
   sent_ = MemoryBlock(memory_.regions[1].bytes);
 }
 
+std::byte* PipelineRunner::activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
+  return received_.data() + chunk.activations_offset +
+         micro_batch % chunk.buffers.activations * bytes_;
+}
+
 std::byte* PipelineRunner::gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
   return received_.data() + chunk.gradients_offset +
-         micro_batch % chunk.gradient_buffers * bytes_;
+         micro_batch % chunk.buffers.gradients * bytes_;
 }
 
 PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {
@@ -69,8 +109,7 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
                          const StepBlock& block, Observer* observer) {
   Chunk& chunk = chunks_[action.chunk];
   Stage& stage = *chunk.stage;
-  const int slot = action.micro_batch % chunk.slots;
-  const std::int64_t count = bytes_;
+  const std::int64_t m = action.micro_batch;
   switch (action.kind) {
     case ActionKind::forward:
       return forward(chunk, action, client, block, observer);
@@ -78,23 +117,25 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
     case ActionKind::input_grad:
       return backward(chunk, action, client, block, splits_backward(schedule.kind), observer);
     case ActionKind::weight_grad: {
-      client.before_gradients(action.chunk, action.micro_batch);
-      const TraceSpan span(trace_, "weight gradient", action.chunk, action.micro_batch);
-      return stage.weight_grad(slot, block, action.micro_batch == 0, observer);
+      client.before_gradients(action.chunk, m);
+      const TraceSpan span(trace_, "weight gradient", action.chunk, m);
+      return stage.weight_grad(stage.slot_of(m), block, m == 0, observer);
     }
     case ActionKind::receive_activation:
-      chunk.activation_in[slot] = pipeline_->receive(stage.stage_input(slot), count, DType::u8, action.peer, {"activations", action.micro_batch});
+      chunk.activation_in[m % chunk.buffers.activations] = pipeline_->receive(
+          activation_buffer(chunk, m), bytes_, DType::u8, action.peer, {"activations", m});
       return;
     case ActionKind::receive_gradient:
-      chunk.gradient_in[action.micro_batch % chunk.gradient_buffers] =
-          pipeline_->receive(gradient_buffer(chunk, action.micro_batch), count, DType::u8,
-                                    action.peer, {"gradients of activations", action.micro_batch});
+      chunk.gradient_in[m % chunk.buffers.gradients] =
+          pipeline_->receive(gradient_buffer(chunk, m), bytes_, DType::u8, action.peer,
+                             {"gradients of activations", m});
       return;
     case ActionKind::send_activation:
-      chunk.activation_out[slot] = pipeline_->send(stage.stage_output(slot), count, DType::u8, action.peer, {"activations", action.micro_batch});
+      chunk.activation_out[chunk.turn(m)] = pipeline_->send(
+          stage.stage_output(stage.slot_of(m)), bytes_, DType::u8, action.peer, {"activations", m});
       return;
     case ActionKind::send_gradient:
-      return send_gradient(chunk, action, slot);
+      return send_gradient(chunk, action);
     case ActionKind::reduce_gradients:
     case ActionKind::step:
       return;  // hooks reduce each segment as soon as it is complete
@@ -103,51 +144,55 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
 
 void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient& client,
                              const StepBlock& block, Observer* observer) {
-  const int slot = action.micro_batch % chunk.slots;
-  chunk.activation_out[slot].wait();  // of the micro-batch that had the slot before
-  client.load(action.chunk, slot, action.micro_batch);
+  const std::int64_t m = action.micro_batch;
+  const int slot = chunk.stage->slot_of(m);
+  chunk.activation_out[chunk.turn(m)].wait();  // of the micro-batch that had the slot before
+  client.load(action.chunk, slot, m);
+  const void* input = nullptr;
   if (Chunk* before = chunk_of_stage(chunk.number - 1)) {
-    std::memcpy(chunk.stage->stage_input(slot),
-                before->stage->stage_output(action.micro_batch % before->slots),
-                static_cast<std::size_t>(bytes_));
-  } else {
-    chunk.activation_in[slot].wait();
+    input = before->stage->stage_output(before->stage->slot_of(m));
+  } else if (!is_first(chunk)) {
+    chunk.activation_in[m % chunk.buffers.activations].wait();
+    input = activation_buffer(chunk, m);
   }
-  const TraceSpan span(trace_, "forward", action.chunk, action.micro_batch);
+  if (input) std::memcpy(chunk.stage->stage_input(slot), input, static_cast<std::size_t>(bytes_));
+  const TraceSpan span(trace_, "forward", action.chunk, m);
   chunk.stage->forward(slot, block, observer);
 }
 
 void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient& client,
                               const StepBlock& block, bool split, Observer* observer) {
-  const int slot = action.micro_batch % chunk.slots;
+  const std::int64_t m = action.micro_batch;
+  const int slot = chunk.stage->slot_of(m);
+  const void* gradient = nullptr;
   if (Chunk* behind = chunk_of_stage(chunk.number + 1)) {
-    // Input gradients stay in the slot until its weight gradients are done.
-    TRIREME_CHECK(split);
-    std::memcpy(chunk.stage->output_grad(slot),
-                behind->stage->input_grad(action.micro_batch % behind->slots),
-                static_cast<std::size_t>(bytes_));
+    TRIREME_CHECK(split);  // only then each late slot keeps its input gradients
+    gradient = behind->stage->input_grad(behind->stage->slot_of(m));
   } else if (!is_last(chunk)) {
-    chunk.gradient_in[action.micro_batch % chunk.gradient_buffers].wait();
-    std::memcpy(chunk.stage->output_grad(slot), gradient_buffer(chunk, action.micro_batch),
-                static_cast<std::size_t>(bytes_));
+    chunk.gradient_in[m % chunk.buffers.gradients].wait();
+    gradient = gradient_buffer(chunk, m);
   }
-  client.before_gradients(action.chunk, action.micro_batch);
+  if (gradient)
+    std::memcpy(chunk.stage->output_grad(slot), gradient, static_cast<std::size_t>(bytes_));
+  client.before_gradients(action.chunk, m);
   {
-    const TraceSpan span(trace_, split ? "input gradient" : "backward", action.chunk,
-                         action.micro_batch);
-    chunk.stage->backward(slot, block, action.micro_batch == 0, observer);
+    const TraceSpan span(trace_, split ? "input gradient" : "backward", action.chunk, m);
+    chunk.stage->backward(slot, block, m == 0, observer);
   }
-  if (is_last(chunk)) client.losses_ready(action.chunk, slot, action.micro_batch);
+  if (is_last(chunk)) client.losses_ready(action.chunk, slot, m);
 }
 
 // Through a copy: the stage may need the memory for the next micro-batch at once.
-void PipelineRunner::send_gradient(Chunk& chunk, const Action& action, int slot) {
+void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   const int out = next_out_;
   next_out_ = 1 - next_out_;
   gradient_out_[out].wait();
   std::byte* copy = sent_.data() + out * bytes_;
-  std::memcpy(copy, chunk.stage->input_grad(slot), static_cast<std::size_t>(bytes_));
-  gradient_out_[out] = pipeline_->send(copy, bytes_, DType::u8, action.peer, {"gradients of activations", action.micro_batch});
+  const Stage& stage = *chunk.stage;
+  std::memcpy(copy, stage.input_grad(stage.slot_of(action.micro_batch)),
+              static_cast<std::size_t>(bytes_));
+  gradient_out_[out] = pipeline_->send(copy, bytes_, DType::u8, action.peer,
+                                       {"gradients of activations", action.micro_batch});
 }
 
 void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Observer* observer) {

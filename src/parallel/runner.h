@@ -13,12 +13,20 @@
 
 namespace trireme {
 
-// Buffers that a rank needs for any schedule of a run: the most that each chunk needs.
+// Buffers that a rank needs for a schedule.
 struct PipelineBuffers {
-  std::vector<int> slots;      // by chunk: micro-batches in flight
-  std::vector<int> gradients;  // by chunk: received and not used yet
+  struct Chunk {
+    int slots = 1;        // micro-batches in flight
+    int late_slots = 1;   // between input and weight gradients
+    int activations = 0;  // received and not used yet
+    int gradients = 0;
+  };
+  std::vector<Chunk> chunks;
+
+  bool hold(const PipelineBuffers& others) const;  // no less of anything than `others`
 };
-PipelineBuffers buffers_of(const ScheduleReport& report, int pipeline_rank);
+PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
+                           int pipeline_rank);
 
 // What the runner asks and tells while it walks; chunk and micro-batch name what it works on.
 class PipelineClient {
@@ -38,7 +46,7 @@ class PipelineRunner {
   PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement, int pipeline_rank,
                  const PipelineBuffers& buffers);
 
-  // Messages that wait: received gradients and those on their way out.
+  // Messages that wait: received ones and gradients on their way out.
   const MemoryPlan& memory() const { return memory_; }
   void allocate(Communicator& pipeline);
 
@@ -56,10 +64,11 @@ class PipelineRunner {
   struct Chunk {
     Stage* stage;
     int number;  // of the stage along the model
-    int slots, gradient_buffers;
-    std::int64_t gradients_offset = 0;  // of its buffers in received_
-    std::vector<Work> activation_in, activation_out;  // by slot
-    std::vector<Work> gradient_in;                    // by buffer
+    PipelineBuffers::Chunk buffers;
+    std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
+    std::vector<Work> activation_in, gradient_in;               // by buffer
+    std::vector<Work> activation_out;                           // by slot
+    std::int64_t turn(std::int64_t micro_batch) const { return micro_batch % buffers.slots; }
   };
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
            const StepBlock& block, Observer* observer);
@@ -67,7 +76,8 @@ class PipelineRunner {
                Observer* observer);
   void backward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
                 bool split, Observer* observer);
-  void send_gradient(Chunk& chunk, const Action& action, int slot);
+  void send_gradient(Chunk& chunk, const Action& action);
+  std::byte* activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   // The chunk of this rank that holds a stage, or null.
   Chunk* chunk_of_stage(int stage);

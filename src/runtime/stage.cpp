@@ -37,6 +37,7 @@ void lay_out_parameters(StageDefinition& definition) {
 
 Stage::Stage(StageDefinition definition, const StageOptions& options)
     : definition_(std::move(definition)), options_(options) {
+  if (options_.late_slots == 0) options_.late_slots = options_.slots;
   plan();
 }
 
@@ -72,7 +73,11 @@ void Stage::plan() {
   boundary_bytes_ = align_up(boundary_bytes_);
   for (const SegmentInstance& instance : definition_.segments) {
     saved_offsets_.push_back(saved_bytes_);
-    if (options_.training) saved_bytes_ += train_plans_[instance.segment].saved_bytes;
+    late_saved_offsets_.push_back(late_saved_bytes_);
+    if (options_.training) {
+      saved_bytes_ += train_plans_[instance.segment].saved_bytes;
+      late_saved_bytes_ += train_plans_[instance.segment].late_saved_bytes;
+    }
     cache_offsets_.push_back(cache_bytes_);
     const Graph& graph = *definition_.templates[instance.segment].eval;
     for (ValueId id = 0; id < graph.value_count(); ++id) {
@@ -81,6 +86,10 @@ void Stage::plan() {
   }
 
   plan_windows();
+  if (options_.training) {
+    turns_ = options_.split_weight_grad ? std::lcm(options_.slots, options_.late_slots)
+                                        : options_.slots;
+  }
   const std::int64_t elements = definition_.flat_elements;
   const std::int64_t in_windows = windows_[0] + windows_[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
@@ -95,13 +104,15 @@ void Stage::plan() {
                     : 0);
   memory_.add("block inputs", (train ? boundaries * options_.slots : 2) * boundary_bytes_);
   memory_.add("saved activations", saved_bytes_ * options_.slots);
+  memory_.add("saved for weight gradients", late_saved_bytes_ * options_.late_slots);
   memory_.add("key/value cache", own ? cache_bytes_ : 0);
   memory_.add("forward scratch", forward_scratch_bytes_);
   memory_.add("backward scratch", backward_scratch_bytes_);
   // Weight gradients that run later still read the gradients that entered their segment.
   memory_.add(
       "gradients of activations",
-      train ? (options_.split_weight_grad ? boundaries * options_.slots : 2) * boundary_bytes_ : 0);
+      train ? (options_.split_weight_grad ? boundaries * options_.late_slots : 2) * boundary_bytes_
+            : 0);
   memory_.add("micro-batches", prefix(batch_bytes_, batch_kinds) * options_.slots);
   memory_.add("results", prefix(result_bytes_, result_kinds) * options_.slots);
   memory_.add("tables", own ? prefix(constant_bytes_, constant_kinds) : 0);
@@ -110,7 +121,7 @@ void Stage::plan() {
 void Stage::allocate(RankGroup* group) {
   group_ = group;
   MemoryBlock* blocks[] = {&parameters_, &gradients_,       &boundaries_,       &saved_,
-                           &caches_,     &forward_scratch_, &backward_scratch_, &grad_boundaries_,
+                           &late_saved_,  &caches_,     &forward_scratch_, &backward_scratch_, &grad_boundaries_,
                            &batches_,    &results_,         &constants_};
   TRIREME_CHECK(std::size(blocks) == memory_.regions.size());
   for (std::size_t i = 0; i < std::size(blocks); ++i)
@@ -196,14 +207,14 @@ void* Stage::gradient(int index) const {
 void* Stage::batch(int slot, BatchInput which) const {
   const int kind = static_cast<int>(which);
   if (batch_bytes_[kind] == 0) return nullptr;
-  return shifted(batches_, prefix(batch_bytes_, batch_kinds) * slot + prefix(batch_bytes_, kind));
+  return shifted(batches_, prefix(batch_bytes_, batch_kinds) * (slot % options_.slots) + prefix(batch_bytes_, kind));
 }
 
 void* Stage::result(int slot, ResultOutput which) const {
   const int kind = static_cast<int>(which);
   if (result_bytes_[kind] == 0) return nullptr;
   return shifted(results_,
-                 prefix(result_bytes_, result_kinds) * slot + prefix(result_bytes_, kind));
+                 prefix(result_bytes_, result_kinds) * (slot % options_.slots) + prefix(result_bytes_, kind));
 }
 
 void* Stage::constant(ConstantInput which) const {
@@ -228,18 +239,18 @@ void* Stage::cache(int segment, CacheBuffer which) const {
 
 void* Stage::stage_input(int slot) const {
   const auto per_slot = static_cast<std::int64_t>(definition_.segments.size()) + 1;
-  return shifted(boundaries_, options_.training ? slot * per_slot * boundary_bytes_ : 0);
+  return shifted(boundaries_, options_.training ? slot % options_.slots * per_slot * boundary_bytes_ : 0);
 }
 
 void* Stage::stage_output(int slot) const {
   const auto last = static_cast<std::int64_t>(definition_.segments.size());
-  const std::int64_t boundary = options_.training ? slot * (last + 1) + last : last % 2;
+  const std::int64_t boundary = options_.training ? slot % options_.slots * (last + 1) + last : last % 2;
   return shifted(boundaries_, boundary * boundary_bytes_);
 }
 
 std::int64_t Stage::grad_boundary(int slot, std::size_t boundary) const {
   const std::size_t boundaries = definition_.segments.size() + 1;
-  return static_cast<std::int64_t>(options_.split_weight_grad ? slot * boundaries + boundary
+  return static_cast<std::int64_t>(options_.split_weight_grad ? slot % options_.late_slots * boundaries + boundary
                                                               : boundary % 2) *
          boundary_bytes_;
 }
@@ -264,7 +275,7 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
   };
   const auto boundary = [&](std::size_t i) {
     const std::size_t index =
-        options_.training ? slot * (definition_.segments.size() + 1) + i : i % 2;
+        options_.training ? slot % options_.slots * (definition_.segments.size() + 1) + i : i % 2;
     return at(boundaries_.data(),
               static_cast<std::int64_t>(index) * boundary_bytes_ + value.byte_offset);
   };
@@ -304,12 +315,17 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
   const Placement& placement = plan.placements[id];
   switch (placement.arena) {
     case Arena::saved:
-      return at(saved_.data(), slot * saved_bytes_ + saved_offsets_[segment] + placement.offset);
+      return at(saved_.data(), slot % options_.slots * saved_bytes_ + saved_offsets_[segment] +
+                                   placement.offset);
+    case Arena::late_saved:
+      return at(late_saved_.data(), slot % options_.late_slots * late_saved_bytes_ +
+                                        late_saved_offsets_[segment] + placement.offset);
     case Arena::forward_scratch:
       return at(forward_scratch_.data(), placement.offset);
     case Arena::backward_scratch:
       return at(backward_scratch_.data(), placement.offset);
     case Arena::elsewhere:
+    case Arena::count:
       break;
   }
   TRIREME_CHECK(!"an internal value has no place");
@@ -363,7 +379,7 @@ void Stage::mark_later_writers(SlotPrograms& programs) const {
 
 void Stage::resolve() {
   const std::size_t segments = definition_.segments.size();
-  for (int slot = 0; options_.training && slot < options_.slots; ++slot) {
+  for (int slot = 0; options_.training && slot < turns_; ++slot) {
     SlotPrograms programs;
     for (std::size_t s = 0; s < segments; ++s) {
       const int t = definition_.segments[s].segment;
@@ -394,7 +410,8 @@ void Stage::poison_scratch(int slot, bool saved) const {
   };
   fill(forward_scratch_.data(), forward_scratch_bytes_);
   fill(backward_scratch_.data(), backward_scratch_bytes_);
-  if (saved && saved_.data()) fill(saved_.data() + slot * saved_bytes_, saved_bytes_);
+  if (saved && saved_.data())
+    fill(saved_.data() + slot % options_.slots * saved_bytes_, saved_bytes_);
 }
 
 void Stage::run(Pass pass, const PassProgram& program, const StepBlock& step,

@@ -71,6 +71,7 @@ struct StageOptions {
   bool training = true;
   int slots = 1;  // micro-batches in flight
   bool split_weight_grad = false;
+  int late_slots = 0;   // with it: micro-batches between input and weight gradients; 0: slots
   bool reuse = true;    // false: every value its own memory
   bool poison = false;  // fill scratch with NaN before each phase
   // Parameters and gradients of one segment at a time, in two windows that neighbouring segments
@@ -98,6 +99,9 @@ class Stage {
 
   // Must outlive the stage; null: none.
   void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
+
+  // Micro-batches take slots in turns: the slot of a micro-batch, to be passed to all that follows.
+  int slot_of(std::int64_t micro_batch) const { return static_cast<int>(micro_batch % turns_); }
 
   // Addresses; null where the stage has no such value. With windows there is no address of a
   // parameter or gradient as such.
@@ -180,18 +184,19 @@ class Stage {
   std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
   MemoryPlan memory_;
 
+  int turns_ = 1;  // slots and late slots repeat together after so many micro-batches
   std::int64_t windows_[2] = {};  // elements, of even and odd segments
   std::int64_t boundary_bytes_ = 0;
-  std::int64_t saved_bytes_ = 0;  // of one slot
+  std::int64_t saved_bytes_ = 0, late_saved_bytes_ = 0;  // of one slot
   std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
-  std::vector<std::int64_t> saved_offsets_;  // by segment
+  std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
   std::vector<std::int64_t> cache_offsets_;  // by segment; keys, then values
   std::int64_t cache_bytes_ = 0;
   std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
   std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};
   std::int64_t constant_bytes_[static_cast<int>(ConstantInput::count)] = {};
 
-  MemoryBlock parameters_, gradients_, boundaries_, saved_, caches_;
+  MemoryBlock parameters_, gradients_, boundaries_, saved_, late_saved_, caches_;
   MemoryBlock forward_scratch_, backward_scratch_, grad_boundaries_, batches_, results_, constants_;
   std::vector<SlotPrograms> programs_;
   PassProgram eval_program_;

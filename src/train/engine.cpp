@@ -148,7 +148,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
   const std::int64_t micro_batches =
       std::max<std::int64_t>(1, global_batch_size(config, rank.size) /
                                     (config.train.micro_batch_size * mesh_.degrees().dp()));
-  buffers_ = buffers_of(schedule_report(micro_batches), place_.pp);
+  buffers_ = buffers_of(schedule(micro_batches), schedule_report(micro_batches), place_.pp);
 
   BuildOptions local = build;
   local.tensor.size = mesh_.degrees().tp;
@@ -166,7 +166,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunk->layout = std::make_unique<StateLayout>(
         definition, state_options(config.parallel, mesh_, rank_, split));
     StageOptions options = stage;
-    options.slots = buffers_.slots[c];
+    options.slots = buffers_.chunks[c].slots;
+    options.late_slots = buffers_.chunks[c].late_slots;
     options.split_weight_grad = split;
     options.parameter_windows = chunk->layout->parameters_in_windows();
     options.gradient_windows = chunk->layout->gradients_in_windows();
@@ -249,6 +250,15 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
   return schedules_.emplace(micro_batches, std::move(planned)).first->second.report;
 }
 
+double Engine::gradient_traffic(int chunk, std::int64_t micro_batches) const {
+  return chunks_[chunk]->gradients->traffic(micro_batches,
+                                            mesh_.group_size(replicate_axes(zero_)));
+}
+
+double Engine::parameter_traffic(int chunk, std::int64_t micro_batches) const {
+  return chunks_[chunk]->parameters->traffic(micro_batches);
+}
+
 void Engine::load(Stage& stage, int slot, const MicroBatch& batch) const {
   const std::int64_t rows = batch_ * seq_;
   const auto copy = [&](BatchInput which, const void* from, std::int64_t bytes) {
@@ -300,11 +310,8 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
     chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp());
   }
   const Schedule& actions = schedule(input.micro_batches);
-  const PipelineBuffers needed = buffers_of(schedule_report(input.micro_batches), place_.pp);
-  for (int c = 0; c < chunks(); ++c) {
-    TRIREME_CHECK(needed.slots[c] <= buffers_.slots[c]);
-    TRIREME_CHECK(needed.gradients[c] <= buffers_.gradients[c]);
-  }
+  TRIREME_CHECK(buffers_.hold(
+      buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
   runner_->run(actions, client, block_of(input), observer);
 }
 

@@ -101,6 +101,10 @@ class Engine {
   const Schedule& schedule(std::int64_t micro_batches);
   const ScheduleReport& schedule_report(std::int64_t micro_batches);
 
+  // Bytes that this rank sends per step for a chunk's gradients and parameters.
+  double gradient_traffic(int chunk, std::int64_t micro_batches) const;
+  double parameter_traffic(int chunk, std::int64_t micro_batches) const;
+
   // Runs one step, on all ranks together.
   StepResult train_step(const StepInput& input, const MicroBatches& next,
                         Observer* observer = nullptr);

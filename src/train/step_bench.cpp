@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "ops/support.h"
 #include "train/engine.h"
+#include "train/setup.h"
 
 namespace trireme {
 namespace {
@@ -90,12 +91,7 @@ double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& 
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps) {
-  BuildOptions build;
-  build.compute = compute_dtype(config.run.precision);
-  build.batch = config.train.micro_batch_size;
-  build.recompute = config.parallel.recompute == "full"        ? Recompute::full
-                    : config.parallel.recompute == "selective" ? Recompute::selective
-                                                               : Recompute::none;
+  const BuildOptions build = build_options(config);
   Engine engine(config, build, {});
   engine.allocate();
   engine.initialize();

@@ -1,0 +1,90 @@
+// `trireme plan`: what a layout takes, without running it.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "parallel/draw.h"
+#include "plan/layout_plan.h"
+#include "train/setup.h"
+
+namespace trireme::cli {
+namespace {
+
+struct PlanArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+  int ranks = 0;
+  bool schedule = false, json = false;
+  std::string svg;
+};
+
+nlohmann::json to_json(const LayoutPlan& plan) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankPlan& rank : plan.ranks) {
+    nlohmann::json regions = nlohmann::json::object();
+    for (const MemoryRegion& region : rank.memory.regions) regions[region.name] = region.bytes;
+    ranks.push_back({{"pipeline_rank", rank.pipeline_rank},
+                     {"parameters", rank.parameters},
+                     {"memory", regions},
+                     {"memory_total", rank.memory.total()},
+                     {"flops", rank.flops},
+                     {"bytes_sent",
+                      {{"tensor", rank.traffic.tensor},
+                       {"pipeline", rank.traffic.pipeline},
+                       {"gradients", rank.traffic.gradients},
+                       {"parameters", rank.traffic.parameters}}}});
+  }
+  return {{"ranks", plan.mesh.size()},
+          {"mesh", plan.mesh.text()},
+          {"parameters", plan.parameters},
+          {"tokens_per_step", plan.tokens},
+          {"micro_batches", plan.micro_batches},
+          {"flops_per_step", plan.flops},
+          {"bubble", plan.even.bubble},
+          {"bubble_by_flops", plan.by_flops.bubble},
+          {"pipeline_ranks", ranks}};
+}
+
+void run(const PlanArguments& arguments) {
+  Config config = load_config(arguments.file, arguments.overrides);
+  const ParallelConfig& p = config.parallel;
+  const std::int64_t ranks =
+      arguments.ranks > 0 ? arguments.ranks : p.tp * p.cp * p.pp * p.dp_replicate;
+  validate(config);
+  validate_layout(config, ranks);
+  refuse_what_is_not_there(config);
+  resolve_vocabulary(config);
+  const LayoutPlan plan = plan_layout(config, static_cast<int>(ranks));
+  const auto drawing = [&] { return draw_schedule(plan.schedule, plan.even); };
+  if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
+  if (arguments.json) {
+    fmt::print("{}\n", to_json(plan).dump());
+    return;
+  }
+  fmt::print("{}", to_text(plan, config));
+  if (arguments.schedule) fmt::print("\n{}", drawing().text);
+  if (!arguments.svg.empty()) fmt::print("\nschedule drawn in {}\n", arguments.svg);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "plan", "Show memory, flops, traffic and the pipeline bubble of a layout without running it");
+  auto arguments = std::make_shared<PlanArguments>();
+  command->add_option("file", arguments->file, "TOML file, as for train")->required();
+  command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Number of ranks; by default tp x cp x pp x dp_replicate")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_flag("--schedule", arguments->schedule,
+                    "Draw the schedule as text: ranks down, time across");
+  command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,59 @@
+// Translations and refusals.
+#include "train/setup.h"
+
+#include "base/error.h"
+#include "tokenizer/tokenizer.h"
+
+namespace trireme {
+namespace {
+
+TokenizerConfig tokenizer_config(const DataConfig& data) {
+  return {data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model};
+}
+
+}  // namespace
+
+BuildOptions build_options(const Config& config) {
+  BuildOptions build;
+  build.compute = compute_dtype(config.run.precision);
+  build.batch = config.train.micro_batch_size;
+  build.packed_documents = config.data.reset_attention_mask;
+  build.recompute = config.parallel.recompute == "full"        ? Recompute::full
+                    : config.parallel.recompute == "selective" ? Recompute::selective
+                                                               : Recompute::none;
+  build.recompute_layers = config.parallel.recompute_layers;
+  return build;
+}
+
+void refuse_what_is_not_there(const Config& c) {
+  if (c.run.device != "cpu")
+    fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
+  if (c.model.family == "bert")
+    fail_input("model.family = \"bert\": this version trains gpt and llama");
+  if (c.parallel.cp > 1 || c.parallel.ep > 1)
+    fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
+  if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
+    fail_input(
+        "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
+        "fast");
+  }
+}
+
+std::int64_t resolve_vocabulary(Config& config) {
+  if (config.data.tokenizer.empty()) {
+    if (config.model.vocab_size == 0) {
+      fail_input(
+          "model.vocab_size is not set and data.tokenizer names no tokenizer to take it from");
+    }
+    return -1;
+  }
+  const auto tokenizer = make_tokenizer(tokenizer_config(config.data));
+  if (config.model.vocab_size == 0) config.model.vocab_size = tokenizer->vocab_size();
+  if (config.model.vocab_size < tokenizer->vocab_size()) {
+    fail_input("model.vocab_size is {}, but the tokenizer has {} tokens: leave it out or raise it",
+               config.model.vocab_size, tokenizer->vocab_size());
+  }
+  return tokenizer->eod_id();
+}
+
+}  // namespace trireme

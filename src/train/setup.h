@@ -1,0 +1,19 @@
+// From a configuration to what the engine and the data want to know.
+#pragma once
+
+#include "config/config.h"
+#include "model/transformer.h"
+
+namespace trireme {
+
+BuildOptions build_options(const Config& config);
+
+// Settings that mean something, but not in this version: better refused (exit code 2) than silently
+// ignored.
+void refuse_what_is_not_there(const Config& config);
+
+// Takes the vocabulary from the tokenizer where the configuration does not give it; returns the id
+// that ends a document, or -1 without a tokenizer.
+std::int64_t resolve_vocabulary(Config& config);
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Plans against what runs.
+#include "plan/layout_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "runtime/memory.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+Config small(const std::vector<std::string>& overrides = {}) {
+  return parse_config(R"(
+[run]
+precision = "bf16"
+[model]
+family = "gpt"
+num_layers = 4
+hidden_size = 64
+num_heads = 4
+seq_length = 32
+vocab_size = 1000
+[train]
+micro_batch_size = 2
+global_batch_size = 16
+iters = 1
+[optimizer]
+lr = 1e-3
+)",
+                      "test", overrides);
+}
+
+const MemoryRegion* region(const RankPlan& rank, const std::string& name) {
+  for (const MemoryRegion& one : rank.memory.regions)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+std::int64_t bytes(const LayoutPlan& plan, const std::string& name, int rank = 0) {
+  const MemoryRegion* found = region(plan.ranks[rank], name);
+  return found ? found->bytes : 0;
+}
+
+TEST(LayoutPlan, MemoryIsWhatTheEngineAllocates) {
+  const Config config = small();
+  const LayoutPlan plan = plan_layout(config, 1);
+  Engine engine(config, build_options(config), {});
+  const std::int64_t before = MemoryBlock::allocated();
+  engine.allocate();
+  EXPECT_EQ(MemoryBlock::allocated() - before, plan.ranks[0].memory.total());
+}
+
+TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {
+  const auto with = [](const char* zero) { return plan_layout(small({zero}), 4); };
+  const LayoutPlan none = with("parallel.zero=0"), one = with("parallel.zero=1"),
+                   two = with("parallel.zero=2"), three = with("parallel.zero=3");
+  // Parts are rounded up to blocks.
+  const auto is_a_quarter = [](std::int64_t part, std::int64_t whole) {
+    EXPECT_GE(part, whole / 4);
+    EXPECT_LT(static_cast<double>(part), 0.27 * static_cast<double>(whole));
+  };
+  for (const char* states : {"first moments", "second moments", "master weights"})
+    is_a_quarter(bytes(one, states), bytes(none, states));
+  EXPECT_GE(bytes(one, "gradients"), bytes(none, "gradients"));
+  is_a_quarter(bytes(two, "gradient sums"), bytes(none, "gradients"));
+  EXPECT_EQ(bytes(two, "gradients"), 0);
+  is_a_quarter(bytes(three, "sharded parameters"), bytes(none, "parameters"));
+  EXPECT_EQ(bytes(three, "parameters"), 0);
+}
+
+// 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for weight
+// gradients comes on top.
+TEST(LayoutPlan, VHalfHoldsFewerActivations) {
+  const auto saved = [](const char* schedule) {
+    const LayoutPlan plan = plan_layout(
+        small({"parallel.pp=8", "model.num_layers=16", "train.global_batch_size=32", schedule}), 8);
+    std::int64_t most = 0;
+    for (int rank = 0; rank < 8; ++rank) {
+      most = std::max(most, bytes(plan, "saved activations", rank) +
+                                bytes(plan, "saved for weight gradients", rank));
+    }
+    return static_cast<double>(most);
+  };
+  EXPECT_LE(saved("parallel.schedule=vhalf"), 0.8 * saved("parallel.schedule=1f1b"));
+}
+
+TEST(LayoutPlan, TrafficFollowsTheFormulas) {
+  const LayoutPlan dp = plan_layout(small(), 4);
+  const Traffic& traffic = dp.ranks[0].traffic;
+  EXPECT_EQ(traffic.tensor, 0);
+  EXPECT_EQ(traffic.pipeline, 0);
+  EXPECT_EQ(traffic.gradients, 2.0 * 3 / 4 * static_cast<double>(bytes(dp, "gradients")));
+  const LayoutPlan pp = plan_layout(small({"parallel.pp=2"}), 2);
+  // 8 micro-batches of 2 x 32 rows of 64 bf16: activations one way, gradients the other.
+  EXPECT_EQ(pp.ranks[0].traffic.pipeline, 8.0 * 2 * 32 * 64 * 2);
+  EXPECT_EQ(pp.ranks[1].traffic.pipeline, 8.0 * 2 * 32 * 64 * 2);
+}
+
+TEST(LayoutPlan, OfFiveThousandRanksTakesUnderASecond) {
+  const Config config = small({"parallel.tp=8", "parallel.pp=16", "model.num_layers=96",
+                               "model.hidden_size=12288", "model.num_heads=96", "parallel.zero=1",
+                               "train.global_batch_size=1920", "train.micro_batch_size=1"});
+  const auto begin = std::chrono::steady_clock::now();
+  const LayoutPlan plan = plan_layout(config, 5120);
+  // A bound for gross mistakes only; docs/performance.md has the figure.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(plan.ranks.size(), 16u);
+  EXPECT_GT(plan.ranks[0].memory.total(), std::int64_t{1} << 30);
+}
+
+}  // namespace
+}  // namespace trireme
