@@ -89,7 +89,17 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   }
 }
 
-void check_batch(const TrainConfig& train, std::int64_t dp) {
+// A pipeline with fewer micro-batches than ranks works, but never has all of them at work.
+void check_micro_batches(const char* name, std::int64_t size, std::int64_t unit, std::int64_t pp) {
+  if (pp == 1 || size / unit >= pp) return;
+  fail_input(
+      "{0} = {1} gives each pipeline {2} micro-batches per step, and parallel.pp = {3} needs {3} or "
+      "more: it can be {4} or more in steps of {5}, or choose a smaller pp",
+      name, size, size / unit, pp, pp * unit, unit);
+}
+
+void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::int64_t dp,
+                 std::int64_t pp) {
   const std::int64_t unit = train.micro_batch_size * dp;
   const auto check = [&](const char* name, std::int64_t size) {
     if (size % unit == 0) return;
@@ -98,9 +108,11 @@ void check_batch(const TrainConfig& train, std::int64_t dp) {
         "it can be {}",
         name, size, train.micro_batch_size, dp, multiples_near(size, unit));
   };
-  check("train.global_batch_size", train.global_batch_size);
+  check("train.global_batch_size", global_batch_size);
+  check_micro_batches("train.global_batch_size", global_batch_size, unit, pp);
   if (train.rampup_batch_size.size() == 3) {
     check("the first train.rampup_batch_size", train.rampup_batch_size[0]);
+    check_micro_batches("the first train.rampup_batch_size", train.rampup_batch_size[0], unit, pp);
     check("the increment of train.rampup_batch_size", train.rampup_batch_size[1]);
   }
 }
@@ -126,7 +138,8 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_degrees(config.parallel, world_size);
   check_tensor(config.model, config.parallel);
   check_stages(config.model, config.parallel);
-  check_batch(config.train, data_parallel_size(config.parallel, world_size));
+  check_batch(config.train, global_batch_size(config, world_size),
+              data_parallel_size(config.parallel, world_size), config.parallel.pp);
 }
 
 }  // namespace trireme

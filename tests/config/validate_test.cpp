@@ -171,6 +171,18 @@ TEST(ValidateLayout, BatchAgainstRanks) {
               HasSubstr("the first train.rampup_batch_size = 8"));
 }
 
+TEST(ValidateLayout, TooFewMicroBatchesForAPipeline) {
+  EXPECT_EQ(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=16"}), "accepted");
+  EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=12"}),
+              AllOf(HasSubstr("3 micro-batches"), HasSubstr("parallel.pp = 4"),
+                    HasSubstr("it can be 16 or more in steps of 4")));
+  EXPECT_THAT(layout_refused(8, {"parallel.pp=4", "train.global_batch_size=0"}),
+              AllOf(HasSubstr("train.global_batch_size = 8"), HasSubstr("can be 32 or more in steps of 8")));
+  EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "train.iters=0", "train.samples=1000",
+                                 "train.rampup_batch_size=[8,8,100]"}),
+              HasSubstr("the first train.rampup_batch_size = 8"));
+}
+
 TEST(Layout, DerivedSizes) {
   const Config config = valid_with({"parallel.tp=2", "parallel.pp=2", "train.global_batch_size=0"});
   EXPECT_EQ(data_parallel_size(config.parallel, 16), 4);
