@@ -4,6 +4,8 @@
 // Agreement: who wants to speak asks the first rank that answers, in rank order, for the voice; a
 // rank gives its voice once. Answers come from whichever thread of the asked rank polls, so a rank
 // that computes answers too; one that is stopped or dead does not.
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +24,22 @@ enum Kind : std::uint8_t { claim, grant, denial, query, answer };
 constexpr int max_arbiters = 4;           // unanswering ranks in a row before a rank just speaks
 constexpr double silence_s = 10;          // for the speaking rank to end the job
 constexpr std::size_t max_described = 8;  // ranks that a message describes one by one
+constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
+constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
+
+// Launchers read what ranks say from pipes and drop what is left there when a job is aborted, so
+// that the message must be through before.
+void wait_until_read(int fd) {
+  struct stat kind {};
+  if (fstat(fd, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
+  const auto end = std::chrono::steady_clock::now() + reading;
+  int unread = 0;
+  while (ioctl(fd, FIONREAD, &unread) == 0 && unread > 0 &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(passing_on);
+}
 
 }  // namespace
 
@@ -124,6 +142,7 @@ void ProgressEngine::speak(int exit_code, const std::string& message) {
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
+  wait_until_read(STDERR_FILENO);
   end_job(exit_code);
 }
 
