@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "config/reference.h"
+#include "train/setup.h"
 
 namespace trireme::cli {
 namespace {
@@ -49,6 +50,13 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   return summary;
 }
 
+// What the ranks would refuse is said here, once and without mpirun's frame around it.
+void check_before_launch(const Config& config, int processes) {
+  validate(config);
+  validate_layout(config, processes);
+  refuse_what_is_not_there(config);
+}
+
 }  // namespace
 
 void train(Config config, const TrainCommand& arguments) {
@@ -83,8 +91,12 @@ void add_train(CLI::App& app) {
                       "Start so many processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
   command->callback([arguments] {
-    if (arguments->command.nproc > 0) launch_processes(arguments->command.nproc);
-    train(load_config(arguments->file, arguments->overrides), arguments->command);
+    Config config = load_config(arguments->file, arguments->overrides);
+    if (arguments->command.nproc > 0) {
+      check_before_launch(config, arguments->command.nproc);
+      launch_processes(arguments->command.nproc);
+    }
+    train(std::move(config), arguments->command);
   });
 }
 

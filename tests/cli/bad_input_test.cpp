@@ -35,7 +35,6 @@ TEST_F(BadInput, Configurations) {
       {"data.vocab_file=" + path("absent.json"), "absent.json"},
       {"data.tokenizer=gpt3", "gpt2"},
       {"run.device=cuda", "GPU"},
-      {"parallel.numerics=exact", "numerics"},
       {"run.dir=/dev/null/run", "/dev/null/run"},
       {"checkpoint.load=" + path("absent"), "absent"},
   };
