@@ -75,9 +75,9 @@ std::string progress_line(const ProgressReport& r) {
   return line + fmt::format(" | mem {} | left {}", bytes_text(r.memory_bytes), duration_text(left));
 }
 
-Progress::Progress(std::FILE* out, std::int64_t first, std::int64_t iterations)
+Progress::Progress(std::FILE* out, std::int64_t first, std::int64_t iterations, bool live)
     : out_(out),
-      terminal_(::isatty(::fileno(out)) == 1),
+      terminal_(live && ::isatty(::fileno(out)) == 1),
       first_(first),
       iterations_(iterations),
       start_(Clock::now()),

@@ -43,9 +43,10 @@ std::string count_text(double count);
 
 class Progress {
  public:
-  // Writes to `out` (not owned). The bar is drawn only where `out` is a terminal. `first` is the
+  // Writes to `out` (not owned). The bar is drawn only where `out` is a terminal, and `live` (not
+  // under a launcher, which may pass on to a file what it shows as a terminal). `first` is the
   // number of iterations that were done before this process.
-  Progress(std::FILE* out, std::int64_t first, std::int64_t iterations);
+  Progress(std::FILE* out, std::int64_t first, std::int64_t iterations, bool live = true);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

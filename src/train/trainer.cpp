@@ -216,7 +216,7 @@ void Trainer::Parts::begin() {
     timings.emplace(dir / "timings.jsonl", step);
     if (config.log.tensorboard) tensorboard.emplace(dir / "tensorboard", step);
   }
-  progress.emplace(out, step, total_steps);
+  progress.emplace(out, step, total_steps, rank.size == 1);
   LoaderConfig loading;
   loading.dp_rank = engine.mesh().dp_index(rank.rank);
   loading.dp_size = engine.mesh().degrees().dp();

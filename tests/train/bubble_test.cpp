@@ -1,0 +1,124 @@
+// Measured idle time of pipelines against the checker's figure. Passes are made to take equally long
+// by waiting inside them, so that it does not matter how many cores there are.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "comm/local.h"
+#include "train/engine.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int ranks = 4;
+constexpr std::int64_t micro_batches = 8;
+constexpr std::chrono::milliseconds pass_time{6};  // far above what the tiny model computes
+
+// Each pass over a rank's layers takes `pass_time`, both gradients together twice that.
+class Waits : public SegmentHooks {
+ public:
+  Waits(int chunks, bool split, int segments)
+      : unit_(pass_time / chunks), split_(split), last_segment_(segments - 1) {}
+  void before(Pass pass, int segment) override {
+    const bool first = pass == Pass::forward ? segment == 0 : segment == last_segment_;
+    if (!first) return;
+    const auto duration = pass == Pass::backward && !split_ ? 2 * unit_ : unit_;
+    const Clock::time_point begin = Clock::now();
+    if (busy == Clock::duration::zero()) first_begin = begin;
+    std::this_thread::sleep_until(begin + duration);
+    last_end = Clock::now();
+    busy += duration;
+  }
+  void after(Pass, int) override {}
+
+  Clock::duration busy{};
+  Clock::time_point first_begin, last_end;
+
+ private:
+  std::chrono::microseconds unit_;
+  bool split_;
+  int last_segment_;
+};
+
+Config config_for(const std::string& schedule) {
+  return parse_config(R"(
+[run]
+precision = "fp32"
+[model]
+family = "gpt"
+num_layers = 8
+hidden_size = 16
+num_heads = 2
+seq_length = 8
+vocab_size = 32
+[train]
+micro_batch_size = 1
+global_batch_size = 8
+iters = 1
+[optimizer]
+lr = 1e-3
+)",
+                      "bubble test",
+                      {"parallel.pp=4", "parallel.schedule=" + schedule,
+                       schedule == "interleaved" ? "parallel.virtual_stages=2"
+                                                 : "parallel.virtual_stages=1"});
+}
+
+class Bubble : public testing::TestWithParam<std::string> {};
+
+TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
+  const Config config = config_for(GetParam());
+  const bool split = splits_backward(parse_schedule(GetParam()));
+  std::mutex mutex;
+  Clock::duration busy{};
+  Clock::time_point begin = Clock::time_point::max(), end{};
+  double expected = 0;
+  run_local_ranks(ranks, {}, [&](Transport& transport) {
+    const int rank = transport.place().rank;
+    Engine engine(config, build_options(config), {}, {rank, ranks});
+    engine.allocate(&transport);
+    engine.initialize();
+    std::vector<std::unique_ptr<Waits>> waits;
+    for (int c = 0; c < engine.chunks(); ++c) {
+      const int segments = static_cast<int>(engine.stage(c).definition().segments.size());
+      waits.push_back(std::make_unique<Waits>(engine.chunks(), split, segments));
+      engine.stage(c).set_hooks(waits.back().get());
+    }
+    const std::vector<std::int32_t> tokens(8, 1);
+    const std::int64_t id = 0;
+    StepInput input;
+    input.micro_batches = micro_batches;
+    transport.world().barrier("begin together").wait();
+    engine.train_step(input, [&](std::int64_t) {
+      return MicroBatch{tokens.data(), tokens.data(), nullptr, nullptr, nullptr, &id};
+    });
+    const std::lock_guard lock(mutex);
+    for (const auto& wait : waits) {
+      busy += wait->busy;
+      begin = std::min(begin, wait->first_begin);
+      end = std::max(end, wait->last_end);
+    }
+    expected = engine.schedule_report(micro_batches).bubble;
+  });
+  const double measured = 1 - std::chrono::duration<double>(busy).count() /
+                                  (ranks * std::chrono::duration<double>(end - begin).count());
+  RecordProperty("expected_percent", std::to_string(100 * expected));
+  RecordProperty("measured_percent", std::to_string(100 * measured));
+  std::printf("%s: bubble %.1f%% measured, %.1f%% by the checker\n", GetParam().c_str(),
+              100 * measured, 100 * expected);
+  EXPECT_NEAR(measured, expected, 0.15);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Bubble,
+                         testing::Values("gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"),
+                         [](const auto& info) {
+                           return info.param == "1f1b" ? std::string("OneFOneB") : info.param;
+                         });
+
+}  // namespace
+}  // namespace trireme
