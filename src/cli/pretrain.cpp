@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
+#include "base/error.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
 #include "cli/train.h"
 #include "comm/transport.h"
 #include "megatron/translate.h"
@@ -17,6 +20,26 @@ bool take(std::vector<std::string>& arguments, const char* flag) {
   return std::erase(arguments, flag) > 0;
 }
 
+// Takes "--nproc N" or "--nproc=N" out of the arguments; 0 where it is absent.
+int take_nproc(std::vector<std::string>& arguments) {
+  const std::string flag = "--nproc";
+  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
+    const bool joined = at->starts_with(flag + "=");
+    if (*at != flag && !joined) continue;
+    const auto value = joined ? at : at + 1;
+    const std::string text = value == arguments.end() ? ""
+                             : joined                 ? value->substr(flag.size() + 1)
+                                                      : *value;
+    int count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1 << 16)
+      fail_input("--nproc: '{}' is no number of processes from 1 to 65536", text);
+    arguments.erase(at, value + 1);
+    return count;
+  }
+  return 0;
+}
+
 void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   if (take(arguments, "--help") || take(arguments, "-h")) {
     fmt::print("{}", megatron::help(program));
@@ -25,9 +48,14 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   const bool print_config = take(arguments, "--print-config");
   TrainCommand command;
   command.json = take(arguments, "--json");
+  command.nproc = take_nproc(arguments);
   const megatron::Translation translation = megatron::translate(arguments, {.program = program});
   Config config = megatron::to_config(translation);
   megatron::check(config);
+  if (command.nproc > 0 && !print_config) {
+    validate_layout(config, command.nproc);
+    launch_processes(command.nproc);
+  }
   if (discover_launch().rank == 0) {
     for (const megatron::Note& note : translation.notes)
       fmt::print(stderr, "note: {}: {}\n", note.flag, note.text);

@@ -94,10 +94,11 @@ std::string help(Program program) {
   std::string text = fmt::format(
       R"(Train from the flags of an existing Megatron script
 
-trireme {} [--print-config] [--json] FLAGS... [section.key=value...]
+trireme {} [--print-config] [--json] [--nproc N] FLAGS... [section.key=value...]
 
   --print-config   print the configuration as TOML for `trireme train`, and stop
   --json           print the summary as JSON; progress goes to stderr
+  --nproc N        start so many processes on this machine with mpirun
   --help           print this text
 
 Flags are written as for Megatron; the last of several counts. Each flag that is accepted without

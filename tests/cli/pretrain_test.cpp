@@ -109,14 +109,22 @@ TEST_F(Pretrain, GptScriptTrainsAsAToy) {
 }
 
 TEST_F(Pretrain, GptScriptTrainsOnFourRanks) {
-  if (run({"train", "--help"}).out.find("--nproc") == std::string::npos)
-    GTEST_SKIP() << "needs `trireme train --nproc`";
   prepare_data();
   import("gpt_345m.sh");
   const Outcome outcome =
       train_toy(toy("run", {"train.iters=8", "optimizer.decay_iters=8"}), {"--nproc", "4"});
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("done at step 8"));
+}
+
+TEST_F(Pretrain, FlagsTrainOnTwoRanks) {
+  prepare_data();
+  const Outcome outcome = run(flags(
+      "run", {"--nproc", "2", "--tensor-model-parallel-size", "2", "--distributed-backend", "x"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("mesh: tp 2"), HasSubstr("done at step 12")));
+  const std::string note = "note: --distributed-backend";
+  EXPECT_EQ(outcome.out.find(note), outcome.out.rfind(note));
 }
 
 TEST_F(Pretrain, LlamaScriptTrainsAsAToy) {
@@ -157,6 +165,8 @@ TEST_F(Pretrain, HelpAndWrongInput) {
       {{"--lr", "fast"}, "--lr: 'fast' is no number"},
       {{"--fp16"}, "--fp16: contradicts --bf16"},
       {{"--num-experts", "4"}, "--num-experts"},
+      {{"--nproc", "x"}, "--nproc: 'x' is no number"},
+      {{"--nproc", "4", "--tensor-model-parallel-size", "3"}, "parallel.tp = 3"},
       {{"train.itres=3"}, "did you mean \"train.iters\"?"},
       {{"--hidden-size", "65"}, "model.hidden_size is --hidden-size"},
   };
