@@ -1,0 +1,82 @@
+// With exact numerics the layout does not change a bit: metrics.jsonl and the last checkpoint.
+#include "jobs.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+class SameBits : public Jobs {
+ protected:
+  void compare(const std::string& fixed, const std::vector<Layout>& layouts, int reference_ranks) {
+    const std::string exact = "parallel.numerics=exact " + fixed;
+    ASSERT_EQ(train_on("reference", {reference_ranks, exact}).code, 0) << read("reference.out");
+    ASSERT_EQ(losses("reference").size(), 30u);
+    for (const Layout& layout : layouts) {
+      SCOPED_TRACE(layout.text() + " " + exact);
+      const std::string dir = "job" + std::to_string(jobs_++);
+      const Outcome outcome = train_on(dir, layout, exact);
+      ASSERT_EQ(outcome.code, 0) << outcome.out;
+      EXPECT_EQ(metrics(dir), metrics("reference"));
+      EXPECT_EQ(first_difference(path(dir), path("reference")), "");
+    }
+    fs::remove_all(folder_ / "reference");
+  }
+};
+class SlowSameBits : public SameBits {};
+
+const std::vector<Layout> layouts = {
+    {2, "train.micro_batch_size=1"},
+    {4, "parallel.zero=1"},
+    {8, "parallel.zero=2"},
+    {4, "parallel.zero=3"},
+    {4, "parallel.zero=2 parallel.dp_replicate=2"},
+    {8, "parallel.zero=3 parallel.dp_replicate=4"},
+    {4, "parallel.pp=4 parallel.schedule=gpipe"},
+    {2, "parallel.pp=2 parallel.schedule=1f1b parallel.stage_layers=[3,5]"},
+    {4, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2"},
+    {4, "parallel.pp=4 parallel.schedule=zb1p"},
+    {4, "parallel.pp=4 parallel.schedule=zbv parallel.recompute=selective"},
+    {4, "parallel.pp=2 parallel.schedule=vhalf parallel.zero=2"},
+    {8, "parallel.pp=4 parallel.schedule=zbv parallel.zero=3"},
+    {8, "parallel.pp=2 parallel.schedule=zb1p parallel.zero=3 parallel.dp_replicate=2"},
+};
+
+const std::vector<Layout> layouts_of_cut_layers = {
+    {4, ""},
+    {4, "parallel.zero=3"},
+    {8, "parallel.zero=2 parallel.dp_replicate=2"},
+    {4, "parallel.pp=2 parallel.schedule=zbv"},
+    {8, "parallel.pp=4 parallel.schedule=vhalf"},
+    {8, "parallel.pp=2 parallel.schedule=zb1p parallel.zero=3"},
+};
+
+TEST_F(SameBits, RepresentativeLayouts) {
+  compare("run.precision=bf16 train.iters=30", {layouts[4], layouts[11]}, 1);
+}
+
+TEST_F(SlowSameBits, Fp32) {
+  compare("", layouts, 1);
+}
+TEST_F(SlowSameBits, Bf16) {
+  compare("run.precision=bf16", layouts, 1);
+}
+TEST_F(SlowSameBits, LlamaBf16WithAHeadOfItsOwn) {
+  compare("run.precision=bf16 model.family=llama",
+          {layouts[3], layouts[8], layouts[10], layouts[12]}, 1);
+}
+TEST_F(SlowSameBits, CutLayersFp32) {
+  compare("parallel.tp=2", layouts_of_cut_layers, 2);
+}
+TEST_F(SlowSameBits, CutSequencesBf16) {
+  compare("run.precision=bf16 parallel.tp=2 parallel.sequence_parallel=true",
+          layouts_of_cut_layers, 2);
+}
+
+// Four sequences at once, or one after the other: products of other sizes, yet the same sums per
+// micro-batch are what exactness asks for, so the micro-batch size stays and accumulation differs.
+TEST_F(SlowSameBits, DataRanksAgainstAccumulation) {
+  compare("train.micro_batch_size=2 train.global_batch_size=16",
+          {{2, ""}, {4, ""}, {8, ""}, {8, "parallel.zero=1 parallel.dp_replicate=2"}}, 1);
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
