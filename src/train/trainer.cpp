@@ -61,6 +61,7 @@ struct Trainer::Parts {
   void open_data();
   void print_plan();
   void check_ranks_agree();
+  void check_graphs_agree();
   void begin();
   void load_checkpoint(const fs::path& path, bool resume);
   CheckpointState state() const;
@@ -189,6 +190,9 @@ void Trainer::Parts::check_ranks_agree() {
                    {"configuration", hash64(to_toml(config))},
                    {"training data", train_data->order_key()},
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
+}
+
+void Trainer::Parts::check_graphs_agree() {
   for (const auto* group :
        {&engine.groups().tensor, &engine.groups().shard, &engine.groups().replicate}) {
     if ((*group)->size() > 1) check_agreement(**group, {{"graph layout", engine.layout_hash()}});
@@ -197,9 +201,11 @@ void Trainer::Parts::check_ranks_agree() {
 
 void Trainer::Parts::begin() {
   make_folders(config.run.dir);
+  // Before they meet in groups, which differ where the configuration does.
+  check_ranks_agree();
   const std::int64_t before = MemoryBlock::allocated();
   engine.allocate(transport);
-  check_ranks_agree();
+  check_graphs_agree();
   TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
@@ -302,6 +308,8 @@ void Trainer::Parts::save() {
     options.keep = config.checkpoint.keep;
     saver.emplace(options, transport ? checkpoint_ranks(*transport) : Ranks{});
   }
+  const Clock::time_point begin = Clock::now();
+  finish_save();  // of an earlier step
   if (metrics) metrics->sync();
   std::vector<SourceSlice> slices;
   for (int c = 0; c < engine.chunks(); ++c) {
@@ -310,11 +318,12 @@ void Trainer::Parts::save() {
                      [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
     slices.insert(slices.end(), own.begin(), own.end());
   }
-  const double stalled = saver->start(state(), slices);
+  const double copying = saver->start(state(), slices);
   saved_step = step;
   if (config.checkpoint.async) {
     progress->note(
-        fmt::format("saving step {} in the background; training waited {:.3f} s", step, stalled));
+        fmt::format("saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy",
+                    step, seconds_since(begin), copying));
   } else {
     finish_save();
   }
