@@ -15,9 +15,6 @@
 namespace trireme {
 namespace {
 
-// A BERT's configuration does not say where its norms stand; the checkpoint's texts do.
-constexpr const char* norm_placement = "norm_placement";
-
 // Checkpoints as a source of rows. One thread at a time.
 class CheckpointSource : public TensorSource {
  public:
@@ -174,9 +171,6 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   CheckpointState state;
   state.config_toml = to_toml(config);
   keep_tokens(state, model.tokens);
-  if (config.model.family == "bert") {
-    state.texts[norm_placement] = model.kind == HuggingFaceKind::bert ? "post" : "pre";
-  }
 
   std::vector<SourceSlice> slices;
   for (std::size_t i = 0; i < mapping.ours.size(); ++i) {
@@ -209,10 +203,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   }
   CheckpointReader reader(checkpoint);
   const Config config = checkpoint_config(reader.folder());
-  const auto& texts = reader.state().texts;
-  const auto placement = texts.find(norm_placement);
-  const bool post_norm = placement != texts.end() && placement->second == "post";
-  const HuggingFaceModel model{huggingface_kind(config.model, post_norm), config.model,
+  const HuggingFaceModel model{huggingface_kind(config.model), config.model,
                                tokens_of(reader.state(), options.tokens)};
   const TensorMapping mapping = huggingface_mapping(model);
   CheckpointSource source(reader);

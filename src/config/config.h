@@ -38,6 +38,7 @@ struct ModelConfig {
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool tie_embeddings = true;
+  std::string norm_placement = "pre";  // pre | post; post: bert only
   bool order_head = true;  // bert: sentence-order head, pooler and token types
   double hidden_dropout = 0;
   double attention_dropout = 0;

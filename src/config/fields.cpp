@@ -82,6 +82,8 @@ std::vector<Field> build_table() {
             "bias of the query, key and value projection; follows model.bias unless set",
             kByFamily),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
+      FIELD(model, norm_placement, one_of({"pre", "post"}), "",
+            "norms before the layers, or (bert only) after the sums as in the original BERT"),
       FIELD(model, order_head, any(), "",
             "bert: has the sentence-order head, with pooler and token types"),
       FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),

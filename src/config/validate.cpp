@@ -54,6 +54,18 @@ void check_heads(const ModelConfig& model) {
   }
 }
 
+void check_bert(const ModelConfig& model) {
+  if (model.family != "bert") {
+    if (model.norm_placement == "pre") return;
+    fail_input("model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre");
+  }
+  if (model.activation == "swiglu") {
+    fail_input(
+        "model.activation = \"swiglu\" does not go with model.family = \"bert\", whose masked-word "
+        "head has no gate: use gelu_erf or gelu_tanh");
+  }
+}
+
 void check_rampup(const TrainConfig& train) {
   if (train.rampup_batch_size.empty()) return;
   if (train.rampup_batch_size.size() != 3) {
@@ -209,6 +221,7 @@ void check_data(const DataConfig& data) {
 void validate(const ModelConfig& model) {
   check_sizes(model);
   check_heads(model);
+  check_bert(model);
 }
 
 void validate(const Config& config) {

@@ -10,8 +10,10 @@
 namespace trireme {
 namespace {
 
-const char* batch_names[] = {"tokens",     "targets",       "loss_weights", "positions",
-                             "sample_ids", "first_visible", "lengths"};
+const char* batch_names[] = {"tokens",     "targets",        "loss_weights", "positions",
+                             "sample_ids", "first_visible",  "lengths",      "segments",
+                             "first_rows", "predicted_rows", "order_labels", "order_weights"};
+const char* result_names[] = {"token_loss", "logits", "order_loss", "order_logits"};
 
 std::string name_of_value(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
@@ -33,7 +35,7 @@ std::string name_of_value(const Graph& graph, ValueId id) {
     case Role::input_grad:
       return fmt::format("grad(input)%{}", id);
     case Role::result:
-      return value.index == 0 ? "token_loss" : "logits";
+      return result_names[value.index];
     case Role::cache:
       return value.index == 0 ? "key_cache" : "value_cache";
     case Role::internal:

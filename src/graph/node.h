@@ -31,6 +31,8 @@ enum class OpKind : std::uint8_t {
   cached_attention,
   add,
   slice,
+  take_rows,
+  take_rows_grad,
   softmax_stats,
   token_loss,
   softmax_merge,
@@ -87,6 +89,9 @@ struct AddAttributes {
 struct SliceAttributes {
   std::int64_t first_row, rows;
 };
+struct TakeRowsAttributes {
+  std::int64_t source_rows;
+};
 struct LossAttributes {
   std::int64_t vocab, first_id;
 };
@@ -97,7 +102,7 @@ struct CollectiveAttributes {
 
 using Attributes = std::variant<std::monostate, NormAttributes, ActivationAttributes,
                                 AttentionAttributes, RopeAttributes, EmbeddingAttributes,
-                                AddAttributes, SliceAttributes, LossAttributes, LinearAttributes,
+                                AddAttributes, SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
                                 CollectiveAttributes>;
 
 struct Node {

@@ -35,12 +35,18 @@ enum class BatchInput : std::int32_t {
   positions,      // i32 [rows]
   sample_ids,     // i64 [batch]
   first_visible,  // i32 [rows]: packed documents
-  lengths,        // i32 [batch]: cached positions before this call (generation)
+  lengths,        // i32 [batch]: cached positions before this call (generation), or positions that
+                  // are not padding (bert)
+  segments,         // i32 [rows]: token types (bert)
+  first_rows,       // i32 [batch]: the row that each sequence begins with (bert)
+  predicted_rows,   // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
+  order_labels,     // i32 [batch]: 1 where the segments are swapped (bert)
+  order_weights,    // f32 [batch]: of the order loss, in units of a token's (bert)
   count,
 };
 
 enum class ConstantInput : std::int32_t { rope_cos, rope_sin, count };
-enum class ResultOutput : std::int32_t { token_loss, logits, count };
+enum class ResultOutput : std::int32_t { token_loss, logits, order_loss, order_logits, count };
 enum class CacheBuffer : std::int32_t { key, value, count };
 
 struct Value {

@@ -221,6 +221,7 @@ void require_bert(const ModelConfig& m) {
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
   require(m.tie_embeddings, kind, "tie_embeddings", "false");
+  require(m.order_head, kind, "order_head", "false");
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
 }
@@ -335,6 +336,7 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
     out = {HuggingFaceKind::llama, read_llama(json)};
   } else if (type == "bert") {
     out = {HuggingFaceKind::bert, read_bert(json)};
+    out.model.norm_placement = "post";
   } else if (type == "megatron-bert") {
     out = {HuggingFaceKind::megatron_bert, read_bert(json)};
   } else if (json.has("model_type")) {
@@ -361,10 +363,10 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder) {
   return parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), file.string());
 }
 
-HuggingFaceKind huggingface_kind(const ModelConfig& model, bool post_norm) {
+HuggingFaceKind huggingface_kind(const ModelConfig& model) {
   if (model.family == "bert") {
     require_bert(model);
-    return post_norm ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
+    return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
   }
   // The family is a set of defaults: what the keys say decides.
   if (model.norm == "rms_norm" || model.position == "rope") {

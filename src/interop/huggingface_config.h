@@ -38,8 +38,8 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder);
 HuggingFaceModel parse_huggingface_config(std::string_view text, const std::string& name);
 
 // The kind as which a model can be exported. Refused (exit code 2) where none computes the same,
-// naming the key that stands in the way. `post_norm`: of a BERT.
-HuggingFaceKind huggingface_kind(const ModelConfig& model, bool post_norm = false);
+// naming the key that stands in the way.
+HuggingFaceKind huggingface_kind(const ModelConfig& model);
 
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);

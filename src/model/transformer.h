@@ -1,5 +1,5 @@
-// GPT and Llama as graph-building functions: a model is an embedding, a block that is instantiated
-// num_layers times, and a head.
+// GPT, Llama and BERT as graphs: a model is an embedding, a block that is instantiated num_layers
+// times, and a head.
 #pragma once
 
 #include "config/config.h"
@@ -33,6 +33,9 @@ struct BuildOptions {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // with full: so many of the stage's first layers; 0: all
   bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
+  // bert, training: at most so many positions of a sequence are predicted, on average over the
+  // micro-batch; logits are made for BatchInput::predicted_rows alone. 0: for all rows.
+  std::int64_t predictions = 0;
   TensorParallel tensor;  // training only
   StagePart part;
   // Logits are made in slices of rows of at most this size.
@@ -52,6 +55,7 @@ std::int64_t parameter_count(const StageDefinition& definition);
 std::int64_t parameter_count(const ModelConfig& model);
 // Necessary flops of a training step per token, forward and backward, without recomputation:
 // 6 per weight of a matrix, and 12 * layers * hidden * seq for full attention (no causal halving).
+// bert: as if every position were predicted.
 double training_flops_per_token(const ModelConfig& model);
 
 // Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".

@@ -19,10 +19,11 @@ cpu::AttentionShape shape_of(const AttentionAttributes& a) {
   return shape;
 }
 
-cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids) {
+cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids, int lengths) {
   const auto& a = l.node.as<AttentionAttributes>();
   cpu::AttentionShape shape = shape_of(a);
   shape.first_visible = l.input<std::int32_t>(first_visible);
+  shape.lengths = l.input<std::int32_t>(lengths);
   shape.dropout = dropout_at_run(a.dropout, l, l.input<std::int64_t>(sample_ids), a.seq);
   return shape;
 }
@@ -34,7 +35,7 @@ Prepared prepare(const Graph& g, const Node& node) {
   });
 }
 
-// inputs: qkv, first visible, sample ids; outputs: ctx, lse
+// inputs: qkv, first visible, sample ids, lengths; outputs: ctx, lse
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
   const cpu::AttentionShape shape = shape_of(a);
@@ -54,18 +55,18 @@ double flops(const Graph&, const Node& node) {
 void gradient(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
                                     {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0],
-                                     node.outputs[1], node.inputs[1], node.inputs[2]})
+                                     node.outputs[1], node.inputs[1], node.inputs[2], node.inputs[3]})
                                  .outputs[0]);
 }
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    cpu::kernels<T>().attention(shape_at_run(l, 1, 2), l.output<T>(0), l.output<cpu::Acc<T>>(1),
+    cpu::kernels<T>().attention(shape_at_run(l, 1, 2, 3), l.output<T>(0), l.output<cpu::Acc<T>>(1),
                                 l.input<T>(0), l.workspace);
   });
 }
 
-// inputs: dctx, qkv, ctx, lse, first visible, sample ids
+// inputs: dctx, qkv, ctx, lse, first visible, sample ids, lengths
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
 }
@@ -76,7 +77,7 @@ double flops_grad(const Graph& g, const Node& node) {
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    cpu::kernels<T>().attention_grad(shape_at_run(l, 4, 5), l.output<T>(0), l.input<T>(0),
+    cpu::kernels<T>().attention_grad(shape_at_run(l, 4, 5, 6), l.output<T>(0), l.input<T>(0),
                                      l.input<T>(1), l.input<T>(2), l.input<cpu::Acc<T>>(3),
                                      l.workspace);
   });
@@ -107,10 +108,10 @@ const OpDefinition cached_attention_op{"cached_attention", infer_cached, nullptr
                                        launch_cached};
 
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                  const AttentionAttributes& attributes) {
+                  const AttentionAttributes& attributes, ValueId lengths) {
   return g
       .emit(OpKind::attention, attributes,
-            {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids)})
+            {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids), lengths})
       .outputs[0];
 }
 

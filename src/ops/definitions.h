@@ -12,6 +12,7 @@ extern const OpDefinition activation_op, activation_grad_op;
 extern const OpDefinition rope_op;
 extern const OpDefinition attention_op, attention_grad_op, cached_attention_op;
 extern const OpDefinition add_op, slice_op;
+extern const OpDefinition take_rows_op, take_rows_grad_op;
 extern const OpDefinition softmax_stats_op, softmax_merge_op, token_loss_op, cross_entropy_grad_op;
 extern const OpDefinition grad_all_reduce_op, all_reduce_op, all_gather_op, reduce_scatter_op;
 

@@ -1,4 +1,4 @@
-// Embedding of tokens and learned positions.
+// Embedding of tokens, learned positions and token types.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -6,7 +6,7 @@
 namespace trireme::ops {
 namespace {
 
-// inputs: ids, table, positions, position table
+// inputs: ids, table, positions, position table, types, type table
 void infer(Graph& g, Node& node) {
   const Value& table = g.value(node.inputs[1]);
   require(table.shape.rank() == 2, g, node, "the table must be [vocabulary, hidden]");
@@ -18,9 +18,10 @@ void gradient(GradientBuilder& b, const Node& node) {
   const auto attributes = node.as<EmbeddingAttributes>();
   b.emit(Phase::weight_grad, OpKind::embedding_grad, attributes,
          {node.inputs[0], dy, b.graph().gradient_of(node.inputs[1])});
-  if (node.inputs[3] != no_value) {
+  for (const int index : {2, 4}) {  // positions and types: every rank has all of their tables
+    if (node.inputs[index + 1] == no_value) continue;
     b.emit(Phase::weight_grad, OpKind::embedding_grad, EmbeddingAttributes{attributes.seq, 0},
-           {node.inputs[2], dy, b.graph().gradient_of(node.inputs[3])});
+           {node.inputs[index], dy, b.graph().gradient_of(node.inputs[index + 1])});
   }
 }
 
@@ -30,8 +31,8 @@ void launch(const Launch& l) {
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<EmbeddingAttributes>();
     cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
-                                l.input<T>(3), l.input<std::int32_t>(2), nullptr, nullptr,
-                                y.shape[0], y.shape[1], attributes.seq, attributes.first_id,
+                                l.input<T>(3), l.input<std::int32_t>(2), l.input<T>(5),
+                                l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq, attributes.first_id,
                                 table.shape[0]);
   });
 }
@@ -67,10 +68,11 @@ const OpDefinition embedding_grad_op{"embedding_grad", infer_grad,   nullptr,
                                      nullptr,          prepare_grad, launch_grad};
 
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
-                  std::int64_t first_id) {
+                  std::int64_t first_id, ValueId types, ValueId type_table) {
   return g
       .emit(OpKind::embedding, EmbeddingAttributes{1, first_id},
-            {ids, table, position_table == no_value ? no_value : positions, position_table})
+            {ids, table, position_table == no_value ? no_value : positions, position_table,
+             type_table == no_value ? no_value : types, type_table})
       .outputs[0];
 }
 

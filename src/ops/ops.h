@@ -6,10 +6,12 @@
 
 namespace trireme::ops {
 
-// [rows, hidden] = table[ids] (+ positions_table[positions]); positions_table may be no_value.
-// `first_id`: ids below it and behind the table belong to other ranks and give zeros.
+// [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables behind
+// the first may be no_value. `first_id`: ids below it and behind the table belong to other ranks and
+// give zeros.
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
-                  std::int64_t first_id = 0);
+                  std::int64_t first_id = 0, ValueId types = no_value,
+                  ValueId type_table = no_value);
 
 // LayerNorm or RMSNorm; bias may be no_value.
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps);
@@ -34,9 +36,10 @@ ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
              const RopeAttributes& attributes);
 
 // qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads *
-// head_dim]. first_visible and sample_ids may be no_value.
+// head_dim]. first_visible, sample_ids and lengths may be no_value; no position looks at those of
+// its sequence from its length on.
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                  const AttentionAttributes& attributes);
+                  const AttentionAttributes& attributes, ValueId lengths = no_value);
 
 // The same for new positions against a cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
@@ -48,6 +51,9 @@ ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttribute
 
 // Rows [first_row, first_row + rows) of x, without a copy.
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
+
+// [count, columns]: the rows of x with the given numbers (i32 [count]), which may repeat.
+ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
 // gradient (weighted by loss_weights and the step's grad_scale) overwrites the logits. With a group

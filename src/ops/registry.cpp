@@ -38,6 +38,10 @@ const OpDefinition& definition(OpKind op) {
       return add_op;
     case OpKind::slice:
       return slice_op;
+    case OpKind::take_rows:
+      return take_rows_op;
+    case OpKind::take_rows_grad:
+      return take_rows_grad_op;
     case OpKind::softmax_stats:
       return softmax_stats_op;
     case OpKind::token_loss:

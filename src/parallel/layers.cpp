@@ -80,23 +80,34 @@ std::int64_t VocabTable::local_ids(const TensorParallel& tp) const {
 ValueId VocabTable::parameter(Graph& g, const TensorParallel& tp) const {
   ParameterSpec spec{name, {tp.share(padded(tp)), hidden}, {vocab, hidden}, Init::normal, init_std,
                      true};
-  if (tp.size > 1) {
-    spec.split = true;
-    // A piece of no rows where this rank has padding only: no pieces would mean all rows.
-    spec.pieces = {{0, first_id(tp), local_ids(tp)}};
-  }
+  cut(spec, tp);
   return g.parameter(std::move(spec));
 }
 
+ValueId VocabTable::bias(Graph& g, const TensorParallel& tp, std::string bias_name) const {
+  ParameterSpec spec{std::move(bias_name), {tp.share(padded(tp))}, {vocab}, Init::zeros, 0, false};
+  cut(spec, tp);
+  return g.parameter(std::move(spec));
+}
+
+void VocabTable::cut(ParameterSpec& spec, const TensorParallel& tp) const {
+  if (tp.size == 1) return;
+  spec.split = true;
+  // A piece of no rows where this rank has padding only: no pieces would mean all rows.
+  spec.pieces = {{0, first_id(tp), local_ids(tp)}};
+}
+
 ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId tokens,
-                                   ValueId table, ValueId positions, ValueId position_table) const {
-  // The rank that has a word adds its position: the sum over ranks is exact.
-  const ValueId x = ops::embedding(g, tokens, table, positions, position_table, words.first_id(tp));
+                                   ValueId table, ValueId positions, ValueId position_table,
+                                   ValueId types, ValueId type_table) const {
+  // The rank that has a word adds its position and type: the sum over ranks is exact.
+  const ValueId x = ops::embedding(g, tokens, table, positions, position_table, words.first_id(tp),
+                                   types, type_table);
   return leave(g, tp, x, false);
 }
 
 void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
-                                   ValueId targets, ValueId weights) const {
+                                   ValueId targets, ValueId weights, ValueId bias) const {
   const std::int64_t rows = g.value(targets).shape.count();
   const ValueId all_x = enter(g, tp, x);
   const ValueId loss = g.new_value(g.accumulate(), {rows});
@@ -107,7 +118,7 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   const std::int64_t rows_per_slice = (rows + slices - 1) / slices;
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);
-    const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, no_value);
+    const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);
     const ValueId token_loss = ops::cross_entropy(g, logits, ops::slice(g, targets, first, count),
                                                   ops::slice(g, weights, first, count),
                                                   words.local_ids(tp), words.first_id(tp), tp.size);

@@ -64,15 +64,21 @@ struct VocabTable {
   std::int64_t local_ids(const TensorParallel& tp) const;
 
   ValueId parameter(Graph& g, const TensorParallel& tp) const;
+  // One number per word, cut and padded like the table; starts at zero.
+  ValueId bias(Graph& g, const TensorParallel& tp, std::string bias_name) const;
+
+  // Marks a parameter whose rows are the words as this rank's part of it.
+  void cut(ParameterSpec& spec, const TensorParallel& tp) const;
 };
 
-// Words and learned positions (or no_value twice): [rows, hidden]. `table` is the words' parameter;
-// tokens and positions are of [all rows].
+// Words, learned positions and token types (each of these or no_value twice): [rows, hidden]. `table`
+// is the words' parameter; tokens, positions and types are of [all rows].
 struct VocabEmbedding {
   VocabTable words;
 
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId tokens, ValueId table,
-                     ValueId positions, ValueId position_table) const;
+                     ValueId positions, ValueId position_table, ValueId types = no_value,
+                     ValueId type_table = no_value) const;
 };
 
 // Loss per row over a cut vocabulary, the same on all ranks. Logits are made slice by slice of
@@ -81,10 +87,10 @@ struct VocabCrossEntropy {
   VocabTable words;
   std::int64_t logits_bytes;
 
-  // x: [rows, hidden]; table: the words' parameter; targets, weights: [all rows]. Declares the
-  // result token_loss, [all rows].
+  // x: [rows, hidden]; table: the words' parameter; targets, weights: [all rows]; bias: of this
+  // rank's ids, or no_value. Declares the result token_loss, [all rows].
   void operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table, ValueId targets,
-                  ValueId weights) const;
+                  ValueId weights, ValueId bias = no_value) const;
 };
 
 }  // namespace trireme

@@ -30,6 +30,11 @@ ModelConfig tiny(const std::string& family) {
   model.activation = family == "llama" ? "swiglu" : "gelu_tanh";
   model.bias = model.qkv_bias = family != "llama";
   model.tie_embeddings = family != "llama";
+  if (family.starts_with("bert")) {
+    model.family = "bert";
+    model.activation = "gelu_erf";
+    model.norm_placement = family == "bert_post" ? "post" : "pre";
+  }
   return model;
 }
 
@@ -51,31 +56,15 @@ class Fixture {
         weights[i] = (is_norm ? 1 : 0) + 0.3 * normal(1, p, static_cast<std::uint64_t>(i));
       }
     }
-    rows = build.batch * model.seq_length;
-    auto* tokens = static_cast<std::int32_t*>(stage->batch(0, BatchInput::tokens));
-    auto* targets = static_cast<std::int32_t*>(stage->batch(0, BatchInput::targets));
-    auto* weights = static_cast<float*>(stage->batch(0, BatchInput::loss_weights));
-    auto* positions = static_cast<std::int32_t*>(stage->batch(0, BatchInput::positions));
-    auto* ids = static_cast<std::int64_t*>(stage->batch(0, BatchInput::sample_ids));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      tokens[r] =
-          static_cast<std::int32_t>(uniform(2, 0, r) * static_cast<double>(model.vocab_size));
-      targets[r] =
-          static_cast<std::int32_t>(uniform(2, 1, r) * static_cast<double>(model.vocab_size));
-      weights[r] = r % 5 == 3 ? 0.f : 1.f;
-      positions[r] = static_cast<std::int32_t>(r % model.seq_length);
-    }
-    if (ids) ids[0] = 70, ids[1] = 71;
+    fill_batch(model);
   }
 
   double loss() {
     stage->forward(0, step);
     stage->backward(0, step, true);
-    const auto* losses = static_cast<const double*>(stage->result(0, ResultOutput::token_loss));
-    const auto* weights = static_cast<const float*>(stage->batch(0, BatchInput::loss_weights));
-    double sum = 0;
-    for (std::int64_t r = 0; r < rows; ++r) sum += losses[r] * weights[r];
-    return sum * step.grad_scale;
+    return step.grad_scale *
+           (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
+            weighted(ResultOutput::order_loss, BatchInput::order_weights));
   }
 
   std::vector<double> gradients() {
@@ -87,7 +76,40 @@ class Fixture {
 
   std::unique_ptr<Stage> stage;
   StepBlock step{99, 5, 0.25};
-  std::int64_t rows = 0;
+
+ private:
+  template <class Element, class Function>
+  void fill(BatchInput which, Function&& function) {
+    auto* to = static_cast<Element*>(stage->batch(0, which));
+    const auto count = stage->batch_bytes(which) / static_cast<std::int64_t>(sizeof(Element));
+    for (std::int64_t i = 0; to && i < count; ++i) to[i] = static_cast<Element>(function(i));
+  }
+
+  void fill_batch(const ModelConfig& model) {
+    using Id = std::int32_t;
+    const auto words = static_cast<double>(model.vocab_size);
+    const std::int64_t seq = model.seq_length;
+    fill<Id>(BatchInput::tokens, [&](auto r) { return words * uniform(2, 0, r); });
+    fill<Id>(BatchInput::targets, [&](auto r) { return words * uniform(2, 1, r); });
+    fill<float>(BatchInput::loss_weights, [](auto r) { return r % 5 == 3 ? 0 : 1; });
+    fill<Id>(BatchInput::positions, [&](auto r) { return r % seq; });
+    fill<std::int64_t>(BatchInput::sample_ids, [](auto b) { return 70 + b; });
+    fill<Id>(BatchInput::segments, [&](auto r) { return r % seq > 2; });
+    fill<Id>(BatchInput::lengths, [&](auto b) { return b == 0 ? seq - 2 : seq; });
+    fill<Id>(BatchInput::first_rows, [&](auto b) { return b * seq; });
+    fill<Id>(BatchInput::predicted_rows, [](auto i) { return 2 * i + 1; });
+    fill<Id>(BatchInput::order_labels, [](auto b) { return b; });
+    fill<float>(BatchInput::order_weights, [](auto) { return 1.5f; });
+  }
+
+  double weighted(ResultOutput result, BatchInput by) const {
+    const auto* losses = static_cast<const double*>(stage->result(0, result));
+    const auto* weights = static_cast<const float*>(stage->batch(0, by));
+    double sum = 0;
+    for (std::int64_t i = 0; losses && i < stage->batch_bytes(by) / 4; ++i)
+      sum += losses[i] * weights[i];
+    return sum;
+  }
 };
 
 void check_against_finite_differences(const ModelConfig& model, const BuildOptions& build) {
@@ -122,6 +144,15 @@ TEST_P(ModelGradient, MatchesFiniteDifferencesWithDropout) {
   model.hidden_dropout = 0.2;
   model.attention_dropout = 0.3;
   check_against_finite_differences(model, {});
+}
+
+TEST(BertGradient, OfPredictedRowsAlone) {
+  ModelConfig model = tiny("bert_post");
+  BuildOptions build;
+  build.predictions = 3;
+  check_against_finite_differences(model, build);
+  model.order_head = false;
+  check_against_finite_differences(model, build);
 }
 
 TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
@@ -185,7 +216,7 @@ TEST_P(ModelGradient, SecondMicroBatchAdds) {
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, testing::Values("gpt", "llama", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -112,6 +112,7 @@ TEST_P(ModelParts, GiveTheSameBitsAsTheWhole) {
 TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
   const ModelConfig model = four_layers(GetParam());
   for (const bool sequence_parallel : {false, true}) {
+    if (sequence_parallel && model.family == "bert") continue;
     run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
       TensorGroup group(transport.world());
       BuildOptions build;
@@ -122,7 +123,7 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelParts, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Families, ModelParts, testing::Values("gpt", "llama", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 std::vector<std::string> names(const ModelConfig& model, const StagePart& part) {

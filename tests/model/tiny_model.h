@@ -35,6 +35,10 @@ inline ModelConfig tiny(const std::string& family) {
   model.activation = llama ? "swiglu" : "gelu_tanh";
   model.bias = model.qkv_bias = !llama;
   model.tie_embeddings = !llama;
+  if (family.starts_with("bert")) {
+    model.family = "bert";
+    model.norm_placement = family == "bert_post" ? "post" : "pre";
+  }
   return model;
 }
 
@@ -126,6 +130,12 @@ class TinyStage {
     fill<float>(BatchInput::loss_weights, rows_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<std::int32_t>(BatchInput::positions, rows_, [&](auto r) { return r % model.seq_length; });
     fill<std::int64_t>(BatchInput::sample_ids, 2, [](auto b) { return 70 + b; });
+    const std::int64_t seq = model.seq_length;
+    fill<std::int32_t>(BatchInput::segments, rows_, [&](auto r) { return r % seq > 2; });
+    fill<std::int32_t>(BatchInput::lengths, 2, [&](auto b) { return b == 0 ? seq - 2 : seq; });
+    fill<std::int32_t>(BatchInput::first_rows, 2, [&](auto b) { return b * seq; });
+    fill<std::int32_t>(BatchInput::order_labels, 2, [](auto b) { return b; });
+    fill<float>(BatchInput::order_weights, 2, [](auto) { return 1.5; });
   }
 
   std::unique_ptr<Stage> stage_;

@@ -86,7 +86,7 @@ void build_rope(Graph& g) {
                                     positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
   g.set_output(activation_of(g, rotated, 5));
 }
-template <bool causal, bool packed, const DropoutAttributes& dropout>
+template <bool causal, bool packed, const DropoutAttributes& dropout, bool padded = false>
 void build_attention(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   AttentionAttributes a{};
@@ -101,7 +101,8 @@ void build_attention(Graph& g) {
   const ValueId first_visible =
       packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value;
   const ValueId ids = dropout.probability > 0 ? sample_ids(g) : no_value;
-  g.set_output(ops::attention(g, qkv, first_visible, ids, a));
+  const ValueId lengths = padded ? g.batch(BatchInput::lengths, DType::i32, {batch}) : no_value;
+  g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths));
 }
 
 // --- residual additions, dropout alone, slices
@@ -118,14 +119,25 @@ void build_slices(Graph& g) {
   g.set_output(ops::add(g, head, tail, no_value, no_dropout, seq));
 }
 
+// Some rows twice, and the whole besides.
+void build_take_rows(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  const ValueId taken =
+      ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
+  g.set_output(ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout,
+                        seq));
+}
+
 // --- embedding; with first_id 3, ids below it and the last one are other ranks'
-template <std::int64_t first_id, bool with_positions>
+template <std::int64_t first_id, bool with_positions, bool with_types = false>
 void build_embedding(Graph& g) {
   const ValueId tokens = g.batch(BatchInput::tokens, DType::i32, {rows});
   const ValueId table = parameter(g, {first_id == 0 ? vocab : vocab - first_id - 1, 6});
   const ValueId position_table = with_positions ? parameter(g, {seq + 2, 6}) : no_value;
   g.set_output(ops::embedding(g, tokens, table, with_positions ? positions(g) : no_value,
-                              position_table, first_id));
+                              position_table, first_id,
+                              with_types ? g.batch(BatchInput::segments, DType::i32, {rows}) : no_value,
+                              with_types ? parameter(g, {2, 6}) : no_value));
 }
 
 // --- loss, with a padded vocabulary
@@ -163,6 +175,7 @@ const std::vector<Case> cases = {
     {"GeluErf", build_activation<gelu_erf>},
     {"Silu", build_activation<silu>},
     {"SquaredRelu", build_activation<squared_relu>},
+    {"Tanh", build_activation<ActivationKind::tanh>},
     {"Swiglu", build_activation<swiglu>},
     {"Rope", build_rope<4>},
     {"RopeOfHalfTheHead", build_rope<2>},
@@ -172,13 +185,17 @@ const std::vector<Case> cases = {
     {"AttentionBothWaysDropout", build_attention<false, false, dropping>},
     {"AttentionWithinDocuments", build_attention<true, true, no_dropout>},
     {"AttentionWithinDocumentsDropout", build_attention<true, true, dropping>},
+    {"AttentionWithPadding", build_attention<false, false, no_dropout, true>},
+    {"AttentionWithPaddingDropout", build_attention<false, false, dropping, true>},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},
     {"DropoutAlone", build_add<false, dropping>},
     {"Slices", build_slices},
+    {"TakeRows", build_take_rows},
     {"Embedding", build_embedding<0, false>},
     {"EmbeddingOfARank", build_embedding<3, false>},
     {"EmbeddingWithPositions", build_embedding<0, true>},
+    {"EmbeddingWithTypes", build_embedding<0, true, true>},
     {"CrossEntropy", build_cross_entropy<rows>},
     {"CrossEntropyInSlices", build_cross_entropy<3>},
 };

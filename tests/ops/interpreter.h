@@ -136,6 +136,15 @@ class Interpreter {
       case BatchInput::first_visible:  // the second document begins at the third position
         set(std::int32_t{}, [](std::uint64_t i) { return i % seq < 2 ? 0 : 2; });
         break;
+      case BatchInput::lengths:  // of the first sequence, two positions are padding
+        set(std::int32_t{}, [](std::uint64_t i) { return i == 0 ? seq - 2 : seq; });
+        break;
+      case BatchInput::segments:
+        set(std::int32_t{}, [](std::uint64_t i) { return i % seq > 2; });
+        break;
+      case BatchInput::predicted_rows:
+        set(std::int32_t{}, [](std::uint64_t i) { return i * i % rows; });
+        break;
       default:
         break;
     }

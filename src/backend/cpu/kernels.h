@@ -19,7 +19,7 @@ template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
-enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, swiglu };
+enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, tanh, swiglu };
 
 // Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
 // column), never of the layout. probability 0 switches it off. The probability of keeping is

@@ -20,6 +20,8 @@ double reference(ActivationKind kind, double x) {
       return x * sigmoid(x);
     case ActivationKind::squared_relu:
       return x > 0 ? x * x : 0;
+    case ActivationKind::tanh:
+      return std::tanh(x);
     case ActivationKind::swiglu:
       break;
   }
@@ -33,7 +35,8 @@ double reference_slope(ActivationKind kind, double x) {
 }
 
 constexpr ActivationKind plain_kinds[] = {ActivationKind::gelu_tanh, ActivationKind::gelu_erf,
-                                          ActivationKind::silu, ActivationKind::squared_relu};
+                                          ActivationKind::silu, ActivationKind::squared_relu,
+                                          ActivationKind::tanh};
 
 template <class T>
 class Activation : public testing::Test {};
@@ -118,6 +121,7 @@ TYPED_TEST(Activation, LargeAndNotFiniteInputs) {
   const std::vector<double> x = {NAN, inf, 128, -128, 0, -0.0};
   with_sets([&](Isa set) {
     for (const ActivationKind kind : plain_kinds) {
+      if (kind == ActivationKind::tanh) continue;  // below
       const Guarded<T> input(x), ones(std::vector<double>(x.size(), 1.0));
       Guarded<T> y(input.size()), dx(input.size());
       kernels<T>(set).activation(kind, y.data(), input.data(), 1, input.size());
@@ -131,6 +135,25 @@ TYPED_TEST(Activation, LargeAndNotFiniteInputs) {
       EXPECT_NEAR(dx[3], 0, 1e-40);
       EXPECT_EQ(y[4], 0);
       EXPECT_EQ(dx[4], squared ? 0 : 0.5);
+    }
+  });
+}
+
+TYPED_TEST(Activation, TanhIsBounded) {
+  using T = TypeParam;
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> x = {NAN, inf, -inf, 128, -128, 0};
+  const double want[] = {NAN, 1, -1, 1, -1, 0}, slopes[] = {NAN, 0, 0, 0, 0, 1};
+  with_sets([&](Isa set) {
+    const Guarded<T> input(x), ones(std::vector<double>(x.size(), 1.0));
+    Guarded<T> y(input.size()), dx(input.size());
+    kernels<T>(set).activation(ActivationKind::tanh, y.data(), input.data(), 1, input.size());
+    kernels<T>(set).activation_grad(ActivationKind::tanh, dx.data(), ones.data(), input.data(), 1,
+                                    input.size());
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(dx[0]));
+    for (int i = 1; i < 6; ++i) {
+      EXPECT_EQ(y[i], want[i]) << i;
+      EXPECT_EQ(dx[i], slopes[i]) << i;
     }
   });
 }

@@ -51,6 +51,17 @@ struct SquaredRelu {
   }
 };
 
+// tanh x = 2 sigmoid(2 x) - 1.
+template <class A>
+struct Tanh {
+  static TRIREME_INLINE Curve<A> at(Vec<A> x) {
+    const auto one = splat(A{1});
+    const auto s = sigmoid(x + x);
+    const auto value = s + s - one;
+    return {value, one - value * value};
+  }
+};
+
 template <template <class> class F, class T>
 void apply(T* y, const T* x, std::int64_t count) {
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
@@ -116,6 +127,8 @@ void activation(ActivationKind kind, T* y, const T* x, std::int64_t rows, std::i
       return run<Silu>(y, x, rows * cols);
     case ActivationKind::squared_relu:
       return run<SquaredRelu>(y, x, rows * cols);
+    case ActivationKind::tanh:
+      return run<Tanh>(y, x, rows * cols);
     case ActivationKind::swiglu:
       break;
   }
@@ -140,6 +153,8 @@ void activation_grad(ActivationKind kind, T* dx, const T* dy, const T* x, std::i
       return run_grad<Silu>(dx, dy, x, rows * cols);
     case ActivationKind::squared_relu:
       return run_grad<SquaredRelu>(dx, dy, x, rows * cols);
+    case ActivationKind::tanh:
+      return run_grad<Tanh>(dx, dy, x, rows * cols);
     case ActivationKind::swiglu:
       break;
   }

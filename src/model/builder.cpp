@@ -1,0 +1,163 @@
+// What all families share: attention, MLP, norms, parameters.
+#include "model/builder.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme {
+
+Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dropout)
+    : m_(model), options_(options), tp_(options.tensor), dropout_(dropout) {
+  seq_ = options.seq > 0 ? options.seq : model.seq_length;
+  rows_ = options.batch * seq_;
+  local_rows_ = tp_.local_rows(rows_);
+}
+
+std::unique_ptr<Graph> Builder::pre_norm_block(bool causal) const {
+  auto graph = new_graph();
+  Graph& g = *graph;
+  const ValueId x = activations(g);
+  const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
+  const ValueId attended = attention(g, norm(g, x, "input_norm"), ids, causal);
+  const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
+  g.set_output(ops::add(g, sum, mlp(g, normed), ids, site(mlp_out_site), seq_));
+  return graph;
+}
+
+ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const {
+  const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
+  const std::int64_t qkv_width = m_.num_kv_heads * (per_group + 2) * head_dim;
+  // Each rank has whole groups: some queries with the key and the value that they share.
+  const std::int64_t groups = tp_.share(m_.num_kv_heads);
+  ValueId qkv = ColumnLinear{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std}(
+      g, tp_, x);
+  if (m_.position == "rope") {
+    const std::int64_t rotary_dim = rotary_dimensions(m_);
+    const Shape tables = {rope_positions(), rotary_dim / 2};
+    qkv = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f32, tables),
+                    g.constant(ConstantInput::rope_sin, DType::f32, tables),
+                    rows_input(g, BatchInput::positions),
+                    {seq_, groups, per_group, head_dim, rotary_dim, +1});
+  }
+  AttentionAttributes a{};
+  a.batch = options_.batch;
+  a.seq = seq_;
+  a.groups = groups;
+  a.queries_per_group = per_group;
+  a.head_dim = head_dim;
+  a.causal = causal;
+  a.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+  a.first_head = tp_.rank * groups * per_group;
+  a.dropout = {dropout(m_.attention_dropout), attention_site};
+  a.capacity = options_.cache_capacity;
+  const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
+  ValueId context;
+  if (options_.purpose == Purpose::decoding) {
+    const Shape cache = {options_.batch, a.capacity, groups, head_dim};
+    context = ops::cached_attention(g, qkv, g.cache(CacheBuffer::key, cache),
+                                    g.cache(CacheBuffer::value, cache), lengths(), a);
+  } else {
+    const ValueId first_visible =
+        options_.packed_documents ? rows_input(g, BatchInput::first_visible) : no_value;
+    // Padding stands behind everything else, where causal attention does not look anyway.
+    context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
+  }
+  return RowLinear{"attention.out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
+      g, tp_, context);
+}
+
+ValueId Builder::mlp(Graph& g, ValueId x) const {
+  const ActivationKind kind = activation_kind();
+  const int blocks = kind == ActivationKind::swiglu ? 2 : 1;
+  const ValueId up = ColumnLinear{"mlp.up", m_.hidden_size, blocks * m_.ffn_hidden_size,
+                                  m_.bias,  m_.init_std,    blocks}(g, tp_, x);
+  return RowLinear{"mlp.down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
+      g, tp_, ops::activation(g, up, kind));
+}
+
+ValueId Builder::norm(Graph& g, ValueId x, const std::string& name) const {
+  const Norm p = norm_parameters(g, name);
+  return ops::norm(g, x, p.weight, p.bias, norm_kind(), m_.norm_eps);
+}
+
+ops::SumAndNorm Builder::add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name,
+                                  ValueId ids, DropoutSite where) const {
+  const Norm p = norm_parameters(g, name);
+  return ops::add_norm(g, x, delta, p.weight, p.bias, norm_kind(), m_.norm_eps, ids, site(where),
+                       seq_);
+}
+
+VocabTable Builder::word_table() const {
+  return {"embedding.word.weight", m_.vocab_size, m_.vocab_multiple, m_.hidden_size, m_.init_std};
+}
+
+VocabTable Builder::head_table() const {
+  VocabTable table = word_table();
+  if (!m_.tie_embeddings) table.name = "head.weight";
+  return table;
+}
+
+Builder::Norm Builder::norm_parameters(Graph& g, const std::string& name) const {
+  const Shape shape = {m_.hidden_size};
+  ParameterSpec weight{name + ".weight", shape, shape, ParameterSpec::Init::ones, 0, false};
+  ParameterSpec bias{name + ".bias", shape, shape, ParameterSpec::Init::zeros, 0, false};
+  weight.partial_gradient = bias.partial_gradient = tp_.splits_rows();
+  const ValueId w = g.parameter(std::move(weight));
+  return {w, norm_kind() == NormKind::rms_norm ? no_value : g.parameter(std::move(bias))};
+}
+
+ValueId Builder::normal(Graph& g, const std::string& name, Shape shape) const {
+  return g.parameter({name, shape, shape, ParameterSpec::Init::normal, m_.init_std, true});
+}
+
+ValueId Builder::zeros(Graph& g, const std::string& name, Shape shape) const {
+  return g.parameter({name, shape, shape, ParameterSpec::Init::zeros, 0, false});
+}
+
+ValueId Builder::sample_ids(Graph& g) const {
+  return g.batch(BatchInput::sample_ids, DType::i64, {options_.batch});
+}
+
+ValueId Builder::rows_input(Graph& g, BatchInput which) const {
+  return g.batch(which, DType::i32, {rows_});
+}
+
+bool Builder::any_dropout() const {
+  return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0;
+}
+
+DropoutAttributes Builder::site(DropoutSite where) const {
+  return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_)};
+}
+
+NormKind Builder::norm_kind() const {
+  return m_.norm == "rms_norm" ? NormKind::rms_norm : NormKind::layer_norm;
+}
+
+ActivationKind Builder::activation_kind() const {
+  if (m_.activation == "gelu_tanh") return ActivationKind::gelu_tanh;
+  if (m_.activation == "gelu_erf") return ActivationKind::gelu_erf;
+  if (m_.activation == "silu") return ActivationKind::silu;
+  if (m_.activation == "squared_relu") return ActivationKind::squared_relu;
+  return ActivationKind::swiglu;
+}
+
+double Builder::deep_std() const {
+  return m_.init_std / std::sqrt(2.0 * m_.num_layers);
+}
+
+std::int64_t Builder::rope_positions() const {
+  return std::max(seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
+}
+
+std::int64_t rotary_dimensions(const ModelConfig& m) {
+  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
+}
+
+std::unique_ptr<Builder> make_builder(const ModelConfig& model, const BuildOptions& options,
+                                      bool dropout) {
+  return model.family == "bert" ? make_bert_builder(model, options, dropout)
+                                : make_gpt_builder(model, options, dropout);
+}
+
+}  // namespace trireme

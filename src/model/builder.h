@@ -1,0 +1,85 @@
+// Builds the segments of a model as graphs: what the families share, and one builder for each of
+// them.
+#pragma once
+
+#include <memory>
+
+#include "model/transformer.h"
+#include "ops/ops.h"
+
+namespace trireme {
+
+class Builder {
+ public:
+  // With dropout for training, without for everything else. Both must outlive the builder.
+  Builder(const ModelConfig& model, const BuildOptions& options, bool dropout);
+  virtual ~Builder() = default;
+
+  virtual std::unique_ptr<Graph> embedding() const = 0;
+  virtual std::unique_ptr<Graph> block() const = 0;
+  virtual std::unique_ptr<Graph> head() const = 0;
+
+ protected:
+  // Places within a block that drop independently.
+  enum DropoutSite : std::uint32_t {
+    attention_site,
+    attention_out_site,
+    mlp_out_site,
+    embedding_site
+  };
+  struct Norm {
+    ValueId weight, bias;
+  };
+
+  std::unique_ptr<Graph> new_graph() const { return std::make_unique<Graph>(options_.compute); }
+  ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
+
+  // x + attention(norm(x)), then y + mlp(norm(y)).
+  std::unique_ptr<Graph> pre_norm_block(bool causal) const;
+  // Sees the positions before, or all of its sequence that are no padding.
+  ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal) const;
+  ValueId mlp(Graph& g, ValueId x) const;
+  ValueId norm(Graph& g, ValueId x, const std::string& name) const;
+  // The residual addition, with dropout of delta, and the norm behind it.
+  ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
+                           DropoutSite where) const;
+
+  VocabTable word_table() const;  // of the embedding
+  VocabTable head_table() const;  // the same if they are tied
+  Norm norm_parameters(Graph& g, const std::string& name) const;
+  ValueId normal(Graph& g, const std::string& name, Shape shape) const;
+  ValueId zeros(Graph& g, const std::string& name, Shape shape) const;
+
+  ValueId sample_ids(Graph& g) const;
+  ValueId rows_input(Graph& g, BatchInput which) const;  // i32 [rows]
+  float dropout(double probability) const {
+    return dropout_ ? static_cast<float>(probability) : 0.f;
+  }
+  bool any_dropout() const;
+  // Of activations between layers.
+  DropoutAttributes site(DropoutSite where) const;
+  NormKind norm_kind() const;
+  ActivationKind activation_kind() const;
+  // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
+  double deep_std() const;
+  std::int64_t rope_positions() const;
+
+  const ModelConfig& m_;
+  const BuildOptions& options_;
+  const TensorParallel& tp_;
+  bool dropout_;
+  std::int64_t seq_, rows_, local_rows_;
+};
+
+// The builder of model.family. Refused (exit code 2): generation with BERT.
+std::unique_ptr<Builder> make_builder(const ModelConfig& model, const BuildOptions& options,
+                                      bool dropout);
+std::unique_ptr<Builder> make_gpt_builder(const ModelConfig& model, const BuildOptions& options,
+                                          bool dropout);
+std::unique_ptr<Builder> make_bert_builder(const ModelConfig& model, const BuildOptions& options,
+                                           bool dropout);
+
+// Dimensions of each head that rotary positions turn.
+std::int64_t rotary_dimensions(const ModelConfig& model);
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+// GPT and Llama: each function is one figure of the paper.
+#include "model/builder.h"
+
+namespace trireme {
+namespace {
+
+class GptBuilder final : public Builder {
+ public:
+  using Builder::Builder;
+
+  std::unique_ptr<Graph> embedding() const override {
+    auto graph = new_graph();
+    Graph& g = *graph;
+    const ValueId tokens = rows_input(g, BatchInput::tokens);
+    const VocabTable words = word_table();
+    const ValueId table = words.parameter(g, tp_);
+    ValueId positions = no_value, position_table = no_value;
+    if (m_.position == "learned") {
+      positions = rows_input(g, BatchInput::positions);
+      position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
+    }
+    ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
+    if (dropout(m_.hidden_dropout) > 0) {
+      x = ops::add(g, no_value, x, sample_ids(g), site(embedding_site), seq_);
+    }
+    g.set_output(x);
+    return graph;
+  }
+
+  std::unique_ptr<Graph> block() const override { return pre_norm_block(true); }
+
+  std::unique_ptr<Graph> head() const override {
+    auto graph = new_graph();
+    Graph& g = *graph;
+    const ValueId x = norm(g, activations(g), "final_norm");
+    const VocabTable words = head_table();
+    const ValueId table = words.parameter(g, tp_);
+    if (options_.purpose == Purpose::training) {
+      const ValueId targets = rows_input(g, BatchInput::targets);
+      const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
+      VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, x, table, targets, weights);
+    } else {
+      g.set_result(ops::linear(g, x, table, no_value), ResultOutput::logits);
+    }
+    return graph;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Builder> make_gpt_builder(const ModelConfig& model, const BuildOptions& options,
+                                          bool dropout) {
+  return std::make_unique<GptBuilder>(model, options, dropout);
+}
+
+}  // namespace trireme
