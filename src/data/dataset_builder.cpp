@@ -74,6 +74,24 @@ GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64
   return options;
 }
 
+BertOptions bert_options(const Config& config) {
+  const DataConfig& data = config.data;
+  if (data.tokenizer.empty()) {
+    fail_input(
+        "model.family = \"bert\" needs data.tokenizer and its files: words are masked as a whole");
+  }
+  const std::unique_ptr<Tokenizer> tokenizer =
+      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  BertOptions options;
+  options.seq_length = config.model.seq_length;
+  options.seed = static_cast<std::uint32_t>(config.run.seed);
+  options.vocabulary = bert_vocabulary(*tokenizer);
+  options.sample = {data.mask_prob, config.model.order_head};
+  options.short_seq_prob = data.short_seq_prob;
+  options.cache_dir = data.cache_dir;
+  return options;
+}
+
 DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& options)
     : config_(config), options_(options) {
   check_config();

@@ -2,6 +2,8 @@
 // must agree on at the end of a step.
 #include "train/engine.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -67,12 +69,19 @@ class StateHooks : public SegmentHooks {
 // Sums over all ranks, in one message and without rounding.
 class Totals {
  public:
-  ExactSum loss, tokens, squares;
+  ExactSum loss, tokens, order_loss, samples, squares;
   std::int64_t overflows = 0, stops = 0, saves = 0;
 
+  void add(const LossSum& more) {
+    loss.add(more.loss);
+    tokens.add(more.tokens);
+    order_loss.add(more.order_loss);
+    samples.add(more.samples);
+  }
   void sum(Communicator& world) {
     std::vector<std::int64_t> words;
-    for (ExactSum* part : {&loss, &tokens, &squares}) {
+    const std::array<ExactSum*, 5> parts = {&loss, &tokens, &order_loss, &samples, &squares};
+    for (ExactSum* part : parts) {
       const auto own = part->normalized_words();
       words.insert(words.end(), own.begin(), own.end());
     }
@@ -82,7 +91,7 @@ class Totals {
                     Reduction::sum, "totals of a step")
         .wait();
     auto from = words.begin();
-    for (ExactSum* part : {&loss, &tokens, &squares}) {
+    for (ExactSum* part : parts) {
       std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
       from += ExactSum::word_count;
     }
@@ -90,7 +99,9 @@ class Totals {
     stops = from[1];
     saves = from[2];
   }
-  LossSum losses() const { return {loss.value(), tokens.value()}; }
+  LossSum losses() const {
+    return {loss.value(), tokens.value(), order_loss.value(), samples.value()};
+  }
 };
 
 }  // namespace
@@ -103,12 +114,13 @@ class Engine::Client : public PipelineClient {
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
-    while (given_ <= k) {
-      batches_[given_] = next_(given_);
-      ++given_;
-    }
-    engine_.load(*engine_.chunks_[chunk]->stage, slot, batches_[k]);
+    engine_.load(*engine_.chunks_[chunk]->stage, slot, batch(k));
   }
+  const MicroBatch& batch(std::int64_t k) {
+    for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
+    return batches_[k];
+  }
+  std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
   void before_gradients(int chunk, std::int64_t k) override {
     engine_.chunks_[chunk]->gradients->begin_pass(
         {k == 0, k + 1 == static_cast<std::int64_t>(batches_.size())});
@@ -116,9 +128,7 @@ class Engine::Client : public PipelineClient {
   void losses_ready(int chunk, int slot, std::int64_t) override {
     // Tensor-parallel ranks all have the same losses.
     if (engine_.place_.tp > 0) return;
-    const LossSum sum = engine_.read_loss(*engine_.chunks_[chunk]->stage, slot);
-    totals.loss.add(sum.loss);
-    totals.tokens.add(sum.tokens);
+    totals.add(engine_.read_loss(*engine_.chunks_[chunk]->stage, slot));
   }
 
   // What the runner calls micro-batch 0 is this one.
@@ -144,6 +154,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
+      order_head_(config.model.family == "bert" && config.model.order_head),
       zero_(static_cast<int>(config.parallel.zero)) {
   const std::int64_t micro_batches =
       std::max<std::int64_t>(1, global_batch_size(config, rank.size) /
@@ -267,32 +278,97 @@ void Engine::load(Stage& stage, int slot, const MicroBatch& batch) const {
     return to && !from;
   };
   TRIREME_CHECK(!copy(BatchInput::tokens, batch.tokens, rows * 4));
-  TRIREME_CHECK(!copy(BatchInput::targets, batch.targets, rows * 4));
   TRIREME_CHECK(!copy(BatchInput::sample_ids, batch.sample_ids, batch_ * 8));
   TRIREME_CHECK(!copy(BatchInput::first_visible, batch.first_visible, rows * 4));
-  if (copy(BatchInput::loss_weights, batch.loss_weights, rows * 4)) {
-    auto* weights = static_cast<float*>(stage.batch(slot, BatchInput::loss_weights));
-    for (std::int64_t r = 0; r < rows; ++r) weights[r] = 1;
-  }
   if (copy(BatchInput::positions, batch.positions, rows * 4)) {
     auto* positions = static_cast<std::int32_t*>(stage.batch(slot, BatchInput::positions));
     for (std::int64_t r = 0; r < rows; ++r) positions[r] = static_cast<std::int32_t>(r % seq_);
   }
+  load_losses(stage, slot, batch);
+  if (model_.family == "bert") load_bert(stage, slot, batch);
 }
 
-LossSum Engine::read_loss(const Stage& stage, int slot) const {
-  const auto* weights = static_cast<const float*>(stage.batch(slot, BatchInput::loss_weights));
-  const void* losses = stage.result(slot, ResultOutput::token_loss);
-  LossSum sum;
-  for (std::int64_t r = 0; r < batch_ * seq_; ++r) {
-    const double loss = stage.definition().compute == DType::f64
-                            ? static_cast<const double*>(losses)[r]
-                            : static_cast<double>(static_cast<const float*>(losses)[r]);
-    if (weights[r] == 0) continue;
-    sum.loss += loss * weights[r];
-    sum.tokens += weights[r];
+// Targets and weights of all rows, or of those alone that are predicted.
+void Engine::load_losses(Stage& stage, int slot, const MicroBatch& batch) const {
+  auto* targets = static_cast<std::int32_t*>(stage.batch(slot, BatchInput::targets));
+  if (!targets) return;
+  TRIREME_CHECK(batch.targets);
+  auto* weights = static_cast<float*>(stage.batch(slot, BatchInput::loss_weights));
+  auto* predicted = static_cast<std::int32_t*>(stage.batch(slot, BatchInput::predicted_rows));
+  const std::int64_t rows = batch_ * seq_;
+  const auto weight = [&](std::int64_t r) { return batch.loss_weights ? batch.loss_weights[r] : 1; };
+  if (!predicted) {
+    std::copy_n(batch.targets, rows, targets);
+    for (std::int64_t r = 0; r < rows; ++r) weights[r] = weight(r);
+    return;
   }
+  const std::int64_t room = stage.batch_bytes(BatchInput::targets) / 4;
+  std::int64_t count = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (weight(r) == 0) continue;
+    TRIREME_CHECK(count < room);
+    predicted[count] = static_cast<std::int32_t>(r);
+    targets[count] = batch.targets[r];
+    weights[count++] = weight(r);
+  }
+  std::fill(predicted + count, predicted + room, 0);
+  std::fill(targets + count, targets + room, 0);
+  std::fill(weights + count, weights + room, 0.f);
+}
+
+void Engine::load_bert(Stage& stage, int slot, const MicroBatch& batch) const {
+  const auto fill = [&](BatchInput which, std::int64_t count, const std::int32_t* from, auto&& value) {
+    auto* to = static_cast<std::int32_t*>(stage.batch(slot, which));
+    for (std::int64_t i = 0; to && i < count; ++i)
+      to[i] = from ? from[i] : static_cast<std::int32_t>(value(i));
+  };
+  const auto none = [](std::int64_t) { return 0; };
+  fill(BatchInput::segments, batch_ * seq_, batch.segments, none);
+  fill(BatchInput::lengths, batch_, batch.lengths, [&](std::int64_t) { return seq_; });
+  fill(BatchInput::order_labels, batch_, batch.order_labels, none);
+  fill(BatchInput::first_rows, batch_, nullptr, [&](std::int64_t b) { return b * seq_; });
+  if (auto* weights = static_cast<float*>(stage.batch(slot, BatchInput::order_weights)))
+    std::fill_n(weights, batch_, order_weight_);
+}
+
+namespace {
+
+// Adds losses, each times its weight, and the weights.
+void add_losses(const Stage& stage, int slot, ResultOutput result, const float* weights,
+                std::int64_t count, double& loss, double& total) {
+  const void* losses = stage.result(slot, result);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (weights && weights[i] == 0) continue;
+    const double weight = weights ? weights[i] : 1;
+    loss += weight * (stage.definition().compute == DType::f64
+                          ? static_cast<const double*>(losses)[i]
+                          : static_cast<double>(static_cast<const float*>(losses)[i]));
+    total += weight;
+  }
+}
+
+}  // namespace
+
+LossSum Engine::read_loss(const Stage& stage, int slot) const {
+  LossSum sum;
+  add_losses(stage, slot, ResultOutput::token_loss,
+             static_cast<const float*>(stage.batch(slot, BatchInput::loss_weights)),
+             stage.batch_bytes(BatchInput::loss_weights) / 4, sum.loss, sum.tokens);
+  if (order_head_)
+    add_losses(stage, slot, ResultOutput::order_loss, nullptr, batch_, sum.order_loss, sum.samples);
   return sum;
+}
+
+void Engine::weigh_order_loss(Client& client) {
+  double tokens = 0;
+  for (std::int64_t k = 0; k < client.micro_batches(); ++k) {
+    const float* weights = client.batch(k).loss_weights;
+    for (std::int64_t r = 0; r < batch_ * seq_; ++r) tokens += weights ? weights[r] : 1;
+  }
+  if (place_.tp > 0 || place_.pp > 0) tokens = 0;  // these ranks see what another one counts
+  groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
+  const std::int64_t samples = batch_ * client.micro_batches() * mesh_.degrees().dp();
+  order_weight_ = static_cast<float>(tokens / static_cast<double>(samples));
 }
 
 // Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
@@ -348,6 +424,7 @@ void Engine::reduce_gradients() {
 StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
                               Observer* observer) {
   Client client(*this, next, input.micro_batches);
+  if (order_head_) weigh_order_loss(client);
   run_micro_batches(input, client, observer);
   reduce_gradients();
 

@@ -27,17 +27,35 @@ struct MicroBatch {
   const std::int32_t* positions = nullptr;      // [rows]; null: 0, 1, ... in each sequence
   const std::int32_t* first_visible = nullptr;  // [rows]
   const std::int64_t* sample_ids = nullptr;     // [batch]
+  // bert:
+  const std::int32_t* segments = nullptr;      // [rows]; null: all 0
+  const std::int32_t* lengths = nullptr;       // [batch]; null: no padding
+  const std::int32_t* order_labels = nullptr;  // [batch]; null: all 0
 };
 
 // Gives micro-batch k of this rank; asked once for each k, rising. What it points to stays valid
 // until the call that asked for it returns.
 using MicroBatches = std::function<MicroBatch(std::int64_t)>;
 
-// Sum of loss * weight over tokens, and sum of weights.
+// Sum of loss * weight over tokens, and sum of weights; with a sentence-order head also the sum of
+// its losses over samples, and their number.
 struct LossSum {
   double loss = 0;
   double tokens = 0;
-  double mean() const { return tokens > 0 ? loss / tokens : 0; }
+  double order_loss = 0;
+  double samples = 0;
+
+  double token_mean() const { return tokens > 0 ? loss / tokens : 0; }
+  double order_mean() const { return samples > 0 ? order_loss / samples : 0; }
+  // What training makes smaller: each part's mean over the whole batch.
+  double mean() const { return token_mean() + order_mean(); }
+  LossSum& operator+=(const LossSum& more) {
+    loss += more.loss;
+    tokens += more.tokens;
+    order_loss += more.order_loss;
+    samples += more.samples;
+    return *this;
+  }
 };
 
 struct StepInput {
@@ -138,6 +156,10 @@ class Engine {
 
   int find_parameter(const Chunk& chunk, const char* name) const;
   void load(Stage& stage, int slot, const MicroBatch& batch) const;
+  void load_losses(Stage& stage, int slot, const MicroBatch& batch) const;
+  void load_bert(Stage& stage, int slot, const MicroBatch& batch) const;
+  // Sets order_weight_ for what this step's micro-batches predict, on all ranks together.
+  void weigh_order_loss(Client& client);
   LossSum read_loss(const Stage& stage, int slot) const;
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void reduce_gradients();
@@ -154,6 +176,10 @@ class Engine {
   std::int64_t batch_, seq_;
   std::uint64_t seed_;
   const ModelConfig model_;
+  const bool order_head_;
+  // Tokens per sample of the global batch: with it a sample's order loss weighs in the mean over
+  // tokens what it weighs in the mean over samples.
+  float order_weight_ = 1;
   int zero_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   PipelineBuffers buffers_;

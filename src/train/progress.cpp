@@ -63,8 +63,11 @@ std::string progress_bar(std::int64_t done, std::int64_t total, int width) {
 
 std::string progress_line(const ProgressReport& r) {
   const std::string total = fmt::format("{}", r.iterations);
-  std::string line = fmt::format("step {:>{}}/{} | loss {:.4f} | lr {:.2e} | grad {:.3f}",
-                                 r.iteration, total.size(), total, r.loss, r.lr, r.grad_norm);
+  std::string line =
+      fmt::format("step {:>{}}/{} | loss {:.4f}", r.iteration, total.size(), total, r.loss);
+  if (r.order_loss)
+    line += fmt::format(" (words {:.4f}, order {:.4f})", r.loss - *r.order_loss, *r.order_loss);
+  line += fmt::format(" | lr {:.2e} | grad {:.3f}", r.lr, r.grad_norm);
   if (r.loss_scale) line += fmt::format(" | scale {:g}", *r.loss_scale);
   if (r.skipped > 0) line += fmt::format(" | skipped {}", r.skipped);
   line += fmt::format(" | {} tok/s | {}", count_text(r.tokens_per_second),

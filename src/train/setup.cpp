@@ -1,6 +1,9 @@
 // Translations and refusals.
 #include "train/setup.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "tokenizer/tokenizer.h"
 
@@ -18,6 +21,12 @@ BuildOptions build_options(const Config& config) {
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
   build.packed_documents = config.data.reset_attention_mask;
+  if (config.model.family == "bert") {
+    // The masks of a sample never exceed this share of it.
+    build.predictions = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(
+               std::ceil(config.data.mask_prob * static_cast<double>(config.model.seq_length))));
+  }
   build.recompute = config.parallel.recompute == "full"        ? Recompute::full
                     : config.parallel.recompute == "selective" ? Recompute::selective
                                                                : Recompute::none;
@@ -28,8 +37,12 @@ BuildOptions build_options(const Config& config) {
 void refuse_what_is_not_there(const Config& c) {
   if (c.run.device != "cpu")
     fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
-  if (c.model.family == "bert")
-    fail_input("model.family = \"bert\": this version trains gpt and llama");
+  if (c.model.family == "bert" &&
+      (c.data.reset_position_ids || c.data.reset_attention_mask || c.data.eod_mask_loss)) {
+    fail_input(
+        "data.reset_position_ids, reset_attention_mask and eod_mask_loss are for samples that pack "
+        "documents; those of model.family = \"bert\" never do: leave them out");
+  }
   if (c.parallel.cp > 1 || c.parallel.ep > 1)
     fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

@@ -47,7 +47,8 @@ StageOptions stage_options(const TrainerOptions& options) {
 
 MicroBatch view_of(const Batch& batch) {
   return {batch.tokens.data(),    batch.targets.data(),       batch.loss_weights.data(),
-          batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data()};
+          batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data(),
+          batch.segments.data(),  batch.lengths.data(),       batch.order_labels.data()};
 }
 
 }  // namespace
@@ -81,6 +82,7 @@ struct Trainer::Parts {
   void trace();
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
+  bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
 
   Config config;
   Transport* transport;  // null: alone
@@ -150,7 +152,10 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
 }
 
 void Trainer::Parts::open_data() {
-  DatasetBuilder builder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
+  DatasetBuilder builder =
+      config.model.family == "bert"
+          ? DatasetBuilder(config.data, bert_options(config))
+          : DatasetBuilder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
   const SampleCounts counts =
       sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
@@ -390,10 +395,7 @@ void Trainer::Parts::train_one_step() {
   interval.seconds += last_seconds;
   interval.tokens += tokens;
   ++interval.steps;
-  if (last.finite) {
-    interval.loss.loss += last.loss.loss;
-    interval.loss.tokens += last.loss.tokens;
-  }
+  if (last.finite) interval.loss += last.loss;
   total_seconds += last_seconds;
   total_tokens += tokens;
 }
@@ -406,6 +408,10 @@ void Trainer::Parts::after_step() {
                               {"grad_norm", last.grad_norm},
                               {"consumed_samples", consumed_samples},
                               {"consumed_tokens", consumed_tokens}};
+  if (has_order_head()) {
+    line.push_back({"lm_loss", last.finite ? last.loss.token_mean() : NAN});
+    line.push_back({"order_loss", last.finite ? last.loss.order_mean() : NAN});
+  }
   if (config.run.precision == "fp16") {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
@@ -424,6 +430,7 @@ void Trainer::Parts::report() {
   r.iteration = step;
   r.iterations = total_steps;
   r.loss = interval.loss.mean();
+  if (has_order_head()) r.order_loss = interval.loss.order_mean();
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
@@ -436,8 +443,8 @@ void Trainer::Parts::report() {
   r.skipped = interval.skipped;
   progress->report(r);
   if (tensorboard) {
-    const Scalar scalars[] = {
-        {"lm loss", r.loss},
+    std::vector<Scalar> scalars = {
+        {"lm loss", interval.loss.token_mean()},
         {"learning-rate", r.lr},
         {"grad-norm", r.grad_norm},
         {"loss-scale", loss_scale.scale()},
@@ -445,6 +452,7 @@ void Trainer::Parts::report() {
         {"iteration-time", r.seconds_per_iteration},
         {"throughput", r.flops_per_second / 1e12},
         {"world-size", static_cast<double>(rank.size)}};
+    if (r.order_loss) scalars.push_back({"sop loss", *r.order_loss});
     tensorboard->write_both(step, consumed_samples, scalars);
   }
   interval = {};
@@ -463,13 +471,17 @@ void Trainer::Parts::evaluate() {
         return view_of(batch);
       });
   valid_loss = sum.mean();
-  if (metrics) metrics->write(step, std::vector<Metric>{{"valid_loss", valid_loss}});
-  if (tensorboard) {
-    const Scalar scalars[] = {{"lm loss validation", valid_loss}};
-    tensorboard->write_both(step, consumed_samples, scalars);
+  std::vector<Metric> line = {{"valid_loss", valid_loss}};
+  std::vector<Scalar> scalars = {{"lm loss validation", sum.token_mean()}};
+  if (has_order_head()) {
+    line.push_back({"valid_lm_loss", sum.token_mean()});
+    line.push_back({"valid_order_loss", sum.order_mean()});
+    scalars.push_back({"sop loss validation", sum.order_mean()});
   }
+  if (metrics) metrics->write(step, line);
+  if (tensorboard) tensorboard->write_both(step, consumed_samples, scalars);
   progress->note(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step, valid_loss,
-                             std::exp(valid_loss)));
+                             std::exp(sum.token_mean())));
 }
 
 bool Trainer::Parts::wants_to_stop() const {
