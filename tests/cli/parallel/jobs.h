@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/program.h"
 
@@ -100,9 +101,12 @@ class Jobs : public Workspace {
       arguments.insert(arguments.end(), {"--nproc", std::to_string(layout.ranks)});
     return train_arguments(dir, arguments);
   }
+  // Once a rank is dead the launcher kills the others at once, instead of a second later.
   Program start(const std::string& dir, const Layout& layout, const std::string& more = "") const {
     return Program(job_arguments(dir, layout, more), path(dir + ".out"),
-                   {{"TRIREME_THREADS", "1"}, {"TRIREME_TEST_JOB", path(dir)}});
+                   {{"TRIREME_THREADS", "1"},
+                    {"TRIREME_TEST_JOB", path(dir)},
+                    {"OMPI_MCA_odls_base_sigkill_timeout", "0"}});
   }
   // Trains to the end, for at most two minutes.
   Outcome train_on(const std::string& dir, const Layout& layout,

@@ -1,0 +1,123 @@
+// Saved on one layout, resumed on another: training goes on as if nothing had changed.
+#include "jobs.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+class AnyLayout : public Jobs {
+ protected:
+  // Trains 13 of 30 steps on the first layout and the rest on the second. Data, moments, counters
+  // and random numbers go along, or later losses would differ.
+  std::string move(const Layout& from, const Layout& to, const std::string& more) {
+    SCOPED_TRACE(from.text() + " -> " + to.text());
+    const std::string dir = "job" + std::to_string(jobs_++);
+    const Outcome saved = train_on(dir, from, more + " train.exit_interval=13");
+    EXPECT_EQ(saved.code, 3) << saved.out;
+    EXPECT_THAT(saved.out, testing::HasSubstr("stopping at step 13"));
+    const Outcome resumed = train_on(dir, to, more);
+    EXPECT_EQ(resumed.code, 0) << resumed.out;
+    EXPECT_THAT(resumed.out, testing::HasSubstr("at step 13"));
+    return dir;
+  }
+  void expect_same_bits(const Layout& from, const Layout& to, const std::string& more) {
+    const std::string dir = move(from, to, more);
+    EXPECT_EQ(metrics(dir), metrics("reference")) << from.text() << " -> " << to.text();
+    EXPECT_EQ(first_difference(path(dir), path("reference")), "");
+  }
+  void expect_same_losses(const Layout& from, const Layout& to, const std::string& more) {
+    const std::string dir = move(from, to, more);
+    const double difference = largest_difference(losses(dir), losses("reference"));
+    std::printf("%.1e: %s -> %s\n", difference, from.text().c_str(), to.text().c_str());
+    EXPECT_LE(difference, 1e-5) << from.text() << " -> " << to.text();
+    EXPECT_EQ(values_of(metrics(dir), "consumed_tokens"),
+              values_of(metrics("reference"), "consumed_tokens"));
+    // Rounding differs, and moments of what has hardly a gradient (biases of keys) are all rounding.
+    EXPECT_LE(largest_tensor_difference(path(dir), path("reference")), 1e-3);
+  }
+  // Of weights and moments: the largest difference against the largest number of the tensor.
+  static double largest_tensor_difference(const fs::path& a, const fs::path& b) {
+    const auto left = tensors_of(a), right = tensors_of(b);
+    if (left.size() != right.size()) return INFINITY;
+    double largest = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (left[i].first != right[i].first || left[i].first.find(" f32 ") == std::string::npos)
+        return INFINITY;
+      double difference = 0, size = 0;
+      for (std::size_t at = 0; at < left[i].second.size(); at += sizeof(float)) {
+        float x, y;
+        std::memcpy(&x, left[i].second.data() + at, sizeof x);
+        std::memcpy(&y, right[i].second.data() + at, sizeof y);
+        difference = std::max(difference, static_cast<double>(std::abs(x - y)));
+        size = std::max(size, static_cast<double>(std::abs(y)));
+      }
+      largest = std::max(largest, size > 0 ? difference / size : difference);
+    }
+    return largest;
+  }
+};
+class SlowAnyLayout : public AnyLayout {};
+
+const std::string exact = "parallel.numerics=exact ";
+
+TEST_F(AnyLayout, FromManyRanksToOneAndBack) {
+  const std::string more = exact + "run.precision=bf16";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout many{4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=3"};
+  expect_same_bits(many, {1, ""}, more);
+  expect_same_bits({1, ""}, many, more);
+}
+
+TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
+  const Layout eight{8, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
+                        "parallel.zero=3 parallel.dp_replicate=2"};
+  for (const std::string precision : {"fp32", "bf16"}) {
+    const std::string more = exact + "run.precision=" + precision;
+    ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+    expect_same_bits(eight, {1, ""}, more);
+    expect_same_bits({1, ""}, eight, more);
+    expect_same_bits({4, "parallel.zero=3"}, {4, ""}, more);
+    expect_same_bits({4, "parallel.pp=4 parallel.schedule=zbv"}, {2, "parallel.zero=2"}, more);
+    expect_same_bits({2, ""}, {8, "parallel.pp=4 parallel.zero=1 parallel.schedule=vhalf"}, more);
+    fs::remove_all(folder_ / "reference");
+  }
+}
+
+TEST_F(SlowAnyLayout, SameLossesWhereItChanges) {
+  for (const std::string model : {"", "model.family=llama ", "model.tie_embeddings=false "}) {
+    const std::string more = exact + model;
+    ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+    expect_same_losses({4, "parallel.pp=4"}, {2, "parallel.tp=2"}, more);
+    expect_same_losses({8, "parallel.tp=2 parallel.pp=2 parallel.zero=3 parallel.schedule=zbv"},
+                       {1, ""}, more);
+    expect_same_losses({1, ""},
+                       {8, "parallel.tp=4 parallel.zero=2 parallel.sequence_parallel=true"}, more);
+    expect_same_losses({4, "parallel.tp=4"}, {4, "parallel.tp=2 parallel.zero=1"}, more);
+    fs::remove_all(folder_ / "reference");
+  }
+}
+
+// 300 tokens are computed as 384, 512 or 512 rows: none of the rows between leave a rank.
+TEST_F(SlowAnyLayout, PaddingOfTheVocabularyIsNotSaved) {
+  for (const Layout& layout :
+       {Layout{1, ""}, Layout{2, "parallel.tp=2"}, Layout{8, "parallel.tp=4 parallel.zero=3"}}) {
+    const std::string dir = "job" + std::to_string(jobs_++);
+    ASSERT_EQ(train_on(dir, layout, "train.iters=2 optimizer.warmup_iters=0 "
+                                    "model.tie_embeddings=false")
+                  .code,
+              0);
+    CheckpointReader reader(path(dir));
+    int tables = 0;
+    for (const StoredTensor& tensor : reader.manifest().tensors) {
+      if (tensor.name.find("embedding.word") == std::string::npos &&
+          tensor.name.find("head.weight") == std::string::npos)
+        continue;
+      ++tables;
+      EXPECT_EQ(tensor.shape.text(), "[300, 32]") << tensor.name << " on " << layout.text();
+    }
+    EXPECT_EQ(tables, 6) << layout.text();  // two tables with two moments each
+    reader.verify();
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

@@ -1,0 +1,96 @@
+// Layouts that cannot work: refused before anything else, by one message that says what would do.
+#include "jobs.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class BadLayout : public Jobs {
+ protected:
+  void expect_refused(const Layout& layout, const std::string& what, const std::string& instead) {
+    SCOPED_TRACE(layout.text());
+    const Outcome outcome = train_on("run", layout);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(what));
+    EXPECT_THAT(outcome.out, HasSubstr(instead));
+    EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
+    EXPECT_EQ(count_of(outcome.out, "\n"), 1) << outcome.out;  // nothing of mpirun around it
+    EXPECT_FALSE(fs::exists(folder_ / "run"));
+  }
+};
+
+TEST_F(BadLayout, DegreesThatDoNotFitTheRanks) {
+  expect_refused({8, "parallel.tp=3"}, "parallel.tp = 3", "tp can be 1, 2, 4 or 8");
+  expect_refused({8, "parallel.tp=4 parallel.pp=4"}, "parallel.pp = 4", "pp can be 1 or 2");
+  expect_refused({6, "parallel.pp=4"}, "parallel.pp = 4", "pp can be 2, 3 or 6");
+  expect_refused({8, "parallel.pp=2 parallel.zero=1 parallel.dp_replicate=3"}, "dp_replicate = 3",
+                 "it can be 1, 2 or 4");
+  expect_refused({2, "parallel.cp=2"}, "parallel.cp", "no context or expert parallelism");
+  expect_refused({2, "parallel.ep=2"}, "parallel.ep", "no context or expert parallelism");
+}
+
+TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
+  expect_refused({3, "parallel.pp=3"}, "model.num_layers = 8", "2, 4 or 8");
+  expect_refused({8, "parallel.pp=8 parallel.schedule=zbv"}, "16 stages", "4 or 8");
+  expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,3]"}, "stage_layers = [4, 3]",
+                 "model.num_layers = 8");
+  expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,2,2]"}, "3 stages", "2 stages");
+  expect_refused({2, "parallel.pp=2 parallel.schedule=interleaved"}, "virtual_stages = 1",
+                 "2 or more");
+  expect_refused({2, "parallel.pp=2 parallel.virtual_stages=2"}, "virtual_stages = 2",
+                 "only interleaved");
+  expect_refused({2, "parallel.pp=2 parallel.schedule=zb2p"}, "schedule", "zb1p");
+}
+
+TEST_F(BadLayout, BatchesThatDoNotFillThePipeline) {
+  for (const std::string schedule : {"1f1b", "gpipe", "zb1p", "zbv", "vhalf",
+                                     "interleaved parallel.virtual_stages=2"}) {
+    expect_refused({8, "parallel.pp=4 train.global_batch_size=6 parallel.schedule=" + schedule},
+                   "3 micro-batches", "8 or more in steps of 2");
+  }
+  expect_refused({2, "train.global_batch_size=7"}, "global_batch_size = 7", "6 or 8");
+}
+
+TEST_F(BadLayout, HeadsAndRowsThatTensorRanksCannotShare) {
+  expect_refused({8, "parallel.tp=8"}, "model.num_heads = 4", "tp can be 2 or 4");
+  expect_refused({4, "parallel.tp=4 model.family=llama model.num_kv_heads=2"},
+                 "model.num_kv_heads = 2", "tp can be 1 or 2");
+  expect_refused({4, "parallel.tp=4 parallel.sequence_parallel=true model.seq_length=18"},
+                 "model.seq_length = 18", "tp can be 2, 3, 6 or 9");
+  expect_refused({2, "parallel.numerics=exact run.precision=fp64"}, "numerics", "fast");
+}
+
+TEST_F(BadLayout, WhereThereIsNoMpirun) {
+  const Outcome outcome = Program(job_arguments("run", {2, ""}), path("output.txt"),
+                                  {{"PATH", path("empty")}})
+                              .wait();
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("cannot start mpirun"));
+  EXPECT_THAT(outcome.out, HasSubstr("openmpi-bin"));
+}
+
+TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
+  const Outcome outcome =
+      Program(job_arguments("run", {2, ""}), path("output.txt"),
+              {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})
+          .wait();
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
+}
+
+// Without --nproc all ranks find the same fault: one of them says it.
+TEST_F(BadLayout, UnderMpirun) {
+  const std::string command =
+      "timeout -s KILL 60 mpirun --oversubscribe --allow-run-as-root -n 4 " TRIREME_BINARY
+      " train " + path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") +
+      " 2>&1";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2) << read("out");
+  EXPECT_EQ(count_of(read("out"), "trireme: "), 1) << read("out");
+  EXPECT_THAT(read("out"), HasSubstr("tp can be 1, 2 or 4"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
