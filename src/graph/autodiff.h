@@ -31,7 +31,7 @@ class GradientBuilder {
   // Emits a node of the input-gradient or the weight-gradient phase.
   const Node& emit(Phase phase, OpKind op, Attributes attributes,
                    std::initializer_list<ValueId> inputs) {
-    return graph_.emit_grad(op, phase, std::move(attributes), inputs);
+    return graph_.emit_grad(op, phase, attributes, inputs);
   }
 
  private:

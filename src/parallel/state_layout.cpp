@@ -59,6 +59,7 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return unit_of[a] < unit_of[b]; });
   std::vector<ShardParameter> listed;
+  listed.reserve(order.size());
   for (const int p : order) listed.push_back({parameters[p].spec.shape.count(), unit_of[p]});
   ShardOptions sharding;
   sharding.degree = options.degree;
@@ -98,6 +99,7 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
     made_early_.emplace_back(early.begin(), early.end());
     made_late_.emplace_back(late.begin(), late.end());
     std::vector<FlatRange> window;
+    window.reserve(all.size());
     for (const int b : all) window.push_back(ranges_[b]);
     definition.windows.push_back(std::move(window));
   }
