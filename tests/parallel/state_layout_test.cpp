@@ -1,0 +1,129 @@
+// Buckets of a model's parameters: who owns what, and which passes write them.
+#include "parallel/state_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/autodiff.h"
+#include "ops/ops.h"
+
+namespace trireme {
+namespace {
+
+// Three segments of two parameters each; the last has the first one's weight too (tied).
+StageDefinition three_segments() {
+  StageDefinition definition;
+  const auto build = [] {
+    auto g = std::make_unique<Graph>(DType::f32);
+    const ValueId x = g->segment_input({5, 6});
+    const ParameterSpec weight{"weight", {6, 6}, {6, 6}}, bias{"bias", {6}, {6}};
+    const ValueId w = g->parameter(weight);
+    const ValueId b = g->parameter(bias);
+    g->set_output(ops::linear(*g, x, w, b));
+    return g;
+  };
+  definition.templates.emplace_back();
+  definition.templates[0].train = build();
+  definition.templates[0].eval = build();
+  differentiate(*definition.templates[0].train);
+  for (int s = 0; s < 3; ++s) {
+    const int weight = s == 2 ? 0 : static_cast<int>(definition.parameters.size());
+    for (const char* name : {"weight", "bias"}) {
+      if (s == 2 && std::string(name) == "weight") continue;
+      const Shape shape = std::string(name) == "weight" ? Shape{6, 6} : Shape{6};
+      definition.parameters.push_back({std::to_string(s) + name, {name, shape, shape}});
+    }
+    definition.segments.push_back(
+        {0, s, {weight, static_cast<int>(definition.parameters.size()) - 1}});
+  }
+  return definition;
+}
+
+StateOptions options_of(int zero, int degree, int rank, bool split) {
+  StateOptions options;
+  options.zero = zero;
+  options.degree = degree;
+  options.rank = rank;
+  options.split_weight_grad = split;
+  options.tied = "0weight";
+  return options;
+}
+
+TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
+  for (const int degree : {1, 2, 3, 5}) {
+    std::map<int, std::vector<std::pair<std::int64_t, std::int64_t>>> owned;
+    for (int rank = 0; rank < degree; ++rank) {
+      StageDefinition definition = three_segments();
+      const StateLayout layout(definition, options_of(degree > 1, degree, rank, false));
+      EXPECT_EQ(layout.state_elements() * degree, definition.flat_elements);
+      for (const OwnedSlice& slice : layout.owned()) {
+        EXPECT_LE(slice.offset + slice.count(), layout.part(slice.bucket));
+        // What is owned lies in the flat layout where the parameter does.
+        EXPECT_EQ(layout.part_begin(slice.bucket) + slice.offset,
+                  definition.parameters[slice.parameter].offset + slice.begin);
+        owned[slice.parameter].push_back({slice.begin, slice.end});
+      }
+    }
+    const StageDefinition definition = three_segments();
+    ASSERT_EQ(owned.size(), definition.parameters.size());
+    for (auto& [parameter, ranges] : owned) {
+      std::sort(ranges.begin(), ranges.end());
+      std::int64_t next = 0;
+      for (const auto& [begin, end] : ranges) {
+        EXPECT_EQ(begin, next);
+        next = end;
+      }
+      EXPECT_EQ(next, definition.parameters[parameter].spec.shape.count());
+    }
+  }
+}
+
+TEST(StateLayout, BucketsDoNotDependOnTheDegree) {
+  StageDefinition one = three_segments(), four = three_segments();
+  const StateLayout alone(one, options_of(0, 1, 0, true)), shared(four, options_of(3, 4, 2, true));
+  ASSERT_EQ(alone.buckets(), shared.buckets());
+  for (int p = 0; p < static_cast<int>(one.parameters.size()); ++p)
+    EXPECT_EQ(alone.bucket_of(p), shared.bucket_of(p));
+}
+
+TEST(StateLayout, WindowsHoldTheBucketsOfASegment) {
+  StageDefinition definition = three_segments();
+  const StateLayout layout(definition, options_of(3, 2, 0, false));
+  ASSERT_EQ(definition.windows.size(), 3u);
+  for (int s = 0; s < 3; ++s) {
+    const auto& buckets = layout.buckets_of(s);
+    ASSERT_EQ(definition.windows[s].size(), buckets.size());
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      EXPECT_EQ(definition.windows[s][i].begin, layout.range(buckets[i]).begin);
+      EXPECT_EQ(definition.windows[s][i].elements, layout.range(buckets[i]).elements);
+    }
+    for (const int p : definition.segments[s].parameters)
+      EXPECT_TRUE(std::count(buckets.begin(), buckets.end(), layout.bucket_of(p)));
+  }
+}
+
+TEST(StateLayout, ATiedParameterHasABucketOfItsOwnWithTwoWriters) {
+  for (const bool split : {false, true}) {
+    StageDefinition definition = three_segments();
+    const StateLayout layout(definition, options_of(2, 2, 0, split));
+    const int tied = layout.bucket_of(0);
+    for (int p = 1; p < static_cast<int>(definition.parameters.size()); ++p)
+      EXPECT_NE(layout.bucket_of(p), tied);
+    EXPECT_EQ(layout.writers(tied), 2);
+    // Every gradient is made by exactly the passes that are counted.
+    std::map<int, int> writers;
+    for (int s = 0; s < 3; ++s) {
+      for (const Pass pass : {Pass::backward, Pass::weight_grad}) {
+        if (pass == Pass::weight_grad && !split) EXPECT_TRUE(layout.made_by(pass, s).empty());
+        for (const int bucket : layout.made_by(pass, s)) ++writers[bucket];
+      }
+    }
+    for (int b = 0; b < layout.buckets(); ++b) EXPECT_EQ(writers[b], layout.writers(b)) << b;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
