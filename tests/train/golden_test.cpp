@@ -36,6 +36,7 @@ Config config_of(const json& golden, const std::string& precision) {
   m.vocab_multiple = 64;
   m.activation = from.value("activation", "");
   m.norm_eps = from.value("norm_eps", 1e-5);
+  m.norm_placement = from.value("norm_placement", "pre");
   resolve(m);
   config.run.precision = precision;
   const json& o = golden["optimizer"];
@@ -70,14 +71,20 @@ class GoldenRun {
   }
 
   StepResult step(int s) {
-    std::vector<std::int32_t> tokens, targets;
+    const bool bert = config_.model.family == "bert", masked = golden_["masked"];
+    std::vector<std::int32_t> tokens, targets, segments, lengths, labels;
     std::vector<float> weights;
     for (int b = 0; b < golden::kBatch; ++b) {
       for (int t = 0; t < golden::kSeq; ++t) {
-        tokens.push_back(golden::token(s, b, t));
+        tokens.push_back(bert ? golden::bert_input(s, b, t) : golden::token(s, b, t));
         targets.push_back(golden::token(s, b, t + 1));
-        weights.push_back(golden_["masked"].get<bool>() ? golden::loss_weight(s, b, t) : 1.f);
+        segments.push_back(golden::bert_segment(s, b, t));
+        weights.push_back(bert     ? golden::bert_weight(s, b, t)
+                          : masked ? golden::loss_weight(s, b, t)
+                                   : 1.f);
       }
+      lengths.push_back(golden::bert_length(s, b));
+      labels.push_back(golden::bert_order_label(s, b));
     }
     StepInput input;
     input.step = static_cast<std::uint64_t>(s);
@@ -86,8 +93,8 @@ class GoldenRun {
     input.clip_grad = config_.optimizer.clip_grad;
     const std::vector<std::int64_t> ids(golden::kBatch, 0);
     return engine_.train_step(input, [&](std::int64_t) {
-      return MicroBatch{tokens.data(), targets.data(), weights.data(),
-                        nullptr,       nullptr,        ids.data()};
+      return MicroBatch{tokens.data(), targets.data(),  weights.data(), nullptr,      nullptr,
+                        ids.data(),    segments.data(), lengths.data(), labels.data()};
     });
   }
 
@@ -98,6 +105,7 @@ class GoldenRun {
     BuildOptions options;
     options.compute = compute_dtype(config_.run.precision);
     options.batch = golden::kBatch;
+    options.predictions = golden::kSeq / 2;  // bert
     return options;
   }
 
@@ -192,7 +200,7 @@ TEST_P(Golden, Bf16LossesStayWithinOnePercent) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
                          testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama",
-                                         "llama_masked"),
+                                         "llama_masked", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -53,6 +53,28 @@ constexpr float loss_weight(int step, int sample, int t) {
   return (hash("mask", place(step, sample, t)) >> 32) % 4 == 0 ? 0.0f : 1.0f;
 }
 
+// BERT: sample lengths of 12 to 16, the second segment from position 3 to 9 on, the first and about
+// every sixth position predicted.
+constexpr std::uint64_t bert_draw(int step, int sample) {
+  return hash("bert", place(step, sample, 0)) >> 32;
+}
+constexpr int bert_length(int step, int sample) {
+  return kSeq - static_cast<int>(bert_draw(step, sample) % 5);
+}
+constexpr std::int32_t bert_input(int step, int sample, int t) {
+  return t < bert_length(step, sample) ? token(step, sample, t) : 0;
+}
+constexpr std::int32_t bert_segment(int step, int sample, int t) {
+  return t >= 3 + static_cast<int>(bert_draw(step, sample) % 7) && t < bert_length(step, sample);
+}
+constexpr float bert_weight(int step, int sample, int t) {
+  const bool chosen = (hash("mask", place(step, sample, t)) >> 32) % 6 == 0;
+  return t == 1 || (chosen && t < bert_length(step, sample)) ? 1.f : 0.f;
+}
+constexpr std::int32_t bert_order_label(int step, int sample) {
+  return static_cast<std::int32_t>(bert_draw(step, sample) / 64 % 2);
+}
+
 // +1 or -1: projection j of a tensor is the sum over its row-major values of sign(j, index) *
 // value. Over j, the mean square of the difference of two tensors' projections estimates the square
 // of the norm of their difference.

@@ -11,7 +11,8 @@ norm, projections onto fixed vectors of +1 and -1, and the first values.
 
 bf16 means: weights, activations and gradients in bf16, fp32 master weights and optimizer, softmax,
 norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
-of the loss, and two right implementations would not agree within 1%.
+of the loss, and two right implementations would not agree within 1%. BERT, which sees few targets,
+has the lower rate throughout.
 """
 
 import argparse
@@ -35,7 +36,13 @@ GPT = dict(family="gpt", num_layers=2, hidden_size=32, num_heads=4, num_kv_heads
 LLAMA = dict(GPT, family="llama", num_kv_heads=2, ffn_hidden_size=96, position="rope",
              rope_base=10000.0, norm="rms_norm", activation="swiglu", bias=False, qkv_bias=False,
              tie_embeddings=False)
+# Two sentences per sample and padding behind them; about one position in six is predicted. The loss
+# is the mean over these, of all samples together, plus the mean of the samples' order losses.
+BERT = dict(GPT, family="bert", norm_eps=1e-12, activation="gelu_erf", norm_placement="pre",
+            order_head=True)
 VARIANTS = {
+    "bert": (BERT, True),
+    "bert_post": (dict(BERT, norm_placement="post"), True),
     "gpt": (GPT, False),
     "gpt_gelu_erf": (dict(GPT, activation="gelu_erf"), False),
     "gpt_masked": (GPT, True),
@@ -77,6 +84,24 @@ def tokens(step):
     return torch.from_numpy(values.astype(np.int64))
 
 
+def bert_batch(step):
+    """Inputs, targets, loss weights, segments, lengths and order labels."""
+    at = places(step)[:, :SEQ]
+    position = np.arange(SEQ)
+    draws = (hashes("bert", places(step)[:, 0]) >> np.uint64(32)).astype(np.int64)
+    lengths = SEQ - draws % 5
+    split = 3 + draws % 7
+    inside = position < lengths[:, None]
+    chosen = (hashes("mask", at) >> np.uint64(32)) % np.uint64(6) == 0
+    weights = chosen & inside
+    weights[:, 1] = True  # no sample without
+    segments = (position >= split[:, None]) & inside
+    return (tokens(step)[:, :SEQ] * torch.from_numpy(inside), tokens(step)[:, 1:],
+            torch.from_numpy(weights.astype(np.float32)),
+            torch.from_numpy(segments.astype(np.int64)), torch.from_numpy(lengths),
+            torch.from_numpy(draws // 64 % 2))
+
+
 def loss_weights(step, masked):
     if not masked:
         return torch.ones(BATCH, SEQ)
@@ -99,6 +124,8 @@ def shapes(m):
     h, f, d = m["hidden_size"], m["ffn_hidden_size"], m["hidden_size"] // m["num_heads"]
     qkv = (m["num_heads"] + 2 * m["num_kv_heads"]) * d
     up = 2 * f if m["activation"] == "swiglu" else f
+    bert = m["family"] == "bert"
+    post = bert and m["norm_placement"] == "post"
     result = {"embedding.word.weight": (m["vocab_size"], h)}
     if m["position"] == "learned":
         result["embedding.position.weight"] = (m["max_positions"], h)
@@ -113,14 +140,28 @@ def shapes(m):
         if m["bias"]:
             result[name + ".bias"] = (rows,)
 
+    if bert:
+        result["embedding.token_type.weight"] = (2, h)
+    if post:
+        norm("embedding.norm")
     for n in range(m["num_layers"]):
-        norm(f"layers.{n}.input_norm")
+        if not post:
+            norm(f"layers.{n}.input_norm")
         linear(f"layers.{n}.attention.qkv", qkv, h)
         linear(f"layers.{n}.attention.out", h, h)
         norm(f"layers.{n}.mlp_norm")
         linear(f"layers.{n}.mlp.up", up, h)
         linear(f"layers.{n}.mlp.down", h, f)
-    norm("final_norm")
+        if post:
+            norm(f"layers.{n}.output_norm")
+    if not post:
+        norm("final_norm")
+    if bert:
+        linear("pooler", h, h)
+        linear("order_head", 2, h)
+        linear("masked_head.dense", h, h)
+        norm("masked_head.norm")
+        result["masked_head.bias"] = (m["vocab_size"],)
     if not m["tie_embeddings"]:
         result["head.weight"] = (m["vocab_size"], h)
     return result
@@ -152,7 +193,8 @@ def rotate(m, x):
     return (wide * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
 
 
-def attention(m, w, name, x):
+def attention(m, w, name, x, lengths=None):
+    """Causal, or with lengths over all positions that are no padding."""
     b, s, h = x.shape
     groups, heads = m["num_kv_heads"], m["num_heads"]
     d = h // heads
@@ -165,8 +207,11 @@ def attention(m, w, name, x):
         q, k = rotate(m, q), rotate(m, k)
     k, v = (t.repeat_interleave(heads // groups, 1) for t in (k, v))
     scores = (q @ k.transpose(-1, -2)) / math.sqrt(d)
-    future = torch.ones(s, s, dtype=torch.bool).triu(1)
-    scores = scores.masked_fill(future, -math.inf)
+    if lengths is None:
+        hidden = torch.ones(s, s, dtype=torch.bool).triu(1)
+    else:
+        hidden = (torch.arange(s) >= lengths[:, None])[:, None, None]
+    scores = scores.masked_fill(hidden, -math.inf)
     wide = scores if scores.dtype == torch.float64 else scores.float()
     y = wide.softmax(-1).to(v.dtype) @ v
     return linear(w, name + ".out", y.transpose(1, 2).reshape(b, s, h))
@@ -178,7 +223,7 @@ def mlp(m, w, name, x):
         gate, up = up.chunk(2, -1)
         y = F.silu(gate) * up
     else:
-        y = F.gelu(up, approximate="tanh" if m["activation"] == "gelu_tanh" else "none")
+        y = gelu(m, up)
     return linear(w, name + ".down", y)
 
 
@@ -193,8 +238,46 @@ def logits(m, w, inputs):
     return F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"])
 
 
+def gelu(m, x):
+    return F.gelu(x, approximate="tanh" if m["activation"] == "gelu_tanh" else "none")
+
+
+def bert_logits(m, w, inputs, segments, lengths):
+    """Of the words, and of the order."""
+    post = m["norm_placement"] == "post"
+    x = (F.embedding(inputs, w["embedding.word.weight"])
+         + w["embedding.position.weight"][: inputs.shape[1]]
+         + F.embedding(segments, w["embedding.token_type.weight"]))
+    if post:
+        x = norm(m, w, "embedding.norm", x)
+    for n in range(m["num_layers"]):
+        layer = f"layers.{n}."
+        if post:
+            x = norm(m, w, layer + "mlp_norm", x + attention(m, w, layer + "attention", x, lengths))
+            x = norm(m, w, layer + "output_norm", x + mlp(m, w, layer + "mlp", x))
+        else:
+            y = norm(m, w, layer + "input_norm", x)
+            x = x + attention(m, w, layer + "attention", y, lengths)
+            x = x + mlp(m, w, layer + "mlp", norm(m, w, layer + "mlp_norm", x))
+    if not post:
+        x = norm(m, w, "final_norm", x)
+    order = linear(w, "order_head", torch.tanh(linear(w, "pooler", x[:, 0])))
+    x = norm(m, w, "masked_head.norm", gelu(m, linear(w, "masked_head.dense", x)))
+    return F.linear(x, w["embedding.word.weight"], w["masked_head.bias"]), order
+
+
+def bert_loss(m, w, step):
+    inputs, targets, counts, segments, lengths, labels = bert_batch(step)
+    words, order = bert_logits(m, w, inputs, segments, lengths)
+    words, order = (y if y.dtype == torch.float64 else y.float() for y in (words, order))
+    losses = F.cross_entropy(words.flatten(0, 1), targets.flatten(), reduction="none")
+    return (losses * counts.flatten()).sum() / counts.sum() + F.cross_entropy(order, labels)
+
+
 def loss_of(m, w, step, masked):
     """Mean cross-entropy over the tokens that count."""
+    if m["family"] == "bert":
+        return bert_loss(m, w, step)
     batch, counts = tokens(step), loss_weights(step, masked)
     y = logits(m, w, batch[:, :-1])
     y = y if y.dtype == torch.float64 else y.float()
@@ -206,7 +289,8 @@ def loss_of(m, w, step, masked):
 
 def train(m, masked, precision):
     """Losses, gradient norms, first gradient, final weights. Optimizer in fp64 or fp32."""
-    dtype, lr = DTYPES[precision], RATES[precision]
+    dtype = DTYPES[precision]
+    lr = RATES["bf16"] if m["family"] == "bert" else RATES[precision]
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     masters = {name: weight(name, shape).to(wide) for name, shape in shapes(m).items()}
     for master in masters.values():
@@ -306,6 +390,58 @@ def check():
     print("llama against LlamaForCausalLM:", largest(model.eval()(inputs).logits, logits(LLAMA, w, inputs)))
 
 
+    check_bert(BERT)
+    check_bert(VARIANTS["bert_post"][0])
+
+
+def check_bert(m):
+    from transformers import (BertConfig, BertForPreTraining, MegatronBertConfig,
+                              MegatronBertForPreTraining)
+    post = m["norm_placement"] == "post"
+    config, kind = ((BertConfig, BertForPreTraining) if post
+                    else (MegatronBertConfig, MegatronBertForPreTraining))
+    model = kind(config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                        intermediate_size=128, max_position_embeddings=SEQ, layer_norm_eps=1e-12,
+                        hidden_act="gelu"))
+    w = {name: weight(name, shape) for name, shape in shapes(m).items()}
+    words, heads = "bert.embeddings.", "cls.predictions."
+    state = {words + "word_embeddings.weight": w["embedding.word.weight"],
+             words + "position_embeddings.weight": w["embedding.position.weight"],
+             words + "token_type_embeddings.weight": w["embedding.token_type.weight"],
+             heads + "bias": w["masked_head.bias"], heads + "decoder.bias": w["masked_head.bias"],
+             heads + "decoder.weight": w["embedding.word.weight"]}
+    names = {"pooler": "bert.pooler.dense", "masked_head.dense": heads + "transform.dense",
+             "masked_head.norm": heads + "transform.LayerNorm", "order_head": "cls.seq_relationship"}
+    names |= {"embedding.norm": words + "LayerNorm"} if post else {"final_norm": "bert.encoder.ln"}
+    for n in range(2):
+        ours, theirs = f"layers.{n}.", f"bert.encoder.layer.{n}."
+        names |= {ours + "attention.out": theirs + "attention.output.dense",
+                  ours + "mlp.up": theirs + "intermediate.dense",
+                  ours + "mlp.down": theirs + "output.dense"}
+        if post:
+            names |= {ours + "mlp_norm": theirs + "attention.output.LayerNorm",
+                      ours + "output_norm": theirs + "output.LayerNorm"}
+        else:
+            names |= {ours + "input_norm": theirs + "attention.ln", ours + "mlp_norm": theirs + "ln"}
+        for kind in ("weight", "bias"):
+            qkv = w[f"{ours}attention.qkv.{kind}"].view(4, 3, 8, -1)
+            for i, part in enumerate(("query", "key", "value")):
+                name = f"{theirs}attention.self.{part}.{kind}"
+                state[name] = qkv[:, i].reshape(32, *qkv.shape[3:]).squeeze(-1 if kind == "bias" else 0)
+    for ours, theirs in names.items():
+        state |= {f"{theirs}.{kind}": w[f"{ours}.{kind}"] for kind in ("weight", "bias")}
+    missing = model.load_state_dict(state, strict=False)
+    assert not missing.unexpected_keys and all("_ids" in k for k in missing.missing_keys), missing
+    inputs, _, _, segments, lengths, _ = bert_batch(0)
+    mask = (torch.arange(SEQ) < lengths[:, None]).long()
+    theirs = model.eval()(inputs, attention_mask=mask, token_type_ids=segments)
+    words, order = bert_logits(m, w, inputs, segments, lengths)
+    real = mask.bool()
+    print(f"bert, {m['norm_placement']}-norm, against {type(model).__name__}:",
+          largest(theirs.prediction_logits[real], words[real]),
+          largest(theirs.seq_relationship_logits, order))
+
+
 def largest(a, b):
     difference = (a - b).abs().max().item()
     assert difference < 1e-5, difference
@@ -315,11 +451,12 @@ def largest(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with transformers first")
+    parser.add_argument("--only", nargs="*", choices=VARIANTS, help="these alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.check:
         check()
-    for name in VARIANTS:
+    for name in arguments.only or VARIANTS:
         make(name, pathlib.Path(__file__).parent)
 
 
