@@ -41,7 +41,15 @@ HuggingFaceTokens special_tokens(const DataConfig& data) {
   return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
 }
 
+// What stands in the output might be taken for a part of it later.
+void require_new_folder(const fs::path& folder) {
+  if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
+    fail_input("'{}' is there already and not an empty folder; give another one", folder.string());
+  }
+}
+
 ConversionReport convert(const Options& options) {
+  require_new_folder(options.output);
   if (options.from == "hf" && options.to.empty()) {
     if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
     return import_huggingface(options.input, options.output, "trireme convert",

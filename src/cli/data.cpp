@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -238,11 +237,17 @@ void add_samples(CLI::App& parent) {
   command->add_option("--skip", options->skip, "samples to pass over before")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  const std::map<std::string, Split> splits = {
-      {"train", Split::train}, {"valid", Split::valid}, {"test", Split::test}};
-  command->add_option("--split", options->split, "which split (default train)")
-      ->transform(CLI::CheckedTransformer(splits))
-      ->option_text("train|valid|test");
+  command
+      ->add_option_function<std::string>(
+          "--split",
+          [options](const std::string& name) {
+            for (const Split split : {Split::train, Split::valid, Split::test}) {
+              if (name == name_of(split)) options->split = split;
+            }
+          },
+          "which split")
+      ->check(CLI::IsMember({"train", "valid", "test"}))
+      ->default_str("train");
   command
       ->add_option("--world-size", options->world_size,
                    "ranks of the run, where the batch size follows from them (default tp pp cp)")

@@ -8,10 +8,15 @@
 namespace trireme::cli {
 namespace {
 
+// Groups of options are subcommands without a name.
+std::vector<const CLI::App*> subcommands(const CLI::App& app, bool groups) {
+  return app.get_subcommands(
+      [=](const CLI::App* sub) { return sub->get_name().empty() == groups; });
+}
+
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
+  for (const CLI::App* sub : subcommands(app, false)) names.push_back(sub->get_name());
   return names;
 }
 
@@ -19,6 +24,9 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* group : subcommands(app, true)) {
+    for (std::string& name : flag_names(*group)) names.push_back(std::move(name));
   }
   return names;
 }

@@ -130,5 +130,18 @@ TEST_F(BadInput, Preprocessing) {
   EXPECT_THAT(skipped.out, HasSubstr("2"));
 }
 
+TEST_F(BadInput, Tokenizers) {
+  const std::vector<std::string> encode = {"tokenizer", "encode", "--tokenizer-type", "gpt2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), encode.begin(), encode.end());
+    return run(more);
+  };
+  expect_refused(with({"--vocab-file", path("absent.json")}), "--text");
+  expect_refused(with({"--txt", "a"}), "did you mean '--text'");
+  expect_refused(with({"--text", "a"}), "--vocab-file");
+  expect_refused(with({"--text", "a", "--tokenizer-model", path("absent")}), "absent/vocab.json");
+  expect_refused(run({"tokenizer", "encod"}), "did you mean 'encode'");
+}
+
 }  // namespace
 }  // namespace trireme::testing_cli
