@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <dnnl.hpp>
 #include <functional>
 #include <vector>
@@ -121,8 +122,8 @@ void run() {
 int main() {
   try {
     trireme::cpu::run();
-  } catch (const trireme::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
 }

@@ -70,7 +70,7 @@ TEST(FillInMiddle, EveryDocumentCanBeRestored) {
     EXPECT_EQ(restored(rewritten, suffix_first), text) << rewritten;
     first += suffix_first;
     // Characters are never cut.
-    EXPECT_EQ(rewritten.find("\xc3") + 1, rewritten.find("\xb6"));
+    EXPECT_EQ(rewritten.find('\xc3') + 1, rewritten.find('\xb6'));
   }
   // An empty prefix makes both forms alike in 2 of 26 places.
   EXPECT_NEAR(first, 400 * (0.25 + 0.75 * 0.08), 50);

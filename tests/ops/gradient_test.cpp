@@ -124,8 +124,8 @@ void build_take_rows(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ValueId taken =
       ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
-  g.set_output(ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout,
-                        seq));
+  g.set_output(
+      ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout, seq));
 }
 
 // --- embedding; with first_id 3, ids below it and the last one are other ranks'
@@ -134,10 +134,10 @@ void build_embedding(Graph& g) {
   const ValueId tokens = g.batch(BatchInput::tokens, DType::i32, {rows});
   const ValueId table = parameter(g, {first_id == 0 ? vocab : vocab - first_id - 1, 6});
   const ValueId position_table = with_positions ? parameter(g, {seq + 2, 6}) : no_value;
-  g.set_output(ops::embedding(g, tokens, table, with_positions ? positions(g) : no_value,
-                              position_table, first_id,
-                              with_types ? g.batch(BatchInput::segments, DType::i32, {rows}) : no_value,
-                              with_types ? parameter(g, {2, 6}) : no_value));
+  g.set_output(ops::embedding(
+      g, tokens, table, with_positions ? positions(g) : no_value, position_table, first_id,
+      with_types ? g.batch(BatchInput::segments, DType::i32, {rows}) : no_value,
+      with_types ? parameter(g, {2, 6}) : no_value));
 }
 
 // --- loss, with a padded vocabulary

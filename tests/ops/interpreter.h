@@ -104,8 +104,8 @@ class Interpreter {
       case Role::constant:  // a rotation by position * (column + 1) / 3
         set(float{}, [&](std::uint64_t i) {
           const auto columns = static_cast<std::uint64_t>(value.shape.back());
-          const double angle =
-              static_cast<double>(i / columns) * (static_cast<double>(i % columns) + 1) / 3;
+          const std::uint64_t position = i / columns, column = i % columns;
+          const double angle = static_cast<double>(position * (column + 1)) / 3;
           return value.index == static_cast<int>(ConstantInput::rope_cos) ? std::cos(angle)
                                                                           : std::sin(angle);
         });

@@ -20,6 +20,7 @@ using Pair = std::pair<std::string, std::string>;
 // Order of GPT-2's byte tokens; later tokens follow in the order of their making.
 std::vector<std::string> byte_tokens() {
   std::vector<std::string> tokens;
+  tokens.reserve(256);
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   std::sort(tokens.begin(), tokens.end(),
             [](const auto& a, const auto& b) { return spell_bytes(a) < spell_bytes(b); });

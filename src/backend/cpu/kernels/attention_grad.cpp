@@ -105,10 +105,12 @@ std::int64_t attention_workspace(const AttentionShape& s) {
          static_cast<std::int64_t>(sizeof(Acc<T>));
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here.
 #define TRIREME_INSTANTIATE(T)                                                             \
   template void attention_grad<T>(const AttentionShape&, T*, const T*, const T*, const T*, \
                                   const Acc<T>*, void*);                                   \
   template std::int64_t attention_workspace<T>(const AttentionShape&);
+// NOLINTEND(bugprone-macro-parentheses)
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)
