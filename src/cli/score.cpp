@@ -17,17 +17,25 @@ struct ScoreArguments {
   bool json = false;
 };
 
-// One JSON array of ids per line.
-std::vector<std::vector<std::int32_t>> read_ids(const std::string& path) {
+// One JSON array of ids per line, or an object with "ids" and perhaps "token_types".
+std::vector<ScoredSequence> read_ids(const std::string& path) {
   std::istringstream lines(read_file(path));
-  std::vector<std::vector<std::int32_t>> sequences;
+  std::vector<ScoredSequence> sequences;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
     try {
-      sequences.push_back(nlohmann::json::parse(line).get<std::vector<std::int32_t>>());
+      const auto json = nlohmann::json::parse(line);
+      ScoredSequence sequence;
+      json.is_object() ? json.at("ids").get_to(sequence.ids) : json.get_to(sequence.ids);
+      if (json.is_object() && json.contains("token_types"))
+        json["token_types"].get_to(sequence.token_types);
+      sequences.push_back(std::move(sequence));
     } catch (const nlohmann::json::exception&) {
-      fail_input("{}:{}: expected a JSON array of token ids", path, number);
+      fail_input(
+          "{}:{}: expected a JSON array of token ids, or an object with \"ids\" and, for BERT, "
+          "\"token_types\"",
+          path, number);
     }
   }
   if (sequences.empty()) fail_input("'{}' holds no sequence", path);
@@ -54,10 +62,11 @@ void add_score(CLI::App& app) {
   auto* command = app.add_subcommand("score", "Write the logits of token sequences");
   auto a = std::make_shared<ScoreArguments>();
   command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
-  command->add_option("--ids", a->ids, "file with one JSON array of token ids per line")
+  command->add_option("--ids", a->ids, "file with one JSON array of token ids per line; for BERT also {\"ids\": [...], "
+                   "\"token_types\": [...]}")
       ->required();
   command
-      ->add_option("--output", a->output, "safetensors file: logits.N [tokens, vocabulary] in f32")
+      ->add_option("--output", a->output, "safetensors file: logits.N [tokens, vocabulary] in f32; BERT: also order_logits.N [2]")
       ->required();
   command->add_option("--set", a->overrides,
                       "section.key=value for the saved configuration, e.g. run.precision=fp32");

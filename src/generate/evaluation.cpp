@@ -17,6 +17,11 @@ double Evaluation::bits_per_byte() const {
 
 Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids,
                            std::int64_t bytes, const EvaluationOptions& options) {
+  if (model.config().model.family == "bert") {
+    fail_input(
+        "model.family = \"bert\" does not predict the next token; its validation loss is what "
+        "`trireme train` prints");
+  }
   const std::int64_t seq = model.config().model.seq_length;
   const std::int64_t stride =
       options.stride > 0 ? std::min(options.stride, seq) : std::max<std::int64_t>(1, seq / 2);

@@ -1,39 +1,87 @@
 // One sequence at a time; a stage is built per length.
 #include "generate/scoring.h"
 
+#include <algorithm>
 #include <map>
 
 #include "interop/safetensors_writer.h"
 #include "ops/support.h"
 
 namespace trireme {
+namespace {
 
-void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_t>>& sequences,
+void check(const ScoredSequence& sequence, const ModelConfig& m, const std::string& where) {
+  const auto length = static_cast<std::int64_t>(sequence.ids.size());
+  if (length == 0) fail_input("{} is empty", where);
+  if (m.position == "learned" && length > m.max_positions) {
+    fail_input("{} has {} tokens, but the model has {} learned positions", where, length,
+               m.max_positions);
+  }
+  for (const std::int32_t id : sequence.ids) {
+    if (id < 0 || id >= m.vocab_size) {
+      fail_input("{}: id {} is not in the vocabulary of {}", where, id, m.vocab_size);
+    }
+  }
+  const auto& types = sequence.token_types;
+  if (types.empty()) return;
+  if (m.family != "bert") fail_input("{} has token types, but the model knows none", where);
+  if (types.size() != sequence.ids.size())
+    fail_input("{} has {} token types for {} ids", where, types.size(), length);
+  for (const std::int32_t type : types) {
+    if (type != 0 && type != 1) fail_input("{}: token type {} is neither 0 nor 1", where, type);
+  }
+}
+
+// Fills what the model has of the inputs of its one sequence.
+void load(Stage& stage, const ScoredSequence& sequence) {
+  const auto length = static_cast<std::int64_t>(sequence.ids.size());
+  const auto fill = [&](BatchInput which, std::int64_t count, auto&& value) {
+    auto* to = static_cast<std::int32_t*>(stage.batch(0, which));
+    for (std::int64_t i = 0; to && i < count; ++i) to[i] = static_cast<std::int32_t>(value(i));
+  };
+  fill(BatchInput::tokens, length, [&](std::int64_t i) { return sequence.ids[i]; });
+  fill(BatchInput::positions, length, [](std::int64_t i) { return i; });
+  fill(BatchInput::segments, length, [&](std::int64_t i) {
+    return sequence.token_types.empty() ? 0 : sequence.token_types[i];
+  });
+  fill(BatchInput::lengths, 1, [&](std::int64_t) { return length; });
+  fill(BatchInput::first_rows, 1, [](std::int64_t) { return 0; });
+}
+
+// Rows of a result of the stage, without the padding of their columns.
+void write_rows(SafetensorsWriter& writer, std::size_t tensor, const Stage& stage,
+                ResultOutput result, std::int64_t rows, std::int64_t columns, std::int64_t padded) {
+  std::vector<float> row(static_cast<std::size_t>(columns));
+  ops::with_compute_type(stage.definition().compute, [&]<class T>(T) {
+    const T* from = static_cast<const T*>(stage.result(0, result));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::transform(from + i * padded, from + i * padded + columns, row.begin(),
+                     [](T x) { return static_cast<float>(x); });
+      writer.write(tensor, static_cast<std::uint64_t>(i) * row.size() * 4, row.data(),
+                   row.size() * 4);
+    }
+  });
+}
+
+}  // namespace
+
+void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequences,
                   const fs::path& output) {
   const ModelConfig& m = model.config().model;
+  const bool order_head = m.family == "bert" && m.order_head;
   std::vector<SafetensorsTensor> tensors;
+  std::int64_t longest = 0;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const auto length = static_cast<std::int64_t>(sequences[s].size());
-    const std::string where = fmt::format("sequence {}", s);
-    if (length == 0) fail_input("{} is empty", where);
-    if (m.position == "learned" && length > m.max_positions) {
-      fail_input("{} has {} tokens, but the model has {} learned positions", where, length,
-                 m.max_positions);
-    }
-    for (const std::int32_t id : sequences[s]) {
-      if (id < 0 || id >= m.vocab_size) {
-        fail_input("{}: id {} is not in the vocabulary of {}", where, id, m.vocab_size);
-      }
-    }
+    check(sequences[s], m, fmt::format("sequence {}", s));
+    const auto length = static_cast<std::int64_t>(sequences[s].ids.size());
+    longest = std::max(longest, length);
     tensors.push_back({fmt::format("logits.{}", s), DType::f32, {length, m.vocab_size}});
+    if (order_head) tensors.push_back({fmt::format("order_logits.{}", s), DType::f32, {2}});
   }
   SafetensorsWriter writer(output, tensors, {{"format", "pt"}});
   // The first stage holds the weights; the others of other lengths share them.
   std::map<std::int64_t, std::unique_ptr<Stage>> stages;
   const Stage* holder = nullptr;
-  std::int64_t longest = 0;
-  for (const auto& sequence : sequences)
-    longest = std::max(longest, static_cast<std::int64_t>(sequence.size()));
   const auto stage_for = [&](std::int64_t length) -> Stage& {
     std::unique_ptr<Stage>& stage = stages[length];
     if (!stage) {
@@ -46,26 +94,15 @@ void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_
     return *stage;
   };
   stage_for(longest);
-  std::vector<float> row(static_cast<std::size_t>(m.vocab_size));
-  const std::int64_t padded = padded_vocabulary(m);
-  for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const auto length = static_cast<std::int64_t>(sequences[s].size());
+  std::size_t tensor = 0;
+  for (const ScoredSequence& sequence : sequences) {
+    const auto length = static_cast<std::int64_t>(sequence.ids.size());
     Stage& stage = stage_for(length);
-    auto* tokens = static_cast<std::int32_t*>(stage.batch(0, BatchInput::tokens));
-    auto* positions = static_cast<std::int32_t*>(stage.batch(0, BatchInput::positions));
-    for (std::int64_t i = 0; i < length; ++i) {
-      tokens[i] = sequences[s][i];
-      if (positions) positions[i] = static_cast<std::int32_t>(i);
-    }
+    load(stage, sequence);
     stage.evaluate({});
-    ops::with_compute_type(stage.definition().compute, [&]<class T>(T) {
-      const T* logits = static_cast<const T*>(stage.result(0, ResultOutput::logits));
-      for (std::int64_t i = 0; i < length; ++i) {
-        for (std::int64_t v = 0; v < m.vocab_size; ++v)
-          row[v] = static_cast<float>(logits[i * padded + v]);
-        writer.write(s, static_cast<std::uint64_t>(i) * row.size() * 4, row.data(), row.size() * 4);
-      }
-    });
+    write_rows(writer, tensor++, stage, ResultOutput::logits, length, m.vocab_size,
+               padded_vocabulary(m));
+    if (order_head) write_rows(writer, tensor++, stage, ResultOutput::order_logits, 1, 2, 2);
   }
   writer.finish();
 }

@@ -8,8 +8,14 @@
 
 namespace trireme {
 
-// Writes one f32 tensor `logits.N` [tokens, vocabulary] per sequence N to `output`.
-void write_logits(TrainedModel& model, const std::vector<std::vector<std::int32_t>>& sequences,
+struct ScoredSequence {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> token_types;  // bert: 0 or 1 for each id; empty: all 0
+};
+
+// Writes one f32 tensor `logits.N` [tokens, vocabulary] per sequence N to `output`, and of a BERT
+// with a sentence-order head `order_logits.N` [2].
+void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequences,
                   const fs::path& output);
 
 }  // namespace trireme
