@@ -173,8 +173,8 @@ std::string suggest_key(const std::string& section, const std::string& name) {
 void check_section(const std::string& section, const std::string& where) {
   const std::vector<std::string>& sections = section_names();
   if (std::find(sections.begin(), sections.end(), section) != sections.end()) return;
-  fail_input("{}: unknown section [{}]{}; the sections are {}", where, section,
-             did_you_mean(nearest_name(section, sections)), fmt::join(sections, ", "));
+  fail_input("{}: unknown section [{}]; the sections are {}{}", where, section,
+             fmt::join(sections, ", "), did_you_mean(nearest_name(section, sections)));
 }
 
 const Field& known_field(const std::string& section, const std::string& name,
