@@ -26,6 +26,7 @@ ValueId leave(Graph& g, const TensorParallel& tp, ValueId x, bool in_place) {
 std::vector<RowPiece> pieces_of_blocks(const TensorParallel& tp, std::int64_t rows, int blocks) {
   const std::int64_t block = rows / blocks, part = tp.share(block);
   std::vector<RowPiece> pieces;
+  pieces.reserve(static_cast<std::size_t>(blocks));
   for (int b = 0; b < blocks; ++b) {
     pieces.push_back({b * part, b * block + tp.rank * part, part});
   }
