@@ -34,6 +34,18 @@ bool PipelineBuffers::hold(const PipelineBuffers& others) const {
   return true;
 }
 
+void PipelineBuffers::join(const PipelineBuffers& others) {
+  chunks.resize(others.chunks.size(), Chunk{0, 0, 0, 0});
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    Chunk& own = chunks[c];
+    const Chunk& other = others.chunks[c];
+    own.slots = std::max(own.slots, other.slots);
+    own.late_slots = std::max(own.late_slots, other.late_slots);
+    own.activations = std::max(own.activations, other.activations);
+    own.gradients = std::max(own.gradients, other.gradients);
+  }
+}
+
 PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
                            int pipeline_rank) {
   PipelineBuffers buffers;

@@ -24,6 +24,7 @@ struct PipelineBuffers {
   std::vector<Chunk> chunks;
 
   bool hold(const PipelineBuffers& others) const;  // no less of anything than `others`
+  void join(const PipelineBuffers& others);        // the more of each
 };
 PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
                            int pipeline_rank);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/hash.h"
 #include "parallel/stages.h"
@@ -37,6 +38,17 @@ StagePlacement placement_of(const ParallelConfig& p) {
   placement.chunks = p.pp == 1 ? 1 : static_cast<int>(stages_per_rank(p));
   placement.v_shaped = p.pp > 1 && (p.schedule == "zbv" || p.schedule == "vhalf");
   return placement;
+}
+
+// Micro-batches per rank that steps of the run have: some schedules hold more at once with fewer.
+std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int dp) {
+  const std::int64_t unit = config.train.micro_batch_size * dp;
+  const std::int64_t full = global_batch_size(config, ranks);
+  std::set<std::int64_t> counts = {std::max<std::int64_t>(1, full / unit)};
+  const auto& ramp = config.train.rampup_batch_size;
+  if (ramp.empty()) return counts;
+  for (std::int64_t size = ramp[0]; size < full; size += ramp[1]) counts.insert(size / unit);
+  return counts;
 }
 
 StateOptions state_options(const ParallelConfig& p, const Mesh& mesh, int rank, bool split) {
@@ -156,10 +168,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       model_(config.model),
       order_head_(config.model.family == "bert" && config.model.order_head),
       zero_(static_cast<int>(config.parallel.zero)) {
-  const std::int64_t micro_batches =
-      std::max<std::int64_t>(1, global_batch_size(config, rank.size) /
-                                    (config.train.micro_batch_size * mesh_.degrees().dp()));
-  buffers_ = buffers_of(schedule(micro_batches), schedule_report(micro_batches), place_.pp);
+  for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
+    buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
 
   BuildOptions local = build;
   local.tensor.size = mesh_.degrees().tp;

@@ -71,11 +71,25 @@ TEST_F(SlowSameBits, CutSequencesBf16) {
           layouts_of_cut_layers, 2);
 }
 
-// Four sequences at once, or one after the other: products of other sizes, yet the same sums per
-// micro-batch are what exactness asks for, so the micro-batch size stays and accumulation differs.
 TEST_F(SlowSameBits, DataRanksAgainstAccumulation) {
   compare("train.micro_batch_size=2 train.global_batch_size=16",
           {{2, ""}, {4, ""}, {8, ""}, {8, "parallel.zero=1 parallel.dp_replicate=2"}}, 1);
+}
+
+// Steps of 4, 6, ... 20 micro-batches: each number has a schedule of its own.
+TEST_F(SlowSameBits, WhileTheBatchGrows) {
+  const std::string ramp =
+      "train.iters=0 train.samples=350 train.rampup_batch_size=[4,2,200] "
+      "train.global_batch_size=20 optimizer.warmup_iters=0 parallel.numerics=exact";
+  ASSERT_EQ(train_on("reference", {1, ramp}).code, 0) << read("reference.out");
+  for (const std::string schedule : {"gpipe", "1f1b", "interleaved parallel.virtual_stages=2",
+                                     "zb1p", "zbv", "vhalf"}) {
+    const Layout layout{4, "parallel.pp=4 parallel.schedule=" + schedule};
+    const Outcome outcome = train_on("run", layout, ramp);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_EQ(metrics("run"), metrics("reference")) << layout.text();
+    fs::remove_all(folder_ / "run");
+  }
 }
 
 }  // namespace
