@@ -133,9 +133,10 @@ struct SamplesOptions {
   std::int64_t world_size = 0;
   Split split = Split::train;
   bool tokens = false, as_json = false;
+  bool masked = false;  // BERT's samples; the configuration says so
 };
 
-std::shared_ptr<const Dataset> dataset_of(const SamplesOptions& options) {
+std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   Config config = load_config(options.file, options.overrides);
   config.data.fim_rate = 0;  // tokens are shown as they lie in the files
   if (config.model.seq_length <= 0) fail_input("'{}': model.seq_length is not set", options.file);
@@ -144,23 +145,31 @@ std::shared_ptr<const Dataset> dataset_of(const SamplesOptions& options) {
   const BatchSchedule batches(config, ranks);
   const std::int64_t steps =
       config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples);
+  const SampleCounts counts = sample_counts(config.train, steps, global_batch_size(config, ranks));
   // Which samples are seen does not depend on the vocabulary, so that it need not be there.
   GptOptions gpt = gpt_options(config, std::numeric_limits<std::int32_t>::max(), -1);
   gpt.masks = {};
-  const SampleCounts counts = sample_counts(config.train, steps, global_batch_size(config, ranks));
-  auto dataset = DatasetBuilder(config.data, gpt).build(options.split, counts.of(options.split));
+  options.masked = config.model.family == "bert";
+  auto builder = options.masked ? DatasetBuilder(config.data, bert_options(config))
+                                : DatasetBuilder(config.data, gpt);
+  auto dataset = builder.build(options.split, counts.of(options.split));
   if (!dataset) {
     fail_input("'{}' gives the {} split no data", options.file, name_of(options.split));
   }
   return dataset;
 }
 
-// The tokens that the sample's parts name: its input and, as the last, its last target.
-std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index) {
+// The tokens that the sample's parts name: its input and, as the last, its last target. Of BERT: its
+// input, words already masked, without padding.
+std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, bool masked) {
   Batch batch(1, dataset.seq_length());
   dataset.fill(index, batch.row(0));
   std::vector<std::int32_t> tokens = std::move(batch.tokens);
-  tokens.push_back(batch.targets.back());
+  if (masked) {
+    tokens.resize(static_cast<std::size_t>(batch.lengths[0]));
+  } else {
+    tokens.push_back(batch.targets.back());
+  }
   return tokens;
 }
 
@@ -178,7 +187,7 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
     const json line = {{"sample", index},
                        {"dataset", *parts.front().prefix},
                        {"documents", documents},
-                       {"tokens", tokens_of(dataset, index)}};
+                       {"tokens", tokens_of(dataset, index, options.masked)}};
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -187,10 +196,10 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
     fmt::print("  {}[{}..{}]", part.sequence, part.first, part.last);
   }
   fmt::print("\n");
-  if (options.tokens) fmt::print("  {}\n", fmt::join(tokens_of(dataset, index), " "));
+  if (options.tokens) fmt::print("  {}\n", fmt::join(tokens_of(dataset, index, options.masked), " "));
 }
 
-void samples(const SamplesOptions& options) {
+void samples(SamplesOptions options) {
   const std::shared_ptr<const Dataset> dataset = dataset_of(options);
   if (options.skip >= dataset->size()) {
     fail_input("--skip {}: the {} split has {} samples", options.skip, name_of(options.split),

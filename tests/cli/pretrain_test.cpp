@@ -138,6 +138,106 @@ TEST_F(Pretrain, LlamaScriptTrainsAsAToy) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("model: llama"), HasSubstr("done at step 8")));
 }
 
+class PretrainBert : public Pretrain {
+ protected:
+  // The same corpus as sentences, each of which begins with a capital letter, with a vocabulary of
+  // its words.
+  void prepare_sentences() const {
+    prepare_data();
+    std::string text = contents(path("corpus.txt"));
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (i == 0 || text[i - 1] == '\n') text[i] = static_cast<char>(std::toupper(text[i]));
+    }
+    write("corpus.txt", text);
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n##er\n";
+    for (const char* word : {"the", "ship", "a", "row", "wind", "one", "oar", "captain", "turns",
+                             "sees", "carries", "follows", "meets"}) {
+      vocabulary += std::string(word) + "\n";
+    }
+    write("vocab.txt", vocabulary);
+    const Outcome made = run({"preprocess", "--input", path("corpus.txt"), "--documents",
+                              "paragraph", "--split-sentences", "--tokenizer-type", "bert",
+                              "--vocab-file", path("vocab.txt"), "--output-prefix", path("corpus")});
+    ASSERT_EQ(made.code, 0) << made.out;
+  }
+
+  std::vector<std::string> sentences(std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"data.path=" + path("corpus_text_sentence"),
+                             "data.vocab_file=" + path("vocab.txt"), "data.merge_file=\"\""});
+    return more;
+  }
+};
+
+TEST_F(PretrainBert, ScriptTrainsAsAToy) {
+  prepare_sentences();
+  import("bert_base.sh");
+  const Outcome outcome =
+      train_toy(toy("run", sentences({"train.samples=64", "optimizer.warmup_samples=8",
+                                      "parallel.zero=0", "log.tensorboard=true"})));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("model: bert"), HasSubstr("(words "),
+                                 HasSubstr("done at step 16")));
+  EXPECT_THAT(metrics("run"), AllOf(HasSubstr("\"lm_loss\""), HasSubstr("\"order_loss\""),
+                                    HasSubstr("\"valid_order_loss\"")));
+}
+
+TEST_F(PretrainBert, FlagsTrainAndGoOnWithTheSameBits) {
+  prepare_sentences();
+  const auto train = [&](const std::string& dir, std::vector<std::string> more) {
+    more.insert(more.end(), {"--bert-no-binary-head", "--hidden-dropout", "0.1"});
+    std::vector<std::string> arguments = flags(dir, sentences(more));
+    arguments[0] = "pretrain-bert";
+    return run(arguments);
+  };
+  const Outcome whole = train("whole", {});
+  ASSERT_EQ(whole.code, 0) << whole.out;
+  EXPECT_THAT(whole.out, AllOf(HasSubstr("done at step 12"), Not(HasSubstr("(words "))));
+  ASSERT_EQ(train("cut", {"train.exit_interval=5"}).code, 3);
+  const Outcome rest = train("cut", {"train.exit_interval=0"});
+  ASSERT_EQ(rest.code, 0) << rest.out;
+  EXPECT_THAT(rest.out, HasSubstr("resumed from"));
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+// Exact numerics: the same metrics on one rank, on two that share the states, and on two stages.
+TEST_F(PretrainBert, LayoutsGiveTheSameBits) {
+  prepare_sentences();
+  import("bert_base.sh");
+  const auto train = [&](const std::string& dir, std::vector<std::string> more,
+                         std::vector<std::string> before) {
+    more.insert(more.end(), {"train.samples=32", "optimizer.warmup_samples=8",
+                             "parallel.numerics=exact", "model.hidden_dropout=0.1"});
+    const Outcome outcome = train_toy(toy(dir, sentences(more)), before);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+  };
+  train("one", {"parallel.zero=0"}, {});
+  train("zero", {"parallel.zero=2"}, {"--nproc", "2"});
+  train("stages", {"parallel.zero=0", "parallel.pp=2"}, {"--nproc", "2"});
+  EXPECT_EQ(metrics("zero"), metrics("one"));
+  EXPECT_EQ(metrics("stages"), metrics("one"));
+}
+
+TEST_F(PretrainBert, RefusesWhatDoesNotGo) {
+  prepare_sentences();
+  import("bert_base.sh");
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"data.reset_attention_mask=true"}, "never do: leave them out"},
+      {{"model.activation=swiglu"}, "has no gate"},
+      {{"data.tokenizer=gpt2", "data.vocab_file=" + path("tok/vocab.json"),
+        "data.merge_file=" + path("tok/merges.txt")},
+       "[MASK]"},
+  };
+  for (const auto& [more, message] : cases) {
+    std::vector<std::string> arguments =
+        sentences({"train.samples=64", "optimizer.warmup_samples=8"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = train_toy(toy("run", arguments));
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+  EXPECT_FALSE(fs::exists(path("run/checkpoints")));
+}
+
 // Flags and the configuration that they print end in the same way, whatever that is.
 TEST_F(Pretrain, BertDoesWhatItsConfigurationDoes) {
   prepare_data();
