@@ -129,8 +129,8 @@ void Optimizer::update(const OwnedSlice& slice, double lr, double gradient_scale
   auto* first = reinterpret_cast<A*>(moment(slice, 0));
   const auto* gradient =
       reinterpret_cast<const A*>(gradients_.part(slice.bucket) + slice.offset * sizeof(A));
-  T* compute = own_masters_ ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset
-                            : nullptr;
+  T* compute =
+      own_masters_ ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset : nullptr;
   if (sgd_) {
     cpu::kernels<T>().sgd(static_cast<float>(lr), static_cast<float>(config_.momentum),
                           static_cast<float>(decay), static_cast<float>(gradient_scale), weights,

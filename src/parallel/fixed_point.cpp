@@ -37,10 +37,10 @@ bool add_fixed_point(std::int64_t* accumulator, const float* gradient, std::int6
   std::atomic<bool> good{true};
   const double units = units_per_one(loss_scale);
   parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    const bool fits = overwrite ? add_range<true>(accumulator + begin, gradient + begin,
-                                                  end - begin, units, limit)
-                                : add_range<false>(accumulator + begin, gradient + begin,
-                                                   end - begin, units, limit);
+    const bool fits =
+        overwrite
+            ? add_range<true>(accumulator + begin, gradient + begin, end - begin, units, limit)
+            : add_range<false>(accumulator + begin, gradient + begin, end - begin, units, limit);
     if (!fits) good = false;
   });
   return good;

@@ -50,10 +50,9 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
   // Exact: the whole window as integers; else the part of a reduced window.
   const std::int64_t window = stage.window_elements();
   memory_.add("gradients on their way",
-              !parts_only_ ? 0
-              : layout.options().exact
-                  ? 2 * window * size_of(summed_)
-                  : 2 * window / layout.options().degree * size_of(summed_));
+              !parts_only_             ? 0
+              : layout.options().exact ? 2 * window * size_of(summed_)
+                                       : 2 * window / layout.options().degree * size_of(summed_));
   begun_.resize(layout.buckets());
   written_.resize(layout.buckets());
   reductions_.resize(layout.buckets());
@@ -76,8 +75,7 @@ void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches)
 
 std::byte* Gradients::sums(int bucket) const {
   if (parts_only_) return accumulators_.data() + layout_.state_begin(bucket) * size_of(summed_);
-  std::byte* all =
-      layout_.gradients_in_windows() ? accumulators_.data() : stage_.flat_gradients();
+  std::byte* all = layout_.gradients_in_windows() ? accumulators_.data() : stage_.flat_gradients();
   return all + layout_.part_begin(bucket) * size_of(summed_);
 }
 
@@ -207,8 +205,8 @@ void Gradients::sum_partial_gradients() {
   std::int64_t bytes = 0;
   for (const OwnedSlice& slice : layout_.owned()) {
     if (!stage_.definition().parameters[slice.parameter].spec.partial_gradient) continue;
-    pieces.push_back({sums(slice.bucket) + slice.offset * size_of(summed_),
-                      slice.count() * size_of(summed_)});
+    pieces.push_back(
+        {sums(slice.bucket) + slice.offset * size_of(summed_), slice.count() * size_of(summed_)});
     bytes += pieces.back().second;
   }
   if (bytes == 0) return;

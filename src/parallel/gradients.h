@@ -34,7 +34,8 @@ class Gradients {
   // The end of a step, in this order and on all ranks alike:
   // 1. waits until each rank has the sum of its parts;
   void reduce();
-  // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the pipeline;
+  // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the
+  // pipeline;
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
   void tie_across(Communicator& embedding, int parameter);
   // 3. adds up what sequence-parallel ranks have apart, and makes floating-point numbers of exact
@@ -73,8 +74,8 @@ class Gradients {
   MicroBatchPlace place_;
   double loss_scale_ = 1, limit_ = 0;
   bool overflowed_ = false;
-  std::vector<char> begun_;  // by bucket: holds something of this step
-  std::vector<int> written_;  // by bucket: passes of the last micro-batch that wrote it
+  std::vector<char> begun_;          // by bucket: holds something of this step
+  std::vector<int> written_;         // by bucket: passes of the last micro-batch that wrote it
   std::vector<Pending> pending_[2];  // by window
   std::vector<Work> reductions_;     // by bucket
 };

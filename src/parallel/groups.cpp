@@ -17,7 +17,9 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport) {
     if (ranks.size() < 2) return make_self_communicator(rank, name);
     return transport.group(std::move(ranks), name);
   };
-  const auto along = [&](Axes axes, const char* name) { return make(mesh.group(rank, axes), name); };
+  const auto along = [&](Axes axes, const char* name) {
+    return make(mesh.group(rank, axes), name);
+  };
   Groups groups;
   groups.tensor = along(Axes::tp, "tensor");
   groups.shard = along(shard_axes(zero), "shard");

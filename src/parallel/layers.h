@@ -71,8 +71,8 @@ struct VocabTable {
   void cut(ParameterSpec& spec, const TensorParallel& tp) const;
 };
 
-// Words, learned positions and token types (each of these or no_value twice): [rows, hidden]. `table`
-// is the words' parameter; tokens, positions and types are of [all rows].
+// Words, learned positions and token types (each of these or no_value twice): [rows, hidden].
+// `table` is the words' parameter; tokens, positions and types are of [all rows].
 struct VocabEmbedding {
   VocabTable words;
 

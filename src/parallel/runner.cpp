@@ -97,8 +97,7 @@ std::byte* PipelineRunner::activation_buffer(const Chunk& chunk, std::int64_t mi
 }
 
 std::byte* PipelineRunner::gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
-  return received_.data() + chunk.gradients_offset +
-         micro_batch % chunk.buffers.gradients * bytes_;
+  return received_.data() + chunk.gradients_offset + micro_batch % chunk.buffers.gradients * bytes_;
 }
 
 PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {

@@ -28,8 +28,8 @@ std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& 
     for (const int p : instance.parameters) uses[p].segments.push_back(s);
     if (!graphs.train) continue;
     for (const Node& node : graphs.train->backward) {
-      const bool late =
-          options.split_weight_grad && !graphs.forward_in_backward && node.phase == Phase::weight_grad;
+      const bool late = options.split_weight_grad && !graphs.forward_in_backward &&
+                        node.phase == Phase::weight_grad;
       for (const ValueId id : node.outputs) {
         if (id == no_value || graphs.train->value(id).role != Role::gradient) continue;
         Use& use = uses[instance.parameters[graphs.train->value(id).index]];

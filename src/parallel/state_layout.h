@@ -14,9 +14,9 @@ namespace trireme {
 struct StateOptions {
   // 0: every rank has everything; 1: states are shared out; 2: gradients too; 3: parameters too.
   int zero = 0;
-  int degree = 1;  // ranks that share one copy of the states; 1 with zero 0
-  int rank = 0;    // among them
-  bool exact = false;             // gradients are summed as integers
+  int degree = 1;                  // ranks that share one copy of the states; 1 with zero 0
+  int rank = 0;                    // among them
+  bool exact = false;              // gradients are summed as integers
   bool split_weight_grad = false;  // as in StageOptions
   // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
   // the same way there.

@@ -32,7 +32,8 @@ double makespan(const std::vector<std::vector<Span>>& spans) {
   return end;
 }
 
-PassEnds::PassEnds(const StagePlacement& placement, const PassOrder& order) : placement_(placement) {
+PassEnds::PassEnds(const StagePlacement& placement, const PassOrder& order)
+    : placement_(placement) {
   for (const auto& actions : order) {
     for (const Action& a : actions) micro_batches_ = std::max(micro_batches_, a.micro_batch + 1);
   }

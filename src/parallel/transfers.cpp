@@ -30,8 +30,8 @@ int consumer_stage(const Action& action, int stage, const StagePlacement& placem
   return action.kind == ActionKind::weight_grad ? -1 : stage - 1;
 }
 
-void add_transfer(std::vector<std::vector<Event>>& events, const StagePlacement& placement, int rank,
-                  const Action& action, double end) {
+void add_transfer(std::vector<std::vector<Event>>& events, const StagePlacement& placement,
+                  int rank, const Action& action, double end) {
   const int stage = placement.stage(rank, action.chunk);
   const int consumer = consumer_stage(action, stage, placement);
   if (consumer < 0) return;
@@ -75,7 +75,8 @@ std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
 
 }  // namespace
 
-std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const StagePlacement& placement,
+std::vector<std::vector<Action>> with_transfers(const PassOrder& order,
+                                                const StagePlacement& placement,
                                                 const std::vector<PassTimes>& times) {
   const auto spans = time_order(order, placement, times);
   TRIREME_CHECK(!spans.empty());

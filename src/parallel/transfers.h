@@ -6,7 +6,8 @@
 namespace trireme {
 
 // Fails if the order deadlocks, which is a mistake of its generator.
-std::vector<std::vector<Action>> with_transfers(const PassOrder& order, const StagePlacement& placement,
+std::vector<std::vector<Action>> with_transfers(const PassOrder& order,
+                                                const StagePlacement& placement,
                                                 const std::vector<PassTimes>& times);
 
 }  // namespace trireme

@@ -14,8 +14,8 @@ namespace {
 // its order, if ready; a weight gradient, if the wait is long enough or memory is full; the wait.
 class Filler {
  public:
-  Filler(const PassOrder& order, const StagePlacement& placement, const std::vector<PassTimes>& times,
-         int limit, double patience)
+  Filler(const PassOrder& order, const StagePlacement& placement,
+         const std::vector<PassTimes>& times, int limit, double patience)
       : order_(order),
         placement_(placement),
         times_(times),

@@ -173,8 +173,8 @@ std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
   for (const RankPlan* rank : ranks) {
     text += fmt::format("{:<8} {:<18} {:>14} {:>13.3f}", fmt::format("pp {}", rank->pipeline_rank),
                         layers_text(*rank), rank->parameters, rank->flops / 1e12);
-    for (const double sent : {rank->traffic.tensor, rank->traffic.pipeline,
-                              rank->traffic.gradients, rank->traffic.parameters})
+    for (const double sent : {rank->traffic.tensor, rank->traffic.pipeline, rank->traffic.gradients,
+                              rank->traffic.parameters})
       text += fmt::format(" {:>12}", bytes(sent));
     text += '\n';
   }

@@ -87,17 +87,17 @@ void Stage::plan() {
 
   plan_windows();
   if (options_.training) {
-    turns_ = options_.split_weight_grad ? std::lcm(options_.slots, options_.late_slots)
-                                        : options_.slots;
+    turns_ =
+        options_.split_weight_grad ? std::lcm(options_.slots, options_.late_slots) : options_.slots;
   }
   const std::int64_t elements = definition_.flat_elements;
   const std::int64_t in_windows = windows_[0] + windows_[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
   const bool train = options_.training, own = options_.shares == nullptr;
-  memory_.add(options_.parameter_windows ? "gathered parameters" : "parameters",
-              own ? (options_.parameter_windows ? in_windows : elements) *
-                        size_of(definition_.compute)
-                  : 0);
+  memory_.add(
+      options_.parameter_windows ? "gathered parameters" : "parameters",
+      own ? (options_.parameter_windows ? in_windows : elements) * size_of(definition_.compute)
+          : 0);
   memory_.add(options_.gradient_windows ? "gradients of a segment" : "gradients",
               train ? (options_.gradient_windows ? in_windows : elements) *
                           size_of(definition_.accumulate())
@@ -120,9 +120,9 @@ void Stage::plan() {
 
 void Stage::allocate(RankGroup* group) {
   group_ = group;
-  MemoryBlock* blocks[] = {&parameters_, &gradients_,       &boundaries_,       &saved_,
-                           &late_saved_,  &caches_,     &forward_scratch_, &backward_scratch_, &grad_boundaries_,
-                           &batches_,    &results_,         &constants_};
+  MemoryBlock* blocks[] = {&parameters_,      &gradients_, &boundaries_,      &saved_,
+                           &late_saved_,      &caches_,    &forward_scratch_, &backward_scratch_,
+                           &grad_boundaries_, &batches_,   &results_,         &constants_};
   TRIREME_CHECK(std::size(blocks) == memory_.regions.size());
   for (std::size_t i = 0; i < std::size(blocks); ++i)
     *blocks[i] = MemoryBlock(memory_.regions[i].bytes);
@@ -207,14 +207,15 @@ void* Stage::gradient(int index) const {
 void* Stage::batch(int slot, BatchInput which) const {
   const int kind = static_cast<int>(which);
   if (batch_bytes_[kind] == 0) return nullptr;
-  return shifted(batches_, prefix(batch_bytes_, batch_kinds) * (slot % options_.slots) + prefix(batch_bytes_, kind));
+  return shifted(batches_, prefix(batch_bytes_, batch_kinds) * (slot % options_.slots) +
+                               prefix(batch_bytes_, kind));
 }
 
 void* Stage::result(int slot, ResultOutput which) const {
   const int kind = static_cast<int>(which);
   if (result_bytes_[kind] == 0) return nullptr;
-  return shifted(results_,
-                 prefix(result_bytes_, result_kinds) * (slot % options_.slots) + prefix(result_bytes_, kind));
+  return shifted(results_, prefix(result_bytes_, result_kinds) * (slot % options_.slots) +
+                               prefix(result_bytes_, kind));
 }
 
 void* Stage::constant(ConstantInput which) const {
@@ -239,19 +240,22 @@ void* Stage::cache(int segment, CacheBuffer which) const {
 
 void* Stage::stage_input(int slot) const {
   const auto per_slot = static_cast<std::int64_t>(definition_.segments.size()) + 1;
-  return shifted(boundaries_, options_.training ? slot % options_.slots * per_slot * boundary_bytes_ : 0);
+  return shifted(boundaries_,
+                 options_.training ? slot % options_.slots * per_slot * boundary_bytes_ : 0);
 }
 
 void* Stage::stage_output(int slot) const {
   const auto last = static_cast<std::int64_t>(definition_.segments.size());
-  const std::int64_t boundary = options_.training ? slot % options_.slots * (last + 1) + last : last % 2;
+  const std::int64_t boundary =
+      options_.training ? slot % options_.slots * (last + 1) + last : last % 2;
   return shifted(boundaries_, boundary * boundary_bytes_);
 }
 
 std::int64_t Stage::grad_boundary(int slot, std::size_t boundary) const {
   const std::size_t boundaries = definition_.segments.size() + 1;
-  return static_cast<std::int64_t>(options_.split_weight_grad ? slot % options_.late_slots * boundaries + boundary
-                                                              : boundary % 2) *
+  return static_cast<std::int64_t>(options_.split_weight_grad
+                                       ? slot % options_.late_slots * boundaries + boundary
+                                       : boundary % 2) *
          boundary_bytes_;
 }
 
@@ -315,8 +319,8 @@ void* Stage::address(ValueId id, std::size_t segment, const Graph& graph, const 
   const Placement& placement = plan.placements[id];
   switch (placement.arena) {
     case Arena::saved:
-      return at(saved_.data(), slot % options_.slots * saved_bytes_ + saved_offsets_[segment] +
-                                   placement.offset);
+      return at(saved_.data(),
+                slot % options_.slots * saved_bytes_ + saved_offsets_[segment] + placement.offset);
     case Arena::late_saved:
       return at(late_saved_.data(), slot % options_.late_slots * late_saved_bytes_ +
                                         late_saved_offsets_[segment] + placement.offset);

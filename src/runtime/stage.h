@@ -190,7 +190,7 @@ class Stage {
   std::int64_t saved_bytes_ = 0, late_saved_bytes_ = 0;  // of one slot
   std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
   std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
-  std::vector<std::int64_t> cache_offsets_;  // by segment; keys, then values
+  std::vector<std::int64_t> cache_offsets_;                       // by segment; keys, then values
   std::int64_t cache_bytes_ = 0;
   std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
   std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};

@@ -195,9 +195,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunk->stage = std::make_unique<Stage>(std::move(definition), options);
     chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
-    chunk->optimizer =
-        std::make_unique<Optimizer>(*chunk->stage, *chunk->layout, *chunk->parameters,
-                                    *chunk->gradients, config.optimizer);
+    chunk->optimizer = std::make_unique<Optimizer>(
+        *chunk->stage, *chunk->layout, *chunk->parameters, *chunk->gradients, config.optimizer);
     chunk->hooks = std::make_unique<StateHooks>(*chunk->parameters, *chunk->gradients);
     chunk->stage->set_hooks(chunk->hooks.get());
     stages.push_back(chunk->stage.get());
@@ -211,9 +210,8 @@ Engine::~Engine() = default;
 MemoryPlan Engine::memory() const {
   MemoryPlan plan;
   for (const auto& chunk : chunks_) {
-    for (const MemoryPlan* part :
-         {&chunk->stage->memory(), &chunk->parameters->memory(), &chunk->gradients->memory(),
-          &chunk->optimizer->memory()}) {
+    for (const MemoryPlan* part : {&chunk->stage->memory(), &chunk->parameters->memory(),
+                                   &chunk->gradients->memory(), &chunk->optimizer->memory()}) {
       plan.merge(*part);
     }
   }
@@ -272,8 +270,7 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
 }
 
 double Engine::gradient_traffic(int chunk, std::int64_t micro_batches) const {
-  return chunks_[chunk]->gradients->traffic(micro_batches,
-                                            mesh_.group_size(replicate_axes(zero_)));
+  return chunks_[chunk]->gradients->traffic(micro_batches, mesh_.group_size(replicate_axes(zero_)));
 }
 
 double Engine::parameter_traffic(int chunk, std::int64_t micro_batches) const {
@@ -306,7 +303,9 @@ void Engine::load_losses(Stage& stage, int slot, const MicroBatch& batch) const 
   auto* weights = static_cast<float*>(stage.batch(slot, BatchInput::loss_weights));
   auto* predicted = static_cast<std::int32_t*>(stage.batch(slot, BatchInput::predicted_rows));
   const std::int64_t rows = batch_ * seq_;
-  const auto weight = [&](std::int64_t r) { return batch.loss_weights ? batch.loss_weights[r] : 1; };
+  const auto weight = [&](std::int64_t r) {
+    return batch.loss_weights ? batch.loss_weights[r] : 1;
+  };
   if (!predicted) {
     std::copy_n(batch.targets, rows, targets);
     for (std::int64_t r = 0; r < rows; ++r) weights[r] = weight(r);
@@ -327,7 +326,8 @@ void Engine::load_losses(Stage& stage, int slot, const MicroBatch& batch) const 
 }
 
 void Engine::load_bert(Stage& stage, int slot, const MicroBatch& batch) const {
-  const auto fill = [&](BatchInput which, std::int64_t count, const std::int32_t* from, auto&& value) {
+  const auto fill = [&](BatchInput which, std::int64_t count, const std::int32_t* from,
+                        auto&& value) {
     auto* to = static_cast<std::int32_t*>(stage.batch(slot, which));
     for (std::int64_t i = 0; to && i < count; ++i)
       to[i] = from ? from[i] : static_cast<std::int32_t>(value(i));
@@ -396,8 +396,8 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
     chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp());
   }
   const Schedule& actions = schedule(input.micro_batches);
-  TRIREME_CHECK(buffers_.hold(
-      buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
+  TRIREME_CHECK(
+      buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
   runner_->run(actions, client, block_of(input), observer);
 }
 
@@ -455,8 +455,8 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   const double unscale =
       result.loss.tokens > 0 ? nominal_tokens(input) / result.loss.tokens / input.loss_scale : 0;
   result.grad_norm = std::sqrt(totals.squares.value()) * unscale;
-  result.finite = totals.overflows == 0 && std::isfinite(result.loss.loss) &&
-                  std::isfinite(result.grad_norm);
+  result.finite =
+      totals.overflows == 0 && std::isfinite(result.loss.loss) && std::isfinite(result.grad_norm);
   if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));

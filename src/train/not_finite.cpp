@@ -34,12 +34,11 @@ std::int64_t first_bad(DType dtype, const void* data, std::int64_t count) {
 void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& stage) {
   for (const OwnedSlice& slice : optimizer.layout().owned()) {
     if (!found_.empty()) return;
-    const std::int64_t index =
-        first_bad(optimizer.dtype(), optimizer.master(slice), slice.count());
+    const std::int64_t index = first_bad(optimizer.dtype(), optimizer.master(slice), slice.count());
     if (index < 0) continue;
     const Parameter& parameter = stage.definition().parameters[slice.parameter];
-    found_ = fmt::format("parameter {} {}, element {}", parameter.name,
-                         parameter.spec.shape.text(), slice.begin + index);
+    found_ = fmt::format("parameter {} {}, element {}", parameter.name, parameter.spec.shape.text(),
+                         slice.begin + index);
     order_ = -1;
   }
 }
@@ -55,10 +54,9 @@ void NotFiniteSearch::after(const Instruction& instruction) {
     const bool forward = instruction.node->phase == Phase::forward;
     const std::string where =
         instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
-    found_ = fmt::format("{}{} ({}), output {} {} {}, element {}",
-                         definition(instruction.node->op).name, where,
-                         forward ? "forward" : "backward", i, name_of(value.dtype),
-                         value.shape.text(), index);
+    found_ = fmt::format(
+        "{}{} ({}), output {} {} {}, element {}", definition(instruction.node->op).name, where,
+        forward ? "forward" : "backward", i, name_of(value.dtype), value.shape.text(), index);
     order_ = forward ? instruction.layer : backward_begins - instruction.layer;
     return;
   }

@@ -19,8 +19,7 @@ std::vector<std::string> gather(Communicator& world, const std::string& text) {
   for (const std::int64_t size : sizes) texts.emplace_back(static_cast<std::size_t>(size), '\0');
   texts[0] = text;
   for (int r = 1; r < world.size(); ++r) {
-    transfers.push_back(
-        {Transfer::Direction::receive, r, texts[r].data(), sizes[r], DType::u8});
+    transfers.push_back({Transfer::Direction::receive, r, texts[r].data(), sizes[r], DType::u8});
   }
   world.exchange(transfers, "reports of all ranks").wait();
   return texts;

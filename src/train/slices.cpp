@@ -46,9 +46,8 @@ std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t beg
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, first + rows * columns);
     if (from >= to) continue;
-    Region region =
-        matrix ? Region::rectangle({piece.row, spec.first_column}, {rows, columns})
-               : Region::rectangle({piece.row}, {rows});
+    Region region = matrix ? Region::rectangle({piece.row, spec.first_column}, {rows, columns})
+                           : Region::rectangle({piece.row}, {rows});
     region.begin = from - first;
     region.end = to - first;
     regions.push_back({region, from - begin});

@@ -70,8 +70,8 @@ TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {
   EXPECT_EQ(bytes(three, "parameters"), 0);
 }
 
-// 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for weight
-// gradients comes on top.
+// 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for
+// weight gradients comes on top.
 TEST(LayoutPlan, VHalfHoldsFewerActivations) {
   const auto saved = [](const char* schedule) {
     const LayoutPlan plan = plan_layout(
