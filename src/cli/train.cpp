@@ -87,8 +87,9 @@ void add_train(CLI::App& app) {
       "--dump-graph", arguments->command.dump_graph,
       "Write the graphs with their memory plans to this folder (text and DOT) and stop");
   command->footer([] { return configuration_help(); });
-  command->add_option("--nproc", arguments->command.nproc,
-                      "Start so many processes on this machine with mpirun")
+  command
+      ->add_option("--nproc", arguments->command.nproc,
+                   "Start so many processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
   command->callback([arguments] {
     Config config = load_config(arguments->file, arguments->overrides);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -87,10 +88,12 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
         divisors_near(model.num_layers, stages));
   }
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-  if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers) {
+  const bool empty_stage = std::count(layers.begin(), layers.end(), 0) > 0;
+  if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers ||
+      empty_stage) {
     fail_input(
-        "parallel.stage_layers = [{}] names {} stages and {} layers; there are {} stages and "
-        "model.num_layers = {}",
+        "parallel.stage_layers = [{}] names {} stages and {} layers; there are {} stages of at "
+        "least one layer and model.num_layers = {}",
         fmt::join(layers, ", "), layers.size(), sum, stages, model.num_layers);
   }
 }
@@ -99,7 +102,8 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
 void check_micro_batches(const char* name, std::int64_t size, std::int64_t unit, std::int64_t pp) {
   if (pp == 1 || size / unit >= pp) return;
   fail_input(
-      "{0} = {1} gives each pipeline {2} micro-batches per step, and parallel.pp = {3} needs {3} or "
+      "{0} = {1} gives each pipeline {2} micro-batches per step, and parallel.pp = {3} needs {3} "
+      "or "
       "more: it can be {4} or more in steps of {5}, or choose a smaller pp",
       name, size, size / unit, pp, pp * unit, unit);
 }

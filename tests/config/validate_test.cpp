@@ -157,6 +157,8 @@ TEST(ValidateLayout, Stages) {
               HasSubstr("8 stages"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[5, 5]"}),
               HasSubstr("model.num_layers = 12"));
+  EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[12, 0]"}),
+              HasSubstr("2 stages of at least one layer"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.virtual_stages=2"}),
               HasSubstr("only interleaved"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.schedule=interleaved"}),

@@ -74,9 +74,9 @@ StepResult step(Engine& engine, int rank, int number) {
 // Masters that this rank speaks for, in their places of the whole tensors.
 void collect(const Engine& engine, Weights& weights) {
   for (int c = 0; c < engine.chunks(); ++c) {
-    const auto slices =
-        saved_slices(engine.stage(c), engine.optimizer(c),
-                     [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
+    const auto slices = saved_slices(engine.stage(c), engine.optimizer(c), [&](const Parameter& p) {
+      return engine.speaks_for(c, p.spec);
+    });
     for (const SourceSlice& slice : slices) {
       auto& whole = weights[slice.name];
       whole.resize(static_cast<std::size_t>(slice.tensor.count()),
@@ -121,9 +121,9 @@ struct Layout {
 };
 
 const Layout layouts[] = {
-    {4, 1, "1f1b", 0, 1}, {4, 1, "1f1b", 1, 1}, {4, 1, "1f1b", 2, 2}, {4, 1, "1f1b", 3, 2},
-    {2, 2, "1f1b", 0, 1}, {2, 2, "gpipe", 0, 1}, {2, 2, "zb1p", 0, 1}, {2, 2, "zbv", 0, 1},
-    {2, 2, "vhalf", 0, 1}, {4, 2, "zbv", 3, 1}, {4, 2, "interleaved", 2, 1}, {4, 4, "1f1b", 0, 1},
+    {4, 1, "1f1b", 0, 1},  {4, 1, "1f1b", 1, 1},  {4, 1, "1f1b", 2, 2},        {4, 1, "1f1b", 3, 2},
+    {2, 2, "1f1b", 0, 1},  {2, 2, "gpipe", 0, 1}, {2, 2, "zb1p", 0, 1},        {2, 2, "zbv", 0, 1},
+    {2, 2, "vhalf", 0, 1}, {4, 2, "zbv", 3, 1},   {4, 2, "interleaved", 2, 1}, {4, 4, "1f1b", 0, 1},
 };
 
 TEST(EngineRanks, EveryLayoutGivesTheSameBits) {

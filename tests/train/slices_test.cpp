@@ -48,8 +48,7 @@ std::map<std::string, Parts> saved_by_all(const ModelConfig& model, int tp, int 
         if (!parameter.spec.split && t > 0) continue;
         Parts& parts = all[parameter.name];
         parts.shape = parameter.spec.saved_shape;
-        for (const PlacedRegion& placed :
-             regions_of(parameter.spec, slice.begin, slice.end)) {
+        for (const PlacedRegion& placed : regions_of(parameter.spec, slice.begin, slice.end)) {
           EXPECT_LE(placed.offset + placed.region.count(), slice.count());
           parts.regions.push_back(placed.region);
         }

@@ -31,7 +31,8 @@ class AnyLayout : public Jobs {
     EXPECT_LE(difference, 1e-5) << from.text() << " -> " << to.text();
     EXPECT_EQ(values_of(metrics(dir), "consumed_tokens"),
               values_of(metrics("reference"), "consumed_tokens"));
-    // Rounding differs, and moments of what has hardly a gradient (biases of keys) are all rounding.
+    // Rounding differs, and moments of what has hardly a gradient (biases of keys) are all
+    // rounding.
     EXPECT_LE(largest_tensor_difference(path(dir), path("reference")), 1e-3);
   }
   // Of weights and moments: the largest difference against the largest number of the tensor.
@@ -68,8 +69,9 @@ TEST_F(AnyLayout, FromManyRanksToOneAndBack) {
 }
 
 TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
-  const Layout eight{8, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
-                        "parallel.zero=3 parallel.dp_replicate=2"};
+  const Layout eight{8,
+                     "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
+                     "parallel.zero=3 parallel.dp_replicate=2"};
   for (const std::string precision : {"fp32", "bf16"}) {
     const std::string more = exact + "run.precision=" + precision;
     ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -101,8 +103,9 @@ TEST_F(SlowAnyLayout, PaddingOfTheVocabularyIsNotSaved) {
   for (const Layout& layout :
        {Layout{1, ""}, Layout{2, "parallel.tp=2"}, Layout{8, "parallel.tp=4 parallel.zero=3"}}) {
     const std::string dir = "job" + std::to_string(jobs_++);
-    ASSERT_EQ(train_on(dir, layout, "train.iters=2 optimizer.warmup_iters=0 "
-                                    "model.tie_embeddings=false")
+    ASSERT_EQ(train_on(dir, layout,
+                       "train.iters=2 optimizer.warmup_iters=0 "
+                       "model.tie_embeddings=false")
                   .code,
               0);
     CheckpointReader reader(path(dir));

@@ -19,9 +19,9 @@ TEST_F(AsyncSaves, SaveTheSameBitsAndPrintTheWait) {
                                                     " in the background; training waited "
                                                     "[0-9.]+ s, [0-9.]+ s of it to copy"));
     EXPECT_EQ(count_of(outcome.out, "checkpoints/" + name + " ("), 1) << outcome.out;
-    EXPECT_EQ(first_difference(folder_ / "run/checkpoints" / name,
-                               folder_ / "whole/checkpoints" / name),
-              "");
+    EXPECT_EQ(
+        first_difference(folder_ / "run/checkpoints" / name, folder_ / "whole/checkpoints" / name),
+        "");
   }
   EXPECT_EQ(metrics("run"), metrics("whole"));
   EXPECT_TRUE(partial_folders(folder_ / "run/checkpoints").empty());

@@ -37,6 +37,7 @@ TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
   expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,3]"}, "stage_layers = [4, 3]",
                  "model.num_layers = 8");
   expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,2,2]"}, "3 stages", "2 stages");
+  expect_refused({2, "parallel.pp=2 parallel.stage_layers=[8,0]"}, "[8, 0]", "at least one layer");
   expect_refused({2, "parallel.pp=2 parallel.schedule=interleaved"}, "virtual_stages = 1",
                  "2 or more");
   expect_refused({2, "parallel.pp=2 parallel.virtual_stages=2"}, "virtual_stages = 2",
@@ -45,8 +46,8 @@ TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
 }
 
 TEST_F(BadLayout, BatchesThatDoNotFillThePipeline) {
-  for (const std::string schedule : {"1f1b", "gpipe", "zb1p", "zbv", "vhalf",
-                                     "interleaved parallel.virtual_stages=2"}) {
+  for (const std::string schedule :
+       {"1f1b", "gpipe", "zb1p", "zbv", "vhalf", "interleaved parallel.virtual_stages=2"}) {
     expect_refused({8, "parallel.pp=4 train.global_batch_size=6 parallel.schedule=" + schedule},
                    "3 micro-batches", "8 or more in steps of 2");
   }
@@ -63,19 +64,17 @@ TEST_F(BadLayout, HeadsAndRowsThatTensorRanksCannotShare) {
 }
 
 TEST_F(BadLayout, WhereThereIsNoMpirun) {
-  const Outcome outcome = Program(job_arguments("run", {2, ""}), path("output.txt"),
-                                  {{"PATH", path("empty")}})
-                              .wait();
+  const Outcome outcome =
+      Program(job_arguments("run", {2, ""}), path("output.txt"), {{"PATH", path("empty")}}).wait();
   EXPECT_EQ(outcome.code, 1) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("cannot start mpirun"));
   EXPECT_THAT(outcome.out, HasSubstr("openmpi-bin"));
 }
 
 TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
-  const Outcome outcome =
-      Program(job_arguments("run", {2, ""}), path("output.txt"),
-              {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})
-          .wait();
+  const Outcome outcome = Program(job_arguments("run", {2, ""}), path("output.txt"),
+                                  {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})
+                              .wait();
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
 }
@@ -84,8 +83,8 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
 TEST_F(BadLayout, UnderMpirun) {
   const std::string command =
       "timeout -s KILL 60 mpirun --oversubscribe --allow-run-as-root -n 4 " TRIREME_BINARY
-      " train " + path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") +
-      " 2>&1";
+      " train " +
+      path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") + " 2>&1";
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2) << read("out");
   EXPECT_EQ(count_of(read("out"), "trireme: "), 1) << read("out");

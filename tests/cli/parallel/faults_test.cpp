@@ -165,8 +165,7 @@ TEST_F(SlowFaults, SurvivesTwentyKills) {
   for (int kill = 0; kill < 20; ++kill) {
     SCOPED_TRACE(kill);
     Program program = start("run", pipeline, more);
-    ASSERT_TRUE(
-        advance(program, "run", random() % 8, static_cast<double>(random() % 60) / 1000));
+    ASSERT_TRUE(advance(program, "run", random() % 8, static_cast<double>(random() % 60) / 1000));
     send(program, "run", static_cast<int>(random() % 4), SIGKILL);
     expect_end(program, "run", end_s);
   }
@@ -175,8 +174,8 @@ TEST_F(SlowFaults, SurvivesTwentyKills) {
 
 TEST_F(Faults, NumbersThatAreNotFiniteEndTheJobWithTheirPlace) {
   for (const Layout& layout : {pipeline, everything}) {
-    const Outcome outcome =
-        train_on("run" + std::to_string(jobs_++), layout, "optimizer.lr=1e30 optimizer.clip_grad=0");
+    const Outcome outcome = train_on("run" + std::to_string(jobs_++), layout,
+                                     "optimizer.lr=1e30 optimizer.clip_grad=0");
     EXPECT_EQ(outcome.code, 1) << outcome.out;
     EXPECT_EQ(count_of(outcome.out, "trireme: rank"), 1) << outcome.out;
     EXPECT_TRUE(std::regex_search(
@@ -193,8 +192,8 @@ class Differing : public Jobs {
     const std::string program =
         " -n 1 " TRIREME_BINARY " train " + path("run.toml") + " run.dir=" + path("run") + " ";
     const std::string command = "timeout -s KILL 60 mpirun --oversubscribe --allow-run-as-root" +
-                                program + first + " :" + program + second + " > " +
-                                path("out") + " 2>&1";
+                                program + first + " :" + program + second + " > " + path("out") +
+                                " 2>&1";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out")};
   }

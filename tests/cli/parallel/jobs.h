@@ -73,7 +73,8 @@ class Jobs : public Workspace {
   using Clock = std::chrono::steady_clock;
 
   void SetUp() override {
-    if (!have_mpirun()) GTEST_SKIP() << "mpirun was not found: layouts of several ranks are not run";
+    if (!have_mpirun())
+      GTEST_SKIP() << "mpirun was not found: layouts of several ranks are not run";
     prepare_data();
     write("run.toml", small_model());
   }
@@ -115,8 +116,8 @@ class Jobs : public Workspace {
     return wait_for(program, 120);
   }
   static Outcome wait_for(Program& program, double seconds) {
-    const Clock::time_point end = Clock::now() + std::chrono::milliseconds(
-                                                     static_cast<long>(1000 * seconds));
+    const Clock::time_point end =
+        Clock::now() + std::chrono::milliseconds(static_cast<long>(1000 * seconds));
     while (program.running() && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     if (program.running()) {
@@ -137,10 +138,10 @@ class Jobs : public Workspace {
     const std::string dir = "job" + std::to_string(jobs_++);
     const Outcome outcome = train_on(dir, layout, more);
     EXPECT_EQ(outcome.code, 0) << layout.text() << "\n" << outcome.out;
-    const double largest = std::max(
-        largest_difference(losses(dir), losses(reference)),
-        largest_difference(values_of(metrics(dir), "valid_loss"),
-                           values_of(metrics(reference), "valid_loss")));
+    const double largest =
+        std::max(largest_difference(losses(dir), losses(reference)),
+                 largest_difference(values_of(metrics(dir), "valid_loss"),
+                                    values_of(metrics(reference), "valid_loss")));
     fs::remove_all(folder_ / dir);
     return largest;
   }
@@ -157,8 +158,9 @@ inline std::vector<std::pair<std::string, std::string>> tensors_of(const fs::pat
     const TargetSlice target{tensor.name, tensor.dtype, tensor.shape, Region::whole(tensor.shape),
                              reinterpret_cast<std::byte*>(bytes.data())};
     reader.read({&target, 1});
-    all.emplace_back(tensor.name + " " + std::string(name_of(tensor.dtype)) + " " + tensor.shape.text(),
-                     std::move(bytes));
+    all.emplace_back(
+        tensor.name + " " + std::string(name_of(tensor.dtype)) + " " + tensor.shape.text(),
+        std::move(bytes));
   }
   return all;
 }

@@ -67,8 +67,8 @@ TEST_F(SlowSameBits, CutLayersFp32) {
   compare("parallel.tp=2", layouts_of_cut_layers, 2);
 }
 TEST_F(SlowSameBits, CutSequencesBf16) {
-  compare("run.precision=bf16 parallel.tp=2 parallel.sequence_parallel=true",
-          layouts_of_cut_layers, 2);
+  compare("run.precision=bf16 parallel.tp=2 parallel.sequence_parallel=true", layouts_of_cut_layers,
+          2);
 }
 
 TEST_F(SlowSameBits, DataRanksAgainstAccumulation) {
@@ -82,8 +82,8 @@ TEST_F(SlowSameBits, WhileTheBatchGrows) {
       "train.iters=0 train.samples=350 train.rampup_batch_size=[4,2,200] "
       "train.global_batch_size=20 optimizer.warmup_iters=0 parallel.numerics=exact";
   ASSERT_EQ(train_on("reference", {1, ramp}).code, 0) << read("reference.out");
-  for (const std::string schedule : {"gpipe", "1f1b", "interleaved parallel.virtual_stages=2",
-                                     "zb1p", "zbv", "vhalf"}) {
+  for (const std::string schedule :
+       {"gpipe", "1f1b", "interleaved parallel.virtual_stages=2", "zb1p", "zbv", "vhalf"}) {
     const Layout layout{4, "parallel.pp=4 parallel.schedule=" + schedule};
     const Outcome outcome = train_on("run", layout, ramp);
     ASSERT_EQ(outcome.code, 0) << outcome.out;

@@ -53,8 +53,9 @@ std::vector<Layout> pipeline_layouts() {
   layouts.push_back({2, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=4"});
   layouts.push_back({3, "parallel.pp=3 parallel.stage_layers=[1,4,3]"});
   layouts.push_back({2, "parallel.pp=2 parallel.schedule=zbv parallel.stage_layers=[3,1,2,2]"});
-  layouts.push_back({2, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
-                        "parallel.stage_layers=[1,3,3,1]"});
+  layouts.push_back({2,
+                     "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
+                     "parallel.stage_layers=[1,3,3,1]"});
   return layouts;
 }
 
@@ -72,8 +73,9 @@ const std::vector<Layout> data_layouts = {
 };
 
 const std::vector<Layout> mixtures = {
-    {8, "parallel.tp=2 parallel.pp=2 parallel.zero=3 parallel.schedule=zbv "
-        "parallel.sequence_parallel=true"},
+    {8,
+     "parallel.tp=2 parallel.pp=2 parallel.zero=3 parallel.schedule=zbv "
+     "parallel.sequence_parallel=true"},
     {8, "parallel.tp=2 parallel.pp=2 parallel.schedule=vhalf parallel.zero=2"},
     {8, "parallel.tp=2 parallel.pp=4 parallel.schedule=zb1p parallel.sequence_parallel=true"},
     {8, "parallel.tp=4 parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2"},
@@ -84,8 +86,9 @@ const std::vector<Layout> mixtures = {
     {8, "parallel.pp=4 parallel.zero=3 parallel.schedule=zbv"},
     {8, "parallel.pp=2 parallel.zero=2 parallel.schedule=zb1p parallel.recompute=selective"},
     {8, "parallel.tp=4 parallel.zero=3 parallel.sequence_parallel=true parallel.recompute=full"},
-    {8, "parallel.tp=2 parallel.pp=2 parallel.zero=1 parallel.recompute=full "
-        "parallel.stage_layers=[3,5]"},
+    {8,
+     "parallel.tp=2 parallel.pp=2 parallel.zero=1 parallel.recompute=full "
+     "parallel.stage_layers=[3,5]"},
     {6, "parallel.pp=3 parallel.tp=2 parallel.stage_layers=[3,3,2] parallel.zero=1"},
 };
 
@@ -93,8 +96,9 @@ const std::vector<Layout> recomputing = {
     {2, "parallel.pp=2 parallel.recompute=full"},
     {2, "parallel.pp=2 parallel.recompute=selective parallel.schedule=zbv"},
     {2, "parallel.pp=2 parallel.recompute=full parallel.schedule=zb1p"},
-    {2, "parallel.pp=2 parallel.recompute=full parallel.recompute_layers=2 parallel.tp=1 "
-        "parallel.schedule=vhalf"},
+    {2,
+     "parallel.pp=2 parallel.recompute=full parallel.recompute_layers=2 parallel.tp=1 "
+     "parallel.schedule=vhalf"},
 };
 
 const std::string llama = "model.family=llama ";
@@ -115,8 +119,8 @@ TEST_F(SlowSameLoss, GptOverMixtures) {
   compare("", mixtures);
 }
 TEST_F(SlowSameLoss, GptWithAHeadOfItsOwn) {
-  compare("model.tie_embeddings=false", {tensor_layouts[1], {4, "parallel.pp=4"}, mixtures[0],
-                                         mixtures[8]});
+  compare("model.tie_embeddings=false",
+          {tensor_layouts[1], {4, "parallel.pp=4"}, mixtures[0], mixtures[8]});
 }
 TEST_F(SlowSameLoss, LlamaOverTensorRanks) {
   compare(llama, tensor_layouts);
