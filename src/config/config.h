@@ -82,6 +82,15 @@ struct TrainConfig {
   bool check_nan = true;
 };
 
+// Sequences that grow while training begins (DeepSpeed's curriculum learning).
+struct CurriculumConfig {
+  std::string schedule = "none";  // none | fixed_linear | fixed_root
+  std::int64_t min_length = 0;    // at the beginning; the end is model.seq_length
+  std::int64_t iters = 0;         // until the end is reached
+  std::int64_t length_step = 8;   // lengths are multiples of it
+  std::int64_t root_degree = 2;   // fixed_root: 2 is a square root
+};
+
 struct OptimizerConfig {
   std::string name = "adamw";  // adamw | adam | sgd
   double lr = 0;
@@ -144,6 +153,7 @@ struct Config {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
+  CurriculumConfig curriculum;
   OptimizerConfig optimizer;
   ParallelConfig parallel;
   CheckpointConfig checkpoint;

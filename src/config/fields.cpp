@@ -144,6 +144,15 @@ std::vector<Field> build_table() {
             "first and last iteration of a Chrome trace; []: none"),
       FIELD(train, check_nan, any(), "", "stop at a loss or gradient that is no number"),
 
+      FIELD(curriculum, schedule, one_of({"none", "fixed_linear", "fixed_root"}), "",
+            "how sequences grow to model.seq_length; longer parts of a sample are cut off"),
+      FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "length at the beginning"),
+      FIELD(curriculum, iters, count(), "iterations", "until model.seq_length is reached"),
+      FIELD(curriculum, length_step, between(1, kManyTokens), "tokens",
+            "lengths are multiples of this"),
+      FIELD(curriculum, root_degree, between(1, 1000), "",
+            "fixed_root: 2 grows with the square root of the iteration"),
+
       FIELD(optimizer, name, one_of({"adamw", "adam", "sgd"}), "", "update rule"),
       FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required"),
       FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),

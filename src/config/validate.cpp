@@ -120,6 +120,25 @@ void check_length(const TrainConfig& train) {
   }
 }
 
+void check_curriculum(const Config& config) {
+  const CurriculumConfig& c = config.curriculum;
+  if (c.schedule == "none") return;
+  if (config.model.family == "bert") {
+    fail_input(
+        "curriculum.schedule = {:?} cuts samples short, which would take the second segment of "
+        "model.family = \"bert\": leave it out",
+        c.schedule);
+  }
+  if (c.iters < 1) fail_input("[curriculum] lacks iters: set the iterations until the full length");
+  if (c.min_length < 1 || c.min_length > config.model.seq_length ||
+      c.min_length % c.length_step != 0) {
+    fail_input(
+        "curriculum.min_length = {} must be a multiple of curriculum.length_step = {} and at most "
+        "model.seq_length = {}",
+        c.min_length, c.length_step, config.model.seq_length);
+  }
+}
+
 // Lengths of the schedule are counted as the run is: in iterations or in samples.
 void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optimizer) {
   const bool by_samples = train.samples > 0;
@@ -231,6 +250,7 @@ void validate(const Config& config) {
   check_rates(config.run, config.optimizer);
   check_schedule(config.train, config.optimizer);
   check_data(config.data);
+  check_curriculum(config);
 }
 
 }  // namespace trireme

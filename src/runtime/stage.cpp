@@ -118,6 +118,33 @@ void Stage::plan() {
   memory_.add("tables", own ? prefix(constant_bytes_, constant_kinds) : 0);
 }
 
+void Stage::reserve(StageDefinition shape) {
+  TRIREME_CHECK(!boundaries_.data() && !options_.shares);
+  const Stage other(std::move(shape), options_);
+  TRIREME_CHECK(other.definition_.flat_elements == definition_.flat_elements &&
+                other.memory_.regions.size() == memory_.regions.size());
+  for (std::size_t i = 0; i < memory_.regions.size(); ++i) {
+    std::int64_t& bytes = memory_.regions[i].bytes;
+    bytes = std::max(bytes, other.memory_.regions[i].bytes);
+  }
+}
+
+void Stage::reshape(StageDefinition shape) {
+  TRIREME_CHECK(shape.parameters.size() == definition_.parameters.size() &&
+                shape.flat_elements == definition_.flat_elements);
+  TRIREME_CHECK(boundaries_.data());
+  const MemoryPlan reserved = std::move(memory_);
+  definition_ = std::move(shape);
+  static_cast<StagePlan&>(*this) = {};
+  programs_.clear();
+  eval_program_ = {};
+  plan();
+  for (std::size_t i = 0; i < reserved.regions.size(); ++i)
+    TRIREME_CHECK(memory_.regions[i].bytes <= reserved.regions[i].bytes);
+  memory_ = reserved;
+  resolve();
+}
+
 void Stage::allocate(RankGroup* group) {
   group_ = group;
   MemoryBlock* blocks[] = {&parameters_,      &gradients_, &boundaries_,      &saved_,

@@ -84,7 +84,24 @@ struct StageOptions {
   const class Stage* shares = nullptr;
 };
 
-class Stage {
+// What a stage plans from its definition and options.
+struct StagePlan {
+  std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
+  MemoryPlan memory_;
+  int turns_ = 1;  // slots and late slots repeat together after so many micro-batches
+  std::int64_t windows_[2] = {};  // elements, of even and odd segments
+  std::int64_t boundary_bytes_ = 0;
+  std::int64_t saved_bytes_ = 0, late_saved_bytes_ = 0;  // of one slot
+  std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
+  std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
+  std::vector<std::int64_t> cache_offsets_;                       // by segment; keys, then values
+  std::int64_t cache_bytes_ = 0;
+  std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
+  std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};
+  std::int64_t constant_bytes_[static_cast<int>(ConstantInput::count)] = {};
+};
+
+class Stage : private StagePlan {
  public:
   // Plans, without allocating.
   Stage(StageDefinition definition, const StageOptions& options);
@@ -96,6 +113,12 @@ class Stage {
   // Allocates all regions and resolves the programs. `group`: the tensor-parallel ranks, which
   // outlive the stage; null if this one is alone.
   void allocate(RankGroup* group = nullptr);
+
+  // Other shapes of the same parameters (sequence lengths that take turns). reserve() plans for one,
+  // before allocate(); reshape() makes it, or the first, what the stage computes from then on, in
+  // memory that was reserved for it. Tables have to be filled again. Not for stages that share.
+  void reserve(StageDefinition shape);
+  void reshape(StageDefinition shape);
 
   // Must outlive the stage; null: none.
   void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
@@ -181,21 +204,6 @@ class Stage {
   StageOptions options_;
   RankGroup* group_ = nullptr;
   SegmentHooks* hooks_ = nullptr;
-  std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
-  MemoryPlan memory_;
-
-  int turns_ = 1;  // slots and late slots repeat together after so many micro-batches
-  std::int64_t windows_[2] = {};  // elements, of even and odd segments
-  std::int64_t boundary_bytes_ = 0;
-  std::int64_t saved_bytes_ = 0, late_saved_bytes_ = 0;  // of one slot
-  std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
-  std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
-  std::vector<std::int64_t> cache_offsets_;                       // by segment; keys, then values
-  std::int64_t cache_bytes_ = 0;
-  std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
-  std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};
-  std::int64_t constant_bytes_[static_cast<int>(ConstantInput::count)] = {};
-
   MemoryBlock parameters_, gradients_, boundaries_, saved_, late_saved_, caches_;
   MemoryBlock forward_scratch_, backward_scratch_, grad_boundaries_, batches_, results_, constants_;
   std::vector<SlotPrograms> programs_;

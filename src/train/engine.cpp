@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/hash.h"
-#include "parallel/stages.h"
+#include "train/curriculum.h"
 #include "train/not_finite.h"
 
 namespace trireme {
@@ -60,6 +60,14 @@ StateOptions state_options(const ParallelConfig& p, const Mesh& mesh, int rank, 
   options.split_weight_grad = split;
   options.tied = word_table;
   return options;
+}
+
+BuildOptions build_on(const BuildOptions& build, const Config& config, const Mesh& mesh, int rank) {
+  BuildOptions local = build;
+  local.tensor.size = mesh.degrees().tp;
+  local.tensor.rank = mesh.place_of(rank).tp;
+  local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
+  return local;
 }
 
 // Parameters come before a segment runs, gradients leave behind it.
@@ -162,6 +170,9 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       place_(mesh_.place_of(rank.rank)),
       placement_(placement_of(config.parallel)),
       schedule_kind_(schedule_kind(config.parallel)),
+      build_(build_on(build, config, mesh_, rank_)),
+      states_(state_options(config.parallel, mesh_, rank_, splits_backward(schedule_kind_))),
+      layers_(assign_layers(config.model.num_layers, placement_, config.parallel.stage_layers)),
       batch_(build.batch),
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
@@ -171,28 +182,22 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
   for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
     buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
 
-  BuildOptions local = build;
-  local.tensor.size = mesh_.degrees().tp;
-  local.tensor.rank = place_.tp;
-  local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
-  const auto layers = assign_layers(model_.num_layers, placement_, config.parallel.stage_layers);
-  const bool split = splits_backward(schedule_kind_);
   std::vector<Stage*> stages;
   for (int c = 0; c < placement_.chunks; ++c) {
     auto chunk = std::make_unique<Chunk>();
     chunk->number = placement_.stage(place_.pp, c);
-    local.part = {layers[chunk->number].begin, layers[chunk->number].count(), chunk->number == 0,
-                  chunk->number == placement_.stages() - 1};
-    StageDefinition definition = build_model(model_, local);
-    chunk->layout = std::make_unique<StateLayout>(
-        definition, state_options(config.parallel, mesh_, rank_, split));
+    StageDefinition definition = define(chunk->number, seq_);
+    chunk->layout = std::make_unique<StateLayout>(definition, states_);
     StageOptions options = stage;
     options.slots = buffers_.chunks[c].slots;
     options.late_slots = buffers_.chunks[c].late_slots;
-    options.split_weight_grad = split;
+    options.split_weight_grad = states_.split_weight_grad;
     options.parameter_windows = chunk->layout->parameters_in_windows();
     options.gradient_windows = chunk->layout->gradients_in_windows();
     chunk->stage = std::make_unique<Stage>(std::move(definition), options);
+    for (const std::int64_t length : Curriculum(config).lengths()) {
+      if (length < seq_) chunk->stage->reserve(define(chunk->number, length));
+    }
     chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
     chunk->optimizer = std::make_unique<Optimizer>(
@@ -206,6 +211,26 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
 }
 
 Engine::~Engine() = default;
+
+StageDefinition Engine::define(int number, std::int64_t seq) const {
+  BuildOptions build = build_;
+  build.seq = seq;
+  build.part = {layers_[number].begin, layers_[number].count(), number == 0,
+                number == placement_.stages() - 1};
+  StageDefinition definition = build_model(model_, build);
+  StateLayout(definition, states_);  // the same for all lengths: it gives parameters their places
+  return definition;
+}
+
+void Engine::set_length(std::int64_t seq) {
+  if (seq == seq_) return;
+  TRIREME_CHECK(placement_.stages() == 1);
+  seq_ = seq;
+  for (auto& chunk : chunks_) {
+    chunk->stage->reshape(define(chunk->number, seq));
+    fill_constants(*chunk->stage, model_, seq);
+  }
+}
 
 MemoryPlan Engine::memory() const {
   MemoryPlan plan;

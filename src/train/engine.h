@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "optim/optimizer.h"
 #include "parallel/runner.h"
+#include "parallel/stages.h"
 #include "parallel/tensor_group.h"
 
 namespace trireme {
@@ -106,6 +107,11 @@ class Engine {
   const Optimizer& optimizer(int chunk = 0) const { return *chunks_[chunk]->optimizer; }
   const Gradients& gradients(int chunk = 0) const { return *chunks_[chunk]->gradients; }
 
+  // Makes sequences that long from now on: one of the lengths of the curriculum. After allocate(),
+  // between steps.
+  void set_length(std::int64_t seq);
+  std::int64_t length() const { return seq_; }
+
   // Optimizer calls for all chunks.
   void initialize();
   void refresh_compute();
@@ -154,6 +160,9 @@ class Engine {
   };
   class Client;
 
+  // The graphs of a stage for sequences of a length, laid out like all others.
+  StageDefinition define(int number, std::int64_t seq) const;
+
   int find_parameter(const Chunk& chunk, const char* name) const;
   void load(Stage& stage, int slot, const MicroBatch& batch) const;
   void load_losses(Stage& stage, int slot, const MicroBatch& batch) const;
@@ -173,6 +182,9 @@ class Engine {
   MeshPlace place_;
   StagePlacement placement_;
   ScheduleKind schedule_kind_;
+  const BuildOptions build_;
+  const StateOptions states_;
+  const std::vector<LayerRange> layers_;
   std::int64_t batch_, seq_;
   std::uint64_t seed_;
   const ModelConfig model_;

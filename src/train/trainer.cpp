@@ -18,6 +18,7 @@
 #include "graph/dump.h"
 #include "optim/loss_scale.h"
 #include "train/batch_schedule.h"
+#include "train/curriculum.h"
 #include "train/device_peak.h"
 #include "train/engine.h"
 #include "train/interrupt.h"
@@ -91,6 +92,7 @@ struct Trainer::Parts {
   std::int64_t eod_id;
   BatchSchedule batches;
   LrSchedule lr_schedule;
+  Curriculum curriculum;
   std::int64_t total_steps;
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
@@ -140,6 +142,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
       batches(config, rank.size),
       lr_schedule(
           make_lr_schedule(config.optimizer, config.train, global_batch_size(config, rank.size))),
+      curriculum(config),
       total_steps(config.train.iters > 0 ? config.train.iters
                                          : batches.steps(config.train.samples)),
       engine(config, build_options(config), stage_options(options), rank),
@@ -178,6 +181,10 @@ void Trainer::Parts::print_plan() {
   if (rank.size > 1) {
     fmt::print(out, "mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(), config.parallel.zero,
                config.parallel.numerics);
+  }
+  if (curriculum.active()) {
+    fmt::print(out, "sequences: {} tokens at first, {} from iteration {} on\n", curriculum.length(0),
+               m.seq_length, config.curriculum.iters);
   }
   if (config.parallel.pp > 1) {
     const std::int64_t m0 = batches.micro_batches(0);
@@ -357,12 +364,13 @@ StepInput Trainer::Parts::step_input() {
 
 MicroBatch Trainer::Parts::micro_batch(std::int64_t k) {
   while (static_cast<std::int64_t>(step_batches.size()) <= k)
-    step_batches.push_back(loader->next());
+    cut(step_batches.emplace_back(loader->next()), engine.length());
   return view_of(step_batches[static_cast<std::size_t>(k)]);
 }
 
 void Trainer::Parts::train_one_step() {
   const Clock::time_point begin = Clock::now();
+  engine.set_length(curriculum.length(step));
   const StepInput input = step_input();
   const MicroBatches next = [this](std::int64_t k) { return micro_batch(k); };
   step_batches.clear();
@@ -388,10 +396,10 @@ void Trainer::Parts::train_one_step() {
   loss_scale.update(!last.finite);
   ++step;
   consumed_samples += samples;
-  consumed_tokens += samples * config.model.seq_length;
+  consumed_tokens += samples * engine.length();
 
   last_seconds = seconds_since(begin);
-  const double tokens = static_cast<double>(samples * config.model.seq_length);
+  const double tokens = static_cast<double>(samples * engine.length());
   interval.seconds += last_seconds;
   interval.tokens += tokens;
   ++interval.steps;
@@ -401,13 +409,14 @@ void Trainer::Parts::train_one_step() {
 }
 
 void Trainer::Parts::after_step() {
-  const double rate = static_cast<double>(config.model.seq_length) *
+  const double rate = static_cast<double>(engine.length()) *
                       static_cast<double>(batches.batch_size(consumed_samples)) / last_seconds;
   std::vector<Metric> line = {{"loss", last.finite ? last.loss.mean() : NAN},
                               {"lr", last_lr},
                               {"grad_norm", last.grad_norm},
                               {"consumed_samples", consumed_samples},
                               {"consumed_tokens", consumed_tokens}};
+  if (curriculum.active()) line.push_back({"seq_length", engine.length()});
   if (has_order_head()) {
     line.push_back({"lm_loss", last.finite ? last.loss.token_mean() : NAN});
     line.push_back({"order_loss", last.finite ? last.loss.order_mean() : NAN});
@@ -434,8 +443,9 @@ void Trainer::Parts::report() {
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
-  r.flops_per_second =
-      r.tokens_per_second * training_flops_per_token(config.model) / rank.size;
+  ModelConfig now = config.model;
+  now.seq_length = engine.length();
+  r.flops_per_second = r.tokens_per_second * training_flops_per_token(now) / rank.size;
   r.peak_flops = device_peak_flops(config.run.device, config.run.precision);
   r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
@@ -460,6 +470,7 @@ void Trainer::Parts::report() {
 
 void Trainer::Parts::evaluate() {
   const TrainConfig& t = config.train;
+  engine.set_length(config.model.seq_length);
   const std::int64_t samples = t.eval_iters * global_batch_size(config, rank.size);
   // Each evaluation goes on where the one before ended, also after a resume.
   const std::int64_t earlier = (step + t.eval_interval - 1) / t.eval_interval - 1;

@@ -1,0 +1,87 @@
+// Sequences that grow while training begins: exact accounting, and a resume in the middle.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class CurriculumRun : public Workspace {
+ protected:
+  const std::vector<std::string> growing = {
+      "curriculum.schedule=fixed_root", "curriculum.min_length=4", "curriculum.length_step=4",
+      "curriculum.iters=20"};
+
+  Outcome train_growing(const std::string& dir, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), growing.begin(), growing.end());
+    return run(train_arguments(dir, more));
+  }
+};
+
+TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
+  prepare_data();
+  const Outcome whole = train_growing("whole");
+  ASSERT_EQ(whole.code, 0) << whole.out;
+  EXPECT_THAT(whole.out, HasSubstr("sequences: 4 tokens at first, 16 from iteration 20 on"));
+  std::istringstream lines(metrics("whole"));
+  std::int64_t tokens = 0, before = 0;
+  std::set<std::int64_t> lengths;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (!json.contains("seq_length")) continue;
+    const std::int64_t length = json["seq_length"];
+    tokens += 8 * length;
+    EXPECT_EQ(json["consumed_tokens"], tokens);
+    EXPECT_GE(length, before);
+    lengths.insert(before = length);
+  }
+  EXPECT_EQ(lengths, (std::set<std::int64_t>{4, 8, 12, 16}));
+
+  // Twice in the middle of the growth, the second time behind an evaluation at full length.
+  ASSERT_EQ(train_growing("cut", {"train.exit_interval=5"}).code, 3);
+  ASSERT_EQ(train_growing("cut", {"train.exit_interval=11"}).code, 3);
+  const Outcome rest = train_growing("cut");
+  ASSERT_EQ(rest.code, 0) << rest.out;
+  EXPECT_THAT(rest.out, HasSubstr("at step 11"));
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+TEST_F(CurriculumRun, GivesTheSameBitsOnTwoRanks) {
+  prepare_data();
+  ASSERT_EQ(train_growing("one", {"parallel.numerics=exact"}).code, 0);
+  for (const std::string zero : {"0", "3"}) {
+    std::vector<std::string> arguments = train_arguments("two" + zero, growing);
+    arguments.insert(arguments.begin() + 1, {"--nproc", "2"});
+    arguments.insert(arguments.end(), {"parallel.numerics=exact", "parallel.zero=" + zero});
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_EQ(metrics("two" + zero), metrics("one"));
+  }
+}
+
+TEST_F(CurriculumRun, RefusesWhatDoesNotGo) {
+  prepare_data();
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"curriculum.min_length=6"}, "multiple of curriculum.length_step"},
+      {{"curriculum.min_length=20"}, "at most"},
+      {{"curriculum.iters=0"}, "[curriculum] lacks iters"},
+      {{"model.family=bert"}, "second segment"},
+      {{"curriculum.schedule=cubic"}, "fixed_root"},
+  };
+  for (const auto& [more, message] : cases) {
+    const Outcome outcome = train_growing("run", more);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+  std::vector<std::string> arguments = train_arguments("run", growing);
+  arguments.insert(arguments.begin() + 1, {"--nproc", "2"});
+  arguments.push_back("parallel.pp=2");
+  EXPECT_THAT(run(arguments).out, HasSubstr("parallel.pp must be 1, not 2"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
