@@ -158,6 +158,7 @@ TEST_F(SlowFaults, KilledOrStoppedWhileItSavesItKeepsTheCheckpointBefore) {
   }
 }
 
+// From the first step on: Open MPI 4.1 itself may hang where a rank dies within MPI_Init.
 TEST_F(SlowFaults, SurvivesTwentyKills) {
   std::mt19937 random(3);
   const std::string more = exact_ + " train.iters=200 checkpoint.interval=3 checkpoint.async=true";
@@ -165,7 +166,8 @@ TEST_F(SlowFaults, SurvivesTwentyKills) {
   for (int kill = 0; kill < 20; ++kill) {
     SCOPED_TRACE(kill);
     Program program = start("run", pipeline, more);
-    ASSERT_TRUE(advance(program, "run", random() % 8, static_cast<double>(random() % 60) / 1000));
+    ASSERT_TRUE(
+        advance(program, "run", 1 + random() % 8, static_cast<double>(random() % 60) / 1000));
     send(program, "run", static_cast<int>(random() % 4), SIGKILL);
     expect_end(program, "run", end_s);
   }

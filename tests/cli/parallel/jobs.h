@@ -122,7 +122,7 @@ class Jobs : public Workspace {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     if (program.running()) {
       ADD_FAILURE() << "the job did not end within " << seconds << " s";
-      program.kill(SIGTERM);
+      program.kill(SIGKILL);  // of the launcher, without which its ranks end too
     }
     return program.wait();
   }
