@@ -41,9 +41,8 @@ void load(Stage& stage, const ScoredSequence& sequence) {
   };
   fill(BatchInput::tokens, length, [&](std::int64_t i) { return sequence.ids[i]; });
   fill(BatchInput::positions, length, [](std::int64_t i) { return i; });
-  fill(BatchInput::segments, length, [&](std::int64_t i) {
-    return sequence.token_types.empty() ? 0 : sequence.token_types[i];
-  });
+  fill(BatchInput::segments, length,
+       [&](std::int64_t i) { return sequence.token_types.empty() ? 0 : sequence.token_types[i]; });
   fill(BatchInput::lengths, 1, [&](std::int64_t) { return length; });
   fill(BatchInput::first_rows, 1, [](std::int64_t) { return 0; });
 }

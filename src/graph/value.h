@@ -29,19 +29,19 @@ enum class Role : std::uint8_t {
 
 // What the loader gives per micro-batch.
 enum class BatchInput : std::int32_t {
-  tokens,         // i32 [rows]
-  targets,        // i32 [rows]
-  loss_weights,   // f32 [rows]
-  positions,      // i32 [rows]
-  sample_ids,     // i64 [batch]
-  first_visible,  // i32 [rows]: packed documents
-  lengths,        // i32 [batch]: cached positions before this call (generation), or positions that
-                  // are not padding (bert)
-  segments,         // i32 [rows]: token types (bert)
-  first_rows,       // i32 [batch]: the row that each sequence begins with (bert)
-  predicted_rows,   // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
-  order_labels,     // i32 [batch]: 1 where the segments are swapped (bert)
-  order_weights,    // f32 [batch]: of the order loss, in units of a token's (bert)
+  tokens,          // i32 [rows]
+  targets,         // i32 [rows]
+  loss_weights,    // f32 [rows]
+  positions,       // i32 [rows]
+  sample_ids,      // i64 [batch]
+  first_visible,   // i32 [rows]: packed documents
+  lengths,         // i32 [batch]: cached positions before this call (generation), or positions that
+                   // are not padding (bert)
+  segments,        // i32 [rows]: token types (bert)
+  first_rows,      // i32 [batch]: the row that each sequence begins with (bert)
+  predicted_rows,  // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
+  order_labels,    // i32 [batch]: 1 where the segments are swapped (bert)
+  order_weights,   // f32 [batch]: of the order loss, in units of a token's (bert)
   count,
 };
 

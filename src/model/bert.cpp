@@ -18,7 +18,8 @@ class BertBuilder final : public Builder {
     const VocabTable words = word_table();
     const ValueId tokens = rows_input(g, BatchInput::tokens);
     const ValueId table = words.parameter(g, tp_);
-    ValueId positions = no_value, position_table = no_value, types = no_value, type_table = no_value;
+    ValueId positions = no_value, position_table = no_value, types = no_value,
+            type_table = no_value;
     if (m_.position == "learned") {
       positions = rows_input(g, BatchInput::positions);
       position_table = normal(g, "embedding.position.weight", {m_.max_positions, h});
@@ -97,8 +98,8 @@ class BertBuilder final : public Builder {
       rows = options_.batch * std::min(options_.predictions, seq_);
       x = ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
     }
-    const ValueId d = ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size),
-                                      activation_kind());
+    const ValueId d =
+        ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size), activation_kind());
     const ValueId n = norm(g, d, "masked_head.norm");
     const VocabTable words = head_table();
     const ValueId table = words.parameter(g, tp_);
@@ -118,8 +119,9 @@ class BertBuilder final : public Builder {
 std::unique_ptr<Builder> make_bert_builder(const ModelConfig& model, const BuildOptions& options,
                                            bool dropout) {
   if (options.purpose == Purpose::decoding) {
-    fail_input("model.family = \"bert\" fills gaps and does not continue text; `trireme score` "
-               "writes its logits");
+    fail_input(
+        "model.family = \"bert\" fills gaps and does not continue text; `trireme score` "
+        "writes its logits");
   }
   TRIREME_CHECK(!options.tensor.splits_rows());
   return std::make_unique<BertBuilder>(model, options, dropout);

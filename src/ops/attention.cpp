@@ -53,10 +53,11 @@ double flops(const Graph&, const Node& node) {
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
-                                    {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0],
-                                     node.outputs[1], node.inputs[1], node.inputs[2], node.inputs[3]})
-                                 .outputs[0]);
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
+                    {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0], node.outputs[1],
+                     node.inputs[1], node.inputs[2], node.inputs[3]})
+                 .outputs[0]);
 }
 
 void launch(const Launch& l) {

@@ -32,8 +32,8 @@ void launch(const Launch& l) {
     const auto& attributes = l.node.as<EmbeddingAttributes>();
     cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
                                 l.input<T>(3), l.input<std::int32_t>(2), l.input<T>(5),
-                                l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq, attributes.first_id,
-                                table.shape[0]);
+                                l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq,
+                                attributes.first_id, table.shape[0]);
   });
 }
 

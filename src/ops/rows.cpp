@@ -18,10 +18,10 @@ void infer(Graph& g, Node& node) {
 
 void gradient(GradientBuilder& b, const Node& node) {
   const std::int64_t rows = b.graph().value(node.inputs[0]).shape[0];
-  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::take_rows_grad,
-                                    TakeRowsAttributes{rows},
-                                    {b.grad(node.outputs[0]), node.inputs[1]})
-                                 .outputs[0]);
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::take_rows_grad, TakeRowsAttributes{rows},
+                    {b.grad(node.outputs[0]), node.inputs[1]})
+                 .outputs[0]);
 }
 
 // The number of row i, which comes from outside of the graph.
@@ -36,8 +36,8 @@ void launch(const Launch& l) {
     const std::int64_t rows = l.input_value(0).shape[0];
     const std::int64_t taken = l.output_value(0).shape[0], columns = l.output_value(0).shape[1];
     for (std::int64_t i = 0; i < taken; ++i) {
-      std::memcpy(l.output<T>(0) + i * columns,
-                  l.input<T>(0) + row_number(l, i, rows) * columns, columns * sizeof(T));
+      std::memcpy(l.output<T>(0) + i * columns, l.input<T>(0) + row_number(l, i, rows) * columns,
+                  columns * sizeof(T));
     }
   });
 }

@@ -48,13 +48,12 @@ void cut_rows(std::vector<T>& values, std::int64_t rows, std::int64_t from, std:
 void cut(Batch& batch, std::int64_t length) {
   const std::int64_t rows = batch.micro_batch_size, whole = batch.seq_length;
   if (length >= whole) return;
-  for (auto* values : {&batch.tokens, &batch.targets, &batch.positions, &batch.first_visible,
-                       &batch.segments}) {
+  for (auto* values :
+       {&batch.tokens, &batch.targets, &batch.positions, &batch.first_visible, &batch.segments}) {
     cut_rows(*values, rows, whole, length);
   }
   cut_rows(batch.loss_weights, rows, whole, length);
-  for (std::int32_t& real : batch.lengths)
-    real = std::min(real, static_cast<std::int32_t>(length));
+  for (std::int32_t& real : batch.lengths) real = std::min(real, static_cast<std::int32_t>(length));
   batch.seq_length = length;
 }
 

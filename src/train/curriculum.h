@@ -1,5 +1,5 @@
-// Sequence lengths that grow while training begins (Li et al. 2022), by DeepSpeed's fixed_linear and
-// fixed_root schedules. A pure function of the step: nothing needs to be saved.
+// Sequence lengths that grow while training begins (Li et al. 2022), by DeepSpeed's fixed_linear
+// and fixed_root schedules. A pure function of the step: nothing needs to be saved.
 #pragma once
 
 #include <cstdint>

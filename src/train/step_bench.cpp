@@ -107,7 +107,11 @@ StepBench bench_step(const Config& config, int steps) {
     targets[r] =
         static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
   }
-  const MicroBatch batch{tokens.data(), targets.data(), nullptr, nullptr, nullptr, ids.data()};
+  std::vector<float> weights(rows, 1);
+  for (std::int64_t r = 0; build.predictions > 0 && r < rows; ++r)
+    weights[r] = r % config.model.seq_length < build.predictions;
+  const MicroBatch batch{tokens.data(), targets.data(), weights.data(),
+                         nullptr,       nullptr,        ids.data()};
   StepInput input;
   input.micro_batches = micro_batches;
   input.lr = 1e-5;

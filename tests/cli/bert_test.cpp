@@ -88,10 +88,9 @@ TEST_F(SlowBert, PredictsMaskedWordsFromTheirContext) {
   const std::string text = chapters(verses);
   write("all.txt", text);
   write("vocab.txt", vocabulary_of(text));
-  const Outcome made =
-      run({"preprocess", "--input", path("all.txt"), "--documents", "paragraph",
-           "--split-sentences", "--tokenizer-type", "bert", "--vocab-file", path("vocab.txt"),
-           "--output-prefix", path("kjv")});
+  const Outcome made = run({"preprocess", "--input", path("all.txt"), "--documents", "paragraph",
+                            "--split-sentences", "--tokenizer-type", "bert", "--vocab-file",
+                            path("vocab.txt"), "--output-prefix", path("kjv")});
   ASSERT_EQ(made.code, 0) << made.out;
   const fs::path recipe = fs::path(TRIREME_TEST_DATA) / "../../../recipes/bert_tiny.toml";
   const Outcome trained =

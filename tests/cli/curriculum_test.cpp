@@ -12,9 +12,9 @@ using testing::HasSubstr;
 
 class CurriculumRun : public Workspace {
  protected:
-  const std::vector<std::string> growing = {
-      "curriculum.schedule=fixed_root", "curriculum.min_length=4", "curriculum.length_step=4",
-      "curriculum.iters=20"};
+  const std::vector<std::string> growing = {"curriculum.schedule=fixed_root",
+                                            "curriculum.min_length=4", "curriculum.length_step=4",
+                                            "curriculum.iters=20"};
 
   Outcome train_growing(const std::string& dir, std::vector<std::string> more = {}) const {
     more.insert(more.begin(), growing.begin(), growing.end());

@@ -62,9 +62,8 @@ class Fixture {
   double loss() {
     stage->forward(0, step);
     stage->backward(0, step, true);
-    return step.grad_scale *
-           (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
-            weighted(ResultOutput::order_loss, BatchInput::order_weights));
+    return step.grad_scale * (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
+                              weighted(ResultOutput::order_loss, BatchInput::order_weights));
   }
 
   std::vector<double> gradients() {
@@ -216,7 +215,8 @@ TEST_P(ModelGradient, SecondMicroBatchAdds) {
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelGradient, testing::Values("gpt", "llama", "bert", "bert_post"),
+INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
+                         testing::Values("gpt", "llama", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

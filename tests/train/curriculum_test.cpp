@@ -23,8 +23,8 @@ Config config_of(const std::string& schedule, std::int64_t min, std::int64_t ful
 TEST(Curriculum, GrowsLinearly) {
   const Curriculum c(config_of("fixed_linear", 64, 1024, 1000, 8));
   EXPECT_EQ(c.length(0), 64);
-  EXPECT_EQ(c.length(7), 64);    // 8/1000 of 960 is 7.68
-  EXPECT_EQ(c.length(8), 72);    // 9/1000: 8.64
+  EXPECT_EQ(c.length(7), 64);  // 8/1000 of 960 is 7.68
+  EXPECT_EQ(c.length(8), 72);  // 9/1000: 8.64
   EXPECT_EQ(c.length(499), 544);
   EXPECT_EQ(c.length(998), 1016);
   EXPECT_EQ(c.length(999), 1024);
@@ -33,7 +33,7 @@ TEST(Curriculum, GrowsLinearly) {
 
 TEST(Curriculum, GrowsWithTheRoot) {
   const Curriculum c(config_of("fixed_root", 64, 1024, 1000, 8));
-  EXPECT_EQ(c.length(0), 88);    // sqrt(1/1000) of 960 is 30.4: 94 in steps of 8
+  EXPECT_EQ(c.length(0), 88);  // sqrt(1/1000) of 960 is 30.4: 94 in steps of 8
   EXPECT_EQ(c.length(249), 544);
   EXPECT_EQ(c.length(999), 1024);
 }

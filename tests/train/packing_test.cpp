@@ -29,7 +29,8 @@ Config config_of(const std::string& family) {
   resolve(m);
   config.run.precision = "fp64";
   config.data.split = "1,0,0";
-  config.data.reset_position_ids = config.data.reset_attention_mask = config.data.eod_mask_loss = true;
+  config.data.reset_position_ids = config.data.reset_attention_mask = config.data.eod_mask_loss =
+      true;
   return config;
 }
 
