@@ -123,17 +123,26 @@ void sync_folder(const fs::path& folder) {
   if (result != 0) fail_errno("sync folder", folder);
 }
 
+Unfinished::~Unfinished() {
+  std::error_code ignored;  // the error that led here says more
+  if (!path_.empty()) fs::remove(path_, ignored);
+}
+
+void Unfinished::keep_as(const fs::path& path) {
+  std::error_code error;
+  fs::rename(path_, path, error);
+  if (error) fail("cannot rename '{}' to '{}': {}", path_.string(), path.string(), error.message());
+  path_.clear();
+  sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
+}
+
 void write_file_durably(const fs::path& path, std::string_view bytes) {
-  const fs::path beside = path.string() + ".tmp";
-  File file(beside, File::Mode::create);
+  File file(path.string() + ".tmp", File::Mode::create);
+  Unfinished beside(file.path());
   file.write(bytes.data(), bytes.size());
   file.sync();
   file.close();
-  std::error_code error;
-  fs::rename(beside, path, error);
-  if (error)
-    fail("cannot rename '{}' to '{}': {}", beside.string(), path.string(), error.message());
-  sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
+  beside.keep_as(path);
 }
 
 void make_folders(const fs::path& folder) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trireme {
 
@@ -15,8 +16,25 @@ namespace fs = std::filesystem;
 // Reads a whole file; refuses one larger than `max_bytes`.
 std::string read_file(const fs::path& path, std::uint64_t max_bytes = std::uint64_t{1} << 32);
 
+// A file written beside its final name; removed unless it is kept, so that nothing stays behind
+// where the writing fails.
+class Unfinished {
+ public:
+  explicit Unfinished(fs::path path) : path_(std::move(path)) {}
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  const fs::path& path() const { return path_; }
+  // Renames it and makes the new name durable. Nothing is removed any more.
+  void keep_as(const fs::path& path);
+
+ private:
+  fs::path path_;
+};
+
 // Writes `bytes` so that after a crash either the old or the new content is there: a temporary
-// file beside `path`, synced, then renamed, then the folder synced.
+// file beside `path`, synced, then renamed, then the folder synced. On an error it is removed.
 void write_file_durably(const fs::path& path, std::string_view bytes);
 
 // Makes the entries of a folder durable.

@@ -35,7 +35,11 @@ std::vector<std::size_t> layout_order(const std::vector<SafetensorsTensor>& tens
 
 SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<SafetensorsTensor> tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : file_(path, File::Mode::create), begin_(tensors.size()), bytes_(tensors.size()) {
+    : path_(path),
+      file_(path.string() + ".tmp", File::Mode::create),
+      beside_(file_.path()),
+      begin_(tensors.size()),
+      bytes_(tensors.size()) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::string text = header.dump();
@@ -81,6 +85,7 @@ void SafetensorsWriter::finish() {
   TRIREME_CHECK(written_ + header_.size() == file_bytes_);
   file_.sync();
   file_.close();
+  beside_.keep_as(path_);
 }
 
 }  // namespace trireme

@@ -21,9 +21,10 @@ struct SafetensorsTensor {
 
 class SafetensorsWriter {
  public:
-  // Creates the file and writes its header: `__metadata__` first, padded with spaces to a multiple
-  // of 8. Tensors with wide elements are laid before those with narrow ones, so that each is
-  // aligned to its element; positions below refer to the order given here. Names must be unique.
+  // Creates the file, as PATH.tmp until it is finished, and writes its header: `__metadata__`
+  // first, padded with spaces to a multiple of 8. Tensors with wide elements are laid before those
+  // with narrow ones, so that each is aligned to its element; positions below refer to the order
+  // given here. Names must be unique.
   SafetensorsWriter(const fs::path& path, std::vector<SafetensorsTensor> tensors,
                     const std::map<std::string, std::string>& metadata = {});
 
@@ -31,7 +32,8 @@ class SafetensorsWriter {
   // distinct bytes.
   void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
 
-  // Checks that as many bytes were written as were declared, makes them durable and closes.
+  // Checks that as many bytes were written as were declared, makes them durable, closes and
+  // renames. Without it nothing is left behind.
   void finish();
 
   // Length word and header as written, and the size of the finished file.
@@ -40,7 +42,9 @@ class SafetensorsWriter {
   std::uint64_t tensor_bytes(std::size_t tensor) const { return bytes_[tensor]; }
 
  private:
+  fs::path path_;
   File file_;
+  Unfinished beside_;
   std::string header_;
   std::vector<std::uint64_t> begin_, bytes_;  // by position given; begin from the file's start
   std::uint64_t file_bytes_ = 0;
