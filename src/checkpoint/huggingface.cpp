@@ -143,6 +143,33 @@ const char* precision_of(DType dtype) {
   }
 }
 
+// The folder of a conversion. If it was new or empty it is so again unless the conversion is kept;
+// it may be a mounted volume, so that it is not written beside and renamed.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const fs::path& folder) : folder_(folder), existed_(fs::exists(folder)) {
+    make_folders(folder);
+    kept_ = !fs::is_empty(folder);
+  }
+  ~OutputFolder() {
+    if (kept_) return;
+    std::error_code ignored;  // the error that led here says more
+    for (fs::directory_iterator it(folder_, ignored), end; !ignored && it != end;
+         it.increment(ignored)) {
+      fs::remove_all(it->path(), ignored);
+    }
+    if (!existed_) fs::remove(folder_, ignored);
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path folder_;
+  bool existed_, kept_ = false;
+};
+
 }  // namespace
 
 ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
@@ -155,7 +182,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   HuggingFaceWeights weights(from, model);
   const TensorAssembler assembler(mapping, Direction::to_ours, weights);
 
-  make_folders(to);
+  OutputFolder output(to);
   const TokenizerFiles tokenizer = import_huggingface_tokenizer(from, to / "tokenizer", model.kind);
   Config config;
   // As it stands, the configuration trains on from these weights beside them.
@@ -185,6 +212,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
                });
   const SaveReport saved = writer.commit();
   write_file_durably(to / "config.toml", state.config_toml);
+  output.keep();
   return {model.kind, saved.folder, static_cast<std::int64_t>(slices.size()),
           count_elements(mapping.ours),
           tokenizer.type.empty() ? "no tokenizer's files were found" : ""};
@@ -209,11 +237,12 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   CheckpointSource source(reader);
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
 
-  make_folders(to);
+  OutputFolder output(to);
   const TokenizerFiles files{config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
                              config.data.tokenizer_model};
   std::string note = export_huggingface_tokenizer(files, to, config.model.max_positions);
   write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes}, assembler);
+  output.keep();
   return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),
           count_elements(mapping.theirs), std::move(note)};
 }

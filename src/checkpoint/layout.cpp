@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "checkpoint/reader.h"
 
 namespace trireme {
 namespace {
@@ -77,8 +78,11 @@ std::optional<FoundCheckpoint> find_checkpoint(const fs::path& path) {
   for (const fs::path& folder : {path, path / "checkpoints"}) {
     if (const auto latest = read_latest(folder)) {
       if (!step_of(*latest)) {
-        fail_input("'{}' does not name a checkpoint: it should hold a line such as '{}'",
-                   (folder / latest_file).string(), step_folder(100));
+        const fs::path sound = newest_sound_checkpoint(folder);
+        fail_input("'{}' does not name a checkpoint: it should hold a line such as '{}'; {}",
+                   (folder / latest_file).string(), step_folder(100),
+                   sound.empty() ? "there is no sound checkpoint beside it"
+                                 : fmt::format("the newest sound one is '{}'", sound.string()));
       }
       return FoundCheckpoint{folder / *latest, true};
     }
