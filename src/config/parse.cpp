@@ -90,7 +90,7 @@ class Assigner {
   void operator()(std::string* to, const toml::node& node) const {
     const auto* value = node.as_string();
     if (!value) refuse_type(*to, node);
-    check_allowed(value->get(), *to);
+    check_allowed(value->get());
     *to = value->get();
   }
   void operator()(std::vector<std::string>* to, const toml::node& node) const {
@@ -136,9 +136,10 @@ class Assigner {
   }
 
   // The default is valid even where it stands outside of the set: "" leaves the choice to others.
-  void check_allowed(const std::string& value, const std::string& default_value) const {
+  void check_allowed(const std::string& value) const {
     const std::vector<std::string>& allowed = field_.limits.allowed;
-    if (allowed.empty() || value == default_value) return;
+    Config defaults;
+    if (allowed.empty() || value == *std::get<std::string*>(field_.slot(defaults))) return;
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
     fail_input("{}: {} = {} is none of {}{}", where_, field_.key(), toml_string(value),
                fmt::join(allowed, ", "), did_you_mean(nearest_name(value, allowed)));
