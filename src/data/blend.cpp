@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 
 namespace trireme {
@@ -43,6 +44,20 @@ double numpy_sum(std::span<const double> values) {
   return sum;
 }
 
+// A list of odd length has no weights. What looks like one among paths, and is no file, was meant
+// as one.
+void refuse_lone_weight(const std::vector<std::string>& path) {
+  const auto is_number = [](const std::string& text) { return parse_number(text).has_value(); };
+  if (std::ranges::all_of(path, is_number)) return;
+  for (const std::string& text : path) {
+    if (!is_number(text) || fs::exists(text + ".idx")) continue;
+    fail_input(
+        "data.path has {} entries and among them the weight {}: a blend is a list of weights and "
+        "paths in turn, and one of them is missing",
+        path.size(), text);
+  }
+}
+
 }  // namespace
 
 BlendSpec parse_blend(const std::vector<std::string>& path) {
@@ -51,6 +66,7 @@ BlendSpec parse_blend(const std::vector<std::string>& path) {
   if (path.size() % 2 == 0) {
     for (std::size_t i = 0; i < path.size(); i += 2) numbers += parse_number(path[i]).has_value();
   }
+  if (path.size() % 2 == 1) refuse_lone_weight(path);
   if (numbers == 0) {
     spec.prefixes = path;
     return spec;

@@ -63,6 +63,12 @@ std::string dataset_prefix(std::string prefix) {
 }
 
 IndexedDataset::IndexedDataset(const std::string& prefix) : prefix_(dataset_prefix(prefix)) {
+  if (!fs::exists(idx_name())) {
+    fail_input(
+        "cannot read '{}': no such file; data.path, or the prefix given, names what `trireme "
+        "preprocess` wrote, without .bin and .idx",
+        idx_name());
+  }
   idx_ = MappedFile(idx_name());
   parse_header();
   bin_ = File(bin_name(), File::Mode::read);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/document_encoder.h"
 #include "data/indexed_writer.h"
 
@@ -30,6 +31,8 @@ class Pipeline {
         options_(options),
         reader_(expand_inputs(options.inputs), options.text_documents, options.all_text),
         ahead_(2 * options.workers) {
+    const fs::path folder = fs::path(options.output_prefix).parent_path();
+    if (!folder.empty()) make_folders(folder);
     for (const std::string& key : options.json_keys) {
       if (key.find('/') != key.npos)
         fail_input("--json-keys: '{}' cannot be part of a file name", key);
@@ -47,8 +50,8 @@ class Pipeline {
     watch(progress);
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
-    finish();
     if (progress) progress(snapshot());
+    finish();
     return std::move(result_);
   }
 
@@ -148,8 +151,15 @@ class Pipeline {
       shown = Clock::now();
       const PreprocessProgress now = snapshot();
       lock.unlock();
-      progress(now);
-      lock.lock();
+      try {
+        progress(now);
+        lock.lock();
+      } catch (...) {
+        lock.lock();
+        if (!error_) error_ = std::current_exception();
+        changed_.notify_all();
+        return;
+      }
     }
   }
 

@@ -50,6 +50,7 @@ TEST(Blend, ReadsBothNotations) {
 }
 
 TEST(Blend, RefusesHalfGivenOrWrongWeights) {
+  expect_error(ExitCode::bad_input, {"data.path", "0.7"}, [] { parse_blend({"0.7", "a", "0.3"}); });
   expect_error(ExitCode::bad_input, {"'x'", "'b'"}, [] { parse_blend({"0.3", "a", "x", "b"}); });
   expect_error(ExitCode::bad_input, {"'0'", "'a'"}, [] { parse_blend({"0", "a"}); });
   expect_error(ExitCode::bad_input, {"'-1'"}, [] { parse_blend({"-1", "a", "2", "b"}); });

@@ -232,8 +232,8 @@ TEST_F(Preprocess, NothingToReadOrNowhereToWriteIsSaid) {
   write_bytes(folder_ / "a.jsonl", "\n\n");
   PreprocessOptions options = options_of("a.jsonl");
   expect_error(ExitCode::bad_input, {"no document"}, [&] { run(options); });
-  options.output_prefix = folder_ / "missing/out";
-  expect_error(ExitCode::bad_input, {"missing/out_text_document.bin"}, [&] { run(options); });
+  options.output_prefix = folder_ / "a.jsonl/out";
+  expect_error(ExitCode::bad_input, {"cannot create folder", "a.jsonl"}, [&] { run(options); });
   EXPECT_EQ(files(), 1u);
 }
 
