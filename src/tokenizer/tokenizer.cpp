@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tokenizer/bert.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/hf_tokenizer.h"
@@ -16,20 +17,32 @@ namespace {
 
 using Config = TokenizerConfig;
 
-// A file that this type of tokenizer is made from.
-const std::string& need(const Config& config, const std::string& file, std::string_view flag) {
-  if (file.empty()) fail_input("the tokenizer '{}' needs {}", config.type, flag);
+// A file that a tokenizer is made from: by its flag and by its key in a configuration.
+struct FileFlag {
+  std::string_view flag, key;
+  std::string Config::*file;
+};
+constexpr FileFlag kVocabFile{"--vocab-file", "data.vocab_file", &Config::vocab_file};
+constexpr FileFlag kMergeFile{"--merge-file", "data.merge_file", &Config::merge_file};
+constexpr FileFlag kModelFile{"--tokenizer-model", "data.tokenizer_model", &Config::model_file};
+
+void need(const Config& config, const FileFlag& which) {
+  if ((config.*which.file).empty())
+    fail_input("the tokenizer '{}' needs {} ({})", config.type, which.flag, which.key);
+}
+
+const std::string& existing(const Config& config, const FileFlag& which) {
+  need(config, which);
+  const std::string& file = config.*which.file;
+  if (!fs::exists(file)) fail_input("{} ({}): there is no '{}'", which.flag, which.key, file);
   return file;
 }
 
 const std::string& vocab(const Config& c) {
-  return need(c, c.vocab_file, "--vocab-file");
-}
-const std::string& merges(const Config& c) {
-  return need(c, c.merge_file, "--merge-file");
+  return existing(c, kVocabFile);
 }
 const std::string& model(const Config& c) {
-  return need(c, c.model_file, "--tokenizer-model");
+  return existing(c, kModelFile);
 }
 
 using Made = std::unique_ptr<Tokenizer>;
@@ -42,10 +55,12 @@ struct Maker {
 Made make_gpt2(const Config& c) {
   // A folder as `tokenizer train` writes it stands for both of its files.
   if (c.vocab_file.empty() && c.merge_file.empty() && !c.model_file.empty()) {
-    return load_gpt2(c.model_file + "/vocab.json", c.model_file + "/merges.txt", c.special_text);
+    const std::string& folder = model(c);
+    return load_gpt2(folder + "/vocab.json", folder + "/merges.txt", c.special_text);
   }
-  const std::string& vocab_file = vocab(c);
-  return load_gpt2(vocab_file, merges(c), c.special_text);
+  need(c, kVocabFile);
+  need(c, kMergeFile);
+  return load_gpt2(vocab(c), existing(c, kMergeFile), c.special_text);
 }
 Made make_tiktoken(const Config& c) {
   return load_tiktoken(model(c), c.special_text);
