@@ -31,6 +31,8 @@ class Draft {
   void set(const std::string& key, const std::string& value, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void note(const std::string& flag, const std::string& text);
+  // Complains about required flags that are not there.
+  void miss(const std::string& flags);
 
   // Complains about flags that were given together, and takes the second away. True if they were.
   bool contradicts(const std::string& flag, const std::string& other, const std::string& why);

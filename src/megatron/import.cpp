@@ -54,14 +54,16 @@ void note_unset(const std::vector<std::string>& arguments, std::vector<Note>& lo
   }
 }
 
-void note_problems(const Translation& translation, std::int64_t ranks, std::vector<Note>& lost) {
+// What is wrong with the configuration; nothing where it holds together.
+std::string find_problem(const Translation& translation, std::int64_t ranks) {
   try {
     const Config config = to_config(translation);
     check(config);
     if (ranks > 0) validate_layout(config, ranks);
   } catch (const Error& error) {
-    lost.push_back({"the configuration", error.what()});
+    return error.what();
   }
+  return "";
 }
 
 [[noreturn]] void fail_no_launch(const LaunchScript& script, const std::string& name) {
@@ -104,7 +106,11 @@ Import import_script(const std::string& text, const ScriptOptions& options,
     if (!note.flag.starts_with('$')) result.lost.push_back(note);
   }
   result.lost.insert(result.lost.end(), script.lost.begin(), script.lost.end());
-  note_problems(translation, result.ranks, result.lost);
+  const std::string problem = find_problem(translation, result.ranks);
+  if (!problem.empty()) result.lost.push_back({"the configuration", problem});
+  result.incomplete = translation.missing.empty()
+                          ? problem
+                          : fmt::format("the script does not give {}", translation.missing);
   result.notes = translation.notes;
   for (std::size_t i = 1; i < std::min(script.launches.size(), kMostLaunches); ++i) {
     result.lost.push_back({fmt::format("line {}", script.launches[i].line),

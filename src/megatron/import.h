@@ -14,6 +14,7 @@ struct Import {
   std::string toml;         // with comments that say where each value comes from
   std::string launch;       // "mpirun -n 4 trireme train FILE.toml"
   std::int64_t ranks = 0;   // 0: not known
+  std::string incomplete;   // why the configuration cannot be trained yet; empty where it can
   std::vector<Note> lost;   // could not be carried over
   std::vector<Note> notes;  // carried over or harmless, but worth a line
 };

@@ -90,8 +90,7 @@ void check_required(Draft& draft) {
     missing.push_back("--data-path (or --train-data-path)");
   }
   if (missing.empty()) return;
-  const char* program = draft.program() == Program::gpt ? "pretrain-gpt" : "pretrain-bert";
-  draft.complaints().add(program, fmt::format("needs {}", fmt::join(missing, ", ")));
+  draft.miss(fmt::format("{}", fmt::join(missing, ", ")));
 }
 
 // Settings in the order of the table of keys.
@@ -166,6 +165,11 @@ void Draft::set_text(const std::string& key, const std::string& text, const std:
 
 void Draft::note(const std::string& flag, const std::string& text) {
   translation_.notes.push_back({flag, text});
+}
+
+void Draft::miss(const std::string& flags) {
+  complaints_.add(program_ == Program::gpt ? "pretrain-gpt" : "pretrain-bert", "needs " + flags);
+  translation_.missing = flags;
 }
 
 bool Draft::contradicts(const std::string& flag, const std::string& other, const std::string& why) {

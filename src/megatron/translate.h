@@ -30,6 +30,7 @@ struct Translation {
   std::vector<Setting> settings;       // in the order of the table of keys
   std::vector<Note> notes;             // accepted, but worth a line: mostly flags without effect
   std::vector<Note> lost;              // lenient: what could not be carried over, and why
+  std::string missing;                 // lenient: required flags that are not there
   std::vector<std::string> overrides;  // arguments of the form section.key=value, in order
 };
 
