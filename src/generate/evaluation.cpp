@@ -23,8 +23,12 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
         "`trireme train` prints");
   }
   const std::int64_t seq = model.config().model.seq_length;
+  if (options.stride > seq) {
+    fail_input("--stride {} would leave tokens out: windows have {} tokens, so give {} or less",
+               options.stride, seq, seq);
+  }
   const std::int64_t stride =
-      options.stride > 0 ? std::min(options.stride, seq) : std::max<std::int64_t>(1, seq / 2);
+      options.stride > 0 ? options.stride : std::max<std::int64_t>(1, seq / 2);
   BuildOptions build;
   build.batch = options.batch;
   const std::unique_ptr<Stage> stage = model.build(build);

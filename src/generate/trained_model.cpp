@@ -16,8 +16,10 @@ const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;
   const DataConfig& data = config_.data;
   if (data.tokenizer.empty()) {
-    fail_input("the run of '{}' names no tokenizer: give data.tokenizer and its files as overrides",
-               reader_.folder().string());
+    fail_input(
+        "the run of '{}' names no tokenizer: give --set data.tokenizer=TYPE and its files, for "
+        "example --set data.tokenizer_model=FILE",
+        reader_.folder().string());
   }
   tokenizer_ =
       make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
