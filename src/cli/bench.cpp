@@ -8,6 +8,7 @@
 #include "model/transformer.h"
 #include "ops/support.h"
 #include "runtime/memory.h"
+#include "train/setup.h"
 #include "train/step_bench.h"
 
 namespace trireme::cli {
@@ -41,7 +42,7 @@ lr = 1e-4
 Config config_of(const BenchArguments& a) {
   Config config = a.file.empty() ? parse_config(gpt2_124m, "GPT-2 124M", a.overrides)
                                  : load_config(a.file, a.overrides);
-  if (config.model.vocab_size == 0) fail_input("model.vocab_size must be set for a benchmark");
+  resolve_vocabulary(config);
   validate(config);
   return config;
 }

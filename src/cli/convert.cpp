@@ -44,7 +44,10 @@ HuggingFaceTokens special_tokens(const DataConfig& data) {
 // What stands in the output might be taken for a part of it later.
 void require_new_folder(const fs::path& folder) {
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
-    fail_input("'{}' is there already and not an empty folder; give another one", folder.string());
+    fail_input(
+        "'{}' is there already and not an empty folder; give another one, or remove it if a "
+        "conversion into it was stopped",
+        folder.string());
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "cli/tokenizer_flags.h"
 #include "config/config.h"
 #include "data/dataset_builder.h"
@@ -44,8 +45,8 @@ void merge(const MergeOptions& options) {
     fmt::print("{}\n", figures.dump());
     return;
   }
-  fmt::print("{}.bin, .idx: {} documents, {} sequences, {} tokens\n", output, writer->documents(),
-             writer->sequences(), writer->tokens());
+  fmt::print("{}.bin, .idx: {}, {}, {}\n", output, counted(writer->documents(), "document"),
+             counted(writer->sequences(), "sequence"), counted(writer->tokens(), "token"));
 }
 
 struct ShowOptions {
@@ -159,8 +160,8 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   return dataset;
 }
 
-// The tokens that the sample's parts name: its input and, as the last, its last target. Of BERT: its
-// input, words already masked, without padding.
+// The tokens that the sample's parts name: its input and, as the last, its last target. Of BERT:
+// its input, words already masked, without padding.
 std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, bool masked) {
   Batch batch(1, dataset.seq_length());
   dataset.fill(index, batch.row(0));
@@ -196,7 +197,8 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
     fmt::print("  {}[{}..{}]", part.sequence, part.first, part.last);
   }
   fmt::print("\n");
-  if (options.tokens) fmt::print("  {}\n", fmt::join(tokens_of(dataset, index, options.masked), " "));
+  if (options.tokens)
+    fmt::print("  {}\n", fmt::join(tokens_of(dataset, index, options.masked), " "));
 }
 
 void samples(SamplesOptions options) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "data/indexed_dataset.h"
 
 namespace trireme::cli {
@@ -51,19 +52,37 @@ Stream read_text(const EvalArguments& a, const Tokenizer& tokenizer) {
   return stream;
 }
 
+// Without a tokenizer the text's size is not known and nothing stands before the first document.
 Stream read_indexed(const EvalArguments& a, TrainedModel& model) {
   const IndexedDataset data(a.data);
-  const Tokenizer& tokenizer = model.tokenizer();
+  const Tokenizer* tokenizer = model.config().data.tokenizer.empty() ? nullptr : &model.tokenizer();
   Stream stream;
-  if (tokenizer.eod_id() >= 0) stream.ids.push_back(tokenizer.eod_id());
+  if (tokenizer && tokenizer->eod_id() >= 0) stream.ids.push_back(tokenizer->eod_id());
   for (std::int64_t s = 0; s < data.sequences(); ++s) {
     const std::size_t at = stream.ids.size();
     stream.ids.resize(at + static_cast<std::size_t>(data.length(s)));
     data.read(s, 0, data.length(s), stream.ids.data() + at);
     data.check_ids(s, 0, data.length(s), stream.ids.data() + at, model.config().model.vocab_size);
   }
-  stream.bytes = static_cast<std::int64_t>(tokenizer.decode(stream.ids, true).size());
+  if (tokenizer)
+    stream.bytes = static_cast<std::int64_t>(tokenizer->decode(stream.ids, true).size());
   return stream;
+}
+
+void print_json(const Evaluation& e, std::int64_t step) {
+  nlohmann::json json = {
+      {"loss", e.loss()}, {"perplexity", e.perplexity()}, {"tokens", e.tokens}, {"step", step}};
+  json["bytes"] = e.bytes > 0 ? nlohmann::json(e.bytes) : nullptr;
+  json["bits_per_byte"] = e.bytes > 0 ? nlohmann::json(e.bits_per_byte()) : nullptr;
+  fmt::print("{}\n", json.dump());
+}
+
+void print_text(const Evaluation& e, std::int64_t step) {
+  fmt::print("loss {:.4f}  perplexity {:.2f}  ", e.loss(), e.perplexity());
+  if (e.bytes > 0) fmt::print("bits per byte {:.4f}  ", e.bits_per_byte());
+  fmt::print("({}, ", counted(e.tokens, "token"));
+  if (e.bytes > 0) fmt::print("{}, ", counted(e.bytes, "byte"));
+  fmt::print("step {})\n", step);
 }
 
 void evaluate(const EvalArguments& a) {
@@ -74,16 +93,7 @@ void evaluate(const EvalArguments& a) {
   if (stream.ids.size() < 2)
     fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
   const Evaluation e = evaluate_tokens(model, stream.ids, stream.bytes, a.options);
-  if (a.json) {
-    const nlohmann::json json = {{"loss", e.loss()},     {"perplexity", e.perplexity()},
-                                 {"tokens", e.tokens},   {"bytes", e.bytes},
-                                 {"step", model.step()}, {"bits_per_byte", e.bits_per_byte()}};
-    fmt::print("{}\n", json.dump());
-  } else {
-    fmt::print(
-        "loss {:.4f}  perplexity {:.2f}  bits per byte {:.4f}  ({} tokens, {} bytes, step {})\n",
-        e.loss(), e.perplexity(), e.bits_per_byte(), e.tokens, e.bytes, model.step());
-  }
+  a.json ? print_json(e, model.step()) : print_text(e, model.step());
 }
 
 }  // namespace
@@ -97,13 +107,14 @@ void add_eval(CLI::App& app) {
   command->add_option("--documents", a->documents, "what a document of the text file is")
       ->check(CLI::IsMember({"file", "paragraph", "line"}))
       ->capture_default_str();
-  command->add_option("--data", a->data, "prefix of an indexed dataset");
+  command->add_option("--data", a->data,
+                      "prefix of an indexed dataset; without a tokenizer no bits per byte");
   command->add_option("--batch", a->options.batch, "windows side by side")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command
       ->add_option("--stride", a->options.stride,
-                   "tokens between the beginnings of windows; 0: half a window")
+                   "tokens between the beginnings of windows; at most a window; 0: half of one")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--json", a->json, "print the figures as JSON");

@@ -39,6 +39,18 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
   return prompts;
 }
 
+void check_room(const ModelConfig& m, std::int64_t prompt, std::int64_t more) {
+  if (m.position != "learned" || prompt <= m.max_positions - more) return;
+  if (prompt >= m.max_positions) {
+    fail_input("the prompt has {} tokens; the model has {} learned positions and can add none",
+               prompt, m.max_positions);
+  }
+  fail_input(
+      "a prompt of {} tokens and --max-new-tokens {} do not fit into the model's {} learned "
+      "positions: give --max-new-tokens {} or fewer",
+      prompt, more, m.max_positions, m.max_positions - prompt);
+}
+
 void generate(GenerateArguments& a) {
   a.options.sampling.sample = !a.greedy;
   validate(a.options.sampling);
@@ -48,6 +60,7 @@ void generate(GenerateArguments& a) {
   auto prompts = encode_prompts(a, tokenizer);
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
+  check_room(model.config().model, static_cast<std::int64_t>(longest), a.options.max_new_tokens);
   Generator generator(model, static_cast<std::int64_t>(prompts.size()),
                       static_cast<std::int64_t>(longest) + a.options.max_new_tokens);
   const auto outputs = generator.generate(prompts, a.options);
@@ -95,6 +108,7 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--greedy", a->greedy, "always take the likeliest token");
   command->add_option("--seed", a->options.seed, "of the draws; equal seeds give equal texts")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--ignore-eod", a->ignore_eod, "do not stop at the end of a document");
   command->add_flag("--json", a->json, "one JSON object per sequence, with its token ids");

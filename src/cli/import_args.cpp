@@ -78,6 +78,7 @@ void print_json(const megatron::Import& import) {
       {"launch", import.launch},
       {"ranks", import.ranks},
       {"toml", import.toml},
+      {"incomplete", import.incomplete},
       {"not_carried_over", to_json(import.lost)},
       {"notes", to_json(import.notes)}};
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -89,9 +90,16 @@ void run(const Options& options) {
       options.output.empty() ? fs::path(options.script).stem().string() + ".toml" : options.output;
   const megatron::Import import = megatron::import_script(text, script_options(options), file);
   if (!options.output.empty()) write_file_durably(options.output, import.toml);
-  if (options.as_json) return print_json(import);
-  fmt::print("{}", summary(options, import));
-  if (options.output.empty()) fmt::print("\n{}", import.toml);
+  if (options.as_json) {
+    print_json(import);
+  } else {
+    fmt::print("{}", summary(options, import));
+    if (options.output.empty()) fmt::print("\n{}", import.toml);
+  }
+  if (import.incomplete.empty()) return;
+  std::fflush(stdout);
+  fail_input("this configuration cannot be trained yet: {}; mend the script or the configuration",
+             one_line(import.incomplete));
 }
 
 }  // namespace
@@ -115,7 +123,8 @@ void add_import_args(CLI::App& app) {
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->footer(
       "Prints the launch line and what could not be carried over as comments, then the\n"
-      "configuration. Nothing is executed; docs/from-megatron.md says what is understood.");
+      "configuration. Nothing is executed; docs/from-megatron.md says what is understood.\n"
+      "Exit code 2 where the result cannot be trained as it stands.");
   command->callback([options] { run(*options); });
 }
 

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitCode::ok);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "trireme: %s\n", cli::usage_error(app, error, argc, argv).c_str());
+    std::fprintf(stderr, "%s\n", cli::usage_error(app, error, argc, argv).c_str());
     return static_cast<int>(ExitCode::bad_input);
   } catch (const Error& error) {
     // Of several ranks one speaks; the others end without a word.

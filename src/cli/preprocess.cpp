@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -10,8 +11,10 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "cli/tokenizer_flags.h"
 #include "data/preprocess.h"
+#include "train/interrupt.h"
 
 namespace trireme::cli {
 namespace {
@@ -86,23 +89,39 @@ void print_json(const PreprocessResult& result) {
 
 void print_text(const PreprocessResult& result) {
   for (const PreprocessOutput& output : result.outputs) {
-    fmt::print("{}.bin, .idx: {} documents, {} sequences, {} tokens\n", output.prefix,
-               output.documents, output.sequences, output.tokens);
+    fmt::print("{}.bin, .idx: {}, {}, {}\n", output.prefix, counted(output.documents, "document"),
+               counted(output.sequences, "sequence"), counted(output.tokens, "token"));
   }
   fmt::print("{:.1f} MB of text in {:.1f} s ({:.1f} MB/s)\n",
              static_cast<double>(result.text_bytes) / 1e6, result.seconds,
              megabytes_per_second(result.text_bytes, result.seconds));
 }
 
+struct Interrupted {
+  int signal;
+};
+
+// The work with its progress; a signal ends it as an error does, so that nothing is left behind.
+PreprocessResult interruptible(const Tokenizer& tokenizer, const Options& options) {
+  const InterruptGuard guard;
+  ProgressLine line(options.log_interval);
+  return preprocess(tokenizer, options.work, [&](const PreprocessProgress& now) {
+    if (InterruptGuard::pending() != 0) throw Interrupted{InterruptGuard::pending()};
+    line.show(now);
+  });
+}
+
 void run(const Options& options) {
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
   PreprocessResult result;
-  {
-    ProgressLine line(options.log_interval);
-    result = preprocess(*tokenizer, options.work, [&](const auto& now) { line.show(now); });
+  try {
+    result = interruptible(*tokenizer, options);
+  } catch (const Interrupted& interrupted) {
+    std::raise(interrupted.signal);  // now with its usual effect, which the shell wants to see
+    fail("stopped by signal {}", interrupted.signal);
   }
   if (result.bad_lines > 0) {
-    fmt::print(stderr, "skipped {} lines; the first: {}\n", result.bad_lines,
+    fmt::print(stderr, "skipped {}; the first: {}\n", counted(result.bad_lines, "line"),
                result.first_bad_line);
   }
   options.as_json ? print_json(result) : print_text(result);

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/counted.h"
+#include "cli/json_ids.h"
 
 namespace trireme::cli {
 namespace {
@@ -17,26 +19,35 @@ struct ScoreArguments {
   bool json = false;
 };
 
-// One JSON array of ids per line, or an object with "ids" and perhaps "token_types".
+// An array of ids, or an object with "ids" and perhaps "token_types"; nothing for anything else.
+std::optional<ScoredSequence> parse_sequence(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto ids = json_ids(json.is_object() ? json.value("ids", nlohmann::json()) : json);
+  if (!ids) return std::nullopt;
+  ScoredSequence sequence{.ids = *ids, .token_types = {}};
+  if (json.is_object() && json.contains("token_types")) {
+    auto types = json_ids(json["token_types"]);
+    if (!types) return std::nullopt;
+    sequence.token_types = std::move(*types);
+  }
+  return sequence;
+}
+
+// One sequence per line.
 std::vector<ScoredSequence> read_ids(const std::string& path) {
   std::istringstream lines(read_file(path));
   std::vector<ScoredSequence> sequences;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
-    try {
-      const auto json = nlohmann::json::parse(line);
-      ScoredSequence sequence;
-      json.is_object() ? json.at("ids").get_to(sequence.ids) : json.get_to(sequence.ids);
-      if (json.is_object() && json.contains("token_types"))
-        json["token_types"].get_to(sequence.token_types);
-      sequences.push_back(std::move(sequence));
-    } catch (const nlohmann::json::exception&) {
+    auto sequence = parse_sequence(line);
+    if (!sequence) {
       fail_input(
           "{}:{}: expected a JSON array of token ids, or an object with \"ids\" and, for BERT, "
           "\"token_types\"",
           path, number);
     }
+    sequences.push_back(std::move(*sequence));
   }
   if (sequences.empty()) fail_input("'{}' holds no sequence", path);
   return sequences;
@@ -52,7 +63,7 @@ void score(const ScoreArguments& a) {
                    {{"sequences", sequences.size()}, {"output", a.output}, {"step", model.step()}})
                    .dump());
   } else {
-    fmt::print("logits of {} sequences: {}\n", sequences.size(), a.output);
+    fmt::print("logits of {}: {}\n", counted(sequences.size(), "sequence"), a.output);
   }
 }
 
@@ -62,11 +73,15 @@ void add_score(CLI::App& app) {
   auto* command = app.add_subcommand("score", "Write the logits of token sequences");
   auto a = std::make_shared<ScoreArguments>();
   command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
-  command->add_option("--ids", a->ids, "file with one JSON array of token ids per line; for BERT also {\"ids\": [...], "
+  command
+      ->add_option("--ids", a->ids,
+                   "file with one JSON array of token ids per line; for BERT also {\"ids\": [...], "
                    "\"token_types\": [...]}")
       ->required();
   command
-      ->add_option("--output", a->output, "safetensors file: logits.N [tokens, vocabulary] in f32; BERT: also order_logits.N [2]")
+      ->add_option(
+          "--output", a->output,
+          "safetensors file: logits.N [tokens, vocabulary] in f32; BERT: also order_logits.N [2]")
       ->required();
   command->add_option("--set", a->overrides,
                       "section.key=value for the saved configuration, e.g. run.precision=fp32");

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
+#include "cli/json_ids.h"
 #include "cli/tokenizer_flags.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/jsonl.h"
@@ -58,8 +60,8 @@ void train(const TrainOptions& options) {
     print(figures.dump() + "\n");
     return;
   }
-  print(fmt::format("{} tokens from {} pieces: {}/vocab.json, {}/merges.txt\n", size,
-                    counts.total(), options.output, options.output));
+  print(fmt::format("{} from {}: {}/vocab.json, {}/merges.txt\n", counted(size, "token"),
+                    counted(counts.total(), "piece"), options.output, options.output));
   if (static_cast<std::int64_t>(size) < options.vocab_size) {
     print(
         fmt::format("note: fewer than the {} tokens asked for; in this text no other pair of "
@@ -119,11 +121,9 @@ struct DecodeOptions {
 
 // A line "[1, 2, 3]".
 std::vector<std::int32_t> parse_ids(std::string_view line, const std::string& where) {
-  try {
-    return json::parse(line).get<std::vector<std::int32_t>>();
-  } catch (const json::exception& error) {
-    fail_input("{} is not a JSON array of ids: {}", where, error.what());
-  }
+  auto ids = json_ids(json::parse(line, nullptr, false));
+  if (!ids) fail_input("{} is not a JSON array of ids such as [1, 2, 3]", where);
+  return std::move(*ids);
 }
 
 void decode(const DecodeOptions& options) {

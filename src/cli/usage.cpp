@@ -1,7 +1,10 @@
-// Finds the word that the parser stumbled over.
+// Finds the word that the parser stumbled over, and says in our words what the parser says in its.
 #include "cli/usage.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <regex>
 
 #include "config/nearest.h"
 
@@ -36,6 +39,56 @@ std::string hint(const std::string& word, const std::vector<std::string>& candid
   return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
+// What a value of an option must be, for options that the parser converts.
+std::string wanted(const CLI::App& at, const std::string& flag) {
+  const CLI::Option* option = at.get_option_no_throw(flag);
+  const std::string type = option ? option->get_type_name() : "";
+  if (type.starts_with("INT")) return "a whole number";
+  if (type.starts_with("UINT")) return "a whole number from 0 up";
+  if (type.starts_with("FLOAT")) return "a number";
+  return "a value of its kind";
+}
+
+// "1.000000" as "1"; a bound that no user has in mind as nothing.
+std::string bound(std::string text) {
+  if (text.find('.') != text.npos) text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text.size() > 20 ? "" : text;
+}
+
+std::string range(const std::string& low, const std::string& high) {
+  if (bound(high).empty()) return fmt::format("a number from {} up", bound(low));
+  return fmt::format("a number from {} to {}", bound(low), bound(high));
+}
+
+// "file->3,line->1" as "file, line".
+std::string list(const std::string& names) {
+  static const std::regex value("->[^,]*"), comma(",");
+  return std::regex_replace(std::regex_replace(names, value, ""), comma, ", ");
+}
+
+// The texts of CLI11 2.1 that name neither the flag nor what is allowed; others stay as they are.
+std::string reworded(const std::string& text, const CLI::App& at) {
+  static const std::regex choice("Exactly 1 option from \\[(.*)\\] is required(.*)");
+  static const std::regex conversion("Could not convert: (.*) = (.*)");
+  static const std::regex outside("(.*): Value (.*) not in range (.*) to (.*)");
+  static const std::regex not_in("(.*): (.*) not in \\{(.*)\\}");
+  static const std::regex not_mapped("(.*): Check (.*) value in \\{(.*)\\} OR .*");
+  static const std::regex no_value("(.*): 1 required .* missing");
+  std::smatch m;
+  if (text == "A subcommand is required")
+    return fmt::format("give a command: {}", fmt::join(command_names(at), ", "));
+  if (std::regex_match(text, m, choice)) return "give one of " + list(m[1]);
+  if (std::regex_match(text, m, conversion))
+    return fmt::format("{} must be {}, not '{}'", m[1].str(), wanted(at, m[1]), m[2].str());
+  if (std::regex_match(text, m, outside))
+    return fmt::format("{} must be {}, not '{}'", m[1].str(), range(m[3], m[4]), m[2].str());
+  if (std::regex_match(text, m, not_mapped) || std::regex_match(text, m, not_in))
+    return fmt::format("{} must be one of {}, not '{}'", m[1].str(), list(m[3]), m[2].str());
+  if (std::regex_match(text, m, no_value)) return m[1].str() + " needs a value behind it";
+  return text;
+}
+
 }  // namespace
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
@@ -47,7 +100,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int a
     if (!word.starts_with("-") && !commands.empty()) {
       const auto known = std::find(commands.begin(), commands.end(), word);
       if (known == commands.end())
-        return fmt::format("'{}' is no command of {}{}", word, path, hint(word, commands));
+        return fmt::format("trireme: '{}' is no command of {}{}; see {} --help", word, path,
+                           hint(word, commands), path);
       at = at->get_subcommand(word);
       path += " " + word;
       continue;
@@ -56,10 +110,11 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int a
     word = word.substr(0, word.find('='));
     const std::vector<std::string> flags = flag_names(*at);
     if (std::find(flags.begin(), flags.end(), word) == flags.end()) {
-      return fmt::format("'{}' is no flag of {}{}", word, path, hint(word, flags));
+      return fmt::format("trireme: '{}' is no flag of {}{}; see {} --help", word, path,
+                         hint(word, flags), path);
     }
   }
-  return fmt::format("{}: {}", path, error.what());
+  return fmt::format("{}: {}; see {} --help", path, reworded(error.what(), *at), path);
 }
 
 }  // namespace trireme::cli

@@ -31,8 +31,9 @@ TEST_F(BadInput, Configurations) {
       {"optimizer.decay_style=cosin", "cosine"},
       {"parallel.tp=2", "tp"},
       {"data.split=0,0,0", "split"},
-      {"data.path=[\"" + path("absent") + "\"]", "absent"},
-      {"data.vocab_file=" + path("absent.json"), "absent.json"},
+      {"data.path=[\"" + path("absent") + "\"]", "trireme preprocess"},
+      {"data.path=[\"0.7\", \"" + path("corpus_text_document") + "\", \"0.3\"]", "weight 0.7"},
+      {"data.vocab_file=" + path("absent.json"), "data.vocab_file"},
       {"data.tokenizer=gpt3", "gpt2"},
       {"run.device=cuda", "GPU"},
       {"run.dir=/dev/null/run", "/dev/null/run"},
@@ -47,7 +48,7 @@ TEST_F(BadInput, Configurations) {
   expect_refused(run({"train", path("broken.toml")}), "broken.toml");
   expect_refused(run({"trian"}), "did you mean 'train'");
   expect_refused(run({"train", path("run.toml"), "--dump-grap", "x"}), "--dump-graph");
-  expect_refused(run({"train"}), "file");
+  expect_refused(run({"train"}), "trireme train: file is required; see trireme train --help");
   expect_refused(train("run", {}, {{"TRIREME_ISA", "sse"}}), "TRIREME_ISA");
   expect_refused(train("run", {}, {{"TRIREME_THREADS", "many"}}), "TRIREME_THREADS");
 }
@@ -81,6 +82,11 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   expect_refused(train("fresh"), "vocabulary");
   write("corpus_text_document.bin", tokens);
 
+  const std::string latest = contents(folder_ / "run/checkpoints/latest");
+  write("run/checkpoints/latest", "garbage\n");
+  expect_refused(train("run"), "step-00000004'");
+  write("run/checkpoints/latest", latest);
+
   // All of it undone, the run goes on from what was saved.
   const Outcome resumed = train("run");
   EXPECT_EQ(resumed.code, 0) << resumed.out;
@@ -100,10 +106,25 @@ TEST_F(BadInput, Generation) {
   ASSERT_EQ(train("run", {"train.iters=5"}).code, 0);
   expect_refused(run({"generate", path("absent")}), "absent");
   expect_refused(run({"generate", path("run"), "--prompt", "the ship", "--max-new-tokens", "100"}),
-                 "positions");
+                 "--max-new-tokens");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--seed", "-1"}), "--seed");
   expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}),
                  "temperature");
   expect_refused(run({"eval", path("run")}), "--text");
+  expect_refused(run({"eval", path("run"), "--text", path("corpus.txt"), "--stride", "17"}),
+                 "--stride 17");
+  // A loss needs no text; text needs a tokenizer.
+  expect_refused(
+      run({"eval", path("run"), "--text", path("corpus.txt"), "--set", "data.tokenizer="}),
+      "--set data.tokenizer");
+  const Outcome loss = run({"eval", path("run"), "--data", path("corpus_text_document"), "--set",
+                            "data.tokenizer=\"\""});
+  EXPECT_EQ(loss.code, 0) << loss.out;
+  EXPECT_THAT(loss.out, HasSubstr("perplexity"));
+  write("ids.jsonl", "[1.5]\n");
+  expect_refused(
+      run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}),
+      ":1:");
   write("ids.jsonl", "[1, 2, 3]\n[1, 999]\n");
   expect_refused(
       run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}),
@@ -112,6 +133,28 @@ TEST_F(BadInput, Generation) {
   expect_refused(
       run({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("l.safetensors")}),
       ":2:");
+}
+
+TEST_F(BadInput, FlagsAreNamedWithWhatTheyAllow) {
+  expect_refused(
+      run({"tokenizer", "train", "--input", "a", "--output", "b", "--vocab-size", "abc"}),
+      "--vocab-size must be a whole number, not 'abc'");
+  expect_refused(run({"bench", "step", "--steps", "two"}),
+                 "--steps must be a number from 1 to 1000");
+  expect_refused(run({"eval", "run", "--documents", "x"}), "one of file, paragraph, line, not 'x'");
+  expect_refused(run({"preprocess", "--documents", "x"}), "file, line, paragraph");
+  expect_refused(run({"generate", "run", "--max-new-tokens", "-3"}), "a number from 0 up");
+  expect_refused(run({"tokenizer", "decode", "--tokenizer-type", "null", "--vocab-size", "9",
+                      "--ids", "[1.5]"}),
+                 "not a JSON array of ids");
+}
+
+TEST_F(BadInput, ImportedScriptsThatLackFlags) {
+  write("run.sh", "python pretrain_gpt.py --num-layers 2 --hidden-size 64\n");
+  const Outcome outcome = run({"import-args", path("run.sh"), "--output", path("run.toml")});
+  expect_refused(outcome, "--num-attention-heads");
+  EXPECT_THAT(outcome.out, HasSubstr("cannot be trained yet"));
+  EXPECT_TRUE(fs::exists(path("run.toml")));
 }
 
 TEST_F(BadInput, Preprocessing) {
@@ -136,10 +179,11 @@ TEST_F(BadInput, Tokenizers) {
     more.insert(more.begin(), encode.begin(), encode.end());
     return run(more);
   };
-  expect_refused(with({"--vocab-file", path("absent.json")}), "--text");
+  expect_refused(with({"--vocab-file", path("absent.json")}), "one of --text, --file, --jsonl");
+  expect_refused(with({"--text", "a", "--file", "b"}), "one of --text, --file, --jsonl");
   expect_refused(with({"--txt", "a"}), "did you mean '--text'");
   expect_refused(with({"--text", "a"}), "--vocab-file");
-  expect_refused(with({"--text", "a", "--tokenizer-model", path("absent")}), "absent/vocab.json");
+  expect_refused(with({"--text", "a", "--tokenizer-model", path("absent")}), "absent");
   expect_refused(run({"tokenizer", "encod"}), "did you mean 'encode'");
 }
 

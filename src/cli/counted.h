@@ -1,0 +1,17 @@
+// Numbers with their noun in what commands print.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace trireme::cli {
+
+// "1 token", "2 tokens".
+template <class Number>
+std::string counted(Number count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace trireme::cli
