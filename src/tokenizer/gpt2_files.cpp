@@ -37,8 +37,8 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   bool binary(json::binary_t&) override { return wrong_value(); }
   bool start_array(std::size_t) override { return wrong_value(); }
   bool end_array() override { return true; }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    fail_input("'{}' is not JSON: {}", file_, error.what());
+  bool parse_error(std::size_t at, const std::string&, const json::exception&) override {
+    fail_input("'{}' is not JSON: it breaks off or goes wrong at byte {}", file_, at);
   }
 
  private:
