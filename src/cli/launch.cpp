@@ -2,10 +2,14 @@
 #include "cli/launch.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -68,10 +72,49 @@ void prepare_environment(int processes) {
     set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
     set_default("OMPI_MCA_mpi_yield_when_idle", "1");
   }
+  set_default("OMPI_MCA_orte_execute_quiet", "1");  // one message is enough where a rank fails
   if (geteuid() == 0) {
     set_default("OMPI_ALLOW_RUN_AS_ROOT", "1");
     set_default("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
+}
+
+pid_t launcher = 0;  // mpirun
+volatile std::sig_atomic_t interrupts = 0;
+
+// mpirun would end the ranks at once; what it passes on to them they take as the wish to save and
+// stop. Whoever asks twice means it.
+void pass_on(int) {
+  kill(launcher, interrupts == 0 ? SIGUSR1 : SIGTERM);
+  interrupts = interrupts + 1;
+}
+
+// Runs the command in a process group of its own, which a terminal's Ctrl-C does not reach, and
+// ends with its exit code.
+[[noreturn]] void run_and_exit(std::vector<char*>& argv) {
+  const pid_t self = getpid();
+  launcher = fork();
+  if (launcher < 0) fail("cannot start a process: {}", std::strerror(errno));
+  if (launcher == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != self) _exit(static_cast<int>(ExitCode::failed));
+    execvp(argv[0], argv.data());
+    std::fprintf(
+        stderr,
+        "trireme: cannot start mpirun: %s. Install an MPI (Debian: openmpi-bin) or load its "
+        "module\n",
+        std::strerror(errno));
+    _exit(static_cast<int>(ExitCode::failed));
+  }
+  struct sigaction action {};
+  action.sa_handler = pass_on;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaction(signal, &action, nullptr);
+  int status = 0;
+  while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::failed));
 }
 
 }  // namespace
@@ -89,9 +132,7 @@ void launch_processes(int processes) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  execvp("mpirun", argv.data());
-  fail("cannot start mpirun: {}. Install an MPI (Debian: openmpi-bin) or load its module",
-       std::strerror(errno));
+  run_and_exit(argv);
 }
 
 }  // namespace trireme::cli

@@ -3,8 +3,9 @@
 
 namespace trireme::cli {
 
-// Replaces this process by `mpirun -n processes` of the same command without --nproc. Returns only
-// where the command already runs under a launcher with that many processes.
+// Runs `mpirun -n processes` of the same command without --nproc and ends this process with its
+// exit code. Signals that ask for an end reach the ranks, which save and stop. Returns only for one
+// process; a command that already runs under a launcher is refused.
 void launch_processes(int processes);
 
 }  // namespace trireme::cli

@@ -42,6 +42,9 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
         {"valid_loss", summary.valid_loss}, {"tokens_per_second", summary.tokens_per_second},
         {"train_seconds", summary.seconds}, {"interrupted", summary.interrupted}};
     fmt::print("{}\n", json.dump());
+  } else if (leads && summary.seconds == 0 && !summary.interrupted) {
+    fmt::print("nothing to do: the run is at step {} already; raise train.iters to go on\n",
+               summary.steps);
   } else if (leads) {
     fmt::print("{} at step {}: loss {:.4f}, {:.0f} tokens/s\n",
                summary.interrupted ? "stopped and saved" : "done", summary.steps, summary.loss,

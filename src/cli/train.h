@@ -1,4 +1,5 @@
-// What `trireme train` does once it has a configuration; pretrain-gpt and pretrain-bert do the same.
+// What `trireme train` does once it has a configuration; pretrain-gpt and pretrain-bert do the
+// same.
 #pragma once
 
 #include <string>

@@ -13,6 +13,15 @@ namespace trireme {
 namespace {
 
 void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
+  const std::int64_t needed = parallel.tp * parallel.pp * parallel.cp * parallel.dp_replicate;
+  if (world_size == 1 && needed > 1) {
+    fail_input(
+        "parallel.tp = {}, pp = {}, cp = {} and dp_replicate = {} need {} processes or a multiple, "
+        "and "
+        "this is one: add --nproc {}, or start with mpirun -n {} or srun -n {}",
+        parallel.tp, parallel.pp, parallel.cp, parallel.dp_replicate, needed, needed, needed,
+        needed);
+  }
   if (world_size % parallel.tp != 0) {
     fail_input("parallel.tp = {} does not divide the {} ranks: tp can be {}", parallel.tp,
                world_size, divisors_near(world_size, parallel.tp));

@@ -56,6 +56,13 @@ std::string draw_text(const Schedule& schedule, const ScheduleReport& report,
     scale = (columns >= 1 ? std::floor(columns) : columns) / shortest;
   }
   std::string text = summary(schedule, report) + "\n" + legend(schedule) + "\n";
+  const double columns = shortest * scale;  // of the shortest pass
+  if (columns < 1) {
+    text += fmt::format("one column is {:.1f} of the shortest passes: letters stand for the last\n",
+                        1 / columns);
+  } else if (columns < label - 1) {
+    text += "no room for the numbers of micro-batches\n";
+  }
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     std::string line(static_cast<std::size_t>(std::lround(report.makespan * scale)), ' ');
     for (std::size_t i = 0; i < schedule.actions[rank].size(); ++i) {
@@ -97,7 +104,8 @@ class SvgWriter {
       : schedule_(schedule), report_(report), options_(options) {
     const double shortest = shortest_pass(schedule, report);
     const double wanted = shortest > 0 ? report.makespan / shortest * wanted_pass : 1;
-    width_ = std::clamp(wanted, min_width, max_width);
+    const double title = 7.5 * static_cast<double>(summary(schedule, report).size());
+    width_ = std::clamp(wanted, std::max(min_width, title - right), max_width);
     scale_ = report.makespan > 0 ? width_ / report.makespan : 1;
   }
 
@@ -142,7 +150,7 @@ class SvgWriter {
         x += 15;
       }
       text(x + 4, 44, "start", name, "#444444");
-      x += 16 + 7.0 * static_cast<double>(name.size());
+      x += 20 + 6.2 * static_cast<double>(name.size());
     };
     entry(ActionKind::forward, "forward");
     if (splits_backward(schedule_.kind)) {

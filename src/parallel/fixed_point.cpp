@@ -1,6 +1,7 @@
 // Conversions between f32 and 64-bit fixed point.
 #include "parallel/fixed_point.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -53,12 +54,19 @@ double fixed_point_limit(std::int64_t summands) {
 void fixed_point_to_float(std::int64_t* sums, std::int64_t count, double loss_scale) {
   const double unit = 1 / units_per_one(loss_scale);
   auto* bytes = reinterpret_cast<unsigned char*>(sums);
-  // Rising: what is written never lies behind what is still to be read.
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t sum;
-    std::memcpy(&sum, bytes + 8 * i, 8);
-    const float value = static_cast<float>(static_cast<double>(sum) * unit);
-    std::memcpy(bytes + 4 * i, &value, 4);
+  // Each block at its own place, in parallel; then the blocks move together.
+  const auto convert = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::int64_t sum;
+      std::memcpy(&sum, bytes + 8 * i, 8);
+      const float value = static_cast<float>(static_cast<double>(sum) * unit);
+      std::memcpy(bytes + 8 * begin + 4 * (i - begin), &value, 4);
+    }
+  };
+  parallel_ranges(count, grain, convert);
+  for (std::int64_t begin = grain; begin < count; begin += grain) {
+    const std::int64_t values = std::min(grain, count - begin);
+    std::memmove(bytes + 4 * begin, bytes + 8 * begin, static_cast<std::size_t>(4 * values));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "parallel/runner.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace trireme {
 
@@ -20,6 +21,26 @@ int handed_over(const Schedule& schedule, int rank, int chunk) {
     if (action.chunk == taker) --waiting;
   }
   return most;
+}
+
+// A stage needs a program for each pair of a slot and a late slot that meet. Where these are too
+// many (deep pipelines) the numbers grow until late slots divide slots: what that costs least; a
+// slot holds about twice as much as a late one.
+void turn_together(PipelineBuffers::Chunk& chunk) {
+  constexpr int most_programs = 64;
+  if (std::lcm(chunk.slots, chunk.late_slots) <= most_programs) return;
+  PipelineBuffers::Chunk best = chunk;
+  int least = 0;
+  for (int slots = chunk.slots; slots <= chunk.slots + chunk.late_slots; ++slots) {
+    int late_slots = std::min(chunk.late_slots, slots);
+    while (slots % late_slots != 0) ++late_slots;
+    const int cost = 2 * slots + late_slots;
+    if (late_slots < chunk.late_slots || (least > 0 && cost >= least)) continue;
+    least = cost;
+    best.slots = slots;
+    best.late_slots = late_slots;
+  }
+  chunk = best;
 }
 
 }  // namespace
@@ -43,6 +64,7 @@ void PipelineBuffers::join(const PipelineBuffers& others) {
     own.late_slots = std::max(own.late_slots, other.late_slots);
     own.activations = std::max(own.activations, other.activations);
     own.gradients = std::max(own.gradients, other.gradients);
+    turn_together(own);
   }
 }
 

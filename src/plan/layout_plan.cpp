@@ -88,7 +88,7 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
     const auto micro_batches = static_cast<double>(plan.micro_batches);
     RankPlan one;
     one.pipeline_rank = position;
-    one.memory = engine.memory();
+    one.memory = planned_memory(engine, config);
     for (int c = 0; c < engine.chunks(); ++c) {
       const int stage = placement.stage(position, c);
       const PassCosts costs = costs_of(engine.stage(c), plan.mesh.degrees().tp);

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <utility>
 
 #include "base/error.h"
@@ -90,6 +92,16 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
 
 std::int64_t MemoryBlock::allocated() {
   return allocated_bytes;
+}
+
+std::int64_t machine_memory_bytes() {
+  std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  for (const char* limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::int64_t allowed = 0;
+    if (std::ifstream(limit) >> allowed && allowed > 0) bytes = std::min(bytes, allowed);
+  }
+  return bytes;
 }
 
 std::int64_t peak_resident_bytes() {

@@ -52,6 +52,9 @@ class MemoryBlock {
   std::int64_t bytes_ = 0;
 };
 
+// Memory that this process may use: the machine's, or less where its control group has a limit.
+std::int64_t machine_memory_bytes();
+
 // The largest resident size of this process so far, in bytes.
 std::int64_t peak_resident_bytes();
 

@@ -86,10 +86,7 @@ void Stage::plan() {
   }
 
   plan_windows();
-  if (options_.training) {
-    turns_ =
-        options_.split_weight_grad ? std::lcm(options_.slots, options_.late_slots) : options_.slots;
-  }
+  if (options_.training) turns_ = std::lcm(options_.slots, options_.late_slots);
   const std::int64_t elements = definition_.flat_elements;
   const std::int64_t in_windows = windows_[0] + windows_[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;

@@ -114,9 +114,9 @@ class Stage : private StagePlan {
   // outlive the stage; null if this one is alone.
   void allocate(RankGroup* group = nullptr);
 
-  // Other shapes of the same parameters (sequence lengths that take turns). reserve() plans for one,
-  // before allocate(); reshape() makes it, or the first, what the stage computes from then on, in
-  // memory that was reserved for it. Tables have to be filled again. Not for stages that share.
+  // Other shapes of the same parameters (sequence lengths that take turns). reserve() plans for
+  // one, before allocate(); reshape() makes it, or the first, what the stage computes from then on,
+  // in memory that was reserved for it. Tables have to be filled again. Not for stages that share.
   void reserve(StageDefinition shape);
   void reshape(StageDefinition shape);
 

@@ -193,11 +193,12 @@ class Engine {
   // tokens what it weighs in the mean over samples.
   float order_weight_ = 1;
   int zero_;
+  // Before what communicates: operations under way outlive neither.
+  Groups groups_;
+  std::unique_ptr<TensorGroup> tensor_group_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   PipelineBuffers buffers_;
   std::unique_ptr<PipelineRunner> runner_;
-  Groups groups_;
-  std::unique_ptr<TensorGroup> tensor_group_;
   struct Planned {
     Schedule schedule;
     ScheduleReport report;

@@ -1,6 +1,7 @@
 // An observer that looks at every output.
 #include "train/not_finite.h"
 
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -11,7 +12,14 @@ namespace {
 
 constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t backward_begins = std::int64_t{1} << 32;
+constexpr std::int64_t before_all = -2, embedding = -1, head = std::int64_t{1} << 31;
 constexpr std::size_t text_bytes = 256;
+
+// Rises along the model.
+std::int64_t place_of(const Instruction& instruction) {
+  if (instruction.layer >= 0) return instruction.layer;
+  return instruction.graph->input() == no_value ? embedding : head;
+}
 
 // Index of the first value that is not finite, or -1; -1 too for integers.
 std::int64_t first_bad(DType dtype, const void* data, std::int64_t count) {
@@ -39,7 +47,7 @@ void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& s
     const Parameter& parameter = stage.definition().parameters[slice.parameter];
     found_ = fmt::format("parameter {} {}, element {}", parameter.name, parameter.spec.shape.text(),
                          slice.begin + index);
-    order_ = -1;
+    order_ = before_all;
   }
 }
 
@@ -57,7 +65,8 @@ void NotFiniteSearch::after(const Instruction& instruction) {
     found_ = fmt::format(
         "{}{} ({}), output {} {} {}, element {}", definition(instruction.node->op).name, where,
         forward ? "forward" : "backward", i, name_of(value.dtype), value.shape.text(), index);
-    order_ = forward ? instruction.layer : backward_begins - instruction.layer;
+    const std::int64_t place = place_of(instruction);
+    order_ = forward ? place : backward_begins - place;
     return;
   }
 }
@@ -79,7 +88,8 @@ std::string NotFiniteSearch::first_of_all(Communicator& world) const {
     if (orders[r] < orders[first]) first = r;
   }
   if (orders[first] == none) return "the sum of the gradients of several micro-batches";
-  std::string result = texts.data() + first * text_bytes;
+  std::string result(texts.data() + first * text_bytes,
+                     strnlen(texts.data() + first * text_bytes, text_bytes));
   if (ranks > 1) result += fmt::format(" on rank {}", first);
   return result;
 }

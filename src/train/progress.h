@@ -11,9 +11,9 @@ namespace trireme {
 
 // Means over a log interval, as printed.
 struct ProgressReport {
-  std::int64_t iteration = 0;   // finished
-  std::int64_t iterations = 0;  // of the whole run
-  double loss = 0;              // token-weighted
+  std::int64_t iteration = 0;        // finished
+  std::int64_t iterations = 0;       // of the whole run
+  double loss = 0;                   // token-weighted
   std::optional<double> order_loss;  // the part of it that is BERT's sentence order
   double lr = 0;
   double grad_norm = 0;              // before clipping

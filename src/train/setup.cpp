@@ -69,4 +69,19 @@ std::int64_t resolve_vocabulary(Config& config) {
   return tokenizer->eod_id();
 }
 
+MemoryPlan planned_memory(const Engine& engine, const Config& config) {
+  MemoryPlan plan = engine.memory();
+  std::int64_t bytes = 0;
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const Optimizer& optimizer = engine.optimizer(c);
+    for (const OwnedSlice& slice : optimizer.layout().owned()) {
+      const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
+      if (engine.speaks_for(c, spec))
+        bytes += slice.count() * (1 + optimizer.moments()) * size_of(optimizer.dtype());
+    }
+  }
+  plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);
+  return plan;
+}
+
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "model/transformer.h"
+#include "train/engine.h"
 
 namespace trireme {
 
@@ -11,6 +12,10 @@ BuildOptions build_options(const Config& config);
 // Settings that mean something, but not in this version: better refused (exit code 2) than silently
 // ignored.
 void refuse_what_is_not_there(const Config& config);
+
+// What a run holds on one rank: the engine's memory, and with checkpoint.async the copy that is
+// written beside training.
+MemoryPlan planned_memory(const Engine& engine, const Config& config);
 
 // Takes the vocabulary from the tokenizer where the configuration does not give it; returns the id
 // that ends a document, or -1 without a tokenizer.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <future>
 #include <optional>
 
 #include "base/file.h"
@@ -26,6 +27,7 @@
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/ranks.h"
+#include "train/run_lock.h"
 #include "train/setup.h"
 #include "train/slices.h"
 #include "train/tensorboard.h"
@@ -61,14 +63,18 @@ struct Trainer::Parts {
 
   // --- the run's parts ---
   void open_data();
+  void open_data_in_turn();
   void print_plan();
+  void check_memory() const;
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();
+  fs::path newest_checkpoint();
   void load_checkpoint(const fs::path& path, bool resume);
   CheckpointState state() const;
   void save();
   void finish_save();
+  void note_save(const SaveReport& report);
 
   // --- one step ---
   StepInput step_input();
@@ -80,7 +86,7 @@ struct Trainer::Parts {
   void evaluate();
   bool wants_to_stop() const;
   bool should_stop();
-  void trace();
+  void trace(bool ended);
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
   bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
@@ -106,6 +112,7 @@ struct Trainer::Parts {
   std::optional<MetricsFile> metrics, timings;
   std::optional<TensorBoardFile> tensorboard;
   std::optional<Progress> progress;
+  std::optional<RunLock> lock;
   std::optional<AsyncSaver> saver;
   std::optional<Trace> recording;
   std::vector<Batch> step_batches;
@@ -125,6 +132,11 @@ struct Trainer::Parts {
 };
 
 namespace {
+
+// Any parameter of this rank.
+const std::string& first_parameter(const Engine& engine) {
+  return engine.stage().definition().parameters.front().name;
+}
 
 RankOf rank_of(const Transport* transport) {
   return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
@@ -147,11 +159,38 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
                                          : batches.steps(config.train.samples)),
       engine(config, build_options(config), stage_options(options), rank),
       loss_scale(config.optimizer, config.run.precision) {
-  // The first rank builds what is cached beside the data; the others find it.
-  if (leads()) open_data();
-  if (rank.size > 1) transport->world().barrier("opening the data").wait();
-  if (!leads()) open_data();
+  open_data_in_turn();
   print_plan();
+  check_memory();
+}
+
+// Better refused now than killed by the system in the first step.
+void Trainer::Parts::check_memory() const {
+  const std::int64_t needed =
+      planned_memory(engine, config).total() * (transport ? transport->place().local_size : 1);
+  const std::int64_t there = machine_memory_bytes();
+  if (needed <= there) return;
+  fail_input(
+      "the plan needs {}{}, and this machine has {}: use a smaller model or micro-batch, "
+      "parallel.recompute, parallel.zero or more machines (trireme plan shows what each would "
+      "need)",
+      bytes_to_text(needed), rank.size > 1 ? " for the processes of this machine" : "",
+      bytes_to_text(there));
+}
+
+// The first rank builds what is cached beside the data; the others find it. However long that
+// takes, no rank waits for another longer than a moment: the watchdog has nothing to say.
+void Trainer::Parts::open_data_in_turn() {
+  if (rank.size == 1) return open_data();
+  std::future<void> opening;
+  if (leads()) opening = std::async(std::launch::async, [this] { open_data(); });
+  std::int64_t ready = 0;
+  while (!ready) {
+    if (leads())
+      ready = opening.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
+    transport->world().broadcast(&ready, 1, DType::i64, 0, "opening the data").wait();
+  }
+  leads() ? opening.get() : open_data();
 }
 
 void Trainer::Parts::open_data() {
@@ -183,15 +222,15 @@ void Trainer::Parts::print_plan() {
                config.parallel.numerics);
   }
   if (curriculum.active()) {
-    fmt::print(out, "sequences: {} tokens at first, {} from iteration {} on\n", curriculum.length(0),
-               m.seq_length, config.curriculum.iters);
+    fmt::print(out, "sequences: {} tokens at first, {} from iteration {} on\n",
+               curriculum.length(0), m.seq_length, config.curriculum.iters);
   }
   if (config.parallel.pp > 1) {
     const std::int64_t m0 = batches.micro_batches(0);
     fmt::print(out, "schedule: {}\n", summary(engine.schedule(m0), engine.schedule_report(m0)));
   }
   fmt::print(out, "memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
-             to_text(engine.memory()));
+             to_text(planned_memory(engine, config)));
   std::fflush(out);
 }
 
@@ -201,6 +240,7 @@ void Trainer::Parts::check_ranks_agree() {
                   {{"version", hash64(TRIREME_VERSION)},
                    {"configuration", hash64(to_toml(config))},
                    {"training data", train_data->order_key()},
+                   {"instruction set", static_cast<std::uint64_t>(cpu::isa())},
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
 }
 
@@ -213,6 +253,7 @@ void Trainer::Parts::check_graphs_agree() {
 
 void Trainer::Parts::begin() {
   make_folders(config.run.dir);
+  if (leads()) lock.emplace(config.run.dir);
   // Before they meet in groups, which differ where the configuration does.
   check_ranks_agree();
   const std::int64_t before = MemoryBlock::allocated();
@@ -221,8 +262,8 @@ void Trainer::Parts::begin() {
   TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
-  if (find_checkpoint(dir)) {
-    load_checkpoint(dir, true);
+  if (const fs::path newest = newest_checkpoint(); !newest.empty()) {
+    load_checkpoint(newest, true);
   } else if (!config.checkpoint.load.empty()) {
     load_checkpoint(config.checkpoint.load, !config.checkpoint.finetune);
   } else {
@@ -246,11 +287,31 @@ void Trainer::Parts::begin() {
   if (valid_data) valid_loader.emplace(valid_data, loading);
 }
 
+// Of the run's own, or nothing. One rank looks: others may see a shared folder later than it does.
+fs::path Trainer::Parts::newest_checkpoint() {
+  std::string path;
+  if (leads()) {
+    if (const auto found = find_checkpoint(config.run.dir)) path = fs::absolute(found->folder);
+  }
+  return rank.size == 1 ? path : checkpoint_ranks(*transport).broadcast(path);
+}
+
 void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   CheckpointReader reader(path);
+  if (rank.size > 1) {
+    check_agreement(transport->world(),
+                    {{"loaded checkpoint", hash64(to_text(reader.manifest()))}});
+  }
   const CheckpointState& saved = reader.state();
   SliceOptions wanted;
   wanted.moments = resume && config.checkpoint.load_optimizer;
+  if (wanted.moments && !reader.manifest().find(moment_name(first_parameter(engine), 0))) {
+    fail_input(
+        "'{}' holds weights without the optimizer's states: set checkpoint.finetune = true to "
+        "start "
+        "from them, or checkpoint.load_optimizer = false to go on without",
+        reader.folder().string());
+  }
   std::vector<TargetSlice> slices;
   for (int c = 0; c < engine.chunks(); ++c) {
     const auto own = loaded_slices(engine.stage(c), engine.optimizer(c), wanted);
@@ -313,41 +374,38 @@ CheckpointState Trainer::Parts::state() const {
 
 void Trainer::Parts::save() {
   if (saved_step == step) return;
-  if (!saver) {
-    SaveOptions options;
-    options.folder = fs::path(config.run.dir) / "checkpoints";
-    options.program = "trireme " TRIREME_VERSION;
-    options.keep = config.checkpoint.keep;
-    saver.emplace(options, transport ? checkpoint_ranks(*transport) : Ranks{});
-  }
+  SaveOptions options;
+  options.folder = fs::path(config.run.dir) / "checkpoints";
+  options.program = "trireme " TRIREME_VERSION;
+  options.keep = config.checkpoint.keep;
+  const Ranks ranks = transport ? checkpoint_ranks(*transport) : Ranks{};
   const Clock::time_point begin = Clock::now();
   finish_save();  // of an earlier step
   if (metrics) metrics->sync();
   std::vector<SourceSlice> slices;
   for (int c = 0; c < engine.chunks(); ++c) {
-    const auto own =
-        saved_slices(engine.stage(c), engine.optimizer(c),
-                     [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
+    const auto own = saved_slices(engine.stage(c), engine.optimizer(c),
+                                  [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
     slices.insert(slices.end(), own.begin(), own.end());
   }
-  const double copying = saver->start(state(), slices);
   saved_step = step;
-  if (config.checkpoint.async) {
-    progress->note(
-        fmt::format("saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy",
-                    step, seconds_since(begin), copying));
-  } else {
-    finish_save();
-  }
+  if (!config.checkpoint.async) return note_save(save_checkpoint(options, state(), slices, ranks));
+  if (!saver) saver.emplace(options, ranks);
+  const double copying = saver->start(state(), slices);
+  progress->note(fmt::format(
+      "saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy", step,
+      seconds_since(begin), copying));
 }
 
 void Trainer::Parts::finish_save() {
   if (!saver) return;
-  const std::optional<SaveReport> report = saver->finish();
-  if (!report) return;
-  progress->note(fmt::format("saved {} ({}, {:.2f} s)", report->folder.string(),
-                             bytes_to_text(report->bytes), report->seconds));
-  if (!report->warning.empty()) progress->note("warning: " + report->warning);
+  if (const std::optional<SaveReport> report = saver->finish()) note_save(*report);
+}
+
+void Trainer::Parts::note_save(const SaveReport& report) {
+  progress->note(fmt::format("saved {} ({}, {:.2f} s)", report.folder.string(),
+                             bytes_to_text(report.bytes), report.seconds));
+  if (!report.warning.empty()) progress->note("warning: " + report.warning);
 }
 
 StepInput Trainer::Parts::step_input() {
@@ -374,7 +432,7 @@ void Trainer::Parts::train_one_step() {
   const StepInput input = step_input();
   const MicroBatches next = [this](std::int64_t k) { return micro_batch(k); };
   step_batches.clear();
-  trace();
+  trace(false);
   last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
   if (!last.finite) {
@@ -403,7 +461,7 @@ void Trainer::Parts::train_one_step() {
   interval.seconds += last_seconds;
   interval.tokens += tokens;
   ++interval.steps;
-  if (last.finite) interval.loss += last.loss;
+  if (std::isfinite(last.loss.loss)) interval.loss += last.loss;
   total_seconds += last_seconds;
   total_tokens += tokens;
 }
@@ -411,7 +469,7 @@ void Trainer::Parts::train_one_step() {
 void Trainer::Parts::after_step() {
   const double rate = static_cast<double>(engine.length()) *
                       static_cast<double>(batches.batch_size(consumed_samples)) / last_seconds;
-  std::vector<Metric> line = {{"loss", last.finite ? last.loss.mean() : NAN},
+  std::vector<Metric> line = {{"loss", std::isfinite(last.loss.loss) ? last.loss.mean() : NAN},
                               {"lr", last_lr},
                               {"grad_norm", last.grad_norm},
                               {"consumed_samples", consumed_samples},
@@ -476,11 +534,11 @@ void Trainer::Parts::evaluate() {
   const std::int64_t earlier = (step + t.eval_interval - 1) / t.eval_interval - 1;
   valid_loader->seek(earlier * samples);
   Batch batch;
-  const LossSum sum = engine.evaluate(
-      samples / (t.micro_batch_size * engine.mesh().degrees().dp()), [&](std::int64_t) {
-        batch = valid_loader->next();
-        return view_of(batch);
-      });
+  const LossSum sum = engine.evaluate(samples / (t.micro_batch_size * engine.mesh().degrees().dp()),
+                                      [&](std::int64_t) {
+                                        batch = valid_loader->next();
+                                        return view_of(batch);
+                                      });
   valid_loss = sum.mean();
   std::vector<Metric> line = {{"valid_loss", valid_loss}};
   std::vector<Scalar> scalars = {{"lm loss validation", sum.token_mean()}};
@@ -497,8 +555,7 @@ void Trainer::Parts::evaluate() {
 
 bool Trainer::Parts::wants_to_stop() const {
   const double limit = 60 * config.train.exit_duration_minutes;
-  return InterruptGuard::pending() != 0 ||
-         (leads() && limit > 0 && seconds_since(started) > limit);
+  return InterruptGuard::pending() != 0 || (leads() && limit > 0 && seconds_since(started) > limit);
 }
 
 bool Trainer::Parts::should_stop() {
@@ -519,15 +576,15 @@ bool Trainer::Parts::should_stop() {
 }
 
 // Begins and ends the recording of the steps that train.trace_steps names.
-void Trainer::Parts::trace() {
+void Trainer::Parts::trace(bool ended) {
   const auto& steps = config.train.trace_steps;
   if (steps.empty()) return;
-  if (step + 1 == steps.front()) {
+  if (!recording && step + 1 >= steps.front() && step < steps.back() && !ended) {
     recording.emplace(rank.rank);
     engine.set_trace(&*recording);
     if (transport) transport->set_listener(&*recording);
   }
-  if (recording && step + 1 > steps.back()) {
+  if (recording && (ended || step >= steps.back())) {
     engine.set_trace(nullptr);
     if (transport) transport->set_listener(nullptr);
     std::vector<std::string> parts = {recording->json()};
@@ -536,8 +593,7 @@ void Trainer::Parts::trace() {
     if (!leads()) return;
     const fs::path path = fs::path(config.run.dir) / "trace.json";
     write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
-    progress->note(fmt::format("trace of steps {} to {} in {}", steps.front(), steps.back(),
-                               path.string()));
+    progress->note(fmt::format("trace of steps up to {} in {}", step, path.string()));
   }
 }
 
@@ -556,7 +612,7 @@ TrainSummary Trainer::Parts::run() {
     if (last_step || interrupted || (every > 0 && step % every == 0)) save();
   }
   finish_save();
-  trace();
+  trace(true);
   TrainSummary summary;
   summary.steps = step;
   summary.loss = last.loss.mean();

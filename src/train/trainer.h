@@ -12,12 +12,12 @@
 namespace trireme {
 
 struct TrainSummary {
-  std::int64_t steps = 0;            // done, in all processes so far
-  double loss = 0;                   // of the last step
-  double valid_loss = 0;             // of the last evaluation; 0 if there was none
-  double tokens_per_second = 0;      // of this process's steps
-  double seconds = 0;                // spent in this process's steps
-  bool interrupted = false;          // by a signal or a limit; saved, and can go on
+  std::int64_t steps = 0;        // done, in all processes so far
+  double loss = 0;               // of the last step
+  double valid_loss = 0;         // of the last evaluation; 0 if there was none
+  double tokens_per_second = 0;  // of this process's steps
+  double seconds = 0;            // spent in this process's steps
+  bool interrupted = false;      // by a signal or a limit; saved, and can go on
 };
 
 struct TrainerOptions {
@@ -28,10 +28,10 @@ struct TrainerOptions {
 
 class Trainer {
  public:
-  // Checks the configuration, opens the data, plans the memory and prints both to `out` (not owned).
-  // Everything that can be refused is refused here, before anything is allocated.
-  // With a transport, which outlives the trainer, all of its ranks call this and run() together;
-  // the first one prints.
+  // Checks the configuration, opens the data, plans the memory and prints both to `out` (not
+  // owned). Everything that can be refused is refused here, before anything is allocated. With a
+  // transport, which outlives the trainer, all of its ranks call this and run() together; the first
+  // one prints.
   Trainer(Config config, std::FILE* out, const TrainerOptions& options = {},
           Transport* transport = nullptr);
   ~Trainer();

@@ -117,7 +117,9 @@ TEST(StateLayout, ATiedParameterHasABucketOfItsOwnWithTwoWriters) {
     std::map<int, int> writers;
     for (int s = 0; s < 3; ++s) {
       for (const Pass pass : {Pass::backward, Pass::weight_grad}) {
-        if (pass == Pass::weight_grad && !split) EXPECT_TRUE(layout.made_by(pass, s).empty());
+        if (pass == Pass::weight_grad && !split) {
+          EXPECT_TRUE(layout.made_by(pass, s).empty());
+        }
         for (const int bucket : layout.made_by(pass, s)) ++writers[bucket];
       }
     }

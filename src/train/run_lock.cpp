@@ -1,0 +1,31 @@
+// A lock on a file that stays there.
+#include "train/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace trireme {
+
+RunLock::RunLock(const std::string& folder) {
+  const std::string path = folder + "/lock";
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file_ < 0) return;  // whoever writes the first file there says what is wrong
+  if (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(file_);
+  fail_input(
+      "another process trains in '{}': wait until it has ended, or give this run a folder of its "
+      "own "
+      "(run.dir)",
+      folder);
+}
+
+RunLock::~RunLock() {
+  if (file_ >= 0) ::close(file_);
+}
+
+}  // namespace trireme

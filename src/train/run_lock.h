@@ -1,0 +1,23 @@
+// One process at a time trains in a run's folder.
+#pragma once
+
+#include <string>
+
+namespace trireme {
+
+// Holds the lock of a folder while it lives; the system lets go of it when the process ends,
+// however it ends.
+class RunLock {
+ public:
+  // Refuses (exit code 2) a folder that another process holds. File systems that know no locks are
+  // taken as they are.
+  explicit RunLock(const std::string& folder);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace trireme
