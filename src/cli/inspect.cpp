@@ -11,6 +11,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "data/indexed_dataset.h"
 #include "interop/safetensors.h"
 #include "interop/tensor_stats.h"
@@ -158,10 +159,10 @@ void inspect_checkpoint(const Options& options) {
   report(options,
          fmt::format("checkpoint {}, written by {}\n"
                      "step {}, {} samples and {} tokens consumed\n"
-                     "{} tensors, {} elements, {} in {} shards; {}\n",
+                     "{} tensors, {} elements, {} in {}; {}\n",
                      reader.folder().string(), manifest.program, state.step, state.consumed_samples,
                      state.consumed_tokens, rows.size(), elements, human_bytes(bytes),
-                     manifest.shards.size(),
+                     counted(manifest.shards.size(), "shard"),
                      options.no_verify ? "checksums not checked" : "all checksums are right"),
          json, rows);
 }
