@@ -72,7 +72,6 @@ void prepare_environment(int processes) {
     set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
     set_default("OMPI_MCA_mpi_yield_when_idle", "1");
   }
-  set_default("OMPI_MCA_orte_execute_quiet", "1");  // one message is enough where a rank fails
   if (geteuid() == 0) {
     set_default("OMPI_ALLOW_RUN_AS_ROOT", "1");
     set_default("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
