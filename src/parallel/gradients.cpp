@@ -66,8 +66,9 @@ void Gradients::allocate(const Groups& groups) {
 
 void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches) {
   loss_scale_ = loss_scale;
-  // A tied parameter gets two summands per micro-batch.
-  limit_ = fixed_point_limit(2 * global_micro_batches);
+  // A tied parameter gets two summands per micro-batch, a partial gradient one from each
+  // tensor-parallel rank.
+  limit_ = fixed_point_limit(2 * global_micro_batches * groups_->tensor->size());
   overflowed_ = false;
   std::fill(begun_.begin(), begun_.end(), 0);
   std::fill(written_.begin(), written_.end(), 0);
@@ -101,7 +102,7 @@ void Gradients::after(Pass pass, int segment) {
       gradients += layout_.range(bucket).elements * size_of(made_);
     }
   }
-  if (!place_.last || parts_only_) return;
+  if (!last_ || parts_only_) return;
   for (const int bucket : layout_.made_by(pass, segment)) {
     if (++written_[bucket] == layout_.writers(bucket)) start_reduction(bucket);
   }

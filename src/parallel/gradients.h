@@ -10,11 +10,6 @@
 
 namespace trireme {
 
-struct MicroBatchPlace {
-  bool first = false;  // of the step, on this rank
-  bool last = false;
-};
-
 class Gradients {
  public:
   // Plans, without allocating. Both must outlive it.
@@ -25,8 +20,8 @@ class Gradients {
 
   // A step begins, with this factor on the loss and so many micro-batches on all ranks together.
   void begin_step(double loss_scale, std::int64_t global_micro_batches);
-  // Before a pass that makes gradients.
-  void begin_pass(MicroBatchPlace place) { place_ = place; }
+  // Before a pass that makes gradients: whether its micro-batch is the step's last on this rank.
+  void begin_pass(bool last) { last_ = last; }
   // Around segments: frees the window that the segment writes; takes what it wrote.
   void before(Pass pass, int segment);
   void after(Pass pass, int segment);
@@ -71,7 +66,7 @@ class Gradients {
   MemoryBlock accumulators_, staging_[2];
 
   const Groups* groups_ = nullptr;
-  MicroBatchPlace place_;
+  bool last_ = false;  // as begin_pass said
   double loss_scale_ = 1, limit_ = 0;
   bool overflowed_ = false;
   std::vector<char> begun_;          // by bucket: holds something of this step

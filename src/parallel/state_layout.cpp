@@ -105,10 +105,4 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
   }
 }
 
-std::int64_t StateLayout::largest_part() const {
-  std::int64_t largest = 0;
-  for (int b = 0; b < buckets(); ++b) largest = std::max(largest, part(b));
-  return largest;
-}
-
 }  // namespace trireme

@@ -56,7 +56,6 @@ class StateLayout {
   std::int64_t state_begin(int bucket) const { return ranges_[bucket].begin / options_.degree; }
   // Elements that this rank owns, with gaps.
   std::int64_t state_elements() const { return state_elements_; }
-  std::int64_t largest_part() const;
 
   // What this rank owns, by bucket.
   const std::vector<OwnedSlice>& owned() const { return owned_; }

@@ -16,7 +16,6 @@ struct Traffic {
   double pipeline = 0;    // activations and their gradients between stages
   double gradients = 0;   // sums over data-parallel ranks
   double parameters = 0;  // gathering what is sharded
-  double total() const { return tensor + pipeline + gradients + parameters; }
 };
 
 // One rank of each pipeline position; those beside it (tp, dp) need the same.

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// The 16 bits of an escape \uXXXX at `at`, or -1.
+// The 16 bits of a \u escape of four hexadecimal digits at `at`, or -1.
 int unicode_escape(std::string_view text, std::size_t at) {
   if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
   int value = 0;

@@ -142,8 +142,7 @@ class Engine::Client : public PipelineClient {
   }
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
   void before_gradients(int chunk, std::int64_t k) override {
-    engine_.chunks_[chunk]->gradients->begin_pass(
-        {k == 0, k + 1 == static_cast<std::int64_t>(batches_.size())});
+    engine_.chunks_[chunk]->gradients->begin_pass(k + 1 == micro_batches());
   }
   void losses_ready(int chunk, int slot, std::int64_t) override {
     // Tensor-parallel ranks all have the same losses.

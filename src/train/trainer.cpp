@@ -125,7 +125,7 @@ struct Trainer::Parts {
     std::int64_t steps = 0, skipped = 0;
   } interval;
   StepResult last;
-  double last_lr = 0, last_seconds = 0;
+  double last_lr = 0, last_seconds = 0, last_tokens = 0;
   double total_seconds = 0, total_tokens = 0, valid_loss = 0;
   bool interrupted = false;
   Clock::time_point started = Clock::now();
@@ -308,8 +308,7 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   if (wanted.moments && !reader.manifest().find(moment_name(first_parameter(engine), 0))) {
     fail_input(
         "'{}' holds weights without the optimizer's states: set checkpoint.finetune = true to "
-        "start "
-        "from them, or checkpoint.load_optimizer = false to go on without",
+        "start from them, or checkpoint.load_optimizer = false to go on without",
         reader.folder().string());
   }
   std::vector<TargetSlice> slices;
@@ -350,9 +349,8 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
       order->second != fmt::format("{:016x}", train_data->order_key())) {
     fmt::print(out,
                "warning: the order of the training data is not the one of the saved run, because "
-               "the data, its "
-               "split, the sequence length, the seed or the number of steps changed; samples may "
-               "repeat\n");
+               "the data, its split, the sequence length, the seed or the number of steps "
+               "changed; samples may repeat\n");
   }
 }
 
@@ -440,8 +438,7 @@ void Trainer::Parts::train_one_step() {
       finish_save();
       fail(
           "step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is "
-          "untouched; "
-          "lower optimizer.lr or look at the data of samples {} to {}",
+          "untouched; lower optimizer.lr or look at the data of samples {} to {}",
           step + 1, engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
           consumed_samples + samples - 1);
     }
@@ -457,18 +454,16 @@ void Trainer::Parts::train_one_step() {
   consumed_tokens += samples * engine.length();
 
   last_seconds = seconds_since(begin);
-  const double tokens = static_cast<double>(samples * engine.length());
+  last_tokens = static_cast<double>(samples * engine.length());
   interval.seconds += last_seconds;
-  interval.tokens += tokens;
+  interval.tokens += last_tokens;
   ++interval.steps;
   if (std::isfinite(last.loss.loss)) interval.loss += last.loss;
   total_seconds += last_seconds;
-  total_tokens += tokens;
+  total_tokens += last_tokens;
 }
 
 void Trainer::Parts::after_step() {
-  const double rate = static_cast<double>(engine.length()) *
-                      static_cast<double>(batches.batch_size(consumed_samples)) / last_seconds;
   std::vector<Metric> line = {{"loss", std::isfinite(last.loss.loss) ? last.loss.mean() : NAN},
                               {"lr", last_lr},
                               {"grad_norm", last.grad_norm},
@@ -485,8 +480,8 @@ void Trainer::Parts::after_step() {
   }
   if (metrics) metrics->write(step, line);
   if (timings) {
-    timings->write(step,
-                   std::vector<Metric>{{"seconds", last_seconds}, {"tokens_per_second", rate}});
+    timings->write(step, std::vector<Metric>{{"seconds", last_seconds},
+                                             {"tokens_per_second", last_tokens / last_seconds}});
   }
   progress->tick(step, last.loss.mean());
 }
@@ -641,9 +636,10 @@ void Trainer::dump_graphs(const std::string& folder) const {
   const Stage& stage = parts_->engine.stage();
   const auto& templates = stage.definition().templates;
   for (std::size_t t = 0; t < templates.size(); ++t) {
-    const std::string title = t == 0                      ? "embedding"
-                              : t + 1 == templates.size() ? "head"
-                                                          : fmt::format("block{}", t);
+    const Graph& graph = *templates[t].train;
+    const std::string title = graph.input() == no_value    ? "embedding"
+                              : graph.output() == no_value ? "head"
+                                                           : fmt::format("block{}", t);
     const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
     write_file_durably(fs::path(folder) / (title + ".txt"),
                        dump_text(*templates[t].train, plan, title));

@@ -7,34 +7,20 @@
 
 #include "base/random.h"
 #include "config/config.h"
+#include "model/tiny_model.h"
 #include "model/transformer.h"
 
 namespace trireme {
 namespace {
 
+// Heads that share keys and values in Llama, the other GELU in BERT.
 ModelConfig tiny(const std::string& family) {
-  ModelConfig model;
-  model.family = family;
-  model.num_layers = 2;
-  model.hidden_size = 16;
-  model.num_heads = 4;
-  model.num_kv_heads = family == "llama" ? 2 : 4;
-  model.head_dim = 4;
-  model.ffn_hidden_size = 24;
-  model.seq_length = 6;
-  model.max_positions = 8;
-  model.vocab_size = 13;
-  model.vocab_multiple = 8;
-  model.position = family == "llama" ? "rope" : "learned";
-  model.norm = family == "llama" ? "rms_norm" : "layer_norm";
-  model.activation = family == "llama" ? "swiglu" : "gelu_tanh";
-  model.bias = model.qkv_bias = family != "llama";
-  model.tie_embeddings = family != "llama";
-  if (family.starts_with("bert")) {
-    model.family = "bert";
-    model.activation = "gelu_erf";
-    model.norm_placement = family == "bert_post" ? "post" : "pre";
+  ModelConfig model = testing_model::tiny(family);
+  if (family == "llama") {
+    model.num_heads = 4;
+    model.num_kv_heads = 2;
   }
+  if (model.family == "bert") model.activation = "gelu_erf";
   return model;
 }
 
