@@ -7,7 +7,9 @@
 namespace trireme {
 namespace {
 
-constexpr int lowest_exponent = -1088;  // of the unit of limb 0; below the smallest denormal
+// Of the unit of limb 0. The smallest double is 2^-1074; as a mantissa of 53 bits its last bit
+// counts 2^-1126.
+constexpr int lowest_exponent = -1152;
 constexpr std::int64_t limb_mask = 0xffffffff;
 
 }  // namespace

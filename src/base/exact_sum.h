@@ -9,7 +9,7 @@
 namespace trireme {
 
 // A fixed-point number that covers the whole range of double (Kulisch's long accumulator): limb i
-// counts units of 2^(32 i - 1088). Between normalisations a limb may hold more than 32 bits, so
+// counts units of 2^(32 i - 1152). Between normalisations a limb may hold more than 32 bits, so
 // that sums of limbs, also those of other ranks, need no carries.
 class ExactSum {
  public:
