@@ -1,0 +1,103 @@
+// What a trainer is made of: its sources share it, and nobody else includes it.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "checkpoint/async_saver.h"
+#include "data/loader.h"
+#include "optim/loss_scale.h"
+#include "train/batch_schedule.h"
+#include "train/curriculum.h"
+#include "train/engine.h"
+#include "train/lr_schedule.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_lock.h"
+#include "train/tensorboard.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Trainer::Parts {
+  Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
+
+  TrainSummary run();
+
+  // --- the run's parts ---
+  void open_data();
+  void open_data_in_turn();
+  void print_plan();
+  void check_memory() const;
+  void check_ranks_agree();
+  void check_graphs_agree();
+  void begin();
+  fs::path newest_checkpoint();
+  void load_checkpoint(const fs::path& path, bool resume);
+  CheckpointState state() const;
+  void save();
+  void finish_save();
+  void note_save(const SaveReport& report);
+
+  // --- one step ---
+  StepInput step_input();
+  // Micro-batch k of this rank in the step at hand.
+  MicroBatch micro_batch(std::int64_t k);
+  void train_one_step();
+  void after_step();
+  void report();
+  void evaluate();
+  bool wants_to_stop() const;
+  bool should_stop();
+  void trace(bool ended);
+
+  bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
+  bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
+
+  Config config;
+  Transport* transport;  // null: alone
+  RankOf rank;
+  std::FILE* out;
+  std::int64_t eod_id;
+  BatchSchedule batches;
+  LrSchedule lr_schedule;
+  Curriculum curriculum;
+  std::int64_t total_steps;
+  std::shared_ptr<const Dataset> train_data, valid_data;
+  Engine engine;
+  LossScale loss_scale;
+
+  // Counters; a checkpoint holds them all.
+  std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0,
+               skipped = 0;
+
+  std::optional<Loader> loader, valid_loader;
+  std::optional<MetricsFile> metrics, timings;
+  std::optional<TensorBoardFile> tensorboard;
+  std::optional<Progress> progress;
+  std::optional<RunLock> lock;
+  std::optional<AsyncSaver> saver;
+  std::optional<Trace> recording;
+  std::vector<Batch> step_batches;
+  std::int64_t saved_step = -1;
+
+  // Since the last report.
+  struct Interval {
+    LossSum loss;
+    double seconds = 0, tokens = 0;
+    std::int64_t steps = 0, skipped = 0;
+  } interval;
+  StepResult last;
+  double last_lr = 0, last_seconds = 0, last_tokens = 0;
+  double total_seconds = 0, total_tokens = 0, valid_loss = 0;
+  bool interrupted = false;
+  Clock::time_point started = Clock::now();
+};
+
+}  // namespace trireme

@@ -1,0 +1,139 @@
+// What a trainer prints and writes for people and tools.
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "base/file.h"
+#include "graph/dump.h"
+#include "train/device_peak.h"
+#include "train/ranks.h"
+#include "train/setup.h"
+#include "train/trainer_parts.h"
+
+namespace trireme {
+
+void Trainer::Parts::print_plan() {
+  const ModelConfig& m = config.model;
+  fmt::print(
+      out,
+      "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
+      m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
+      padded_vocabulary(m, static_cast<int>(config.parallel.tp)));
+  fmt::print(out, "parameters: {}; precision {}; instruction set {}; {} threads\n",
+             parameter_count(m), config.run.precision, cpu::name_of(cpu::isa()),
+             ThreadPool::global().size());
+  if (rank.size > 1) {
+    fmt::print(out, "mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(), config.parallel.zero,
+               config.parallel.numerics);
+  }
+  if (curriculum.active()) {
+    fmt::print(out, "sequences: {} tokens at first, {} from iteration {} on\n",
+               curriculum.length(0), m.seq_length, config.curriculum.iters);
+  }
+  if (config.parallel.pp > 1) {
+    const std::int64_t m0 = batches.micro_batches(0);
+    fmt::print(out, "schedule: {}\n", summary(engine.schedule(m0), engine.schedule_report(m0)));
+  }
+  fmt::print(out, "memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
+             to_text(planned_memory(engine, config)));
+  std::fflush(out);
+}
+
+void Trainer::Parts::after_step() {
+  std::vector<Metric> line = {{"loss", std::isfinite(last.loss.loss) ? last.loss.mean() : NAN},
+                              {"lr", last_lr},
+                              {"grad_norm", last.grad_norm},
+                              {"consumed_samples", consumed_samples},
+                              {"consumed_tokens", consumed_tokens}};
+  if (curriculum.active()) line.push_back({"seq_length", engine.length()});
+  if (has_order_head()) {
+    line.push_back({"lm_loss", last.finite ? last.loss.token_mean() : NAN});
+    line.push_back({"order_loss", last.finite ? last.loss.order_mean() : NAN});
+  }
+  if (config.run.precision == "fp16") {
+    line.push_back({"loss_scale", loss_scale.scale()});
+    line.push_back({"skipped_steps", skipped});
+  }
+  if (metrics) metrics->write(step, line);
+  if (timings) {
+    timings->write(step, std::vector<Metric>{{"seconds", last_seconds},
+                                             {"tokens_per_second", last_tokens / last_seconds}});
+  }
+  progress->tick(step, last.loss.mean());
+}
+
+void Trainer::Parts::report() {
+  if (interval.steps == 0) return;
+  ProgressReport r;
+  r.iteration = step;
+  r.iterations = total_steps;
+  r.loss = interval.loss.mean();
+  if (has_order_head()) r.order_loss = interval.loss.order_mean();
+  r.lr = last_lr;
+  r.grad_norm = last.grad_norm;
+  r.tokens_per_second = interval.tokens / interval.seconds;
+  ModelConfig now = config.model;
+  now.seq_length = engine.length();
+  r.flops_per_second = r.tokens_per_second * training_flops_per_token(now) / rank.size;
+  r.peak_flops = device_peak_flops(config.run.device, config.run.precision);
+  r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
+  r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
+  if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
+  r.skipped = interval.skipped;
+  progress->report(r);
+  if (tensorboard) {
+    std::vector<Scalar> scalars = {
+        {"lm loss", interval.loss.token_mean()},
+        {"learning-rate", r.lr},
+        {"grad-norm", r.grad_norm},
+        {"loss-scale", loss_scale.scale()},
+        {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
+        {"iteration-time", r.seconds_per_iteration},
+        {"throughput", r.flops_per_second / 1e12},
+        {"world-size", static_cast<double>(rank.size)}};
+    if (r.order_loss) scalars.push_back({"sop loss", *r.order_loss});
+    tensorboard->write_both(step, consumed_samples, scalars);
+  }
+  interval = {};
+}
+
+// Begins and ends the recording of the steps that train.trace_steps names.
+void Trainer::Parts::trace(bool ended) {
+  const auto& steps = config.train.trace_steps;
+  if (steps.empty()) return;
+  if (!recording && step + 1 >= steps.front() && step < steps.back() && !ended) {
+    recording.emplace(rank.rank);
+    engine.set_trace(&*recording);
+    if (transport) transport->set_listener(&*recording);
+  }
+  if (recording && (ended || step >= steps.back())) {
+    engine.set_trace(nullptr);
+    if (transport) transport->set_listener(nullptr);
+    std::vector<std::string> parts = {recording->json()};
+    if (rank.size > 1) parts = checkpoint_ranks(*transport).gather(parts[0]);
+    recording.reset();
+    if (!leads()) return;
+    const fs::path path = fs::path(config.run.dir) / "trace.json";
+    write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
+    progress->note(fmt::format("trace of steps up to {} in {}", step, path.string()));
+  }
+}
+
+void Trainer::dump_graphs(const std::string& folder) const {
+  make_folders(folder);
+  const Stage& stage = parts_->engine.stage();
+  const auto& templates = stage.definition().templates;
+  for (std::size_t t = 0; t < templates.size(); ++t) {
+    const Graph& graph = *templates[t].train;
+    const std::string title = graph.input() == no_value    ? "embedding"
+                              : graph.output() == no_value ? "head"
+                                                           : fmt::format("block{}", t);
+    const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
+    write_file_durably(fs::path(folder) / (title + ".txt"),
+                       dump_text(*templates[t].train, plan, title));
+    write_file_durably(fs::path(folder) / (title + ".dot"),
+                       dump_dot(*templates[t].train, plan, title));
+  }
+}
+
+}  // namespace trireme
