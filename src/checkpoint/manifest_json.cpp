@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "checkpoint/manifest.h"
 
 namespace trireme {
@@ -74,6 +75,14 @@ std::string tensor_to_text(const StoredTensor& tensor) {
   return Json(tensor.name).dump() + ":" + json.dump();
 }
 
+// The library's "[...] key 'step' not found" and "[...] type must be number, but is string".
+std::string missing_or_wrong(std::string_view library_words) {
+  const std::size_t begin = library_words.find("] ") + 2;
+  const std::string_view words = library_words.substr(begin);
+  if (words.starts_with("key ")) return fmt::format("it lacks the {}", words);
+  return fmt::format("one of its values has the wrong type: the {}", words);
+}
+
 // Reads one manifest; every refusal names it.
 class Parser {
  public:
@@ -81,8 +90,10 @@ class Parser {
 
   Manifest parse(std::string_view text) {
     check_tail(text);
+    const Json json = parse_json(text, [&](const JsonFault& fault) {
+      refuse(fmt::format("line {}, column {}: {}", fault.line, fault.column, fault.what));
+    });
     try {
-      const Json json = Json::parse(text);
       if (json.at("format") != format_name) refuse("it is not a checkpoint's manifest");
       if (json.at("version") != format_version) {
         refuse(fmt::format("its format version is {}, this program reads {}",
@@ -90,7 +101,7 @@ class Parser {
       }
       return from_json(json);
     } catch (const nlohmann::json::exception& error) {
-      refuse(error.what());
+      refuse(missing_or_wrong(error.what()));
     }
   }
 

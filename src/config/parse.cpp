@@ -208,11 +208,23 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
   }
 }
 
+// "Error while parsing string: encountered end-of-file" as "encountered end-of-file, in a string".
+std::string reworded(std::string_view words) {
+  constexpr std::string_view begin = "Error while parsing ";
+  const std::size_t colon = words.find(": ");
+  if (!words.starts_with(begin) || colon == words.npos) return std::string(words);
+  const std::string_view what = words.substr(begin.size(), colon - begin.size());
+  return fmt::format("{}, in {} {}", words.substr(colon + 2),
+                     std::string_view("aeiou").find(what[0]) == words.npos ? "a" : "an", what);
+}
+
 toml::table parse_text(const std::string& text, const std::string& name) {
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
-    fail_input("{}:{}: {}", name, error.source().begin.line, error.description());
+    const toml::source_position at = error.source().begin;
+    fail_input("{}:{}: not TOML: column {}: {}", name, at.line, at.column,
+               reworded(error.description()));
   }
 }
 

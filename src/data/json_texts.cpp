@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "tokenizer/jsonl.h"
 
 namespace trireme {
@@ -40,13 +41,10 @@ bool JsonTexts::State::read_fast(std::string_view line) {
 }
 
 void JsonTexts::State::read_patiently(std::string_view line) {
-  try {
-    patient = nlohmann::json::parse(repaired_json(line));
-  } catch (const nlohmann::json::exception& error) {
-    const std::string_view what = error.what();
-    fail_input("not JSON: {}", what.substr(what.find("] ") + 2));
-  }
-  if (!patient.is_object()) fail_input("not a JSON object but {}", patient.type_name());
+  patient = parse_json(repaired_json(line), [](const JsonFault& fault) {
+    fail_input("not JSON: column {}: {}", fault.column, fault.what);
+  });
+  if (!patient.is_object()) fail_input("not a JSON object but {}", json_shown(patient));
   for (std::size_t k = 0; k < keys.size(); ++k) {
     texts[k].clear();
     const auto value = patient.find(keys[k]);
@@ -56,11 +54,11 @@ void JsonTexts::State::read_patiently(std::string_view line) {
       continue;
     }
     if (!value->is_array()) {
-      fail_input("the value of \"{}\" is {}, not a string", keys[k], value->type_name());
+      fail_input("the value of \"{}\" is {}, not a string", keys[k], json_shown(*value));
     }
     for (const nlohmann::json& text : *value) {
       if (!text.is_string()) {
-        fail_input("the list at \"{}\" holds {}, not only strings", keys[k], text.type_name());
+        fail_input("the list at \"{}\" holds {}, not only strings", keys[k], json_shown(text));
       }
       texts[k].push_back(text.get_ref<const std::string&>());
     }

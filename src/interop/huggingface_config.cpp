@@ -4,11 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace trireme {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // what is written keeps its order
 
 struct Activation {
   const char* ours;
@@ -24,13 +26,9 @@ constexpr Activation activations[] = {
 // Reads keys with their types; every refusal names file, key and value.
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& name) : name_(name) {
-    try {
-      json_ = Json::parse(text);
-    } catch (const nlohmann::json::exception& error) {
-      fail_input("'{}' is not JSON: {}", name_, error.what());
-    }
-    if (!json_.is_object()) fail_input("'{}' is not a JSON object", name_);
+  Reader(std::string_view text, const std::string& name)
+      : name_(name), json_(parse_json(text, name)) {
+    if (!json_.is_object()) fail_input("'{}' is {}, not a JSON object", name_, json_shown(json_));
   }
 
   const std::string& name() const { return name_; }
@@ -44,7 +42,7 @@ class Reader {
     if (!has(key)) return otherwise;
     constexpr std::int64_t largest = std::int64_t{1} << 31;
     if (!json_[key].is_number_integer() || json_[key] < 1 || json_[key] > largest) {
-      refuse(key, "it must be a number of at least 1");
+      refuse(key, "it must be a whole number from 1 to 2^31");
     }
     return json_[key].get<std::int64_t>();
   }
@@ -70,7 +68,7 @@ class Reader {
     }
   }
   [[noreturn]] void refuse(const char* key, const std::string& why) const {
-    fail_input("'{}': {} is {}; {}", name_, key, json_[key].dump(), why);
+    fail_input("'{}': {} is {}; {}", name_, key, json_shown(json_[key]), why);
   }
   const Json& operator[](const char* key) const { return json_[key]; }
 
@@ -226,7 +224,7 @@ void require_bert(const ModelConfig& m) {
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
 }
 
-Json write_gpt2(const ModelConfig& m) {
+OrderedJson write_gpt2(const ModelConfig& m) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"vocab_size", m.vocab_size},
@@ -244,7 +242,7 @@ Json write_gpt2(const ModelConfig& m) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
-Json write_llama(const ModelConfig& m) {
+OrderedJson write_llama(const ModelConfig& m) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"vocab_size", m.vocab_size},
@@ -266,7 +264,7 @@ Json write_llama(const ModelConfig& m) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
-Json write_bert(const ModelConfig& m, bool megatron) {
+OrderedJson write_bert(const ModelConfig& m, bool megatron) {
   return {{"architectures", {megatron ? "MegatronBertForPreTraining" : "BertForPreTraining"}},
           {"model_type", megatron ? "megatron-bert" : "bert"},
           {"vocab_size", m.vocab_size},
@@ -285,12 +283,14 @@ Json write_bert(const ModelConfig& m, bool megatron) {
 }
 
 // null where there is none: the defaults of some kinds name tokens.
-void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
-  const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
+void add_tokens(OrderedJson& json, const HuggingFaceTokens& tokens) {
+  const auto id = [](std::int64_t token) {
+    return token < 0 ? OrderedJson(nullptr) : OrderedJson(token);
+  };
   json["bos_token_id"] = id(tokens.bos);
   json["eos_token_id"] = id(tokens.eos);
   if (!tokens.further_eos.empty()) {
-    json["eos_token_id"] = Json::array({tokens.eos});
+    json["eos_token_id"] = OrderedJson::array({tokens.eos});
     for (const std::int64_t token : tokens.further_eos) json["eos_token_id"].push_back(token);
   }
   json["pad_token_id"] = id(tokens.pad);
@@ -378,17 +378,17 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
 }
 
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
-  Json json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
-              : model.kind == HuggingFaceKind::llama
-                  ? write_llama(model.model)
-                  : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
+  OrderedJson json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
+                     : model.kind == HuggingFaceKind::llama
+                         ? write_llama(model.model)
+                         : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
   add_tokens(json, model.tokens);
   json["torch_dtype"] = torch_dtype;
   return json.dump(2) + "\n";
 }
 
 std::string huggingface_generation_text(const HuggingFaceTokens& tokens) {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   add_tokens(json, tokens);
   return json.dump(2) + "\n";
 }

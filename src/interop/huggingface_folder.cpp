@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "interop/cast.h"
 #include "interop/safetensors_writer.h"
 
@@ -141,14 +142,22 @@ HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFace
 }
 
 void HuggingFaceWeights::open_index(const fs::path& index) {
-  std::map<std::string, std::string> file_of;
-  try {
-    file_of = nlohmann::json::parse(read_file(index, max_safetensors_header)).at("weight_map");
-  } catch (const nlohmann::json::exception& error) {
-    fail_input("'{}' is not an index of safetensors files: {}", index.string(), error.what());
+  const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
+  const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
+  if (file_of == json.end() || !file_of->is_object()) {
+    fail_input(
+        "'{}' is not an index of safetensors files: it lacks an object 'weight_map' that says "
+        "which "
+        "file holds which tensor",
+        index.string());
   }
   std::map<std::string, const OpenFile*> opened;
-  for (const auto& [tensor, file] : file_of) {
+  for (const auto& [tensor, name] : file_of->items()) {
+    if (!name.is_string()) {
+      fail_input("'{}': weight_map: '{}' is {}, not the name of a file", index.string(), tensor,
+                 json_shown(name));
+    }
+    const auto file = name.get<std::string>();
     if (!is_plain_name(file)) {
       fail_input("'{}': '{}' is not the name of a safetensors file in the same folder",
                  index.string(), file);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace trireme {
 namespace {
@@ -21,11 +22,7 @@ void copy_to(const fs::path& from, const fs::path& to) {
 }
 
 Json parse_file(const fs::path& path) {
-  try {
-    return Json::parse(read_file(path, max_vocabulary_bytes));
-  } catch (const nlohmann::json::exception& error) {
-    fail_input("'{}' is not JSON: {}", path.string(), error.what());
-  }
+  return parse_json(read_file(path, max_vocabulary_bytes), path.string());
 }
 
 void write_json(const fs::path& path, const Json& json) {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "config/fields.h"
 #include "megatron/draft.h"
 
@@ -105,10 +107,12 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   if (text->size() > kLargestFile) {
     return draft.complaints().add("--deepspeed_config", fmt::format("'{}' is too long", path));
   }
-  const Json json = Json::parse(*text, nullptr, false, true);
-  if (!json.is_object()) {
-    return draft.complaints().add("--deepspeed_config",
-                                  fmt::format("'{}' is no JSON object", path));
+  Json json;
+  try {
+    json = parse_json(*text, path, JsonComments::skip);
+    if (!json.is_object()) fail_input("'{}' is {}, not a JSON object", path, json_shown(json));
+  } catch (const Error& error) {
+    return draft.complaints().add("--deepspeed_config", error.what());
   }
   Deepspeed(draft, path).read(json);
 }

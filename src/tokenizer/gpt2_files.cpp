@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/fingerprint.h"
@@ -17,9 +18,8 @@ constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
 // Receives a flat object of strings and ids. A parse into a tree would hide repeated keys.
 class VocabularyReader : public nlohmann::json_sax<json> {
  public:
-  // Ids begin at 0 and leave no holes, so a file of `bytes` bytes has none as large as that.
-  VocabularyReader(const std::string& file, std::size_t bytes, Vocabulary& vocabulary)
-      : file_(file), limit_(bytes), vocabulary_(vocabulary) {}
+  VocabularyReader(const std::string& file, std::string_view content, Vocabulary& vocabulary)
+      : file_(file), content_(content), vocabulary_(vocabulary) {}
 
   // What is wrong with the content, if anything is. It is told only after the whole file was read,
   // since in a truncated file the last number may be cut.
@@ -37,8 +37,10 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   bool binary(json::binary_t&) override { return wrong_value(); }
   bool start_array(std::size_t) override { return wrong_value(); }
   bool end_array() override { return true; }
-  bool parse_error(std::size_t at, const std::string&, const json::exception&) override {
-    fail_input("'{}' is not JSON: it breaks off or goes wrong at byte {}", file_, at);
+  bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
+    const JsonFault fault = json_fault(content_, at, error.what());
+    fail_input("'{}' is not JSON: line {}, column {}: {}", file_, fault.line, fault.column,
+               fault.what);
   }
 
  private:
@@ -57,7 +59,8 @@ class VocabularyReader : public nlohmann::json_sax<json> {
 
   bool add(std::uint64_t id) {
     if (depth_ != 1) return wrong_value();
-    if (id >= limit_) {
+    // Ids begin at 0 and leave no holes, so none is as large as the file has bytes.
+    if (id >= content_.size()) {
       return complain(": the id {} of '{}' is too large for the number of tokens", id, key_);
     }
     // A key outside the byte alphabet is an added token spelled as it is.
@@ -73,7 +76,7 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   }
 
   const std::string& file_;
-  std::size_t limit_;
+  std::string_view content_;
   Vocabulary& vocabulary_;
   std::string key_;
   std::string complaint_;
@@ -82,7 +85,7 @@ class VocabularyReader : public nlohmann::json_sax<json> {
 
 Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
   Vocabulary vocabulary;
-  VocabularyReader reader(file, content.size(), vocabulary);
+  VocabularyReader reader(file, content, vocabulary);
   json::sax_parse(content.begin(), content.end(), &reader);
   if (!reader.complaint().empty()) fail_input("{}", reader.complaint());
   if (vocabulary.count() == 0) fail_input("'{}' holds no tokens", file);

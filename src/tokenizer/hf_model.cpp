@@ -58,7 +58,7 @@ class WordPieceModel : public HfModel {
 // bytes can only be an added token: it has its id, but no text becomes it through the model.
 Vocabulary read_vocabulary(const JsonPlace& place, bool byte_level) {
   Vocabulary vocabulary;
-  if (!place.value().is_object()) place.refuse("is not an object of tokens and ids");
+  if (!place.value().is_object()) place.refuse_kind("an object of tokens and ids");
   const std::size_t limit = most_ids(place.size());
   for (const auto& [token, value] : place.value().items()) {
     const std::int32_t id = place.at(token).id();

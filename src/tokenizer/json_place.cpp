@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace trireme {
 
@@ -22,6 +23,10 @@ void JsonPlace::refuse(std::string_view what) const {
   fail_input("{} {}", name(), what);
 }
 
+void JsonPlace::refuse_kind(std::string_view wanted) const {
+  refuse(fmt::format("is {}, not {}", json_shown(*value_), wanted));
+}
+
 bool JsonPlace::is_null() const {
   return value_->is_null();
 }
@@ -36,7 +41,7 @@ bool JsonPlace::has(const std::string& key) const {
 }
 
 std::size_t JsonPlace::size() const {
-  if (!value_->is_array() && !value_->is_object()) refuse("is neither a list nor an object");
+  if (!value_->is_array() && !value_->is_object()) refuse_kind("a list or an object");
   return value_->size();
 }
 
@@ -49,26 +54,26 @@ JsonPlace JsonPlace::inside(const json& value, std::string path) const {
 }
 
 JsonPlace JsonPlace::at(const std::string& key) const {
-  if (!value_->is_object()) refuse("is not an object");
+  if (!value_->is_object()) refuse_kind("an object");
   const auto found = value_->find(key);
   if (found == value_->end()) refuse(fmt::format("has no '{}'", key));
   return inside(*found, path_.empty() ? key : path_ + "." + key);
 }
 
 JsonPlace JsonPlace::at(std::size_t index) const {
-  if (!value_->is_array()) refuse("is not a list");
+  if (!value_->is_array()) refuse_kind("a list");
   if (index >= value_->size()) refuse(fmt::format("has only {} elements", value_->size()));
   return inside((*value_)[index], fmt::format("{}[{}]", path_, index));
 }
 
 const std::string& JsonPlace::text() const {
-  if (!value_->is_string()) refuse("is not a string");
+  if (!value_->is_string()) refuse_kind("a string");
   return value_->get_ref<const std::string&>();
 }
 
 std::int32_t JsonPlace::id() const {
   if (!value_->is_number_unsigned() || value_->get<std::uint64_t>() > kMaxId) {
-    refuse(fmt::format("is not an id from 0 to {}", kMaxId));
+    refuse_kind(fmt::format("an id from 0 to {}", kMaxId));
   }
   return value_->get<std::int32_t>();
 }
@@ -80,23 +85,19 @@ std::string JsonPlace::text_or(const std::string& key, std::string_view absent) 
 bool JsonPlace::flag_or(const std::string& key, bool absent) const {
   if (!has(key)) return absent;
   const JsonPlace place = at(key);
-  if (!place.value().is_boolean()) place.refuse("is neither true nor false");
+  if (!place.value().is_boolean()) place.refuse_kind("true or false");
   return place.value().get<bool>();
 }
 
 std::uint64_t JsonPlace::count_or(const std::string& key, std::uint64_t absent) const {
   if (!has(key)) return absent;
   const JsonPlace place = at(key);
-  if (!place.value().is_number_unsigned()) place.refuse("is not a whole number from 0 up");
+  if (!place.value().is_number_unsigned()) place.refuse_kind("a whole number from 0 up");
   return place.value().get<std::uint64_t>();
 }
 
 std::shared_ptr<const json> parse_json_file(const std::string& file, std::string_view content) {
-  try {
-    return std::make_shared<const json>(json::parse(content));
-  } catch (const json::exception& error) {
-    fail_input("'{}' is not JSON: {}", file, error.what());
-  }
+  return std::make_shared<const json>(parse_json(content, file));
 }
 
 }  // namespace trireme

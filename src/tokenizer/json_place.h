@@ -22,6 +22,8 @@ class JsonPlace {
   std::string name() const;
   // Ends with a message that begins with the place.
   [[noreturn]] void refuse(std::string_view what) const;
+  // The same for a value that is not `wanted`, as in "a string"; says what it is.
+  [[noreturn]] void refuse_kind(std::string_view wanted) const;
 
   bool is_null() const;
   bool is_text() const;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {
@@ -58,18 +59,17 @@ std::string repaired_json(std::string_view line) {
 
 std::string json_line_text(std::string_view line, const std::string& key, const std::string& file,
                            std::size_t line_number) {
-  nlohmann::json object;
-  try {
-    object = nlohmann::json::parse(repaired_json(line));
-  } catch (const nlohmann::json::exception& error) {
-    fail_input("'{}' line {} is not JSON: {}", file, line_number, error.what());
-  }
+  const nlohmann::json object = parse_json(repaired_json(line), [&](const JsonFault& fault) {
+    fail_input("'{}' line {} is not JSON: column {}: {}", file, line_number, fault.column,
+               fault.what);
+  });
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end()) {
     fail_input("'{}' line {} has no key '{}'", file, line_number, key);
   }
   if (!found->is_string()) {
-    fail_input("'{}' line {}: the value of '{}' is not a string", file, line_number, key);
+    fail_input("'{}' line {}: the value of '{}' is {}, not a string", file, line_number, key,
+               json_shown(*found));
   }
   return found->get<std::string>();
 }

@@ -149,7 +149,9 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& model_file,
   auto processor = std::make_unique<Processor>();
   const auto status = processor->LoadFromSerializedProto(content);
   if (!status.ok()) {
-    fail_input("'{}' is not a SentencePiece model: {}", model_file, status.ToString());
+    fail_input(
+        "'{}' is not a SentencePiece model: it is damaged, cut off or a file of another kind",
+        model_file);
   }
   const std::uint64_t fingerprint = Fingerprint("sentencepiece")
                                         .add(content)

@@ -72,6 +72,25 @@ TEST(HuggingFace, ShardsHaveAnIndexAndComeBack) {
   EXPECT_EQ(tensors_of(folder / "once more"), tensors_of(reference("llama")));
 }
 
+TEST(HuggingFace, NamesWhatIsWrongInAnIndex) {
+  const ScratchFolder folder;
+  const fs::path hf = folder / "hf";
+  fs::create_directory(hf);
+  fs::copy_file(reference("llama") / "config.json", hf / "config.json");
+  const std::pair<const char*, const char*> cases[] = {
+      {"{\"weight_map\": {\"a\": \"b\",}}", "index.json' is not JSON: line 1, column 26"},
+      {"[]", "lacks an object 'weight_map'"},
+      {"{\"weight_map\": 3}", "lacks an object 'weight_map'"},
+      {"{\"weight_map\": {\"a\": 3}}", "'a' is the number 3, not the name of a file"},
+      {"{\"weight_map\": {\"a\": \"../b.safetensors\"}}", "'../b.safetensors' is not the name"},
+  };
+  for (const auto& [text, message] : cases) {
+    write_file_durably(hf / "model.safetensors.index.json", text);
+    EXPECT_THAT([&] { import_huggingface(hf, folder / "run", "trireme", nullptr); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
+  }
+}
+
 TEST(HuggingFace, ExportConvertsTheType) {
   const ScratchFolder folder;
   import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);

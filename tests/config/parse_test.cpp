@@ -70,10 +70,11 @@ TEST(ParseConfig, UnknownKeyNamesPlaceAndNearest) {
 }
 
 TEST(ParseConfig, UnknownSectionNamesTheSections) {
-  EXPECT_THAT(refusal("[optimiser]\nlr = 1\n"),
-              AllOf(HasSubstr("run.toml:1: unknown section [optimiser]; the sections are run, model, "
-                              "data, train"),
-                    HasSubstr("did you mean \"optimizer\"?")));
+  EXPECT_THAT(
+      refusal("[optimiser]\nlr = 1\n"),
+      AllOf(HasSubstr("run.toml:1: unknown section [optimiser]; the sections are run, model, "
+                      "data, train"),
+            HasSubstr("did you mean \"optimizer\"?")));
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));
 }
 
@@ -121,7 +122,9 @@ TEST(ParseConfig, NumbersOutsideTheirRange) {
 }
 
 TEST(ParseConfig, BrokenTomlNamesTheLine) {
-  EXPECT_THAT(refusal("[run]\nseed = \n"), HasSubstr("run.toml:2: "));
+  EXPECT_THAT(
+      refusal("[run]\nseed = \n"),
+      HasSubstr("run.toml:2: not TOML: column 8: expected value, saw '\\n', in a key-value pair"));
   EXPECT_THAT(refusal("[run]\nseed = 1\nseed = 2\n"), HasSubstr("run.toml:3: "));
   EXPECT_THAT(refusal("[run]\ndir = \"\xff\xfe\"\n"), HasSubstr("run.toml:2: "));
 }

@@ -89,14 +89,15 @@ TEST_F(Preprocess, SeveralKeysGiveSeveralOutputs) {
 }
 
 TEST_F(Preprocess, BadLinesAreNamedOrCounted) {
-  const std::pair<std::string, std::string> bad[] = {{"{\"text\": \"cut", "not JSON"},
-                                                     {"{\"text\": \"a\"} x", "not JSON"},
-                                                     {"[1, 2]", "not a JSON object but array"},
-                                                     {"{\"txt\": \"a\"}", "no key \"text\""},
-                                                     {"{\"text\": 5}", "is number, not a string"},
-                                                     {"{\"text\": null}", "is null"},
-                                                     {"{\"text\": [\"a\", 1]}", "holds number"},
-                                                     {std::string("\0\0", 2), "not JSON"}};
+  const std::pair<std::string, std::string> bad[] = {
+      {"{\"text\": \"cut", "not JSON"},
+      {"{\"text\": \"a\"} x", "not JSON"},
+      {"[1, 2]", "not a JSON object but a list"},
+      {"{\"txt\": \"a\"}", "no key \"text\""},
+      {"{\"text\": 5}", "is the number 5, not a string"},
+      {"{\"text\": null}", "is null"},
+      {"{\"text\": [\"a\", 1]}", "holds the number 1"},
+      {std::string("\0\0", 2), "not JSON"}};
   for (const auto& [line, reason] : bad) {
     write_bytes(folder_ / "a.jsonl",
                 "{\"text\": \"ok\"}\n\n" + line + "\n" + line + "\n{\"text\": \"end\"}\n");

@@ -136,9 +136,9 @@ TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"), HasSubstr("known are gpt2, llama"));
   EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", nullptr), HasSubstr("lacks 'n_layer'"));
-  EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is \"2\""));
-  EXPECT_THAT(config_refusal("gpt2", "n_layer", -1), HasSubstr("at least 1"));
-  EXPECT_THAT(config_refusal("gpt2", "n_layer", 1e300), HasSubstr("at least 1"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is the string \"2\""));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", -1), HasSubstr("from 1 to 2^31"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", 1e300), HasSubstr("from 1 to 2^31"));
   EXPECT_THAT(config_refusal("gpt2", "activation_function", "mish"), HasSubstr("mish"));
   EXPECT_THAT(config_refusal("gpt2", "scale_attn_by_inverse_layer_idx", true),
               HasSubstr("scale_attn_by_inverse_layer_idx is true"));

@@ -1,0 +1,123 @@
+// The library parses; its messages are recognised by their keywords and said in our words.
+#include "base/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+struct Wording {
+  const char* keyword;  // of nlohmann's message
+  const char* ours;
+};
+// The first that matches counts.
+constexpr Wording wordings[] = {
+    {"unexpected end of input", "the text ends before its value is complete"},
+    {"missing closing quote", "a string has no closing quote"},
+    {"control character", "a string holds a control character, such as a line break, unescaped"},
+    {"ill-formed UTF-8", "a string is not UTF-8"},
+    {"surrogate", "a string holds half of a surrogate pair"},
+    {"invalid string", "a backslash in a string begins no escape"},
+    {"invalid number", "a number is malformed"},
+    {"number overflow", "a number is too large"},
+    {"expected end of input", "something follows where the text should end"},
+    {"parsing object key", "a key in double quotes should stand here"},
+    {"parsing object separator", "a ':' should stand here"},
+    {"parsing object", "a ',' or '}' should stand here"},
+    {"parsing array", "a ',' or ']' should stand here"},
+};
+
+JsonFault fault_at(std::string_view text, std::size_t byte, std::string what) {
+  JsonFault fault{.what = std::move(what)};
+  const std::size_t index = std::min(byte > 0 ? byte - 1 : 0, text.size());
+  for (const char c : text.substr(0, index)) {
+    if (c == '\n') {
+      ++fault.line;
+      fault.column = 1;
+    } else if ((c & 0xC0) != 0x80) {  // not within a character
+      ++fault.column;
+    }
+  }
+  return fault;
+}
+
+// The byte (from 1) of the bracket that opens one level too many; 0 if there is none.
+std::size_t too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > max_json_depth) return i + 1;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return 0;
+}
+
+// The library tells no place of a number that is too large, but the number itself, in quotes.
+std::size_t byte_of_number(std::string_view text, std::string_view words) {
+  const std::size_t begin = words.find('\'') + 1;
+  const std::size_t found = text.find(words.substr(begin, words.rfind('\'') - begin));
+  return found == text.npos ? 1 : found + 1;
+}
+
+}  // namespace
+
+JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view library_words) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return fault_at(text, 1, "there is nothing");
+  for (const auto& [keyword, ours] : wordings) {
+    if (library_words.find(keyword) != library_words.npos) return fault_at(text, byte, ours);
+  }
+  return fault_at(text, byte, "no value begins like this");
+}
+
+json parse_json(std::string_view text, const std::function<void(const JsonFault&)>& on_fault,
+                JsonComments comments) {
+  if (const std::size_t byte = too_deep(text); byte > 0) {
+    on_fault(fault_at(text, byte,
+                      fmt::format("values lie more than {} deep in each other", max_json_depth)));
+  }
+  try {
+    return json::parse(text, nullptr, true, comments == JsonComments::skip);
+  } catch (const json::parse_error& error) {
+    on_fault(json_fault(text, error.byte, error.what()));
+  } catch (const json::out_of_range& error) {
+    on_fault(json_fault(text, byte_of_number(text, error.what()), error.what()));
+  }
+  TRIREME_CHECK(!"on_fault has thrown");
+  return {};
+}
+
+json parse_json(std::string_view text, const std::string& name, JsonComments comments) {
+  return parse_json(
+      text,
+      [&](const JsonFault& fault) {
+        fail_input("'{}' is not JSON: line {}, column {}: {}", name, fault.line, fault.column,
+                   fault.what);
+      },
+      comments);
+}
+
+std::string json_shown(const json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string kind = value.is_string()   ? "the string "
+                           : value.is_number() ? "the number "
+                                               : "";
+  return kind + (text.size() <= 80 ? text : text.substr(0, 77) + "...");
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+// Texts that are no JSON: the place and our words for each kind of fault; how values are shown.
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+std::string refusal(std::string_view text, JsonComments comments = JsonComments::refuse) {
+  try {
+    parse_json(text, "f.json", comments);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Json, SaysWhereAndWhyATextIsNone) {
+  const std::tuple<std::string, int, int, std::string> cases[] = {
+      {"", 1, 1, "there is nothing"},
+      {" \n ", 1, 1, "there is nothing"},
+      {"{\"a\": [1,\n 2", 2, 3, "the text ends before its value is complete"},
+      {"{\n  \"a\": 1\n  \"b\": 2}", 3, 5, "a ',' or '}' should stand here"},
+      {"[1 2]", 1, 4, "a ',' or ']' should stand here"},
+      {"{\"a\": 1,}", 1, 9, "a key in double quotes should stand here"},
+      {"{'a': 1}", 1, 2, "a key in double quotes should stand here"},
+      {"{\"a\" 1}", 1, 6, "a ':' should stand here"},
+      {"{\"a\": True}", 1, 7, "no value begins like this"},
+      {"{\"a\": }", 1, 7, "no value begins like this"},
+      {"{} x", 1, 4, "something follows where the text should end"},
+      {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "no value begins like this"},  // columns are characters
+      {"[\"a\nb\"]", 1, 4, "a string holds a control character, such as a line break, unescaped"},
+      {"[\"a", 1, 4, "a string has no closing quote"},
+      {"[\"\xff\"]", 1, 3, "a string is not UTF-8"},
+      {"[\"\\q\"]", 1, 4, "a backslash in a string begins no escape"},
+      {"[-]", 1, 3, "a number is malformed"},
+      {"[1,\n 1e999]", 2, 2, "a number is too large"},
+  };
+  for (const auto& [text, line, column, what] : cases) {
+    EXPECT_EQ(refusal(text),
+              fmt::format("'f.json' is not JSON: line {}, column {}: {}", line, column, what))
+        << text;
+  }
+}
+
+TEST(Json, RefusesValuesThatLieTooDeep) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(refusal(nested(max_json_depth)), "");
+  EXPECT_EQ(refusal("[\"" + nested(1000) + "\\\"[\"]"), "");
+  EXPECT_EQ(
+      refusal(nested(max_json_depth + 1)),
+      "'f.json' is not JSON: line 1, column 257: values lie more than 256 deep in each other");
+  EXPECT_NE(refusal(std::string(1 << 20, '[')), "");
+}
+
+TEST(Json, SkipsCommentsWhereAsked) {
+  EXPECT_EQ(refusal("{/* a */ \"a\": 1} // b", JsonComments::skip), "");
+  EXPECT_NE(refusal("{/* a */ \"a\": 1}"), "");
+}
+
+TEST(Json, ShowsValues) {
+  EXPECT_EQ(json_shown("12"), "the string \"12\"");
+  EXPECT_EQ(json_shown(1.5), "the number 1.5");
+  EXPECT_EQ(json_shown(nullptr), "null");
+  EXPECT_EQ(json_shown(true), "true");
+  EXPECT_EQ(json_shown(nlohmann::json::array({1})), "a list");
+  EXPECT_EQ(json_shown(nlohmann::json::object()), "an object");
+  EXPECT_EQ(json_shown(std::string(200, 'x')).size(), 11 + 80);
+}
+
+}  // namespace
+}  // namespace trireme
