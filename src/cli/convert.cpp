@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/huggingface.h"
 #include "cli/commands.h"
@@ -83,10 +84,9 @@ void run(const Options& options) {
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  std::printf("%s: %lld tensors, %lld elements, written to %s\n", name_of(report.kind),
-              static_cast<long long>(report.tensors), static_cast<long long>(report.elements),
-              report.folder.c_str());
-  if (!report.note.empty()) std::printf("note: %s\n", report.note.c_str());
+  fmt::print("{}: {}, {}, written to {}\n", name_of(report.kind), counted(report.tensors, "tensor"),
+             counted(report.elements, "element"), report.folder.string());
+  if (!report.note.empty()) fmt::print("note: {}\n", report.note);
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "cli/tokenizer_flags.h"
 #include "config/config.h"
 #include "data/dataset_builder.h"
@@ -204,8 +204,8 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
 void samples(SamplesOptions options) {
   const std::shared_ptr<const Dataset> dataset = dataset_of(options);
   if (options.skip >= dataset->size()) {
-    fail_input("--skip {}: the {} split has {} samples", options.skip, name_of(options.split),
-               dataset->size());
+    fail_input("--skip {}: the {} split has {}", options.skip, name_of(options.split),
+               counted(dataset->size(), "sample"));
   }
   const std::int64_t end = options.skip + std::min(options.first, dataset->size() - options.skip);
   for (std::int64_t i = options.skip; i < end; ++i) print_sample(*dataset, i, options);

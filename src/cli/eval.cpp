@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "data/indexed_dataset.h"
 
 namespace trireme::cli {

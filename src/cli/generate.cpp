@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 
 namespace trireme::cli {
@@ -42,13 +43,14 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
 void check_room(const ModelConfig& m, std::int64_t prompt, std::int64_t more) {
   if (m.position != "learned" || prompt <= m.max_positions - more) return;
   if (prompt >= m.max_positions) {
-    fail_input("the prompt has {} tokens; the model has {} learned positions and can add none",
-               prompt, m.max_positions);
+    fail_input("the prompt has {}; the model has {} and can add none", counted(prompt, "token"),
+               counted(m.max_positions, "learned position"));
   }
   fail_input(
-      "a prompt of {} tokens and --max-new-tokens {} do not fit into the model's {} learned "
-      "positions: give --max-new-tokens {} or fewer",
-      prompt, more, m.max_positions, m.max_positions - prompt);
+      "a prompt of {} and --max-new-tokens {} do not fit into the model's {}: give "
+      "--max-new-tokens {} or fewer",
+      counted(prompt, "token"), more, counted(m.max_positions, "learned position"),
+      m.max_positions - prompt);
 }
 
 void generate(GenerateArguments& a) {

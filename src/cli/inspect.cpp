@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "data/indexed_dataset.h"
 #include "interop/safetensors.h"
 #include "interop/tensor_stats.h"
@@ -158,10 +158,12 @@ void inspect_checkpoint(const Options& options) {
                   {"config_toml", state.config_toml}};
   report(options,
          fmt::format("checkpoint {}, written by {}\n"
-                     "step {}, {} samples and {} tokens consumed\n"
-                     "{} tensors, {} elements, {} in {}; {}\n",
-                     reader.folder().string(), manifest.program, state.step, state.consumed_samples,
-                     state.consumed_tokens, rows.size(), elements, human_bytes(bytes),
+                     "step {}, {} and {} consumed\n"
+                     "{}, {}, {} in {}; {}\n",
+                     reader.folder().string(), manifest.program, state.step,
+                     counted(state.consumed_samples, "sample"),
+                     counted(state.consumed_tokens, "token"), counted(rows.size(), "tensor"),
+                     counted(elements, "element"), human_bytes(bytes),
                      counted(manifest.shards.size(), "shard"),
                      options.no_verify ? "checksums not checked" : "all checksums are right"),
          json, rows);
@@ -177,8 +179,8 @@ void inspect_safetensors(const Options& options) {
       rows.back().stats.emplace().add(*entry.dtype, file.bytes(entry).data(), count);
     }
   }
-  std::string text = fmt::format("safetensors file {}\n{} tensors, {}\n", options.path, rows.size(),
-                                 human_bytes(file.size()));
+  std::string text = fmt::format("safetensors file {}\n{}, {}\n", options.path,
+                                 counted(rows.size(), "tensor"), human_bytes(file.size()));
   for (const auto& [key, value] : file.header().metadata)
     text += fmt::format("{} = {}\n", key, value);
   report(options, text,
@@ -197,22 +199,24 @@ void inspect_dataset(const Options& options) {
     shortest = i == 0 ? data.length(i) : std::min(shortest, data.length(i));
     longest = std::max(longest, data.length(i));
   }
-  report(options,
-         fmt::format("indexed dataset {} ({} tokens)\n"
-                     "{} documents, {} sequences, {} tokens, {}\n"
-                     "sequences have {} to {} tokens\n",
-                     data.prefix(), name_of(data.token_type()), data.documents(), data.sequences(),
-                     data.tokens(), human_bytes(data.bin_bytes()), shortest, longest),
-         Json{{"kind", "dataset"},
-              {"path", data.prefix()},
-              {"token_type", name_of(data.token_type())},
-              {"documents", data.documents()},
-              {"sequences", data.sequences()},
-              {"tokens", data.tokens()},
-              {"bytes", data.bin_bytes()},
-              {"shortest_sequence", shortest},
-              {"longest_sequence", longest}},
-         {});
+  report(
+      options,
+      fmt::format("indexed dataset {} ({} tokens)\n"
+                  "{}, {}, {}, {}\n"
+                  "sequences have {} to {}\n",
+                  data.prefix(), name_of(data.token_type()), counted(data.documents(), "document"),
+                  counted(data.sequences(), "sequence"), counted(data.tokens(), "token"),
+                  human_bytes(data.bin_bytes()), shortest, counted(longest, "token")),
+      Json{{"kind", "dataset"},
+           {"path", data.prefix()},
+           {"token_type", name_of(data.token_type())},
+           {"documents", data.documents()},
+           {"sequences", data.sequences()},
+           {"tokens", data.tokens()},
+           {"bytes", data.bin_bytes()},
+           {"shortest_sequence", shortest},
+           {"longest_sequence", longest}},
+      {});
 }
 
 void inspect(const Options& options) {

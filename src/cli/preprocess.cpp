@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "cli/tokenizer_flags.h"
 #include "data/preprocess.h"
 #include "train/interrupt.h"
@@ -47,13 +47,14 @@ class ProgressLine {
       const double share = now.total_file_bytes > 0 ? 100.0 * static_cast<double>(now.file_bytes) /
                                                           static_cast<double>(now.total_file_bytes)
                                                     : 0;
-      fmt::print(stderr, "\r\033[K{:5.1f} %  {} documents  {:.1f} MB/s", share, now.documents,
-                 speed);
+      fmt::print(stderr, "\r\033[K{:5.1f} %  {}  {:.1f} MB/s", share,
+                 counted(now.documents, "document"), speed);
       std::fflush(stderr);
       shown_ = true;
     } else if (interval_ > 0 && now.documents >= next_) {
-      fmt::print(stderr, "processed {} documents ({:.0f} documents/s, {:.1f} MB/s)\n",
-                 now.documents, static_cast<double>(now.documents) / now.seconds, speed);
+      fmt::print(stderr, "processed {} ({:.0f} documents/s, {:.1f} MB/s)\n",
+                 counted(now.documents, "document"),
+                 static_cast<double>(now.documents) / now.seconds, speed);
       next_ = now.documents + interval_;
     }
   }

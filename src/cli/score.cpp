@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "cli/json_ids.h"
 
 namespace trireme::cli {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/counted.h"
 #include "cli/json_ids.h"
 #include "cli/tokenizer_flags.h"
 #include "tokenizer/bpe_trainer.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -76,9 +77,10 @@ std::vector<BertSample> build_bert_order(const BertOrderRequest& request,
     }
     if (samples.size() == before) {
       fail_input(
-          "none of its {} documents has {} sentences or more of at most {} tokens each; BERT "
+          "of its {}, none has {} or more of at most {} tokens each; BERT "
           "data is made with `trireme preprocess --split-sentences`",
-          request.documents.size(), request.min_sentences, kLongSentence);
+          counted(request.documents.size(), "document"), counted(request.min_sentences, "sentence"),
+          kLongSentence);
     }
   } while (static_cast<std::int64_t>(samples.size()) < request.samples);
   std::mt19937_64 engine(std::uint64_t{request.seed} + 1);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "data/blended_dataset.h"
@@ -144,9 +145,9 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_one(const std::string& pref
   const Range range = range_of(share, count);
   if (range.size() == 0) {
     fail_input(
-        "the {} split of '{}' holds no document: data.split \"{}\" of {} documents leaves it "
+        "the {} split of '{}' holds no document: data.split \"{}\" of {} leaves it "
         "none; give it a larger share or the weight 0",
-        name_of(split), data->prefix(), config_.split, count);
+        name_of(split), data->prefix(), config_.split, counted(count, "document"));
   }
   const auto make = [&]<class Kind>(auto options) -> std::shared_ptr<const Dataset> {
     if (options.cache_dir.empty()) {
@@ -218,9 +219,9 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
   }
   if (total < samples) {
     fail_input(
-        "the {} split needs {} samples, but one epoch of the {} datasets holds {}: give them "
+        "the {} split needs {}, but one epoch of the {} holds {}: give them "
         "weights (weight path weight path ...), then they are repeated",
-        name_of(split), samples, datasets.size(), total);
+        name_of(split), counted(samples, "sample"), counted(datasets.size(), "dataset"), total);
   }
   const std::uint64_t key = blend_order_key(weights, samples);
   return std::make_shared<BlendedDataset>(std::move(datasets), build_blend_order(weights, samples),

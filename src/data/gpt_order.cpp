@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread_pool.h"
@@ -41,7 +42,7 @@ Plan make_plan(const GptOrderRequest& request, std::span<const std::int32_t> len
   const std::int64_t length = request.seq_length;
   plan.tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   if (plan.tokens == 0) {
-    fail_input("the {} sequences of this split hold no token", lengths.size());
+    fail_input("this split has no token in its {}", counted(lengths.size(), "sequence"));
   }
   std::int64_t wanted = 0, all = 0;
   if (request.samples >= 0) {
@@ -77,9 +78,9 @@ void check_size(const Plan& plan, std::size_t sequences) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes > memory) {
     fail_input(
-        "the order of {} samples in {} epochs takes {:.1f} GB, more than the {:.1f} GB of "
+        "the order of {} in {} takes {:.1f} GB, more than the {:.1f} GB of "
         "memory here: ask for fewer iterations",
-        plan.samples, plan.epochs, bytes / 1e9, memory / 1e9);
+        counted(plan.samples, "sample"), counted(plan.epochs, "epoch"), bytes / 1e9, memory / 1e9);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -80,8 +81,8 @@ void IndexedDataset::parse_header() {
   const std::string_view bytes = idx_.text();
   const std::string name = idx_name();
   if (bytes.size() < kHeaderBytes) {
-    fail_input("'{}' has {} bytes, less than the {} of an index header: it is truncated", name,
-               bytes.size(), kHeaderBytes);
+    fail_input("'{}' has {}, less than the {} of an index header: it is truncated", name,
+               counted(bytes.size(), "byte"), kHeaderBytes);
   }
   if (!bytes.starts_with(kMagic)) {
     fail_input("'{}' is not an index of tokens: it does not begin with MMIDIDX", name);
@@ -102,14 +103,16 @@ void IndexedDataset::parse_header() {
   const std::uint64_t rest = bytes.size() - kHeaderBytes;
   // Divided, not multiplied: the counts may be anything.
   if (sequences > rest / 12 || starts > rest / 8) {
-    fail_input("'{}' is truncated or corrupt: {} bytes cannot hold {} sequences and {} documents",
-               name, bytes.size(), sequences, starts);
+    fail_input("'{}' is truncated or corrupt: {} cannot hold {} and {}", name,
+               counted(bytes.size(), "byte"), counted(sequences, "sequence"),
+               counted(starts, "document"));
   }
   if (starts == 0) fail_input("'{}' is corrupt: its list of documents is empty", name);
   const std::uint64_t plain = sequences * 12 + starts * 8;
   if (rest != plain && rest != plain + sequences) {
-    fail_input("'{}' has {} bytes, but its header asks for {}: it is {}", name, bytes.size(),
-               kHeaderBytes + plain, rest < plain ? "truncated" : "corrupt");
+    fail_input("'{}' has {}, but its header asks for {}: it is {}", name,
+               counted(bytes.size(), "byte"), kHeaderBytes + plain,
+               rest < plain ? "truncated" : "corrupt");
   }
   has_modes_ = sequences > 0 && rest != plain;
   sequences_ = static_cast<std::int64_t>(sequences);
@@ -136,9 +139,9 @@ void IndexedDataset::check_sequences() {
       const auto first = static_cast<std::uint64_t>(at);
       if (first > bin_size || static_cast<std::uint64_t>(count) * width > bin_size - first) {
         fail_input(
-            "'{}' has {} bytes, but sequence {} of '{}' takes bytes {} to {}: it is truncated"
+            "'{}' has {}, but sequence {} of '{}' takes bytes {} to {}: it is truncated"
             " or belongs to another index",
-            bin_name(), bin_size, i, idx_name(), first,
+            bin_name(), counted(bin_size, "byte"), i, idx_name(), first,
             first + static_cast<std::uint64_t>(count) * width);
       }
       tokens += count;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "interop/safetensors_writer.h"
 #include "ops/support.h"
 
@@ -14,8 +15,8 @@ void check(const ScoredSequence& sequence, const ModelConfig& m, const std::stri
   const auto length = static_cast<std::int64_t>(sequence.ids.size());
   if (length == 0) fail_input("{} is empty", where);
   if (m.position == "learned" && length > m.max_positions) {
-    fail_input("{} has {} tokens, but the model has {} learned positions", where, length,
-               m.max_positions);
+    fail_input("{} has {}, but the model has {}", where, counted(length, "token"),
+               counted(m.max_positions, "learned position"));
   }
   for (const std::int32_t id : sequence.ids) {
     if (id < 0 || id >= m.vocab_size) {
@@ -26,7 +27,8 @@ void check(const ScoredSequence& sequence, const ModelConfig& m, const std::stri
   if (types.empty()) return;
   if (m.family != "bert") fail_input("{} has token types, but the model knows none", where);
   if (types.size() != sequence.ids.size())
-    fail_input("{} has {} token types for {} ids", where, types.size(), length);
+    fail_input("{} has {} for {}", where, counted(types.size(), "token type"),
+               counted(length, "id"));
   for (const std::int32_t type : types) {
     if (type != 0 && type != 1) fail_input("{}: token type {} is neither 0 nor 1", where, type);
   }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -62,7 +63,8 @@ JsonPlace JsonPlace::at(const std::string& key) const {
 
 JsonPlace JsonPlace::at(std::size_t index) const {
   if (!value_->is_array()) refuse_kind("a list");
-  if (index >= value_->size()) refuse(fmt::format("has only {} elements", value_->size()));
+  if (index >= value_->size())
+    refuse(fmt::format("has only {}", counted(value_->size(), "element")));
   return inside((*value_)[index], fmt::format("{}[{}]", path_, index));
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "tokenizer/bert.h"
@@ -128,7 +129,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
 
 void Tokenizer::check_id(std::int32_t id) const {
   if (id < 0 || id >= vocab_size_) {
-    fail_input("token id {} is outside the vocabulary of {} tokens", id, vocab_size_);
+    fail_input("token id {} is outside the vocabulary of {}", id, counted(vocab_size_, "token"));
   }
 }
 

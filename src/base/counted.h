@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace trireme::cli {
+namespace trireme {
 
 // "1 token", "2 tokens".
 template <class Number>
@@ -14,4 +14,4 @@ std::string counted(Number count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme
