@@ -189,7 +189,7 @@ struct Counter {
 
 void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
   struct Counters {
-    Counter saved, saved_or_posted, activations, gradients, weight_grads;
+    Counter activations, gradients, weight_grads;
   };
   const StagePlacement& place = schedule.placement;
   std::vector<Counters> chunks(schedule.chunks());
@@ -202,16 +202,13 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
     switch (a.kind) {
       case ActionKind::receive_activation:
         c.activations.add(1);
-        c.saved_or_posted.add(1);
         break;
       case ActionKind::receive_gradient:
         c.gradients.add(1);
         break;
       case ActionKind::forward:
         in_flight.add(1);
-        c.saved.add(1);
         if (fed) c.activations.add(-1);
-        if (!fed) c.saved_or_posted.add(1);
         break;
       case ActionKind::input_grad:
         c.weight_grads.add(1);
@@ -222,8 +219,6 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
         if (a.kind == ActionKind::backward && fed_back) c.gradients.add(-1);
         if (a.kind == ActionKind::weight_grad) c.weight_grads.add(-1);
         in_flight.add(-1);
-        c.saved.add(-1);
-        c.saved_or_posted.add(-1);
         break;
       default:
         if (is_send(a.kind)) ++report.sends;
@@ -231,8 +226,7 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
   }
   report.peak_in_flight = in_flight.peak;
   for (const Counters& c : chunks) {
-    report.buffers.push_back({c.saved.peak, c.saved_or_posted.peak, c.activations.peak,
-                              c.gradients.peak, c.weight_grads.peak});
+    report.buffers.push_back({c.activations.peak, c.gradients.peak, c.weight_grads.peak});
   }
 }
 

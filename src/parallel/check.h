@@ -26,14 +26,13 @@ struct CheckOptions {
   TransferModel model = TransferModel::asynchronous;
 };
 
-// Buffers that a chunk needs at once. Every pass handles the micro-batches of a chunk in ascending
-// order, so whatever is held is a run of neighbours: micro-batch m can always use buffer m % count.
+// Buffers that a chunk needs at once, besides the slots that all chunks of a rank share. Every pass
+// handles the micro-batches of a chunk in ascending order, so whatever is held is a run of
+// neighbours: micro-batch m can always use buffer m % count.
 struct ChunkBuffers {
-  int saved = 0;            // from forward to weight_grad (or backward)
-  int saved_or_posted = 0;  // the same, where the activation is received right into what is saved
-  int activations = 0;      // from receive_activation to forward
-  int gradients = 0;        // from receive_gradient to input_grad (or backward)
-  int weight_grads = 0;     // output gradients, from input_grad to weight_grad
+  int activations = 0;   // from receive_activation to forward
+  int gradients = 0;     // from receive_gradient to input_grad (or backward)
+  int weight_grads = 0;  // output gradients, from input_grad to weight_grad
 };
 
 struct RankReport {
@@ -41,9 +40,11 @@ struct RankReport {
   double idle = 0;   // the rest of the makespan
   double stall = 0;  // waits between its first and its last pass: idle without run-in and run-out
   std::vector<ChunkBuffers> buffers;  // by chunk
-  int peak_in_flight = 0;             // saved of all chunks together, at the worst moment
-  int sends = 0;                      // messages per step, as many as receives over all ranks
-  std::vector<Span> spans;            // when each action happens, as in Schedule::actions
+  // Micro-batches between forward and weight_grad (or backward), of all chunks together, at the
+  // worst moment: slots.
+  int peak_in_flight = 0;
+  int sends = 0;            // messages per step, as many as receives over all ranks
+  std::vector<Span> spans;  // when each action happens, as in Schedule::actions
 };
 
 struct ScheduleReport {

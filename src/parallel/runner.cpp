@@ -2,7 +2,6 @@
 #include "parallel/runner.h"
 
 #include <cstring>
-#include <numeric>
 
 namespace trireme {
 
@@ -23,59 +22,40 @@ int handed_over(const Schedule& schedule, int rank, int chunk) {
   return most;
 }
 
-// A stage needs a program for each pair of a slot and a late slot that meet. Where these are too
-// many (deep pipelines) the numbers grow until late slots divide slots: what that costs least; a
-// slot holds about twice as much as a late one.
-void turn_together(PipelineBuffers::Chunk& chunk) {
-  constexpr int most_programs = 64;
-  if (std::lcm(chunk.slots, chunk.late_slots) <= most_programs) return;
-  PipelineBuffers::Chunk best = chunk;
-  int least = 0;
-  for (int slots = chunk.slots; slots <= chunk.slots + chunk.late_slots; ++slots) {
-    int late_slots = std::min(chunk.late_slots, slots);
-    while (slots % late_slots != 0) ++late_slots;
-    const int cost = 2 * slots + late_slots;
-    if (late_slots < chunk.late_slots || (least > 0 && cost >= least)) continue;
-    least = cost;
-    best.slots = slots;
-    best.late_slots = late_slots;
-  }
-  chunk = best;
-}
-
 }  // namespace
 
 bool PipelineBuffers::hold(const PipelineBuffers& others) const {
+  if (slots < others.slots) return false;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const Chunk &own = chunks[c], &other = others.chunks[c];
-    if (own.slots < other.slots || own.late_slots < other.late_slots ||
-        own.activations < other.activations || own.gradients < other.gradients)
+    if (own.late_slots < other.late_slots || own.activations < other.activations ||
+        own.gradients < other.gradients)
       return false;
   }
   return true;
 }
 
 void PipelineBuffers::join(const PipelineBuffers& others) {
-  chunks.resize(others.chunks.size(), Chunk{0, 0, 0, 0});
+  slots = std::max(slots, others.slots);
+  chunks.resize(others.chunks.size());
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     Chunk& own = chunks[c];
     const Chunk& other = others.chunks[c];
-    own.slots = std::max(own.slots, other.slots);
     own.late_slots = std::max(own.late_slots, other.late_slots);
     own.activations = std::max(own.activations, other.activations);
     own.gradients = std::max(own.gradients, other.gradients);
-    turn_together(own);
   }
 }
 
 PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
                            int pipeline_rank) {
+  const RankReport& rank = report.ranks[pipeline_rank];
   PipelineBuffers buffers;
-  for (const ChunkBuffers& needed : report.ranks[pipeline_rank].buffers) {
+  buffers.slots = std::max(1, rank.peak_in_flight);
+  for (const ChunkBuffers& needed : rank.buffers) {
     const int chunk = static_cast<int>(buffers.chunks.size());
     buffers.chunks.push_back(
-        {std::max(1, needed.saved),
-         std::max({1, needed.weight_grads, handed_over(schedule, pipeline_rank, chunk)}),
+        {std::max({1, needed.weight_grads, handed_over(schedule, pipeline_rank, chunk)}),
          needed.activations, needed.gradients});
   }
   return buffers;
@@ -83,7 +63,11 @@ PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& repor
 
 PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement,
                                int pipeline_rank, const PipelineBuffers& buffers)
-    : placement_(placement), rank_(pipeline_rank), bytes_(stages[0]->boundary_bytes()) {
+    : placement_(placement),
+      rank_(pipeline_rank),
+      bytes_(stages[0]->boundary_bytes()),
+      slots_(buffers.slots),
+      activation_out_(static_cast<std::size_t>(buffers.slots)) {
   std::int64_t activations = 0, gradients = 0;
   bool sends = false;
   for (int c = 0; c < static_cast<int>(stages.size()); ++c) {
@@ -95,7 +79,6 @@ PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement&
     chunk.gradients_offset = gradients;
     chunk.activation_in.resize(std::max(1, chunk.buffers.activations));
     chunk.gradient_in.resize(std::max(1, chunk.buffers.gradients));
-    chunk.activation_out.resize(chunk.buffers.slots);
     activations += chunk.buffers.activations * bytes_;
     gradients += chunk.buffers.gradients * bytes_;
     sends |= chunk.number > 0;
@@ -130,11 +113,10 @@ PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {
 
 void PipelineRunner::run(const Schedule& schedule, PipelineClient& client, const StepBlock& block,
                          Observer* observer) {
+  slots_.clear();
   for (const Action& action : schedule.actions[rank_])
     act(action, schedule, client, block, observer);
-  for (Chunk& chunk : chunks_) {
-    for (Work& work : chunk.activation_out) work.wait();
-  }
+  for (Work& work : activation_out_) work.wait();
   for (Work& work : gradient_out_) work.wait();
 }
 
@@ -152,7 +134,8 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
     case ActionKind::weight_grad: {
       client.before_gradients(action.chunk, m);
       const TraceSpan span(trace_, "weight gradient", action.chunk, m);
-      return stage.weight_grad(stage.slot_of(m), block, m == 0, observer);
+      stage.weight_grad(slot_of(action), block, m == 0, observer);
+      return slots_.release(action.chunk, m);
     }
     case ActionKind::receive_activation:
       chunk.activation_in[m % chunk.buffers.activations] = pipeline_->receive(
@@ -163,10 +146,12 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
           pipeline_->receive(gradient_buffer(chunk, m), bytes_, DType::u8, action.peer,
                              {"gradients of activations", m});
       return;
-    case ActionKind::send_activation:
-      chunk.activation_out[chunk.turn(m)] = pipeline_->send(
-          stage.stage_output(stage.slot_of(m)), bytes_, DType::u8, action.peer, {"activations", m});
+    case ActionKind::send_activation: {
+      const Slot slot = slot_of(action);
+      activation_out_[slot.index] = pipeline_->send(stage.stage_output(slot), bytes_, DType::u8,
+                                                    action.peer, {"activations", m});
       return;
+    }
     case ActionKind::send_gradient:
       return send_gradient(chunk, action);
     case ActionKind::reduce_gradients:
@@ -175,15 +160,21 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
   }
 }
 
+Slot PipelineRunner::slot_of(const Action& action) const {
+  return {slots_.of(action.chunk, action.micro_batch),
+          chunks_[action.chunk].late_slot(action.micro_batch).late};
+}
+
 void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient& client,
                              const StepBlock& block, Observer* observer) {
   const std::int64_t m = action.micro_batch;
-  const int slot = chunk.stage->slot_of(m);
-  chunk.activation_out[chunk.turn(m)].wait();  // of the micro-batch that had the slot before
-  client.load(action.chunk, slot, m);
+  slots_.take(action.chunk, m);
+  const Slot slot = slot_of(action);
+  activation_out_[slot.index].wait();  // of the micro-batch that had the slot before
+  client.load(action.chunk, slot.index, m);
   const void* input = nullptr;
   if (Chunk* before = chunk_of_stage(chunk.number - 1)) {
-    input = before->stage->stage_output(before->stage->slot_of(m));
+    input = before->stage->stage_output(slots_.of(placement_.chunk_of(before->number), m));
   } else if (!is_first(chunk)) {
     chunk.activation_in[m % chunk.buffers.activations].wait();
     input = activation_buffer(chunk, m);
@@ -196,11 +187,11 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
 void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient& client,
                               const StepBlock& block, bool split, Observer* observer) {
   const std::int64_t m = action.micro_batch;
-  const int slot = chunk.stage->slot_of(m);
+  const Slot slot = slot_of(action);
   const void* gradient = nullptr;
   if (Chunk* behind = chunk_of_stage(chunk.number + 1)) {
     TRIREME_CHECK(split);  // only then each late slot keeps its input gradients
-    gradient = behind->stage->input_grad(behind->stage->slot_of(m));
+    gradient = behind->stage->input_grad(behind->late_slot(m));
   } else if (!is_last(chunk)) {
     chunk.gradient_in[m % chunk.buffers.gradients].wait();
     gradient = gradient_buffer(chunk, m);
@@ -212,7 +203,8 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
     const TraceSpan span(trace_, split ? "input gradient" : "backward", action.chunk, m);
     chunk.stage->backward(slot, block, m == 0, observer);
   }
-  if (is_last(chunk)) client.losses_ready(action.chunk, slot, m);
+  if (is_last(chunk)) client.losses_ready(action.chunk, slot.index, m);
+  if (!split) slots_.release(action.chunk, m);
 }
 
 // Through a copy: the stage may need the memory for the next micro-batch at once.
@@ -222,7 +214,7 @@ void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   gradient_out_[out].wait();
   std::byte* copy = sent_.data() + out * bytes_;
   const Stage& stage = *chunk.stage;
-  std::memcpy(copy, stage.input_grad(stage.slot_of(action.micro_batch)),
+  std::memcpy(copy, stage.input_grad(chunk.late_slot(action.micro_batch)),
               static_cast<std::size_t>(bytes_));
   gradient_out_[out] = pipeline_->send(copy, bytes_, DType::u8, action.peer,
                                        {"gradients of activations", action.micro_batch});
@@ -232,7 +224,7 @@ void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Ob
   for (int s = 0; s < placement_.stages(); ++s) {
     Chunk* chunk = chunk_of_stage(s);
     if (!chunk) continue;
-    chunk->activation_out[0].wait();
+    activation_out_[0].wait();  // all stages use the first slot
     client.load(placement_.chunk_of(s), 0, 0);
     if (Chunk* before = chunk_of_stage(s - 1)) {
       std::memcpy(chunk->stage->stage_input(0), before->stage->stage_output(0),
@@ -245,7 +237,7 @@ void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Ob
     }
     chunk->stage->evaluate(block, observer);
     if (!is_last(*chunk) && !chunk_of_stage(s + 1)) {
-      chunk->activation_out[0] =
+      activation_out_[0] =
           pipeline_->send(chunk->stage->stage_output(0), bytes_, DType::u8,
                           placement_.rank_of(s + 1), "activations of an evaluation");
     }

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "parallel/check.h"
+#include "parallel/slot_table.h"
 #include "parallel/trace.h"
 #include "runtime/stage.h"
 
@@ -16,11 +17,11 @@ namespace trireme {
 // Buffers that a rank needs for a schedule.
 struct PipelineBuffers {
   struct Chunk {
-    int slots = 1;        // micro-batches in flight
-    int late_slots = 1;   // between input and weight gradients
+    int late_slots = 1;   // micro-batches between input and weight gradients
     int activations = 0;  // received and not used yet
     int gradients = 0;
   };
+  int slots = 1;  // micro-batches in flight, of all chunks together
   std::vector<Chunk> chunks;
 
   bool hold(const PipelineBuffers& others) const;  // no less of anything than `others`
@@ -68,9 +69,13 @@ class PipelineRunner {
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
     std::vector<Work> activation_in, gradient_in;               // by buffer
-    std::vector<Work> activation_out;                           // by slot
-    std::int64_t turn(std::int64_t micro_batch) const { return micro_batch % buffers.slots; }
+    // Where gradients of activations lie. Micro-batches take late slots in turns.
+    Slot late_slot(std::int64_t micro_batch) const {
+      return {0, static_cast<int>(micro_batch % buffers.late_slots)};
+    }
   };
+  // Of a micro-batch in flight.
+  Slot slot_of(const Action& action) const;
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
            const StepBlock& block, Observer* observer);
   void forward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
@@ -91,6 +96,8 @@ class PipelineRunner {
   std::int64_t bytes_;  // of a message
   MemoryPlan memory_;
   MemoryBlock received_, sent_;
+  SlotTable slots_;
+  std::vector<Work> activation_out_;  // by slot
   Communicator* pipeline_ = nullptr;
   Work gradient_out_[2];
   int next_out_ = 0;

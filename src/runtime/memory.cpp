@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <fstream>
 #include <utility>
 
@@ -77,8 +78,11 @@ MemoryBlock::MemoryBlock(std::int64_t bytes) : bytes_(bytes) {
 
 MemoryBlock::~MemoryBlock() {
   if (!data_) return;
-  ::munmap(data_, static_cast<std::size_t>(bytes_));
   allocated_bytes -= bytes_;
+  // While an error passes, messages of other ranks may still arrive here, and the error would be
+  // lost in a crash: the memory stays mapped until the process ends, which is soon.
+  if (std::uncaught_exceptions() > 0) return;
+  ::munmap(data_, static_cast<std::size_t>(bytes_));
 }
 
 MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept

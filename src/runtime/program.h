@@ -1,7 +1,9 @@
-// A program: the nodes of all segments of a stage as one flat array with operand addresses.
+// A program: the nodes of all segments of a stage as one flat array. It knows its operands by
+// memory region and offset; a run says where the regions of its micro-batch lie.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,31 +11,76 @@
 
 namespace trireme {
 
+// What a stage's memory consists of.
+enum class StageRegion : std::uint8_t {
+  parameters,
+  gradients,
+  block_inputs,  // of a slot
+  saved,         // of a slot
+  late_saved,    // of a late slot
+  caches,
+  forward_scratch,
+  backward_scratch,
+  activation_grads,  // of a late slot
+  batch,             // of a slot
+  results,           // of a slot
+  constants,
+  count,
+};
+
+inline constexpr auto all_regions = [] {
+  std::array<StageRegion, static_cast<std::size_t>(StageRegion::count)> regions{};
+  for (std::size_t i = 0; i < regions.size(); ++i) regions[i] = static_cast<StageRegion>(i);
+  return regions;
+}();
+
+// One of something for each region.
+template <class T>
+class PerRegion {
+ public:
+  T& operator[](StageRegion region) { return items_[static_cast<std::size_t>(region)]; }
+  const T& operator[](StageRegion region) const { return items_[static_cast<std::size_t>(region)]; }
+
+ private:
+  std::array<T, all_regions.size()> items_{};
+};
+
+// Where each region begins, for one micro-batch; null where there is none.
+using RegionBases = PerRegion<std::byte*>;
+
+struct Operand {
+  StageRegion region = StageRegion::count;  // count: absent
+  std::int64_t offset = 0;                  // in bytes
+
+  bool absent() const { return region == StageRegion::count; }
+  auto operator<=>(const Operand&) const = default;
+};
+
 struct Instruction {
   const Graph* graph;
   const Node* node;
   void (*launch)(const Launch&);
   const void* prepared;
-  void* workspace;
-  std::array<void*, Node::max_inputs> in;
-  std::array<void*, Node::max_outputs> out;
+  Operand workspace;
+  std::array<Operand, Node::max_inputs> in;
+  std::array<Operand, Node::max_outputs> out;
   std::int32_t layer;       // for random numbers and messages; -1 outside of blocks
   bool accumulates_always;  // not the first to write its gradient within a micro-batch
 };
 
 using Program = std::vector<Instruction>;
 
-// Sees every instruction after it ran: profiling, the search for the first NaN.
+// Sees every launch after it ran: profiling, the search for the first NaN.
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void before(const Instruction&) {}
-  virtual void after(const Instruction& instruction) = 0;
+  virtual void before(const Launch&) {}
+  virtual void after(const Launch& launch) = 0;
 };
 
 // Runs instructions. `first_micro_batch`: gradients are overwritten, else added to. `group`: the
 // tensor-parallel ranks, null if this one is alone.
-void execute(std::span<const Instruction> program, const StepBlock& step, bool first_micro_batch,
-             RankGroup* group = nullptr, Observer* observer = nullptr);
+void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock& step,
+             bool first_micro_batch, RankGroup* group = nullptr, Observer* observer = nullptr);
 
 }  // namespace trireme

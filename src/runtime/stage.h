@@ -1,75 +1,21 @@
-// A pipeline stage: segments in order, each an instance of a template graph, with all memory that
-// running them takes and one program per phase and micro-batch in flight.
+// A pipeline stage: a definition with all memory that running it takes, and one program per pass.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "graph/planner.h"
-#include "graph/recompute.h"
-#include "runtime/memory.h"
-#include "runtime/program.h"
+#include "runtime/slot_memory.h"
+#include "runtime/stage_definition.h"
 
 namespace trireme {
-
-// A parameter of the whole stage. Segments refer to it by its index; a tied one has two users.
-struct Parameter {
-  std::string name;  // layout-independent, e.g. "layers.3.mlp.up.weight"
-  ParameterSpec spec;
-  std::int64_t offset = 0;  // in elements, in the parameter and gradient regions
-};
-
-// A graph with what the runtime needs to know to run it in training.
-struct SegmentTemplate {
-  std::unique_ptr<Graph> train;  // differentiated and rewritten; null if the stage does not train
-  std::unique_ptr<Graph> eval;   // forward only, without dropout
-  bool forward_in_backward = false;
-};
-
-struct SegmentInstance {
-  int segment;                  // index of the template
-  std::int32_t layer;           // -1 outside of blocks
-  std::vector<int> parameters;  // by the template's parameter index: index of the stage's parameter
-};
-
-// Elements [begin, begin + elements) of the flat layout of a stage's parameters.
-struct FlatRange {
-  std::int64_t begin = 0;
-  std::int64_t elements = 0;
-};
-
-struct StageDefinition {
-  DType compute = DType::f32;
-  std::vector<SegmentTemplate> templates;
-  std::vector<SegmentInstance> segments;
-  std::vector<Parameter> parameters;
-  std::int64_t flat_elements = 0;  // of all parameters, with the gaps between them
-  // By segment: what its window holds where parameters or gradients lie in windows.
-  std::vector<std::vector<FlatRange>> windows;
-
-  DType accumulate() const { return compute == DType::f64 ? DType::f64 : DType::f32; }
-};
-
-// Gives each parameter its offset, one behind the other; call once all are listed.
-void lay_out_parameters(StageDefinition& definition);
-
-// The passes of a stage over one micro-batch. `backward` computes the input gradients only where
-// the stage splits off the weight gradients.
-enum class Pass : std::uint8_t { forward, backward, weight_grad, evaluate };
-
-// Is called around each segment of a pass: brings parameters, takes gradients away.
-class SegmentHooks {
- public:
-  virtual ~SegmentHooks() = default;
-  virtual void before(Pass pass, int segment) = 0;
-  virtual void after(Pass pass, int segment) = 0;
-};
 
 struct StageOptions {
   bool training = true;
   int slots = 1;  // micro-batches in flight
+  // In place of slots of its own: those that the stages of a rank share. Must outlive the stage and
+  // be allocated before it.
+  SlotMemory* slot_memory = nullptr;
   bool split_weight_grad = false;
   int late_slots = 0;   // with it: micro-batches between input and weight gradients; 0: slots
   bool reuse = true;    // false: every value its own memory
@@ -84,18 +30,25 @@ struct StageOptions {
   const class Stage* shares = nullptr;
 };
 
-// What a stage plans from its definition and options.
+// Where a micro-batch lies: in a slot from its forward pass to its last gradient, and in a late
+// slot between its input and its weight gradients.
+struct Slot {
+  Slot(int both) : index(both), late(both) {}
+  Slot(int slot, int late_slot) : index(slot), late(late_slot) {}
+
+  int index;
+  int late;
+};
+
+// What a stage plans from its definition and options. Sizes are in bytes where nothing else is
+// said.
 struct StagePlan {
   std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
-  MemoryPlan memory_;
-  int turns_ = 1;  // slots and late slots repeat together after so many micro-batches
-  std::int64_t windows_[2] = {};  // elements, of even and odd segments
+  PerRegion<std::int64_t> needs_;  // of one slot or late slot where a region has such
+  std::int64_t windows_[2] = {};   // elements, of even and odd segments
   std::int64_t boundary_bytes_ = 0;
-  std::int64_t saved_bytes_ = 0, late_saved_bytes_ = 0;  // of one slot
-  std::int64_t forward_scratch_bytes_ = 0, backward_scratch_bytes_ = 0;
   std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
   std::vector<std::int64_t> cache_offsets_;                       // by segment; keys, then values
-  std::int64_t cache_bytes_ = 0;
   std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
   std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};
   std::int64_t constant_bytes_[static_cast<int>(ConstantInput::count)] = {};
@@ -108,23 +61,22 @@ class Stage : private StagePlan {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  const MemoryPlan& memory() const { return memory_; }
+  // All regions that are its own: shared slots are counted by whoever owns them.
+  MemoryPlan memory() const;
   const StageDefinition& definition() const { return definition_; }
-  // Allocates all regions and resolves the programs. `group`: the tensor-parallel ranks, which
-  // outlive the stage; null if this one is alone.
+  // Allocates them and makes the programs. `group`: the tensor-parallel ranks, which outlive the
+  // stage; null if this one is alone.
   void allocate(RankGroup* group = nullptr);
 
   // Other shapes of the same parameters (sequence lengths that take turns). reserve() plans for
   // one, before allocate(); reshape() makes it, or the first, what the stage computes from then on,
-  // in memory that was reserved for it. Tables have to be filled again. Not for stages that share.
+  // in memory that was reserved for it. Tables have to be filled again. Not for stages that share
+  // parameters.
   void reserve(StageDefinition shape);
   void reshape(StageDefinition shape);
 
   // Must outlive the stage; null: none.
   void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
-
-  // Micro-batches take slots in turns: the slot of a micro-batch, to be passed to all that follows.
-  int slot_of(std::int64_t micro_batch) const { return static_cast<int>(micro_batch % turns_); }
 
   // Addresses; null where the stage has no such value. With windows there is no address of a
   // parameter or gradient as such.
@@ -141,8 +93,8 @@ class Stage : private StagePlan {
   // Whether a pass of a segment reads any parameter.
   bool reads_parameters(Pass pass, int segment) const;
 
-  void* batch(int slot, BatchInput which) const;
-  void* result(int slot, ResultOutput which) const;
+  void* batch(Slot slot, BatchInput which) const;
+  void* result(Slot slot, ResultOutput which) const;
   void* constant(ConstantInput which) const;
   void* cache(int layer_segment, CacheBuffer which) const;
   std::int64_t batch_bytes(BatchInput which) const { return batch_bytes_[static_cast<int>(which)]; }
@@ -150,18 +102,18 @@ class Stage : private StagePlan {
     return result_bytes_[static_cast<int>(which)];
   }
   // Activations that cross the stage's borders (pipelines); null at the model's ends.
-  void* stage_input(int slot) const;
-  void* stage_output(int slot) const;
-  void* output_grad(int slot) const;  // gradient that enters
-  void* input_grad(int slot) const;   // gradient that leaves
+  void* stage_input(Slot slot) const;
+  void* stage_output(Slot slot) const;
+  void* output_grad(Slot slot) const;  // gradient that enters
+  void* input_grad(Slot slot) const;   // gradient that leaves
   // Bytes of each of them.
   std::int64_t boundary_bytes() const { return boundary_bytes_; }
 
-  void forward(int slot, const StepBlock& step, Observer* observer = nullptr);
+  void forward(Slot slot, const StepBlock& step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
-  void backward(int slot, const StepBlock& step, bool first_micro_batch,
+  void backward(Slot slot, const StepBlock& step, bool first_micro_batch,
                 Observer* observer = nullptr);
-  void weight_grad(int slot, const StepBlock& step, bool first_micro_batch,
+  void weight_grad(Slot slot, const StepBlock& step, bool first_micro_batch,
                    Observer* observer = nullptr);
   // The forward pass alone, on the inputs of slot 0.
   void evaluate(const StepBlock& step, Observer* observer = nullptr);
@@ -181,33 +133,45 @@ class Stage : private StagePlan {
     Program instructions;
     std::vector<Run> runs;
   };
-  struct SlotPrograms {
-    PassProgram forward, backward, weight_grad;
-  };
 
   void plan();
+  void plan_templates();
+  void plan_segments();
   void plan_windows();
+  // Whether a region is that of options_.shares.
+  bool borrows(StageRegion region) const;
+  // Copies of a region that differ from late slot to late slot; 1 for all others.
+  int copies(StageRegion region) const;
+  SlotMemory& slots() const { return options_.slot_memory ? *options_.slot_memory : *own_slots_; }
+
+  void make_programs();
   void add_program(PassProgram& program, std::size_t segment, const Graph& graph,
-                   const SegmentPlan& plan, const std::vector<Node>& nodes, int slot) const;
-  void run(Pass pass, const PassProgram& program, const StepBlock& step, bool first_micro_batch,
-           Observer* observer);
-  // Offset of a parameter in its segment's window, both windows counted as one region.
-  std::int64_t window_offset(std::size_t segment, int parameter) const;
-  void mark_later_writers(SlotPrograms& programs) const;
-  void* address(ValueId id, std::size_t segment, const Graph& graph, const SegmentPlan& plan,
-                int slot) const;
-  void resolve();
-  void poison_scratch(int slot, bool saved) const;
-  std::int64_t grad_boundary(int slot, std::size_t boundary) const;  // its offset in bytes
+                   const SegmentPlan& plan, const std::vector<Node>& nodes) const;
+  void mark_later_writers();
+  Operand operand(ValueId id, std::size_t segment, const Graph& graph,
+                  const SegmentPlan& plan) const;
+  Operand cache_operand(std::size_t segment, CacheBuffer which) const;
+  std::int64_t parameter_offset(std::size_t segment, int parameter, bool windows) const;
+  // Of activations and of their gradients, where segment i begins.
+  std::int64_t boundary(std::size_t i) const;
+  std::int64_t grad_boundary(std::size_t i) const;
+  std::byte* base(StageRegion region, Slot slot) const;
+  RegionBases bases(Slot slot) const;
+  void* at(Operand operand, Slot slot) const;
+
+  void run(Pass pass, const PassProgram& program, Slot slot, const StepBlock& step,
+           bool first_micro_batch, Observer* observer);
+  void poison_scratch(Slot slot, bool saved) const;
 
   StageDefinition definition_;
   StageOptions options_;
   RankGroup* group_ = nullptr;
   SegmentHooks* hooks_ = nullptr;
-  MemoryBlock parameters_, gradients_, boundaries_, saved_, late_saved_, caches_;
-  MemoryBlock forward_scratch_, backward_scratch_, grad_boundaries_, batches_, results_, constants_;
-  std::vector<SlotPrograms> programs_;
-  PassProgram eval_program_;
+  std::unique_ptr<SlotMemory> own_slots_;
+  PerRegion<std::int64_t> reserved_;  // the most that any shape needs
+  bool allocated_ = false;
+  PerRegion<MemoryBlock> blocks_;
+  PassProgram forward_, backward_, weight_grad_, evaluate_;
 };
 
 }  // namespace trireme

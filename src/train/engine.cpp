@@ -181,6 +181,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
   for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
     buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
 
+  slots_ = std::make_unique<SlotMemory>(buffers_.slots);
   std::vector<Stage*> stages;
   for (int c = 0; c < placement_.chunks; ++c) {
     auto chunk = std::make_unique<Chunk>();
@@ -188,7 +189,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     StageDefinition definition = define(chunk->number, seq_);
     chunk->layout = std::make_unique<StateLayout>(definition, states_);
     StageOptions options = stage;
-    options.slots = buffers_.chunks[c].slots;
+    options.slot_memory = slots_.get();
     options.late_slots = buffers_.chunks[c].late_slots;
     options.split_weight_grad = states_.split_weight_grad;
     options.parameter_windows = chunk->layout->parameters_in_windows();
@@ -234,11 +235,12 @@ void Engine::set_length(std::int64_t seq) {
 MemoryPlan Engine::memory() const {
   MemoryPlan plan;
   for (const auto& chunk : chunks_) {
-    for (const MemoryPlan* part : {&chunk->stage->memory(), &chunk->parameters->memory(),
-                                   &chunk->gradients->memory(), &chunk->optimizer->memory()}) {
-      plan.merge(*part);
-    }
+    plan.merge(chunk->stage->memory());
+    plan.merge(chunk->parameters->memory());
+    plan.merge(chunk->gradients->memory());
+    plan.merge(chunk->optimizer->memory());
   }
+  plan.merge(slots_->plan());
   plan.merge(runner_->memory());
   return plan;
 }
@@ -247,6 +249,7 @@ void Engine::allocate(Transport* transport) {
   TRIREME_CHECK(transport ? transport->place().size == mesh_.size() : mesh_.size() == 1);
   groups_ = transport ? make_groups(mesh_, zero_, *transport) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
+  slots_->allocate();
   for (auto& chunk : chunks_) {
     chunk->stage->allocate(tensor_group_.get());
     chunk->parameters->allocate(*groups_.gather);

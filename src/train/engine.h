@@ -196,8 +196,9 @@ class Engine {
   // Before what communicates: operations under way outlive neither.
   Groups groups_;
   std::unique_ptr<TensorGroup> tensor_group_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;
   PipelineBuffers buffers_;
+  std::unique_ptr<SlotMemory> slots_;  // which the chunks share
+  std::vector<std::unique_ptr<Chunk>> chunks_;
   std::unique_ptr<PipelineRunner> runner_;
   struct Planned {
     Schedule schedule;

@@ -16,9 +16,9 @@ constexpr std::int64_t before_all = -2, embedding = -1, head = std::int64_t{1} <
 constexpr std::size_t text_bytes = 256;
 
 // Rises along the model.
-std::int64_t place_of(const Instruction& instruction) {
-  if (instruction.layer >= 0) return instruction.layer;
-  return instruction.graph->input() == no_value ? embedding : head;
+std::int64_t place_of(const Launch& launch) {
+  if (launch.layer >= 0) return launch.layer;
+  return launch.graph.input() == no_value ? embedding : head;
 }
 
 // Index of the first value that is not finite, or -1; -1 too for integers.
@@ -51,21 +51,20 @@ void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& s
   }
 }
 
-void NotFiniteSearch::after(const Instruction& instruction) {
+void NotFiniteSearch::after(const Launch& launch) {
   if (!found_.empty()) return;
   for (int i = 0; i < Node::max_outputs; ++i) {
-    const ValueId id = instruction.node->outputs[i];
+    const ValueId id = launch.node.outputs[i];
     if (id == no_value) continue;
-    const Value& value = instruction.graph->value(id);
-    const std::int64_t index = first_bad(value.dtype, instruction.out[i], value.shape.count());
+    const Value& value = launch.graph.value(id);
+    const std::int64_t index = first_bad(value.dtype, launch.out[i], value.shape.count());
     if (index < 0) continue;
-    const bool forward = instruction.node->phase == Phase::forward;
-    const std::string where =
-        instruction.layer >= 0 ? fmt::format(" of layer {}", instruction.layer) : "";
-    found_ = fmt::format(
-        "{}{} ({}), output {} {} {}, element {}", definition(instruction.node->op).name, where,
-        forward ? "forward" : "backward", i, name_of(value.dtype), value.shape.text(), index);
-    const std::int64_t place = place_of(instruction);
+    const bool forward = launch.node.phase == Phase::forward;
+    const std::string where = launch.layer >= 0 ? fmt::format(" of layer {}", launch.layer) : "";
+    found_ = fmt::format("{}{} ({}), output {} {} {}, element {}", definition(launch.node.op).name,
+                         where, forward ? "forward" : "backward", i, name_of(value.dtype),
+                         value.shape.text(), index);
+    const std::int64_t place = place_of(launch);
     order_ = forward ? place : backward_begins - place;
     return;
   }

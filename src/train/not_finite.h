@@ -12,7 +12,7 @@ class NotFiniteSearch : public Observer {
  public:
   // Parameters come before any op.
   void look_at_masters(const Optimizer& optimizer, const Stage& stage);
-  void after(const Instruction& instruction) override;
+  void after(const Launch& launch) override;
 
   // What comes first along the model among the findings of all ranks, which call this together.
   std::string first_of_all(Communicator& world) const;

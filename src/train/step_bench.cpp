@@ -23,10 +23,10 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
 
 class Profile : public Observer {
  public:
-  void before(const Instruction&) override { begin_ = Clock::now(); }
-  void after(const Instruction& instruction) override {
-    OpTime& time = times_[instruction.node->op];
-    const Cost cost = cost_of(*instruction.graph, *instruction.node);
+  void before(const Launch&) override { begin_ = Clock::now(); }
+  void after(const Launch& launch) override {
+    OpTime& time = times_[launch.node.op];
+    const Cost cost = cost_of(launch.graph, launch.node);
     time.seconds += seconds_between(begin_, Clock::now());
     time.flops += cost.flops;
     time.bytes += cost.bytes;
@@ -46,11 +46,11 @@ bool is_linear(OpKind op) {
 class ProductCounter : public Observer {
  public:
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t>;
-  void after(const Instruction& i) override {
-    if (!is_linear(i.node->op)) return;
-    const auto shape_of = [&](ValueId id) { return i.graph->value(id).shape; };
-    const Shape a = shape_of(i.node->inputs[0]), b = shape_of(i.node->inputs[1]);
-    switch (i.node->op) {
+  void after(const Launch& i) override {
+    if (!is_linear(i.node.op)) return;
+    const auto shape_of = [&](ValueId id) { return i.graph.value(id).shape; };
+    const Shape a = shape_of(i.node.inputs[0]), b = shape_of(i.node.inputs[1]);
+    switch (i.node.op) {
       case OpKind::linear:
         ++counts[{0, a[0], b[1], b[0]}];
         break;

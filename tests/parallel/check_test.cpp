@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
+#include "parallel/slot_table.h"
 
 namespace trireme {
 namespace {
@@ -131,7 +133,7 @@ TEST(Check, BuffersCanBeUsedInTurn) {
     for (int rank = 0; rank < 4; ++rank) {
       for (int chunk = 0; chunk < s.chunks(); ++chunk) {
         const ChunkBuffers& buffers = report.ranks[rank].buffers[chunk];
-        std::vector<int> saved(buffers.saved, -1), activations(buffers.activations, -1);
+        std::vector<int> activations(buffers.activations, -1);
         for (const Action& a : s.actions[rank]) {
           if (a.chunk != chunk) continue;
           if (a.kind == receive_activation) {
@@ -139,18 +141,47 @@ TEST(Check, BuffersCanBeUsedInTurn) {
             EXPECT_EQ(owner, -1);
             owner = a.micro_batch;
           }
-          if (a.kind == forward) {
-            if (buffers.activations) activations[a.micro_batch % buffers.activations] = -1;
-            int& owner = saved[a.micro_batch % buffers.saved];
-            EXPECT_EQ(owner, -1);
-            owner = a.micro_batch;
-          }
-          if (a.kind == ActionKind::backward || a.kind == weight_grad)
-            saved[a.micro_batch % buffers.saved] = -1;
+          if (a.kind == forward && buffers.activations)
+            activations[a.micro_batch % buffers.activations] = -1;
         }
       }
     }
   }
+}
+
+TEST(Check, SlotsOfTheHighestNumberInFlightAreEnough) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+        ScheduleKind::zb1p, ScheduleKind::zbv, ScheduleKind::vhalf}) {
+    const Schedule s = make_schedule({kind, 4, 12});
+    const ScheduleReport report = check_schedule(s);
+    for (int rank = 0; rank < 4; ++rank) {
+      SlotTable slots(report.ranks[rank].peak_in_flight);
+      std::map<int, std::pair<int, int>> holders;  // by slot: chunk and micro-batch
+      for (const Action& a : s.actions[rank]) {
+        const std::pair own(static_cast<int>(a.chunk), a.micro_batch);
+        if (a.kind == forward) {
+          EXPECT_TRUE(holders.emplace(slots.take(a.chunk, a.micro_batch), own).second);
+        }
+        if (a.kind != ActionKind::backward && a.kind != weight_grad) continue;
+        const auto held = holders.find(slots.of(a.chunk, a.micro_batch));
+        ASSERT_NE(held, holders.end());
+        EXPECT_EQ(held->second, own);
+        holders.erase(held);
+        slots.release(a.chunk, a.micro_batch);
+      }
+      EXPECT_TRUE(holders.empty());
+    }
+  }
+}
+
+TEST(SlotTable, RefusesOneTooMany) {
+  SlotTable slots(1);
+  EXPECT_EQ(slots.take(1, 7), 0);
+  EXPECT_ANY_THROW(slots.take(0, 8));
+  EXPECT_ANY_THROW(slots.of(0, 7));
+  slots.release(1, 7);
+  EXPECT_EQ(slots.take(0, 8), 0);
 }
 
 TEST(Check, KnowsWhatOnlyBlockingTransfersDeadlock) {

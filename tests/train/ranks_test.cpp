@@ -184,5 +184,35 @@ TEST(EngineRanks, NameTheFirstNumberThatIsNotFinite) {
               testing::MatchesRegex("[a-z_]+ of layer 2 \\((for|back)ward\\), .* on rank 1"));
 }
 
+// Its memory must outlive the messages that are still on their way to it.
+TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
+  Config config = config_of("fp32");
+  config.parallel.pp = 2;
+  for (const std::string schedule : {"1f1b", "zbv"}) {
+    config.parallel.schedule = schedule;
+    try {
+      run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
+        const int rank = transport.place().rank;
+        BuildOptions build;
+        build.batch = batch;
+        Engine engine(config, build, {}, {rank, 2});
+        engine.allocate(&transport);
+        engine.initialize();
+        std::vector<Samples> samples;
+        for (std::int64_t k = 0; k < micro_batches; ++k) samples.emplace_back(k);
+        StepInput input;
+        input.micro_batches = micro_batches;
+        engine.train_step(input, [&](std::int64_t k) {
+          if (rank == 0 && k == 2) fail("sample 2 cannot be read");
+          return samples[k].view();
+        });
+      });
+      ADD_FAILURE() << "no error";
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("sample 2 cannot be read"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -1,0 +1,51 @@
+// Memory of the micro-batches in flight. The stages of a rank share it: which of them holds a
+// micro-batch in which slot is the schedule's affair.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "runtime/memory.h"
+#include "runtime/program.h"
+
+namespace trireme {
+
+// The regions of which each slot has its own.
+constexpr std::array<StageRegion, 4> slot_regions = {StageRegion::block_inputs, StageRegion::saved,
+                                                     StageRegion::batch, StageRegion::results};
+
+constexpr bool is_of_slot(StageRegion region) {
+  return std::find(slot_regions.begin(), slot_regions.end(), region) != slot_regions.end();
+}
+
+class SlotMemory {
+ public:
+  explicit SlotMemory(int slots) : slots_(slots) {}
+
+  int slots() const { return slots_; }
+  // Makes room in every slot for so many bytes of a region, if there is less; before allocate().
+  void fit(StageRegion region, std::int64_t bytes);
+  // Of one slot.
+  std::int64_t bytes(StageRegion region) const { return parts_[index_of(region)].bytes; }
+  // All slots, by region.
+  MemoryPlan plan() const;
+  void allocate();
+  // Where a region of a slot begins; null if nobody has any of it.
+  std::byte* at(StageRegion region, int slot) const;
+
+ private:
+  struct Part {
+    std::int64_t bytes = 0;  // of a slot
+    MemoryBlock block;
+  };
+  static std::size_t index_of(StageRegion region);
+
+  int slots_;
+  std::array<Part, slot_regions.size()> parts_;
+};
+
+// The name of a region in memory plans.
+const char* name_of(StageRegion region);
+
+}  // namespace trireme

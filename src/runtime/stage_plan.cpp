@@ -1,0 +1,188 @@
+// How a stage's memory is planned: what each region needs, for one shape or the most of several.
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/stage.h"
+
+namespace trireme {
+namespace {
+
+// Of all kinds, one behind the other.
+template <std::size_t n>
+std::int64_t sum_of(const std::int64_t (&bytes)[n]) {
+  std::int64_t sum = 0;
+  for (const std::int64_t b : bytes) sum += align_up(b);
+  return sum;
+}
+
+}  // namespace
+
+void lay_out_parameters(StageDefinition& definition) {
+  std::int64_t offset = 0;
+  for (Parameter& parameter : definition.parameters) {
+    parameter.offset = offset;
+    offset += align_up(parameter.spec.shape.count());
+  }
+  definition.flat_elements = offset;
+}
+
+Stage::Stage(StageDefinition definition, const StageOptions& options)
+    : definition_(std::move(definition)), options_(options) {
+  if (!options_.slot_memory)
+    own_slots_ = std::make_unique<SlotMemory>(options_.training ? options_.slots : 1);
+  if (options_.late_slots == 0) options_.late_slots = slots().slots();
+  plan();
+}
+
+void Stage::plan() {
+  plan_templates();
+  plan_segments();
+  plan_windows();
+  const std::int64_t elements = definition_.flat_elements, in_windows = windows_[0] + windows_[1];
+  const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
+  const bool train = options_.training;
+  needs_[StageRegion::parameters] =
+      (options_.parameter_windows ? in_windows : elements) * size_of(definition_.compute);
+  needs_[StageRegion::block_inputs] = (train ? boundaries : 2) * boundary_bytes_;
+  needs_[StageRegion::batch] = sum_of(batch_bytes_);
+  needs_[StageRegion::results] = sum_of(result_bytes_);
+  needs_[StageRegion::constants] = sum_of(constant_bytes_);
+  if (train) {
+    needs_[StageRegion::gradients] =
+        (options_.gradient_windows ? in_windows : elements) * size_of(definition_.accumulate());
+    // Weight gradients that run later still read the gradients that entered their segment.
+    needs_[StageRegion::activation_grads] =
+        (options_.split_weight_grad ? boundaries : 2) * boundary_bytes_;
+  }
+  for (const StageRegion region : all_regions) {
+    if (is_of_slot(region)) {
+      slots().fit(region, needs_[region]);
+    } else if (!borrows(region)) {
+      TRIREME_CHECK(needs_[region] <= reserved_[region] || !allocated_);
+      reserved_[region] = std::max(reserved_[region], needs_[region]);
+    }
+  }
+}
+
+bool Stage::borrows(StageRegion region) const {
+  return options_.shares && (region == StageRegion::parameters || region == StageRegion::caches ||
+                             region == StageRegion::constants);
+}
+
+// The plans of the templates, and what the largest of them needs of what all segments share.
+void Stage::plan_templates() {
+  const auto grow = [&](StageRegion region, std::int64_t bytes) {
+    needs_[region] = std::max(needs_[region], bytes);
+  };
+  for (const SegmentTemplate& segment : definition_.templates) {
+    PlanOptions plan_options;
+    plan_options.forward_in_backward = segment.forward_in_backward;
+    // Logits would have to be kept until the weight gradients of a head run: they run at once.
+    plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
+    plan_options.reuse = options_.reuse;
+    if (options_.training) train_plans_.push_back(plan_segment(*segment.train, plan_options));
+    plan_options.training = false;
+    eval_plans_.push_back(plan_segment(*segment.eval, plan_options));
+    for (const SegmentPlan* p :
+         {&eval_plans_.back(), options_.training ? &train_plans_.back() : nullptr}) {
+      if (!p) continue;
+      grow(StageRegion::forward_scratch, p->forward_scratch_bytes);
+      grow(StageRegion::backward_scratch, p->backward_scratch_bytes);
+    }
+    for (const Graph* graph : {segment.train.get(), segment.eval.get()}) {
+      if (!graph) continue;
+      for (ValueId id = 0; id < graph->value_count(); ++id) {
+        const Value& value = graph->value(id);
+        if (graph->is_view(id)) continue;
+        const auto fit = [&](std::int64_t& bytes) { bytes = std::max(bytes, value.bytes()); };
+        if (value.role == Role::batch) fit(batch_bytes_[value.index]);
+        if (value.role == Role::result) fit(result_bytes_[value.index]);
+        if (value.role == Role::constant) fit(constant_bytes_[value.index]);
+        if (value.role == Role::input || value.role == Role::output) fit(boundary_bytes_);
+      }
+    }
+  }
+  boundary_bytes_ = align_up(boundary_bytes_);
+}
+
+// Where each segment's own values lie.
+void Stage::plan_segments() {
+  std::int64_t saved = 0, late_saved = 0, caches = 0;
+  for (const SegmentInstance& instance : definition_.segments) {
+    saved_offsets_.push_back(saved);
+    late_saved_offsets_.push_back(late_saved);
+    if (options_.training) {
+      saved += train_plans_[instance.segment].saved_bytes;
+      late_saved += train_plans_[instance.segment].late_saved_bytes;
+    }
+    cache_offsets_.push_back(caches);
+    const Graph& graph = *definition_.templates[instance.segment].eval;
+    for (ValueId id = 0; id < graph.value_count(); ++id) {
+      if (graph.value(id).role == Role::cache) caches += align_up(graph.value(id).bytes());
+    }
+  }
+  needs_[StageRegion::saved] = saved;
+  needs_[StageRegion::late_saved] = late_saved;
+  needs_[StageRegion::caches] = caches;
+}
+
+void Stage::plan_windows() {
+  if (!options_.parameter_windows && !options_.gradient_windows) return;
+  TRIREME_CHECK(definition_.windows.size() == definition_.segments.size());
+  for (std::size_t s = 0; s < definition_.windows.size(); ++s) {
+    std::int64_t elements = 0;
+    for (const FlatRange& range : definition_.windows[s]) elements += range.elements;
+    windows_[s % 2] = std::max(windows_[s % 2], elements);
+  }
+}
+
+int Stage::copies(StageRegion region) const {
+  const bool late = region == StageRegion::late_saved ||
+                    (region == StageRegion::activation_grads && options_.split_weight_grad);
+  return late ? options_.late_slots : 1;
+}
+
+MemoryPlan Stage::memory() const {
+  MemoryPlan plan;
+  for (const StageRegion region : all_regions) {
+    std::string name = name_of(region);
+    if (region == StageRegion::parameters && options_.parameter_windows)
+      name = "gathered parameters";
+    if (region == StageRegion::gradients && options_.gradient_windows)
+      name = "gradients of a segment";
+    std::int64_t bytes = reserved_[region] * copies(region);
+    if (is_of_slot(region)) bytes = own_slots_ ? own_slots_->bytes(region) * slots().slots() : 0;
+    plan.add(std::move(name), bytes);
+  }
+  return plan;
+}
+
+void Stage::allocate(RankGroup* group) {
+  group_ = group;
+  if (own_slots_) own_slots_->allocate();
+  for (const StageRegion region : all_regions)
+    blocks_[region] = MemoryBlock(reserved_[region] * copies(region));
+  allocated_ = true;
+  make_programs();
+}
+
+void Stage::reserve(StageDefinition shape) {
+  TRIREME_CHECK(!options_.shares && !allocated_);
+  StageOptions options = options_;
+  options.slot_memory = &slots();
+  const Stage other(std::move(shape), options);
+  TRIREME_CHECK(other.definition_.flat_elements == definition_.flat_elements);
+  for (const StageRegion region : all_regions)
+    reserved_[region] = std::max(reserved_[region], other.reserved_[region]);
+}
+
+void Stage::reshape(StageDefinition shape) {
+  TRIREME_CHECK(shape.parameters.size() == definition_.parameters.size() &&
+                shape.flat_elements == definition_.flat_elements);
+  definition_ = std::move(shape);
+  static_cast<StagePlan&>(*this) = {};
+  plan();
+  make_programs();
+}
+
+}  // namespace trireme
