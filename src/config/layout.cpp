@@ -154,12 +154,6 @@ std::int64_t global_batch_size(const Config& config, std::int64_t world_size) {
 }
 
 void validate_layout(const Config& config, std::int64_t world_size) {
-  if (config.curriculum.schedule != "none" && config.parallel.pp > 1) {
-    fail_input(
-        "curriculum.schedule = {:?} changes what passes between pipeline stages: with it, "
-        "parallel.pp must be 1, not {}",
-        config.curriculum.schedule, config.parallel.pp);
-  }
   check_degrees(config.parallel, world_size);
   check_tensor(config.model, config.parallel);
   check_stages(config.model, config.parallel);

@@ -65,7 +65,7 @@ PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement&
                                int pipeline_rank, const PipelineBuffers& buffers)
     : placement_(placement),
       rank_(pipeline_rank),
-      bytes_(stages[0]->boundary_bytes()),
+      room_(stages[0]->boundary_bytes()),
       slots_(buffers.slots),
       activation_out_(static_cast<std::size_t>(buffers.slots)) {
   std::int64_t activations = 0, gradients = 0;
@@ -79,15 +79,15 @@ PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement&
     chunk.gradients_offset = gradients;
     chunk.activation_in.resize(std::max(1, chunk.buffers.activations));
     chunk.gradient_in.resize(std::max(1, chunk.buffers.gradients));
-    activations += chunk.buffers.activations * bytes_;
-    gradients += chunk.buffers.gradients * bytes_;
+    activations += chunk.buffers.activations * room_;
+    gradients += chunk.buffers.gradients * room_;
     sends |= chunk.number > 0;
-    TRIREME_CHECK(chunk.stage->boundary_bytes() == bytes_);
+    TRIREME_CHECK(chunk.stage->boundary_bytes() == room_);
     chunks_.push_back(std::move(chunk));
   }
   for (Chunk& chunk : chunks_) chunk.gradients_offset += activations;
   memory_.add("received messages", activations + gradients);
-  memory_.add("gradients on their way out", sends && placement.ranks > 1 ? 2 * bytes_ : 0);
+  memory_.add("gradients on their way out", sends && placement.ranks > 1 ? 2 * room_ : 0);
 }
 
 void PipelineRunner::allocate(Communicator& pipeline) {
@@ -98,11 +98,11 @@ void PipelineRunner::allocate(Communicator& pipeline) {
 
 std::byte* PipelineRunner::activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
   return received_.data() + chunk.activations_offset +
-         micro_batch % chunk.buffers.activations * bytes_;
+         micro_batch % chunk.buffers.activations * room_;
 }
 
 std::byte* PipelineRunner::gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
-  return received_.data() + chunk.gradients_offset + micro_batch % chunk.buffers.gradients * bytes_;
+  return received_.data() + chunk.gradients_offset + micro_batch % chunk.buffers.gradients * room_;
 }
 
 PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {
@@ -139,17 +139,17 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
     }
     case ActionKind::receive_activation:
       chunk.activation_in[m % chunk.buffers.activations] = pipeline_->receive(
-          activation_buffer(chunk, m), bytes_, DType::u8, action.peer, {"activations", m});
+          activation_buffer(chunk, m), message_bytes(), DType::u8, action.peer, {"activations", m});
       return;
     case ActionKind::receive_gradient:
       chunk.gradient_in[m % chunk.buffers.gradients] =
-          pipeline_->receive(gradient_buffer(chunk, m), bytes_, DType::u8, action.peer,
+          pipeline_->receive(gradient_buffer(chunk, m), message_bytes(), DType::u8, action.peer,
                              {"gradients of activations", m});
       return;
     case ActionKind::send_activation: {
       const Slot slot = slot_of(action);
-      activation_out_[slot.index] = pipeline_->send(stage.stage_output(slot), bytes_, DType::u8,
-                                                    action.peer, {"activations", m});
+      activation_out_[slot.index] = pipeline_->send(stage.stage_output(slot), message_bytes(),
+                                                    DType::u8, action.peer, {"activations", m});
       return;
     }
     case ActionKind::send_gradient:
@@ -179,7 +179,8 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
     chunk.activation_in[m % chunk.buffers.activations].wait();
     input = activation_buffer(chunk, m);
   }
-  if (input) std::memcpy(chunk.stage->stage_input(slot), input, static_cast<std::size_t>(bytes_));
+  if (input)
+    std::memcpy(chunk.stage->stage_input(slot), input, static_cast<std::size_t>(message_bytes()));
   const TraceSpan span(trace_, "forward", action.chunk, m);
   chunk.stage->forward(slot, block, observer);
 }
@@ -197,7 +198,8 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
     gradient = gradient_buffer(chunk, m);
   }
   if (gradient)
-    std::memcpy(chunk.stage->output_grad(slot), gradient, static_cast<std::size_t>(bytes_));
+    std::memcpy(chunk.stage->output_grad(slot), gradient,
+                static_cast<std::size_t>(message_bytes()));
   client.before_gradients(action.chunk, m);
   {
     const TraceSpan span(trace_, split ? "input gradient" : "backward", action.chunk, m);
@@ -212,11 +214,11 @@ void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   const int out = next_out_;
   next_out_ = 1 - next_out_;
   gradient_out_[out].wait();
-  std::byte* copy = sent_.data() + out * bytes_;
+  std::byte* copy = sent_.data() + out * room_;
   const Stage& stage = *chunk.stage;
   std::memcpy(copy, stage.input_grad(chunk.late_slot(action.micro_batch)),
-              static_cast<std::size_t>(bytes_));
-  gradient_out_[out] = pipeline_->send(copy, bytes_, DType::u8, action.peer,
+              static_cast<std::size_t>(message_bytes()));
+  gradient_out_[out] = pipeline_->send(copy, message_bytes(), DType::u8, action.peer,
                                        {"gradients of activations", action.micro_batch});
 }
 
@@ -228,17 +230,17 @@ void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Ob
     client.load(placement_.chunk_of(s), 0, 0);
     if (Chunk* before = chunk_of_stage(s - 1)) {
       std::memcpy(chunk->stage->stage_input(0), before->stage->stage_output(0),
-                  static_cast<std::size_t>(bytes_));
+                  static_cast<std::size_t>(message_bytes()));
     } else if (s > 0) {
       pipeline_
-          ->receive(chunk->stage->stage_input(0), bytes_, DType::u8, placement_.rank_of(s - 1),
-                    "activations of an evaluation")
+          ->receive(chunk->stage->stage_input(0), message_bytes(), DType::u8,
+                    placement_.rank_of(s - 1), "activations of an evaluation")
           .wait();
     }
     chunk->stage->evaluate(block, observer);
     if (!is_last(*chunk) && !chunk_of_stage(s + 1)) {
       activation_out_[0] =
-          pipeline_->send(chunk->stage->stage_output(0), bytes_, DType::u8,
+          pipeline_->send(chunk->stage->stage_output(0), message_bytes(), DType::u8,
                           placement_.rank_of(s + 1), "activations of an evaluation");
     }
     if (is_last(*chunk)) client.losses_ready(placement_.chunk_of(s), 0, 0);

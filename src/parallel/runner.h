@@ -87,13 +87,15 @@ class PipelineRunner {
   std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   // The chunk of this rank that holds a stage, or null.
   Chunk* chunk_of_stage(int stage);
+  // Of a message: shorter sequences make shorter ones.
+  std::int64_t message_bytes() const { return chunks_.front().stage->boundary_bytes(); }
   bool is_first(const Chunk& chunk) const { return chunk.number == 0; }
   bool is_last(const Chunk& chunk) const { return chunk.number == placement_.stages() - 1; }
 
   StagePlacement placement_;
   int rank_;
   std::vector<Chunk> chunks_;
-  std::int64_t bytes_;  // of a message
+  std::int64_t room_;  // bytes of the longest message
   MemoryPlan memory_;
   MemoryBlock received_, sent_;
   SlotTable slots_;

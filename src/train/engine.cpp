@@ -224,7 +224,6 @@ StageDefinition Engine::define(int number, std::int64_t seq) const {
 
 void Engine::set_length(std::int64_t seq) {
   if (seq == seq_) return;
-  TRIREME_CHECK(placement_.stages() == 1);
   seq_ = seq;
   for (auto& chunk : chunks_) {
     chunk->stage->reshape(define(chunk->number, seq));

@@ -76,6 +76,18 @@ TEST_F(SlowSameBits, DataRanksAgainstAccumulation) {
           {{2, ""}, {4, ""}, {8, ""}, {8, "parallel.zero=1 parallel.dp_replicate=2"}}, 1);
 }
 
+// Messages between stages grow with them.
+TEST_F(SlowSameBits, WhileSequencesGrow) {
+  compare(
+      "curriculum.schedule=fixed_linear curriculum.min_length=4 curriculum.length_step=4 "
+      "curriculum.iters=20",
+      {{2, "parallel.pp=2"},
+       {4, "parallel.pp=4 parallel.schedule=zbv"},
+       {4, "parallel.pp=2 parallel.schedule=vhalf parallel.zero=3"},
+       {4, "parallel.pp=4 parallel.schedule=interleaved parallel.virtual_stages=2"}},
+      1);
+}
+
 // Steps of 4, 6, ... 20 micro-batches: each number has a schedule of its own.
 TEST_F(SlowSameBits, WhileTheBatchGrows) {
   const std::string ramp =
