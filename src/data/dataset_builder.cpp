@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "data/blended_dataset.h"
+#include "data/configured_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -28,13 +29,13 @@ std::vector<std::int64_t> samples_taken(const BlendOrder& order, std::size_t dat
   return taken;
 }
 
-std::shared_ptr<const FillInMiddle> fill_in_middle_of(const DataConfig& data) {
+std::shared_ptr<const FillInMiddle> fill_in_middle_of(const Config& config) {
+  const DataConfig& data = config.data;
   if (data.fim_rate <= 0) return nullptr;
   if (data.tokenizer.empty()) {
     fail_input("data.fim_rate needs data.tokenizer and its files: documents are cut as text");
   }
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(config);
   const auto id_of = [&](const char* key, const std::string& token) {
     const std::int32_t id = tokenizer->token_id(token);
     if (id < 0) {
@@ -70,7 +71,7 @@ GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64
   options.vocab_size = vocab_size;
   options.masks = {static_cast<std::int32_t>(eod_id), config.data.reset_position_ids,
                    config.data.reset_attention_mask, config.data.eod_mask_loss};
-  options.fill_in_middle = fill_in_middle_of(config.data);
+  options.fill_in_middle = fill_in_middle_of(config);
   options.cache_dir = config.data.cache_dir;
   return options;
 }
@@ -81,8 +82,7 @@ BertOptions bert_options(const Config& config) {
     fail_input(
         "model.family = \"bert\" needs data.tokenizer and its files: words are masked as a whole");
   }
-  const std::unique_ptr<Tokenizer> tokenizer =
-      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(config);
   BertOptions options;
   options.seq_length = config.model.seq_length;
   options.seed = static_cast<std::uint32_t>(config.run.seed);

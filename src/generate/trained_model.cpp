@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "data/configured_tokenizer.h"
 
 namespace trireme {
 
@@ -14,15 +15,13 @@ TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>&
 
 const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;
-  const DataConfig& data = config_.data;
-  if (data.tokenizer.empty()) {
+  if (config_.data.tokenizer.empty()) {
     fail_input(
         "the run of '{}' names no tokenizer: give --set data.tokenizer=TYPE and its files, for "
         "example --set data.tokenizer_model=FILE",
         reader_.folder().string());
   }
-  tokenizer_ =
-      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+  tokenizer_ = make_tokenizer(config_);
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
     fail_input("the tokenizer has {} tokens, the model of '{}' {}", tokenizer_->vocab_size(),
                reader_.folder().string(), config_.model.vocab_size);

@@ -5,17 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "tokenizer/tokenizer.h"
+#include "data/configured_tokenizer.h"
 
 namespace trireme {
-namespace {
-
-TokenizerConfig tokenizer_config(const DataConfig& data) {
-  return {data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model};
-}
-
-}  // namespace
-
 BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
@@ -60,7 +52,7 @@ std::int64_t resolve_vocabulary(Config& config) {
     }
     return -1;
   }
-  const auto tokenizer = make_tokenizer(tokenizer_config(config.data));
+  const auto tokenizer = make_tokenizer(config);
   if (config.model.vocab_size == 0) config.model.vocab_size = tokenizer->vocab_size();
   if (config.model.vocab_size < tokenizer->vocab_size()) {
     fail_input("model.vocab_size is {}, but the tokenizer has {} tokens: leave it out or raise it",
