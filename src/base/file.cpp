@@ -8,9 +8,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <list>
 #include <utility>
 
 #include "base/error.h"
+#include "base/stop.h"
 
 namespace trireme {
 namespace {
@@ -57,6 +59,7 @@ std::uint64_t File::size() const {
 }
 
 void File::write(const void* bytes, std::size_t count) {
+  check_stopped();
   const char* from = static_cast<const char*>(bytes);
   while (count > 0) {
     const ssize_t n = ::write(fd_, from, count);
@@ -68,6 +71,7 @@ void File::write(const void* bytes, std::size_t count) {
 }
 
 void File::write_at(std::uint64_t offset, const void* bytes, std::size_t count) {
+  check_stopped();
   const char* from = static_cast<const char*>(bytes);
   while (count > 0) {
     const ssize_t n = ::pwrite(fd_, from, count, static_cast<off_t>(offset));
@@ -137,12 +141,22 @@ void Unfinished::keep_as(const fs::path& path) {
 }
 
 void write_file_durably(const fs::path& path, std::string_view bytes) {
-  File file(path.string() + ".tmp", File::Mode::create);
-  Unfinished beside(file.path());
-  file.write(bytes.data(), bytes.size());
-  file.sync();
-  file.close();
-  beside.keep_as(path);
+  write_files_durably({{path, bytes}});
+}
+
+void write_files_durably(std::initializer_list<std::pair<fs::path, std::string_view>> files) {
+  std::list<Unfinished> beside;
+  for (const auto& [path, bytes] : files) {
+    File file(path.string() + ".tmp", File::Mode::create);
+    beside.emplace_back(file.path());
+    file.write(bytes.data(), bytes.size());
+    file.sync();
+    file.close();
+  }
+  for (const auto& [path, bytes] : files) {
+    beside.front().keep_as(path);
+    beside.pop_front();
+  }
 }
 
 void make_folders(const fs::path& folder) {

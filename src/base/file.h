@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class Unfinished {
 // Writes `bytes` so that after a crash either the old or the new content is there: a temporary
 // file beside `path`, synced, then renamed, then the folder synced. On an error it is removed.
 void write_file_durably(const fs::path& path, std::string_view bytes);
+
+// Several files that belong together: renamed only when all of them are written.
+void write_files_durably(std::initializer_list<std::pair<fs::path, std::string_view>> files);
 
 // Makes the entries of a folder durable.
 void sync_folder(const fs::path& folder);

@@ -5,9 +5,10 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/stop.h"
 #include "checkpoint/huggingface.h"
 #include "cli/commands.h"
-#include "tokenizer/tokenizer.h"
+#include "data/configured_tokenizer.h"
 
 namespace trireme::cli {
 namespace {
@@ -33,10 +34,9 @@ const char* name_of(HuggingFaceKind kind) {
 }
 
 // The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
-HuggingFaceTokens special_tokens(const DataConfig& data) {
-  if (data.tokenizer.empty()) return {};
-  const auto tokenizer =
-      make_tokenizer({data.tokenizer, data.vocab_file, data.merge_file, data.tokenizer_model});
+HuggingFaceTokens special_tokens(const Config& config) {
+  if (config.data.tokenizer.empty()) return {};
+  const auto tokenizer = make_tokenizer(config);
   const SpecialIds& ids = tokenizer->special();
   const std::int32_t end = ids.eos >= 0 ? ids.eos : ids.eod;
   return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
@@ -64,7 +64,7 @@ ConversionReport convert(const Options& options) {
     if (options.dtype == "fp32") how.dtype = DType::f32;
     if (options.dtype == "bf16") how.dtype = DType::bf16;
     if (options.dtype == "fp16") how.dtype = DType::f16;
-    how.tokens = special_tokens(checkpoint_config(options.input).data);
+    how.tokens = special_tokens(checkpoint_config(options.input));
     how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
     return export_huggingface(options.input, options.output, how);
   }
@@ -115,7 +115,7 @@ void add_convert(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1e6));
   command->add_flag("--json", options->as_json, "Print one JSON object");
-  command->callback([options] { run(*options); });
+  command->callback([options] { stoppable([&] { run(*options); }); });
 }
 
 }  // namespace trireme::cli

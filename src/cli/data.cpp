@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/tokenizer_flags.h"
 #include "config/config.h"
@@ -219,7 +220,7 @@ void add_merge(CLI::App& parent) {
       ->required();
   command->add_option("--output-prefix", options->output, "where to write")->required();
   command->add_flag("--json", options->as_json, "print figures as JSON");
-  command->callback([options] { merge(*options); });
+  command->callback([options] { stoppable([&] { merge(*options); }); });
 }
 
 void add_show(CLI::App& parent) {

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -10,11 +9,10 @@
 #include <thread>
 
 #include "base/counted.h"
-#include "base/error.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/tokenizer_flags.h"
 #include "data/preprocess.h"
-#include "train/interrupt.h"
 
 namespace trireme::cli {
 namespace {
@@ -98,29 +96,16 @@ void print_text(const PreprocessResult& result) {
              megabytes_per_second(result.text_bytes, result.seconds));
 }
 
-struct Interrupted {
-  int signal;
-};
-
-// The work with its progress; a signal ends it as an error does, so that nothing is left behind.
-PreprocessResult interruptible(const Tokenizer& tokenizer, const Options& options) {
-  const InterruptGuard guard;
-  ProgressLine line(options.log_interval);
-  return preprocess(tokenizer, options.work, [&](const PreprocessProgress& now) {
-    if (InterruptGuard::pending() != 0) throw Interrupted{InterruptGuard::pending()};
-    line.show(now);
-  });
-}
-
 void run(const Options& options) {
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
   PreprocessResult result;
-  try {
-    result = interruptible(*tokenizer, options);
-  } catch (const Interrupted& interrupted) {
-    std::raise(interrupted.signal);  // now with its usual effect, which the shell wants to see
-    fail("stopped by signal {}", interrupted.signal);
-  }
+  stoppable([&] {
+    ProgressLine line(options.log_interval);
+    result = preprocess(*tokenizer, options.work, [&](const PreprocessProgress& now) {
+      check_stopped();
+      line.show(now);
+    });
+  });
   if (result.bad_lines > 0) {
     fmt::print(stderr, "skipped {}; the first: {}\n", counted(result.bad_lines, "line"),
                result.first_bad_line);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/json_ids.h"
 
@@ -56,7 +57,7 @@ std::vector<ScoredSequence> read_ids(const std::string& path) {
 void score(const ScoreArguments& a) {
   const auto sequences = read_ids(a.ids);
   TrainedModel model(a.model, a.overrides);
-  write_logits(model, sequences, a.output);
+  stoppable([&] { write_logits(model, sequences, a.output); });
   if (a.json) {
     fmt::print("{}\n",
                nlohmann::json(

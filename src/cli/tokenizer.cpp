@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/json_ids.h"
 #include "cli/tokenizer_flags.h"
@@ -48,7 +49,7 @@ void train(const TrainOptions& options) {
     counts.add(options.jsonl ? count_jsonl_file(input, options.key) : count_text_file(input));
   }
   const TrainedBpe trained = train_bpe(counts, options.vocab_size);
-  write_gpt2_files(trained, options.output);
+  stoppable([&] { write_gpt2_files(trained, options.output); });
   const std::size_t size = trained.tokens.size() + 1;
   if (options.as_json) {
     const json figures = {{"vocab_size", size},

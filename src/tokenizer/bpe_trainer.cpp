@@ -186,8 +186,7 @@ void write_gpt2_files(const TrainedBpe& trained, const fs::path& folder) {
   }
   vocab += fmt::format("\"{}\": {}}}\n", kEndOfText, trained.tokens.size());
   make_folders(folder);
-  write_file_durably(folder / "vocab.json", vocab);
-  write_file_durably(folder / "merges.txt", merges);
+  write_files_durably({{folder / "vocab.json", vocab}, {folder / "merges.txt", merges}});
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 // Commands that are stopped or cannot write leave nothing half done behind.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -32,6 +33,16 @@ class Leftovers : public Workspace {
     for (const auto& entry : fs::directory_iterator(path(folder)))
       names.push_back(entry.path().filename().string());
     return names;
+  }
+
+  // Runs a command until a file of its output is there; then sends the signal, of which it dies.
+  void stop(const std::vector<std::string>& arguments, const std::string& output, int signal) {
+    Program program(arguments, path("output.txt"));
+    while (program.running() && !fs::exists(path(output)))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    program.kill(signal);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.code, -signal) << outcome.out;
   }
 };
 
@@ -75,16 +86,82 @@ TEST_F(Leftovers, PreprocessThatIsStopped) {
   std::string lines;
   for (int i = 0; i < 1000000; ++i) lines += "the ship sees the wind " + std::to_string(i) + "\n";
   write("long.txt", lines);
-  Program program({"preprocess", "--input", path("long.txt"), "--documents", "line", "--workers",
-                   "1", "--tokenizer-type", "gpt2", "--tokenizer-model", path("tok"),
-                   "--output-prefix", path("made/here/long")},
-                  path("output.txt"));
-  while (program.running() && !fs::exists(path("made/here/long_text_document.bin.tmp")))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  program.kill(SIGTERM);
-  const Outcome outcome = program.wait();
-  EXPECT_EQ(outcome.code, -SIGTERM) << outcome.out;
+  stop({"preprocess", "--input", path("long.txt"), "--documents", "line", "--workers", "1",
+        "--tokenizer-type", "gpt2", "--tokenizer-model", path("tok"), "--output-prefix",
+        path("made/here/long")},
+       "made/here/long_text_document.bin.tmp", SIGTERM);
   EXPECT_THAT(entries("made/here"), testing::IsEmpty());
+}
+
+TEST_F(Leftovers, ScoreThatIsStopped) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=4"}).code, 0);
+  std::string lines;
+  for (int i = 0; i < 200000; ++i) lines += "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n";
+  write("ids.jsonl", lines);
+  fs::create_directory(path("made"));
+  stop({"score", path("run"), "--ids", path("ids.jsonl"), "--output", path("made/l.safetensors")},
+       "made/l.safetensors.tmp", SIGINT);
+  EXPECT_THAT(entries("made"), testing::IsEmpty());
+}
+
+TEST_F(Leftovers, MergeThatIsStopped) {
+  // One document of 2^28 zeros in a file with a hole.
+  const std::int32_t length = 1 << 28;
+  const std::int64_t numbers[] = {0, 0, 1};
+  std::string index{"MMIDIDX\0\0\1\0\0\0\0\0\0\0\10\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 34};
+  index.append(reinterpret_cast<const char*>(&length), sizeof length);
+  index.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
+  write("long.idx", index);
+  write("long.bin", "");
+  fs::resize_file(path("long.bin"), std::uintmax_t{2} * length);
+  fs::create_directory(path("made"));
+  stop({"data", "merge", path("long"), path("long"), "--output-prefix", path("made/merged")},
+       "made/merged.bin.tmp", SIGTERM);
+  EXPECT_THAT(entries("made"), testing::IsEmpty());
+}
+
+TEST_F(Leftovers, ConvertThatIsStopped) {
+  const std::int64_t vocab = 50000, hidden = 1024;
+  fs::create_directory(path("hf"));
+  write("hf/config.json",
+        R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 1024, "n_head": 16, "n_positions": 64,
+            "vocab_size": 50000})");
+  {
+    const std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors = {
+        {"wte.weight", {vocab, hidden}},
+        {"wpe.weight", {64, hidden}},
+        {"h.0.ln_1.weight", {hidden}},
+        {"h.0.ln_1.bias", {hidden}},
+        {"h.0.attn.c_attn.weight", {hidden, 3 * hidden}},
+        {"h.0.attn.c_attn.bias", {3 * hidden}},
+        {"h.0.attn.c_proj.weight", {hidden, hidden}},
+        {"h.0.attn.c_proj.bias", {hidden}},
+        {"h.0.ln_2.weight", {hidden}},
+        {"h.0.ln_2.bias", {hidden}},
+        {"h.0.mlp.c_fc.weight", {hidden, 4 * hidden}},
+        {"h.0.mlp.c_fc.bias", {4 * hidden}},
+        {"h.0.mlp.c_proj.weight", {4 * hidden, hidden}},
+        {"h.0.mlp.c_proj.bias", {hidden}},
+        {"ln_f.weight", {hidden}},
+        {"ln_f.bias", {hidden}}};
+    std::string header = "{";
+    std::int64_t at = 0;
+    for (const auto& [name, shape] : tensors) {
+      const std::int64_t bytes = 4 * shape[0] * (shape.size() > 1 ? shape[1] : 1);
+      header +=
+          fmt::format("{}\"{}\":{{\"dtype\":\"F32\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                      at ? "," : "", name, fmt::join(shape, ","), at, at + bytes);
+      at += bytes;
+    }
+    header += "}";
+    const std::uint64_t length = header.size();
+    write("hf/model.safetensors",
+          std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+    fs::resize_file(path("hf/model.safetensors"), 8 + length + static_cast<std::uint64_t>(at));
+  }
+  stop({"convert", "--from", "hf", path("hf"), path("run")}, "run/checkpoints", SIGTERM);
+  EXPECT_FALSE(fs::exists(path("run")));
 }
 
 }  // namespace

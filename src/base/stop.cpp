@@ -1,0 +1,52 @@
+// A handler that does nothing but remember.
+#include "base/stop.h"
+
+#include <array>
+#include <csignal>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+volatile std::sig_atomic_t pending = 0;
+
+class Handlers {
+ public:
+  Handlers() {
+    pending = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int signal) { pending = signal; };
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      sigaction(signals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
+    }
+  }
+  ~Handlers() {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+  }
+
+ private:
+  std::array<struct sigaction, signals.size()> before_;
+};
+
+}  // namespace
+
+void stoppable(const std::function<void()>& work) {
+  try {
+    const Handlers handlers;
+    work();
+  } catch (...) {
+    if (pending == 0) throw;  // else it failed because it was stopped
+  }
+  if (pending != 0) std::raise(pending);
+  pending = 0;
+}
+
+void check_stopped() {
+  if (pending != 0) fail("stopped by signal {}", static_cast<int>(pending));
+}
+
+}  // namespace trireme

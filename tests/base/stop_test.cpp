@@ -1,0 +1,75 @@
+// A signal ends work at its next write, removes what is unfinished, and then the process.
+#include "base/stop.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+fs::path place(const char* name) {
+  return fs::path(testing::TempDir()) / (std::string("trireme_stop_") + name);
+}
+
+void write_until(const fs::path& path, int signal) {
+  stoppable([&] {
+    File file(path, File::Mode::create);
+    const Unfinished beside(path);
+    file.write("a", 1);
+    std::raise(signal);
+    file.write("b", 1);
+    std::_Exit(7);  // not reached
+  });
+}
+
+TEST(Stoppable, RemovesWhatIsUnfinishedAndDiesOfTheSignal) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const fs::path path = place("file");
+    EXPECT_EXIT(write_until(path, signal), testing::KilledBySignal(signal), "");
+    EXPECT_FALSE(fs::exists(path));
+  }
+}
+
+TEST(Stoppable, TheSecondSignalEndsItAtOnce) {
+  EXPECT_EXIT(stoppable([] {
+                std::raise(SIGINT);
+                std::raise(SIGINT);
+                std::_Exit(7);
+              }),
+              testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(Stoppable, SignalsThatWereIgnoredStaySo) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_IGN);
+        stoppable([] {
+          std::raise(SIGHUP);
+          check_stopped();
+        });
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(Stoppable, PassesErrorsOn) {
+  EXPECT_THROW(stoppable([] { fail("no"); }), Error);
+  check_stopped();
+}
+
+TEST(Files, ThatBelongTogetherAppearTogether) {
+  const fs::path folder = place("together");
+  fs::create_directories(folder);
+  EXPECT_THROW(write_files_durably({{folder / "a", "1"}, {folder / "absent/b", "2"}}), Error);
+  EXPECT_TRUE(fs::is_empty(folder));
+  write_files_durably({{folder / "a", "1"}, {folder / "b", "2"}});
+  EXPECT_EQ(read_file(folder / "a") + read_file(folder / "b"), "12");
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace trireme
