@@ -63,7 +63,8 @@ std::vector<Field> build_table() {
       FIELD(model, max_positions, between(0, kManyTokens), "tokens",
             "longest sequence that the model can take; 0: seq_length"),
       FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
-            "size of the vocabulary; 0: from the tokenizer"),
+            "size of the vocabulary; 0: from the tokenizer; null: ids and one more, which ends "
+            "documents"),
       FIELD(model, vocab_multiple, between(1, kWide), "",
             "computation pads the vocabulary to a multiple of this times parallel.tp; "
             "checkpoints never hold the padding"),

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/fields.h"
+#include "megatron/deepspeed_curriculum.h"
 #include "megatron/draft.h"
 
 namespace trireme::megatron {
@@ -24,20 +25,23 @@ std::optional<std::string> read_if_there(const std::string& path) {
   return read_file(path, kLargestFile);
 }
 
-// json[first][second], or null.
-const Json& at(const Json& json, const char* first, const char* second) {
-  static const Json nothing;
-  const auto section = json.find(first);
-  if (section == json.end() || !section->is_object()) return nothing;
-  const auto value = section->find(second);
-  return value == section->end() ? nothing : *value;
-}
-
+// What stands at a key, or null.
 const Json& at(const Json& json, const char* key) {
   static const Json nothing;
-  const auto value = json.find(key);
+  const auto value = json.is_object() ? json.find(key) : json.end();
   return value == json.end() ? nothing : *value;
 }
+
+const Json& at(const Json& json, const char* first, const char* second) {
+  return at(at(json, first), second);
+}
+
+// The top-level keys that are read; others are named in a note.
+constexpr const char* kRead[] = {"train_batch_size",  "train_micro_batch_size_per_gpu",
+                                 "gradient_clipping", "gradient_accumulation_steps",
+                                 "zero_optimization", "bf16",
+                                 "bfloat16",          "fp16",
+                                 "data_efficiency",   "curriculum_learning"};
 
 class Deepspeed {
  public:
@@ -49,10 +53,14 @@ class Deepspeed {
            at(json, "train_micro_batch_size_per_gpu"));
     number("--global-batch-size", "train_batch_size", at(json, "train_batch_size"));
     number("--clip-grad", "gradient_clipping", at(json, "gradient_clipping"));
-    precision("--bf16", at(json, "bf16", "enabled"));
-    precision("--bf16", at(json, "bfloat16", "enabled"));
-    precision("--fp16", at(json, "fp16", "enabled"));
+    accumulation(at(json, "gradient_accumulation_steps"));
+    offloading(json);
+    const char* bf16 = json.contains("bfloat16") ? "bfloat16" : "bf16";
+    precision("--bf16", "--fp16", bf16, at(json, bf16, "enabled"));
+    precision("--fp16", "--bf16", "fp16", at(json, "fp16", "enabled"));
     if (draft_.has("--fp16")) loss_scaling(json);
+    read_curriculum(draft_, path_, json);
+    note_others(json);
   }
 
  private:
@@ -68,7 +76,8 @@ class Deepspeed {
 
   void number(const std::string& name, const char* key, const Json& json) {
     // "auto" is for DeepSpeed's callers to fill, as absent keys are.
-    if (!json.is_number()) return;
+    if (json.is_null() || json == "auto") return;
+    if (!json.is_number()) return refuse(fmt::format("is {}, not a number", json_shown(json)), key);
     const Flag& flag = *find_flag(name);
     const double value = json.get<double>();
     if (!draft_.has(name)) {
@@ -83,10 +92,57 @@ class Deepspeed {
     }
   }
 
-  void precision(const std::string& name, const Json& enabled) {
-    if (!enabled.is_boolean() || !enabled.get<bool>() || draft_.has(name)) return;
-    take_flag(draft_.line(), *find_flag(name), {}, draft_.complaints());
-    draft_.note(name, fmt::format("enabled in {}", path_));
+  // `other` is the flag of the other half precision.
+  void precision(const std::string& name, const char* other, const char* section,
+                 const Json& enabled) {
+    if (!enabled.is_boolean()) return;
+    const auto contradict = [&](const char* flag, const char* value) {
+      draft_.complaints().add(
+          flag, fmt::format("contradicts {}.enabled = {} in {}", section, value, path_));
+    };
+    if (!enabled.get<bool>()) {
+      if (draft_.has(name)) contradict(name.c_str(), "false");
+    } else if (draft_.has(other)) {
+      contradict(other, "true");
+    } else if (!draft_.has(name)) {
+      take_flag(draft_.line(), *find_flag(name), {}, draft_.complaints());
+      draft_.note(name, fmt::format("{}.enabled in {}", section, path_));
+    }
+  }
+
+  // Follows from the batch sizes and the ranks, so that it says something only without them.
+  void accumulation(const Json& steps) {
+    if (steps.is_number() && steps != 1 && !draft_.has("--global-batch-size")) {
+      refuse(fmt::format("is {}, which depends on the number of ranks: give --global-batch-size or "
+                         "train_batch_size",
+                         steps.dump()),
+             "gradient_accumulation_steps");
+    }
+  }
+
+  void offloading(const Json& json) {
+    for (const char* key : {"offload_optimizer", "offload_param"}) {
+      const Json& device = at(at(json, "zero_optimization"), key, "device");
+      if (device.is_string() && device != "none") {
+        refuse(fmt::format("is {}; states and weights stay where the model is: leave it out",
+                           json_shown(device)),
+               fmt::format("zero_optimization.{}.device", key));
+      }
+    }
+  }
+
+  void note_others(const Json& json) {
+    std::string others;
+    for (const auto& [key, value] : json.items()) {
+      if (std::ranges::find(kRead, key) == std::end(kRead))
+        others += (others.empty() ? "" : ", ") + key;
+    }
+    if (others.empty()) return;
+    draft_.note("--deepspeed_config", fmt::format("not read in {}: {}", path_, others));
+  }
+
+  void refuse(const std::string& why, const std::string& key) {
+    draft_.complaints().add("--deepspeed_config", fmt::format("{} in {} {}", key, path_, why));
   }
 
   Draft& draft_;
@@ -96,7 +152,7 @@ class Deepspeed {
 }  // namespace
 
 void read_deepspeed(Draft& draft, const TranslateOptions& options) {
-  if (!draft.has("--deepspeed_config")) return;
+  if (!draft.has("--deepspeed_config")) return read_curriculum(draft, "", Json::object());
   const std::string path = draft.value("--deepspeed_config");
   const std::optional<std::string> text =
       options.read_json ? options.read_json(path) : read_if_there(path);

@@ -33,7 +33,7 @@ std::vector<Flag> data_flags() {
               "there is no mock data; make a dataset with `trireme preprocess`"),
       to_key("--data-cache-path", text, "data.cache_dir"),
       rule("--tokenizer-type", choice, "data.tokenizer",
-           "absent: pretrain-gpt `gpt2`, pretrain-bert `bert`; NullTokenizer: no tokenizer",
+           "absent: pretrain-gpt `gpt2`, pretrain-bert `bert`",
            "GPT2BPETokenizer=gpt2 BertWordPieceLowerCase=bert BertWordPieceCase=bert_cased "
            "SentencePieceTokenizer=SentencePieceTokenizer GPTSentencePieceTokenizer=sentencepiece "
            "Llama2Tokenizer=llama2 TikTokenizer=tiktoken HuggingFaceTokenizer=hf "
@@ -257,8 +257,9 @@ std::vector<Flag> deepspeed_flags() {
       ignored("--deepspeed", none, "sharding and accumulation are built in"),
       rule("--deepspeed_config", text,
            "parallel.zero, train.micro_batch_size, train.global_batch_size, run.precision, "
-           "optimizer.clip_grad",
-           "read if the file is there; its values count where no flag says them"),
+           "optimizer.clip_grad, curriculum.schedule, curriculum.min_length, curriculum.iters, "
+           "curriculum.length_step, curriculum.root_degree",
+           "its values count where no flag says them; a flag that contradicts them is an error"),
       rule("--zero-stage", integer, "parallel.zero", "0 to 3"),
       ignored("--deepspeed-activation-checkpointing", none,
               "--checkpoint-activations says whether to recompute"),
@@ -279,7 +280,9 @@ std::vector<Flag> deepspeed_flags() {
       rule("--lr-warmup-tokens", integer, "optimizer.warmup_iters, optimizer.warmup_samples",
            "divided by the tokens of an iteration or sample"),
       refused("--cpu-optimizer", none, "states of the optimizer stay where the model is"),
-      refused("--curriculum-learning-legacy", none, "the sequence length stays as it is"),
+      rule(
+          "--curriculum-learning-legacy", none, "curriculum.schedule",
+          "as the section curriculum_learning of --deepspeed_config says, which also counts alone"),
       refused("--universal-checkpoint", none, "checkpoints of DeepSpeed are not read yet"),
       ignored("--use-pin-memory", none, kOther),
       ignored("--synchronize-each-layer", none, kOther),

@@ -62,6 +62,7 @@ void tokenizer(Draft& draft) {
       return draft.complaints().add("--tokenizer-type", "NullTokenizer needs --vocab-size");
     // Megatron adds a token that ends documents.
     const std::int64_t size = std::min<std::int64_t>(draft.integer("--vocab-size", 0), 1LL << 30);
+    draft.set_text("data.tokenizer", "null", origin);
     draft.set("model.vocab_size", fmt::format("{}", size + 1), "--vocab-size, and one more");
     return;
   }

@@ -67,6 +67,32 @@ class Pretrain : public Workspace {
   }
 };
 
+TEST_F(Pretrain, TrainsOnIdsWithoutATokenizer) {
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += fmt::format("{} 7 {} 11 3\n", i % 40, (i * i) % 40);
+  write("ids.txt", lines);
+  const std::vector<std::string> null = {"--tokenizer-type", "NullTokenizer", "--vocab-size", "40"};
+  std::vector<std::string> preprocess = {"preprocess",      "--input",     path("ids.txt"),
+                                         "--documents",     "line",        "--append-eod",
+                                         "--output-prefix", path("corpus")};
+  preprocess.insert(preprocess.end(), null.begin(), null.end());
+  const Outcome made = run(preprocess);
+  ASSERT_EQ(made.code, 0) << made.out;
+  EXPECT_THAT(made.out, HasSubstr("200 documents, 200 sequences, 1200 tokens"));
+  std::vector<std::string> more = null;
+  more.push_back("--eod-mask-loss");
+  const Outcome outcome = run(flags("run", more));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("vocabulary 41"), HasSubstr("done at step 12")));
+  const Outcome generated = run(
+      {"generate", path("run"), "--prompt", "1 7", "--max-new-tokens", "3", "--temperature", "0"});
+  EXPECT_EQ(generated.code, 0) << generated.out;
+  more[3] = "20";
+  const Outcome small = run(flags("small", more));
+  EXPECT_EQ(small.code, 2);
+  EXPECT_THAT(small.out, HasSubstr("outside of the vocabulary of 21"));
+}
+
 TEST_F(Pretrain, TrainsAndGoesOn) {
   prepare_data();
   const Outcome outcome = run(flags("run", {"--use-flash-attn", "--distributed-backend", "nccl"}));
@@ -155,9 +181,10 @@ class PretrainBert : public Pretrain {
       vocabulary += std::string(word) + "\n";
     }
     write("vocab.txt", vocabulary);
-    const Outcome made = run({"preprocess", "--input", path("corpus.txt"), "--documents",
-                              "paragraph", "--split-sentences", "--tokenizer-type", "bert",
-                              "--vocab-file", path("vocab.txt"), "--output-prefix", path("corpus")});
+    const Outcome made =
+        run({"preprocess", "--input", path("corpus.txt"), "--documents", "paragraph",
+             "--split-sentences", "--tokenizer-type", "bert", "--vocab-file", path("vocab.txt"),
+             "--output-prefix", path("corpus")});
     ASSERT_EQ(made.code, 0) << made.out;
   }
 
@@ -175,8 +202,8 @@ TEST_F(PretrainBert, ScriptTrainsAsAToy) {
       train_toy(toy("run", sentences({"train.samples=64", "optimizer.warmup_samples=8",
                                       "parallel.zero=0", "log.tensorboard=true"})));
   ASSERT_EQ(outcome.code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("model: bert"), HasSubstr("(words "),
-                                 HasSubstr("done at step 16")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("model: bert"), HasSubstr("(words "), HasSubstr("done at step 16")));
   EXPECT_THAT(metrics("run"), AllOf(HasSubstr("\"lm_loss\""), HasSubstr("\"order_loss\""),
                                     HasSubstr("\"valid_order_loss\"")));
 }

@@ -177,7 +177,7 @@ TEST(Translate, RunInSamplesWithRampup) {
   EXPECT_EQ(c.optimizer.warmup_fraction, 0.05);
   EXPECT_EQ(c.optimizer.decay_style, "inverse_sqrt");
   EXPECT_THAT(c.data.path, ElementsAre(".3", "a", ".7", "b"));
-  EXPECT_EQ(c.data.tokenizer, "");
+  EXPECT_EQ(c.data.tokenizer, "null");
   EXPECT_EQ(c.model.vocab_size, 101);
   EXPECT_TRUE(c.data.eod_mask_loss);
   EXPECT_THAT(noted(translation), ::testing::Contains("loss"));
@@ -421,6 +421,131 @@ TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
   EXPECT_EQ(c.optimizer.initial_loss_scale, 4096);
   EXPECT_THROW(read("--deepspeed_config none.json"), Error);
   EXPECT_THROW(read("--deepspeed_config ds.json --micro-batch-size 4"), Error);
+}
+
+// What a DeepSpeed configuration with this text becomes.
+Translation with_deepspeed(const std::string& json, const std::string& flags,
+                           bool lenient = false) {
+  TranslateOptions options;
+  options.lenient = lenient;
+  options.read_json = [&](const std::string&) { return std::optional<std::string>(json); };
+  return translate(words(kSmall + flags), options);
+}
+
+std::string deepspeed_refusal(const std::string& json, const std::string& flags) {
+  try {
+    check(to_config(with_deepspeed(json, "--deepspeed_config ds.json " + flags)));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Deepspeed, ContradictionsNameFlagAndKey) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {R"({"train_batch_size": 16})", "--global-batch-size 8",
+       "--global-batch-size: 8 contradicts train_batch_size = 16 in ds.json"},
+      {R"({"train_micro_batch_size_per_gpu": 4})", "",
+       "--micro-batch-size: 2 contradicts train_micro_batch_size_per_gpu = 4 in ds.json"},
+      {R"({"zero_optimization": {"stage": 3}})", "--zero-stage 1",
+       "--zero-stage: 1 contradicts zero_optimization.stage = 3 in ds.json"},
+      {R"({"gradient_clipping": 0.5})", "--clip-grad 1.0",
+       "--clip-grad: 1.0 contradicts gradient_clipping = 0.5 in ds.json"},
+      {R"({"fp16": {"enabled": true}})", "--bf16",
+       "--bf16: contradicts fp16.enabled = true in ds.json"},
+      {R"({"bf16": {"enabled": false}})", "--bf16",
+       "--bf16: contradicts bf16.enabled = false in ds.json"},
+      {R"({"bfloat16": {"enabled": true}})", "--fp16",
+       "--fp16: contradicts bfloat16.enabled = true in ds.json"},
+      {R"({"fp16": {"enabled": true, "loss_scale": 128}})", "--fp16 --loss-scale 64",
+       "--loss-scale: 64.0 contradicts fp16.loss_scale = 128 in ds.json"},
+      {R"({"train_batch_size": "16"})", "", "train_batch_size in ds.json is the string \"16\""},
+      {R"({"gradient_accumulation_steps": 4})", "", "give --global-batch-size"},
+      {R"({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}})", "",
+       "zero_optimization.offload_optimizer.device in ds.json is the string \"cpu\""},
+      {R"({"train_batch_size": 16,})", "", "'ds.json' is not JSON: line 1, column 25: a key"},
+  };
+  for (const auto& [json, flags, message] : cases)
+    EXPECT_THAT(deepspeed_refusal(json, flags), HasSubstr(message)) << json;
+  EXPECT_EQ(deepspeed_refusal(R"({"train_batch_size": "auto", "bf16": {"enabled": true},
+                                  "gradient_clipping": 1.0, "gradient_accumulation_steps": 1})",
+                              "--bf16 --clip-grad 1.0"),
+            "accepted");
+}
+
+TEST(Deepspeed, NamesWhatItDoesNotRead) {
+  const Translation translation =
+      with_deepspeed(R"({"steps_per_print": 10, "wall_clock_breakdown": true, "optimizer": {}})",
+                     "--deepspeed_config ds.json");
+  const auto note = std::ranges::find(translation.notes, "--deepspeed_config", &Note::flag);
+  ASSERT_NE(note, translation.notes.end());
+  EXPECT_EQ(note->text, "not read in ds.json: optimizer, steps_per_print, wall_clock_breakdown");
+}
+
+// A file with this section, for runs of --seq-length 32.
+std::string curriculum_file(const std::string& more) {
+  return R"({"curriculum_learning": {"curriculum_type": "seqlen", "min_difficulty": 8,
+             "max_difficulty": 32, )" +
+         more + "}}";
+}
+constexpr const char* kLinear =
+    R"("schedule_type": "fixed_linear",
+       "schedule_config": {"total_curriculum_step": 150, "difficulty_step": 8})";
+
+TEST(Deepspeed, CurriculumOfLengths) {
+  const std::string flag = "--deepspeed_config ds.json --curriculum-learning-legacy";
+  const std::string on = R"("enabled": true, )";
+  for (const std::string& enabled : {on, std::string()}) {
+    const Config c = to_config(with_deepspeed(curriculum_file(enabled + kLinear), flag));
+    check(c);
+    EXPECT_EQ(c.curriculum.schedule, "fixed_linear");
+    EXPECT_EQ(c.curriculum.min_length, 8);
+    EXPECT_EQ(c.curriculum.iters, 150);
+    EXPECT_EQ(c.curriculum.length_step, 8);
+  }
+  const Config root = to_config(
+      with_deepspeed(curriculum_file(on + R"("schedule_type": "fixed_root", "schedule_config":
+                      {"total_curriculum_step": 9, "difficulty_step": 16, "root_degree": 2})"),
+                     "--deepspeed_config ds.json"));
+  EXPECT_EQ(root.curriculum.schedule, "fixed_root");
+  EXPECT_EQ(root.curriculum.root_degree, 2);
+  // Neither the flag nor the file turns it on, and a file that turns it off does not.
+  for (const char* enabled : {"", R"("enabled": false, )"}) {
+    const Config off = to_config(with_deepspeed(curriculum_file(enabled + std::string(kLinear)),
+                                                "--deepspeed_config ds.json"));
+    EXPECT_EQ(off.curriculum.schedule, "none");
+  }
+}
+
+TEST(Deepspeed, CurriculaThatAreNotThere) {
+  const std::string on = R"("enabled": true, )";
+  const auto refused = [](const std::string& json, const std::string& flags = "") {
+    return deepspeed_refusal(json, flags);
+  };
+  const std::string flag = "--curriculum-learning-legacy";
+  EXPECT_THAT(refused(curriculum_file(R"("enabled": false, )" + std::string(kLinear)), flag),
+              HasSubstr(flag + ": contradicts curriculum_learning.enabled = false in ds.json"));
+  EXPECT_THAT(refused("{}", flag), HasSubstr("'ds.json' has no section curriculum_learning"));
+  EXPECT_THAT(refused(R"({"curriculum_learning": 3})", flag),
+              HasSubstr("the number 3, not an obj"));
+  EXPECT_THAT(refused(curriculum_file(on + kLinear), "--seq-length 16"),
+              HasSubstr("curriculum_learning.max_difficulty in ds.json is the number 32, but "
+                        "--seq-length is 16"));
+  EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_discrete")")),
+              HasSubstr("the string \"fixed_discrete\", but only fixed_linear and fixed_root"));
+  EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_linear")")),
+              HasSubstr("curriculum_learning in ds.json lacks 'schedule_config'"));
+  EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_linear", "schedule_config":
+                                      {"total_curriculum_step": "9"})")),
+              HasSubstr("curriculum_learning.schedule_config.total_curriculum_step in ds.json is "
+                        "the string \"9\", not a whole number"));
+  EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_linear", "schedule_config":
+                                      {"total_curriculum_step": 9, "difficulty_step": 48})")),
+              HasSubstr("curriculum.min_length is --deepspeed_config"));
+  EXPECT_THAT(refused(R"({"data_efficiency": {"enabled": true}})"), HasSubstr("data_efficiency"));
+  EXPECT_THAT([&] { translate(words(kSmall + flag), {}); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("needs --deepspeed_config FILE")));
 }
 
 TEST(Deepspeed, RefusesWhatIsNoConfiguration) {
