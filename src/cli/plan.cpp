@@ -20,9 +20,15 @@ struct PlanArguments {
   std::string svg;
 };
 
+// Activations of how many micro-batches of a whole rank.
+double held(int in_flight, const LayoutPlan& plan) {
+  return static_cast<double>(in_flight) / plan.schedule.chunks();
+}
+
 nlohmann::json to_json(const LayoutPlan& plan) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankPlan& rank : plan.ranks) {
+    const RankReport& scheduled = plan.even.ranks[rank.pipeline_rank];
     nlohmann::json regions = nlohmann::json::object();
     for (const MemoryRegion& region : rank.memory.regions) regions[region.name] = region.bytes;
     ranks.push_back({{"pipeline_rank", rank.pipeline_rank},
@@ -30,14 +36,27 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                      {"memory", regions},
                      {"memory_total", rank.memory.total()},
                      {"flops", rank.flops},
+                     {"micro_batches_held", held(scheduled.peak_in_flight, plan)},
+                     {"messages_sent", scheduled.sends},
+                     {"idle", plan.even.makespan > 0 ? scheduled.idle / plan.even.makespan : 0},
                      {"bytes_sent",
                       {{"tensor", rank.traffic.tensor},
                        {"pipeline", rank.traffic.pipeline},
                        {"gradients", rank.traffic.gradients},
                        {"parameters", rank.traffic.parameters}}}});
   }
+  const MeshDegrees& degrees = plan.mesh.degrees();
   return {{"ranks", plan.mesh.size()},
           {"mesh", plan.mesh.text()},
+          {"degrees",
+           {{"tp", degrees.tp},
+            {"cp", degrees.cp},
+            {"ep", degrees.ep},
+            {"dp", degrees.dp()},
+            {"dp_replicate", degrees.dp_replicate},
+            {"pp", degrees.pp}}},
+          {"virtual_stages", plan.schedule.chunks()},
+          {"schedule", std::string(name_of(plan.schedule.kind))},
           {"parameters", plan.parameters},
           {"tokens_per_step", plan.tokens},
           {"micro_batches", plan.micro_batches},

@@ -30,9 +30,8 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   const bool leads = transport.place().rank == 0;
   Trainer trainer(std::move(config), out, arguments.options, &transport);
   if (!arguments.dump_graph.empty()) {
-    if (!leads) return {};
     trainer.dump_graphs(arguments.dump_graph);
-    fmt::print(out, "graphs written to {}\n", arguments.dump_graph);
+    if (leads) fmt::print(out, "graphs written to {}\n", arguments.dump_graph);
     return {};
   }
   const TrainSummary summary = trainer.run();

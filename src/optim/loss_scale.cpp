@@ -28,6 +28,7 @@ LossScale::LossScale(const OptimizerConfig& optimizer, const std::string& precis
 
 void LossScale::update(bool overflow) {
   if (!dynamic_) return;
+  overflows_at_smallest_ = overflow && state_.scale == min_scale_ ? overflows_at_smallest_ + 1 : 0;
   if (overflow) {
     state_.good_steps = 0;
     // One below zero would mean the same as zero; staying there keeps the number bounded.

@@ -31,6 +31,9 @@ class LossScale {
 
   // Takes note of a step's outcome. After an overflow the optimizer and schedule steps are skipped.
   void update(bool overflow);
+  // Whether so many steps in a row overflowed at the smallest scale that no scale will help.
+  bool is_stuck() const { return overflows_at_smallest_ >= patience; }
+  static constexpr int patience = 20;
 
   const LossScaleState& state() const { return state_; }
   // Continues from a checkpoint. A fixed scale stays as configured. Refuses (fail_input) numbers
@@ -42,6 +45,7 @@ class LossScale {
   double min_scale_;
   std::int64_t window_;
   std::int64_t hysteresis_;
+  int overflows_at_smallest_ = 0;  // in a row; not part of the state: a restart is a new chance
   LossScaleState state_;
 };
 

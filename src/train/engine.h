@@ -101,6 +101,9 @@ class Engine {
   // This rank's pieces of the model, in the order of the model's stages: one, or more with virtual
   // stages.
   int chunks() const { return static_cast<int>(chunks_.size()); }
+  // Number of stages of the model, on all ranks, and which of them a chunk is.
+  int stages() const { return placement_.stages(); }
+  int stage_number(int chunk) const { return chunks_[chunk]->number; }
   Stage& stage(int chunk = 0) { return *chunks_[chunk]->stage; }
   const Stage& stage(int chunk = 0) const { return *chunks_[chunk]->stage; }
   Optimizer& optimizer(int chunk = 0) { return *chunks_[chunk]->optimizer; }

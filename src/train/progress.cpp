@@ -70,8 +70,8 @@ std::string progress_line(const ProgressReport& r) {
   line += fmt::format(" | lr {:.2e} | grad {:.3f}", r.lr, r.grad_norm);
   if (r.loss_scale) line += fmt::format(" | scale {:g}", *r.loss_scale);
   if (r.skipped > 0) line += fmt::format(" | skipped {}", r.skipped);
-  line += fmt::format(" | {} tok/s | {}", count_text(r.tokens_per_second),
-                      flops_text(r.flops_per_second));
+  line += fmt::format(" | {} tok/s | {}{}", count_text(r.tokens_per_second),
+                      flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : "");
   line += r.peak_flops ? fmt::format(" | MFU {:.1f}%", 100 * r.flops_per_second / *r.peak_flops)
                        : std::string(" | MFU n/a");
   const double left = static_cast<double>(r.iterations - r.iteration) * r.seconds_per_iteration;

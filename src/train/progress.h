@@ -16,8 +16,9 @@ struct ProgressReport {
   double loss = 0;                   // token-weighted
   std::optional<double> order_loss;  // the part of it that is BERT's sentence order
   double lr = 0;
-  double grad_norm = 0;              // before clipping
-  double tokens_per_second = 0;      // of all ranks
+  double grad_norm = 0;          // before clipping
+  double tokens_per_second = 0;  // of all ranks
+  int devices = 1;
   double flops_per_second = 0;       // per device, without causal halving
   std::optional<double> peak_flops;  // of the device; nothing: MFU "n/a"
   std::uint64_t memory_bytes = 0;    // of this process

@@ -177,13 +177,19 @@ void Trainer::Parts::train_one_step() {
   trace(false);
   last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
+  loss_scale.update(!last.finite);
   if (!last.finite) {
-    if (!loss_scale.is_dynamic() && config.train.check_nan) {
+    if (config.train.check_nan && (!loss_scale.is_dynamic() || loss_scale.is_stuck())) {
       finish_save();
       fail(
-          "step {}: loss or gradients are not finite; first in {}. The last checkpoint in '{}' is "
-          "untouched; lower optimizer.lr or look at the data of samples {} to {}",
-          step + 1, engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
+          "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' "
+          "is untouched; lower optimizer.lr or look at the data of samples {} to {}",
+          step + 1,
+          loss_scale.is_stuck()
+              ? fmt::format(", for the {}th time in a row at optimizer.min_loss_scale = {}",
+                            LossScale::patience, loss_scale.scale())
+              : "",
+          engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
           consumed_samples + samples - 1);
     }
     ++skipped;
@@ -192,7 +198,6 @@ void Trainer::Parts::train_one_step() {
     scheduled_samples += samples;
   }
   if (saver && !last.saving) finish_save();
-  loss_scale.update(!last.finite);
   ++step;
   consumed_samples += samples;
   consumed_tokens += samples * engine.length();

@@ -67,7 +67,8 @@ void Trainer::Parts::report() {
   ProgressReport r;
   r.iteration = step;
   r.iterations = total_steps;
-  r.loss = interval.loss.mean();
+  r.loss = interval.loss.tokens > 0 ? interval.loss.mean() : NAN;
+  r.devices = rank.size;
   if (has_order_head()) r.order_loss = interval.loss.order_mean();
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
@@ -120,19 +121,25 @@ void Trainer::Parts::trace(bool ended) {
 }
 
 void Trainer::dump_graphs(const std::string& folder) const {
+  const Engine& engine = parts_->engine;
+  const int rank = parts_->rank.rank;
+  // Ranks of the same stages have the same graphs.
+  if (engine.mesh().place_of(rank).tp > 0 || engine.mesh().dp_index(rank) > 0) return;
   make_folders(folder);
-  const Stage& stage = parts_->engine.stage();
-  const auto& templates = stage.definition().templates;
-  for (std::size_t t = 0; t < templates.size(); ++t) {
-    const Graph& graph = *templates[t].train;
-    const std::string title = graph.input() == no_value    ? "embedding"
-                              : graph.output() == no_value ? "head"
-                                                           : fmt::format("block{}", t);
-    const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
-    write_file_durably(fs::path(folder) / (title + ".txt"),
-                       dump_text(*templates[t].train, plan, title));
-    write_file_durably(fs::path(folder) / (title + ".dot"),
-                       dump_dot(*templates[t].train, plan, title));
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const Stage& stage = engine.stage(c);
+    const std::string prefix =
+        engine.stages() > 1 ? fmt::format("stage{}_", engine.stage_number(c)) : "";
+    const auto& templates = stage.definition().templates;
+    for (std::size_t t = 0; t < templates.size(); ++t) {
+      const Graph& graph = *templates[t].train;
+      const std::string title = prefix + (graph.input() == no_value    ? "embedding"
+                                          : graph.output() == no_value ? "head"
+                                                                       : fmt::format("block{}", t));
+      const SegmentPlan& plan = stage.segment_plan(static_cast<int>(t), true);
+      write_file_durably(fs::path(folder) / (title + ".txt"), dump_text(graph, plan, title));
+      write_file_durably(fs::path(folder) / (title + ".dot"), dump_dot(graph, plan, title));
+    }
   }
 }
 

@@ -55,6 +55,19 @@ TEST(LossScale, HysteresisForgivesThenEveryOverflowHalves) {
   EXPECT_EQ(scale.scale(), 2);
 }
 
+TEST(LossScale, IsStuckWhereTheSmallestScaleOverflowsOnAndOn) {
+  LossScale scale(small(), "fp16");
+  repeat(scale, 5, true);  // one forgiven, four halvings
+  ASSERT_EQ(scale.scale(), 1);
+  repeat(scale, LossScale::patience - 1, true);
+  EXPECT_FALSE(scale.is_stuck());
+  scale.update(false);
+  repeat(scale, LossScale::patience - 1, true);
+  EXPECT_FALSE(scale.is_stuck());
+  scale.update(true);
+  EXPECT_TRUE(scale.is_stuck());
+}
+
 TEST(LossScale, GrowthMakesTheHysteresisWhole) {
   LossScale scale(small(), "fp16");
   repeat(scale, 3, true);

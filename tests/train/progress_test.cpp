@@ -45,6 +45,12 @@ TEST(ProgressLine, MfuAndLossScaleWhereKnown) {
   EXPECT_THAT(line, ::testing::HasSubstr("| scale 65536 | skipped 2 |"));
 }
 
+TEST(ProgressLine, SaysWhatCountsPerRankWhereThereAreSeveral) {
+  ProgressReport r = report();
+  r.devices = 8;
+  EXPECT_THAT(progress_line(r), ::testing::HasSubstr("| 51.2k tok/s | 494.50 TFLOP/s per rank |"));
+}
+
 TEST(Texts, Durations) {
   EXPECT_EQ(duration_text(0.2), "0s");
   EXPECT_EQ(duration_text(59.6), "1m00s");
