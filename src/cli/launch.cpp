@@ -1,7 +1,6 @@
-// mpirun, with cores and threads shared out among the processes.
+// mpirun, with processors and threads shared out among the processes.
 #include "cli/launch.h"
 
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,16 +17,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/cores.h"
 #include "comm/transport.h"
 
 namespace trireme::cli {
 namespace {
-
-int cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 // The words of the command that runs now, without --nproc and its value.
 std::vector<std::string> own_command() {
@@ -60,21 +54,23 @@ void set_default(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 0);
 }
 
-// Open MPI takes these from the environment, other launchers do not mind them.
+// The processes bind themselves (comm/cores.h). The launcher is asked not to, and not to count slots,
+// in the words of those that would: Open MPI 4, and PRRTE, which is Open MPI 5's. Others do not mind.
 void prepare_environment(int processes) {
-  const int each = cores() / processes;
+  const int processors = std::max(1, static_cast<int>(own_processors().size()));
+  const int each = processors / processes;
   set_default("TRIREME_THREADS", std::to_string(std::max(1, each)));
-  if (each >= 1) {
-    set_default("OMPI_MCA_rmaps_base_mapping_policy", "slot:PE=" + std::to_string(each));
-    set_default("OMPI_MCA_hwloc_base_binding_policy", "core");
-  } else {
-    set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
-    set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
-    set_default("OMPI_MCA_mpi_yield_when_idle", "1");
-  }
+  if (each >= 1) set_default(share_processors_variable, std::to_string(processors));
+  set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
+  set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
+  set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+  set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
+  if (each < 1) set_default("OMPI_MCA_mpi_yield_when_idle", "1");
   if (geteuid() == 0) {
-    set_default("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    set_default("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    for (const std::string project : {"OMPI", "PRTE"}) {
+      set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
+      set_default((project + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str(), "1");
+    }
   }
 }
 
@@ -82,9 +78,9 @@ pid_t launcher = 0;  // mpirun
 volatile std::sig_atomic_t interrupts = 0;
 
 // mpirun would end the ranks at once; what it passes on to them they take as the wish to save and
-// stop. Whoever asks twice means it.
+// stop. Whoever asks twice means it, and MPICH's mpirun has to be told a third time.
 void pass_on(int) {
-  kill(launcher, interrupts == 0 ? SIGUSR1 : SIGTERM);
+  kill(launcher, interrupts == 0 ? SIGUSR1 : interrupts == 1 ? SIGTERM : SIGKILL);
   interrupts = interrupts + 1;
 }
 
@@ -101,9 +97,8 @@ void pass_on(int) {
     execvp(argv[0], argv.data());
     std::fprintf(
         stderr,
-        "trireme: cannot start mpirun: %s. Install an MPI (Debian: openmpi-bin) or load its "
-        "module\n",
-        std::strerror(errno));
+        "trireme: cannot start %s: %s. Install an MPI (Debian: openmpi-bin) or load its module\n",
+        argv[0], std::strerror(errno));
     _exit(static_cast<int>(ExitCode::failed));
   }
   struct sigaction action {};
@@ -126,7 +121,7 @@ void launch_processes(int processes) {
   }
   if (processes == 1) return;
   prepare_environment(processes);
-  std::vector<std::string> words = {"mpirun", "-n", std::to_string(processes)};
+  std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command()) words.push_back(std::move(word));
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

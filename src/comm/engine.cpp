@@ -18,18 +18,12 @@ constexpr std::chrono::nanoseconds longest_nap = 100us;   // while something is 
 constexpr std::chrono::nanoseconds longest_sleep = 20ms;  // control messages still get answers
 constexpr std::chrono::nanoseconds worth_waking = 1ms;
 
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
-
 }  // namespace
 
 ProgressEngine::ProgressEngine(Wire& wire, const ProgressOptions& options)
     : wire_(wire),
       options_(options),
-      oversubscribed_(wire.place().local_size > available_cores()),
+      oversubscribed_(wire.place().local_size > wire.place().local_processors),
       answers_(wire.place().size),
       thread_([this] { run(); }) {}
 

@@ -19,7 +19,7 @@ struct Launcher {
 // variable of a step is there only under srun.
 constexpr Launcher launchers[] = {
     {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"PMI", "PMI_SIZE", "PMI_RANK"},
+    {"mpirun (PMI)", "PMI_SIZE", "PMI_RANK"},
     {"srun (SLURM)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
 };
 

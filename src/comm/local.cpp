@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "comm/cores.h"
 #include "comm/group.h"
 
 namespace trireme {
@@ -99,7 +100,7 @@ class LocalHub {
 class LocalWire final : public Wire {
  public:
   LocalWire(LocalHub& hub, int rank, int size) : hub_(hub) {
-    place_ = {rank, size, rank, size, "local"};
+    place_ = {rank, size, rank, size, "local", static_cast<int>(own_processors().size())};
     members_[world_context].resize(size);
     for (int i = 0; i < size; ++i) members_[world_context][i] = i;
   }

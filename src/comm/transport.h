@@ -18,7 +18,7 @@ namespace trireme {
 struct LaunchInfo {
   int rank = 0;
   int size = 1;
-  std::string launcher;  // "mpirun (Open MPI)", "PMI", "srun (SLURM)"; empty without one
+  std::string launcher;  // who, for messages; empty without one
 };
 
 // Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
@@ -27,12 +27,17 @@ using GetVariable = std::function<const char*(const char*)>;
 LaunchInfo discover_launch(const GetVariable& get);
 LaunchInfo discover_launch();
 
+// The program that starts processes for the MPI library of this build: TRIREME_MPIRUN if set, else
+// the one that was found with the library, else mpirun. Fails where the build has no MPI part.
+std::string mpi_launcher();
+
 struct Place {
   int rank = 0;
   int size = 1;
   int local_rank = 0;  // among the processes on this node
   int local_size = 1;
   std::string host;
+  int local_processors = 1;  // that the processes on this node may use together
 };
 
 // Hears of each operation of this rank once it is complete, in whichever thread noticed it.

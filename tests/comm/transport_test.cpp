@@ -9,15 +9,22 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "comm/launch_advice.h"
 
 namespace trireme {
 namespace {
 
-LaunchInfo discover(std::map<std::string, std::string> variables) {
-  return discover_launch([&](const char* name) -> const char* {
+using Variables = std::map<std::string, std::string>;
+
+GetVariable reader(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
+}
+
+LaunchInfo discover(const Variables& variables) {
+  return discover_launch(reader(variables));
 }
 
 TEST(LaunchInfo, IsReadFromWhoeverStartedTheProcess) {
@@ -32,6 +39,16 @@ TEST(LaunchInfo, IsReadFromWhoeverStartedTheProcess) {
   EXPECT_EQ(srun.size, 16);
 }
 
+// MPICH's mpirun starts its helpers by srun where there is SLURM: their variables stay visible.
+TEST(LaunchInfo, TheInnermostLauncherCounts) {
+  const Variables step = {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}};
+  Variables mpich = step, open_mpi = step;
+  mpich.merge(Variables{{"PMI_SIZE", "8"}, {"PMI_RANK", "5"}});
+  open_mpi.merge(Variables{{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "6"}});
+  EXPECT_EQ(discover(mpich).rank, 5);
+  EXPECT_EQ(discover(open_mpi).rank, 6);
+}
+
 TEST(LaunchInfo, ABatchScriptIsOneProcess) {
   EXPECT_EQ(discover({{"SLURM_NTASKS", "64"}, {"SLURM_PROCID", "0"}}).size, 1);
 }
@@ -41,6 +58,31 @@ TEST(LaunchInfo, RefusesNonsense) {
   EXPECT_THROW(discover({{"PMI_SIZE", "4"}}), Error);
   EXPECT_THROW(discover({{"PMI_SIZE", "4"}, {"PMI_RANK", "4"}}), Error);
   EXPECT_THROW(discover({{"PMI_SIZE", ""}, {"PMI_RANK", "0"}}), Error);
+}
+
+// What srun --mpi=none, pmi2 and pmix set.
+TEST(LaunchAdvice, WarnsWhereOpenMpiWouldEndTheProcess) {
+  const auto warning = [](const std::string& library, Variables variables) {
+    variables.merge(Variables{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}});
+    return srun_warning(library, reader(variables));
+  };
+  const std::string open_mpi = "Open MPI v4.1.4", mpich = "MPICH 4.0.2";
+  EXPECT_THAT(warning(open_mpi, {}), testing::HasSubstr("--mpi=pmix"));
+  EXPECT_NE(warning(open_mpi, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "");
+  EXPECT_EQ(warning(open_mpi, {{"PMIX_RANK", "0"}}), "");
+  EXPECT_EQ(warning(mpich, {}), "");  // says afterwards that it is alone, and then we do
+  EXPECT_EQ(warning(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(srun_warning(open_mpi, reader({})), "");
+}
+
+TEST(LaunchAdvice, NamesTheWayOutOfAStepWithoutPmi) {
+  const Variables step = {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}};
+  const std::string text = launcher_mismatch(discover(step), "MPICH 4.0.2", 1, reader(step));
+  EXPECT_THAT(text, testing::HasSubstr("srun (SLURM) started 2 processes"));
+  EXPECT_THAT(text, testing::HasSubstr("MPICH 4.0.2"));
+  EXPECT_THAT(text, testing::HasSubstr("sees 1"));
+  EXPECT_THAT(text, testing::HasSubstr("--mpi=pmi2"));
+  EXPECT_THAT(text, testing::HasSubstr("unset SLURM_STEP_NUM_TASKS"));
 }
 
 TEST(Transport, AloneNeedsNoMpi) {

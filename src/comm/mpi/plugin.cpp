@@ -2,11 +2,15 @@
 #include "comm/mpi/plugin.h"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <cstring>
 #include <exception>
 #include <list>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/wire.h"
@@ -49,6 +53,17 @@ MPI_Comm duplicate_of_world() {
   return with_error_codes(copy);
 }
 
+// Processors that at least one of these processes may run on.
+int processors_of(MPI_Comm node) {
+  cpu_set_t own, all;
+  CPU_ZERO(&own);
+  CPU_ZERO(&all);
+  sched_getaffinity(0, sizeof own, &own);
+  check(MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
+  const int count = CPU_COUNT(&all);
+  return count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency());
+}
+
 Place discover_place() {
   Place place;
   MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
@@ -58,6 +73,7 @@ Place discover_place() {
         "MPI_Comm_split_type");
   MPI_Comm_rank(node, &place.local_rank);
   MPI_Comm_size(node, &place.local_size);
+  place.local_processors = processors_of(node);
   MPI_Comm_free(&node);
   char name[MPI_MAX_PROCESSOR_NAME] = {};
   int length = 0;
@@ -181,6 +197,20 @@ class MpiWire final : public Wire {
   std::list<Letter> letters_;  // addresses must stay
 };
 
+// "Open MPI v4.1.4", "MPICH 4.0.2": the begin of what MPI says about itself, which may go on with a
+// page about its build.
+std::string library_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::istringstream words(std::string(text, std::strcspn(text, "\n,")));
+  std::string name;
+  for (std::string word; words >> word;) {
+    if (word != "Version:") name += (name.empty() ? "" : " ") + word;
+  }
+  return name;
+}
+
 }  // namespace
 }  // namespace trireme
 
@@ -188,6 +218,11 @@ extern "C" {
 
 __attribute__((visibility("default"))) int trireme_wire_interface_version() {
   return trireme::wire_interface_version;
+}
+
+__attribute__((visibility("default"))) const char* trireme_mpi_library() {
+  static const std::string name = trireme::library_name();
+  return name.c_str();
 }
 
 __attribute__((visibility("default"))) trireme::Wire* trireme_open_mpi_wire() {

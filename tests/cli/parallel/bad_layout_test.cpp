@@ -64,11 +64,25 @@ TEST_F(BadLayout, HeadsAndRowsThatTensorRanksCannotShare) {
 }
 
 TEST_F(BadLayout, WhereThereIsNoMpirun) {
-  const Outcome outcome =
-      Program(job_arguments("run", {2, ""}), path("output.txt"), {{"PATH", path("empty")}}).wait();
+  const Outcome outcome = Program(job_arguments("run", {2, ""}), path("output.txt"),
+                                  {{"TRIREME_MPIRUN", path("mpirun")}})
+                              .wait();
   EXPECT_EQ(outcome.code, 1) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("cannot start mpirun"));
+  EXPECT_THAT(outcome.out, HasSubstr("cannot start " + path("mpirun")));
   EXPECT_THAT(outcome.out, HasSubstr("openmpi-bin"));
+}
+
+// Where several MPIs are installed, mpirun may belong to another one than the build.
+TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
+  fs::create_directory(folder_ / "bin");
+  write("bin/mpirun", "#!/bin/sh\necho taken\n");
+  fs::permissions(folder_ / "bin/mpirun", fs::perms::owner_all);
+  const Outcome outcome =
+      Program(job_arguments("run", {2, "train.iters=2 optimizer.warmup_iters=1"}), path("output.txt"),
+              {{"PATH", path("bin") + ":" + std::getenv("PATH")}, {"TRIREME_THREADS", "1"}})
+          .wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("taken")));
 }
 
 TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
@@ -82,9 +96,7 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
 // Without --nproc all ranks find the same fault: one of them says it.
 TEST_F(BadLayout, UnderMpirun) {
   const std::string command =
-      "timeout -s KILL 60 mpirun --oversubscribe --allow-run-as-root -n 4 " TRIREME_BINARY
-      " train " +
-      path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") + " 2>&1";
+      "timeout -s KILL 60 " + mpirun() + " -n 4 " TRIREME_BINARY " train " + path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") + " 2>&1";
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2) << read("out");
   EXPECT_EQ(count_of(read("out"), "trireme: "), 1) << read("out");

@@ -34,11 +34,15 @@ inline std::vector<std::string> words_of(const std::string& text) {
 }
 
 inline bool have_mpirun() {
-  std::istringstream folders(std::getenv("PATH") ? std::getenv("PATH") : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((folder + "/mpirun").c_str(), X_OK) == 0) return true;
-  }
-  return false;
+  return ::access(TRIREME_MPIEXEC, X_OK) == 0;
+}
+
+// The launcher, for more processes than cores and as root in a container: in variables, which Open
+// MPI understands and others do not mind.
+inline std::string mpirun() {
+  return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+         "OMPI_MCA_rmaps_base_oversubscribe=1 "
+         "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " TRIREME_MPIEXEC;
 }
 
 // All values of a number in metrics.jsonl, in order.

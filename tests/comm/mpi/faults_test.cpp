@@ -105,10 +105,21 @@ TEST(Faults, RanksThatDifferAreRefused) {
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
-TEST(Faults, AForeignLauncherIsSeen) {
-  const Outcome outcome = shell("PMI_SIZE=4 PMI_RANK=0 " TRIREME_PROBE " busy 1");
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("does not belong to this launcher"));
+// A launcher that the MPI library does not know leaves each process alone, with the work of all.
+TEST(Faults, AForeignLauncherIsSeenAndSaidOnce) {
+  const std::string nobody = "env -u PMI_FD -u PMIX_RANK ";
+  for (const std::string variables :
+       {"PMI_SIZE=4 PMI_RANK=", "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK="}) {
+    const Outcome first = shell(nobody + variables + "0 " TRIREME_PROBE " busy 1");
+    EXPECT_EQ(first.exit_code, 1) << first.output;
+    EXPECT_THAT(first.output, HasSubstr("started 4 processes"));
+    EXPECT_THAT(first.output, HasSubstr("sees 1: it does not know this launcher"));
+    EXPECT_THAT(first.output, HasSubstr("mpiexec"));
+    EXPECT_EQ(first.messages(), 1) << first.output;
+    const Outcome other = shell(nobody + variables + "3 " TRIREME_PROBE " busy 1");
+    EXPECT_EQ(other.exit_code, 1) << other.output;
+    EXPECT_EQ(other.messages(), 0) << other.output;
+  }
 }
 
 }  // namespace

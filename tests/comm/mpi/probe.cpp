@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
     const auto transport = open_transport({.timeout_s = std::atof(argv[2])});
     run_guarded(*transport, [&] { run(*transport, argv[1]); });
   } catch (const Error& error) {
-    std::fprintf(stderr, "trireme: %s\n", error.what());
+    if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());
   }
   return 0;

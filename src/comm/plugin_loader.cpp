@@ -1,0 +1,90 @@
+// dlopen of libtrireme_mpi.so, and what is said where it does not fit.
+#include "comm/plugin_loader.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/launch_advice.h"
+#include "comm/mpi/plugin.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside the program, in the lib folder of an installation, and where it was built. Empty if
+// nowhere.
+fs::path find_plugin() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& folder : {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
+    const fs::path path = folder / mpi_plugin_file;
+    if (fs::exists(path, error)) return path;
+  }
+  return {};
+}
+
+void* load_plugin(const LaunchInfo& launch) {
+  const fs::path path = find_plugin();
+  if (path.empty()) {
+    fail(
+        "{} started {} processes, but this build of trireme has no MPI part ({} is not beside the "
+        "program). Install libopenmpi-dev (or load an MPI module) and build again",
+        launch.launcher, launch.size, mpi_plugin_file);
+  }
+  // Global, because MPI libraries load parts of their own that look for MPI's symbols.
+  if (void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return plugin;
+  fail(
+      "{} started {} processes, and they need MPI, which cannot be loaded: {}. Install the MPI "
+      "library that trireme was built with (Debian: libopenmpi3 or libmpich12), or load its module",
+      launch.launcher, launch.size, dlerror());
+}
+
+const char* variable(const char* name) {
+  return std::getenv(name);
+}
+
+}  // namespace
+
+std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
+  void* const plugin = load_plugin(launch);
+  const auto version = reinterpret_cast<MpiPluginVersion>(dlsym(plugin, mpi_plugin_version_symbol));
+  const auto library = reinterpret_cast<MpiPluginLibrary>(dlsym(plugin, mpi_plugin_library_symbol));
+  const auto open = reinterpret_cast<MpiPluginOpen>(dlsym(plugin, mpi_plugin_open_symbol));
+  if (!version || !library || !open || version() != wire_interface_version) {
+    fail("{} belongs to another version of trireme: build or install both together",
+         mpi_plugin_file);
+  }
+  const bool speaks = launch.rank == 0;
+  const std::string warning = srun_warning(library(), variable);
+  if (speaks && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
+  std::unique_ptr<Wire> wire(open());
+  const int seen = wire->place().size;
+  if (seen == launch.size) return wire;
+  // All are in the same case, and the one that the launcher calls the first speaks for them.
+  if (!speaks) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // launchers end the others with the first
+    throw Error(ExitCode::failed, "");
+  }
+  fail("{}", launcher_mismatch(launch, library(), seen, variable));
+}
+
+std::string mpi_launcher() {
+  if (find_plugin().empty()) {
+    fail(
+        "several processes need MPI, and this build of trireme has no MPI part ({} is not beside "
+        "the program). Install libopenmpi-dev (or load an MPI module) and build again",
+        mpi_plugin_file);
+  }
+  if (const char* chosen = variable("TRIREME_MPIRUN")) return chosen;
+  return access(TRIREME_MPIEXEC, X_OK) == 0 ? TRIREME_MPIEXEC : "mpirun";
+}
+
+}  // namespace trireme

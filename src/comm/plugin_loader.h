@@ -1,0 +1,15 @@
+// Loads the MPI plugin and joins the job through it.
+#pragma once
+
+#include <memory>
+
+#include "comm/transport.h"
+#include "comm/wire.h"
+
+namespace trireme {
+
+// For a process that `launch` started together with others. Fails, with a message from one of them,
+// where MPI does not see those others: each would do the whole job alone, on the same files.
+std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch);
+
+}  // namespace trireme
