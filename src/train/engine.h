@@ -16,48 +16,9 @@
 #include "parallel/runner.h"
 #include "parallel/stages.h"
 #include "parallel/tensor_group.h"
+#include "train/micro_batch.h"
 
 namespace trireme {
-
-// One micro-batch as the loader gives it; null where the model has no use for it. rows = batch *
-// seq.
-struct MicroBatch {
-  const std::int32_t* tokens = nullptr;         // [rows]
-  const std::int32_t* targets = nullptr;        // [rows]
-  const float* loss_weights = nullptr;          // [rows]; null: all one
-  const std::int32_t* positions = nullptr;      // [rows]; null: 0, 1, ... in each sequence
-  const std::int32_t* first_visible = nullptr;  // [rows]
-  const std::int64_t* sample_ids = nullptr;     // [batch]
-  // bert:
-  const std::int32_t* segments = nullptr;      // [rows]; null: all 0
-  const std::int32_t* lengths = nullptr;       // [batch]; null: no padding
-  const std::int32_t* order_labels = nullptr;  // [batch]; null: all 0
-};
-
-// Gives micro-batch k of this rank; asked once for each k, rising. What it points to stays valid
-// until the call that asked for it returns.
-using MicroBatches = std::function<MicroBatch(std::int64_t)>;
-
-// Sum of loss * weight over tokens, and sum of weights; with a sentence-order head also the sum of
-// its losses over samples, and their number.
-struct LossSum {
-  double loss = 0;
-  double tokens = 0;
-  double order_loss = 0;
-  double samples = 0;
-
-  double token_mean() const { return tokens > 0 ? loss / tokens : 0; }
-  double order_mean() const { return samples > 0 ? order_loss / samples : 0; }
-  // What training makes smaller: each part's mean over the whole batch.
-  double mean() const { return token_mean() + order_mean(); }
-  LossSum& operator+=(const LossSum& more) {
-    loss += more.loss;
-    tokens += more.tokens;
-    order_loss += more.order_loss;
-    samples += more.samples;
-    return *this;
-  }
-};
 
 struct StepInput {
   std::uint64_t step = 0;          // number of this step, for random numbers
@@ -113,7 +74,7 @@ class Engine {
   // Makes sequences that long from now on: one of the lengths of the curriculum. After allocate(),
   // between steps.
   void set_length(std::int64_t seq);
-  std::int64_t length() const { return seq_; }
+  std::int64_t length() const { return shape_.seq; }
 
   // Optimizer calls for all chunks.
   void initialize();
@@ -166,13 +127,9 @@ class Engine {
   // The graphs of a stage for sequences of a length, laid out like all others.
   StageDefinition define(int number, std::int64_t seq) const;
 
-  int find_parameter(const Chunk& chunk, const char* name) const;
-  void load(Stage& stage, int slot, const MicroBatch& batch) const;
-  void load_losses(Stage& stage, int slot, const MicroBatch& batch) const;
-  void load_bert(Stage& stage, int slot, const MicroBatch& batch) const;
-  // Sets order_weight_ for what this step's micro-batches predict, on all ranks together.
+  int find_parameter(const Chunk& chunk, const std::string& name) const;
+  // Sets the order weight for what this step's micro-batches predict, on all ranks together.
   void weigh_order_loss(Client& client);
-  LossSum read_loss(const Stage& stage, int slot) const;
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void reduce_gradients();
   StepBlock block_of(const StepInput& input) const;
@@ -188,13 +145,9 @@ class Engine {
   const BuildOptions build_;
   const StateOptions states_;
   const std::vector<LayerRange> layers_;
-  std::int64_t batch_, seq_;
+  BatchShape shape_;
   std::uint64_t seed_;
   const ModelConfig model_;
-  const bool order_head_;
-  // Tokens per sample of the global batch: with it a sample's order loss weighs in the mean over
-  // tokens what it weighs in the mean over samples.
-  float order_weight_ = 1;
   int zero_;
   // Before what communicates: operations under way outlive neither.
   Groups groups_;

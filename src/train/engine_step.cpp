@@ -1,0 +1,203 @@
+// A step of the engine: the walk through the schedule, the sums of losses and gradients over all
+// ranks, and what all ranks must agree on at its end.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "train/engine.h"
+#include "train/not_finite.h"
+
+namespace trireme {
+namespace {
+
+// Sums over all ranks, in one message and without rounding.
+class Totals {
+ public:
+  ExactSum loss, tokens, order_loss, samples, squares;
+  std::int64_t overflows = 0, stops = 0, saves = 0;
+
+  void add(const LossSum& more) {
+    loss.add(more.loss);
+    tokens.add(more.tokens);
+    order_loss.add(more.order_loss);
+    samples.add(more.samples);
+  }
+  void sum(Communicator& world) {
+    std::vector<std::int64_t> words;
+    const std::array<ExactSum*, 5> parts = {&loss, &tokens, &order_loss, &samples, &squares};
+    for (ExactSum* part : parts) {
+      const auto own = part->normalized_words();
+      words.insert(words.end(), own.begin(), own.end());
+    }
+    words.insert(words.end(), {overflows, stops, saves});
+    world
+        .all_reduce(words.data(), static_cast<std::int64_t>(words.size()), DType::i64,
+                    Reduction::sum, "totals of a step")
+        .wait();
+    auto from = words.begin();
+    for (ExactSum* part : parts) {
+      std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
+      from += ExactSum::word_count;
+    }
+    overflows = from[0];
+    stops = from[1];
+    saves = from[2];
+  }
+  LossSum losses() const {
+    return {loss.value(), tokens.value(), order_loss.value(), samples.value()};
+  }
+};
+
+}  // namespace
+
+// What the runner needs of the engine while it walks.
+class Engine::Client : public PipelineClient {
+ public:
+  Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches)
+      : engine_(engine), next_(next), batches_(micro_batches) {}
+
+  void load(int chunk, int slot, std::int64_t k) override {
+    k += first_;
+    load_micro_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.shape_);
+  }
+  const MicroBatch& batch(std::int64_t k) {
+    for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
+    return batches_[k];
+  }
+  std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
+  void before_gradients(int chunk, std::int64_t k) override {
+    engine_.chunks_[chunk]->gradients->begin_pass(k + 1 == micro_batches());
+  }
+  void losses_ready(int chunk, int slot, std::int64_t) override {
+    // Tensor-parallel ranks all have the same losses.
+    if (engine_.place_.tp > 0) return;
+    totals.add(read_losses(*engine_.chunks_[chunk]->stage, slot, engine_.shape_));
+  }
+
+  // What the runner calls micro-batch 0 is this one.
+  void start_at(std::int64_t first) { first_ = first; }
+
+  Totals totals;
+
+ private:
+  const Engine& engine_;
+  const MicroBatches& next_;
+  std::vector<MicroBatch> batches_;
+  std::int64_t given_ = 0, first_ = 0;
+};
+
+void Engine::weigh_order_loss(Client& client) {
+  double tokens = 0;
+  for (std::int64_t k = 0; k < client.micro_batches(); ++k) {
+    const float* weights = client.batch(k).loss_weights;
+    for (std::int64_t r = 0; r < shape_.rows(); ++r) tokens += weights ? weights[r] : 1;
+  }
+  if (place_.tp > 0 || place_.pp > 0) tokens = 0;  // these ranks see what another one counts
+  groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
+  const std::int64_t samples = shape_.batch * client.micro_batches() * mesh_.degrees().dp();
+  shape_.order_weight = static_cast<float>(tokens / static_cast<double>(samples));
+}
+
+// Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
+// up for at the end, so that no micro-batch needs to know the others.
+double Engine::nominal_tokens(const StepInput& input) const {
+  return static_cast<double>(shape_.rows() * input.micro_batches * mesh_.degrees().dp());
+}
+
+StepBlock Engine::block_of(const StepInput& input) const {
+  return {seed_, input.step, input.loss_scale / nominal_tokens(input)};
+}
+
+void Engine::run_micro_batches(const StepInput& input, Client& client, Observer* observer) {
+  for (auto& chunk : chunks_) {
+    chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp());
+  }
+  const Schedule& actions = schedule(input.micro_batches);
+  TRIREME_CHECK(
+      buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
+  runner_->run(actions, client, block_of(input), observer);
+}
+
+Engine::Chunk* Engine::chunk_of_stage(int stage) const {
+  for (const auto& chunk : chunks_) {
+    if (chunk->number == stage) return chunk.get();
+  }
+  return nullptr;
+}
+
+int Engine::find_parameter(const Chunk& chunk, const std::string& name) const {
+  const auto& parameters = chunk.stage->definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    if (parameters[p].name == name) return p;
+  }
+  fail("internal error: stage {} has no {}", chunk.number, name);
+}
+
+void Engine::reduce_gradients() {
+  for (auto& chunk : chunks_) chunk->gradients->reduce();
+  if (model_.tie_embeddings && placement_.stages() > 1) {
+    Chunk* first = chunk_of_stage(0);
+    Chunk* last = chunk_of_stage(placement_.stages() - 1);
+    if (first && last) {
+      first->gradients->tie_with(*last->gradients, find_parameter(*first, states_.tied),
+                                 find_parameter(*last, states_.tied));
+    } else if (Chunk* end = first ? first : last) {
+      end->gradients->tie_across(*groups_.embedding, find_parameter(*end, states_.tied));
+    }
+  }
+  for (auto& chunk : chunks_) chunk->gradients->complete();
+}
+
+StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
+                              Observer* observer) {
+  Client client(*this, next, input.micro_batches);
+  if (shape_.order_head) weigh_order_loss(client);
+  run_micro_batches(input, client, observer);
+  reduce_gradients();
+
+  Totals& totals = client.totals;
+  for (int c = 0; c < chunks(); ++c) {
+    chunks_[c]->optimizer->add_squares(
+        totals.squares, [&](const ParameterSpec& spec) { return speaks_for(c, spec); });
+    totals.overflows += chunks_[c]->gradients->overflowed();
+  }
+  totals.stops = input.stop && input.stop();
+  totals.saves = input.saving && input.saving();
+  totals.sum(*groups_.world);
+
+  StepResult result;
+  result.loss = totals.losses();
+  result.stop = totals.stops > 0;
+  result.saving = totals.saves > 0;
+  const double unscale =
+      result.loss.tokens > 0 ? nominal_tokens(input) / result.loss.tokens / input.loss_scale : 0;
+  result.grad_norm = std::sqrt(totals.squares.value()) * unscale;
+  result.finite =
+      totals.overflows == 0 && std::isfinite(result.loss.loss) && std::isfinite(result.grad_norm);
+  if (!result.finite) return result;
+  double scale = unscale;
+  if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));
+  for (auto& chunk : chunks_) chunk->optimizer->step(input.lr, scale);
+  return result;
+}
+
+LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
+  Client client(*this, next, micro_batches);
+  for (std::int64_t k = 0; k < micro_batches; ++k) {
+    client.start_at(k);
+    runner_->evaluate(client, {seed_, 0, 1});
+  }
+  client.totals.sum(*groups_.world);
+  return client.totals.losses();
+}
+
+std::string Engine::explain_not_finite(const StepInput& input, const MicroBatches& next) {
+  NotFiniteSearch search;
+  for (const auto& chunk : chunks_) search.look_at_masters(*chunk->optimizer, *chunk->stage);
+  Client client(*this, next, input.micro_batches);
+  run_micro_batches(input, client, &search);
+  for (auto& chunk : chunks_) chunk->gradients->reduce();  // completes what is under way
+  return search.first_of_all(*groups_.world);
+}
+
+}  // namespace trireme
