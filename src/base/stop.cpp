@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/signal_stack.h"
 
 namespace trireme {
 namespace {
@@ -16,9 +17,10 @@ class Handlers {
  public:
   Handlers() {
     pending = 0;
+    use_signal_stack();
     struct sigaction action {};
     action.sa_handler = [](int signal) { pending = signal; };
-    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    action.sa_flags = SA_RESTART | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
     for (std::size_t i = 0; i < signals.size(); ++i) {
       sigaction(signals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);

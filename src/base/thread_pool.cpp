@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/signal_stack.h"
 
 namespace trireme {
 namespace {
@@ -64,6 +65,7 @@ struct ThreadPool::State {
   }
 
   void work(int worker) {
+    use_signal_stack();
     std::uint64_t seen = 0;
     for (;;) {
       for (int i = 0; i < spins_before_sleep && generation.load(std::memory_order_acquire) == seen;

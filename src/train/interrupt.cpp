@@ -4,6 +4,8 @@
 #include <array>
 #include <csignal>
 
+#include "base/signal_stack.h"
+
 namespace trireme {
 namespace {
 
@@ -23,9 +25,10 @@ void note(int signal) {
 
 InterruptGuard::InterruptGuard() {
   pending_signal = 0;
+  use_signal_stack();
   struct sigaction action {};
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &previous[i]);
 }
 

@@ -1,0 +1,43 @@
+// sigaltstack for the life of a thread.
+#include "base/signal_stack.h"
+
+#include <signal.h>
+#include <sys/auxv.h>
+
+#include <memory>
+
+namespace trireme {
+namespace {
+
+constexpr unsigned long room = 64 << 10;  // for what a handler does
+
+class SignalStack {
+ public:
+  SignalStack() {
+    stack_t before{};
+    // A thread that has one already, such as a sanitizer's, keeps it.
+    if (sigaltstack(nullptr, &before) != 0 || !(before.ss_flags & SS_DISABLE)) return;
+    const unsigned long size = room + getauxval(AT_MINSIGSTKSZ);
+    memory_ = std::make_unique<char[]>(size);
+    const stack_t own{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = size};
+    sigaltstack(&own, nullptr);
+  }
+  ~SignalStack() {
+    if (!memory_) return;
+    const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+    sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  std::unique_ptr<char[]> memory_;
+};
+
+}  // namespace
+
+void use_signal_stack() {
+  static thread_local const SignalStack stack;
+}
+
+}  // namespace trireme
