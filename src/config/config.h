@@ -31,6 +31,10 @@ struct ModelConfig {
   std::string position;               // learned | rope | none; "": by family
   double rope_base = 10000;
   double rope_percent = 1;
+  std::string rope_scaling = "none";  // none | linear | llama3
+  double rope_scaling_factor = 1;
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
+  std::int64_t rope_original_length = 8192;                    // llama3
   std::string norm;  // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
   // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
@@ -39,7 +43,7 @@ struct ModelConfig {
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool tie_embeddings = true;
   std::string norm_placement = "pre";  // pre | post; post: bert only
-  bool order_head = true;  // bert: sentence-order head, pooler and token types
+  bool order_head = true;              // bert: sentence-order head, pooler and token types
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;

@@ -54,6 +54,26 @@ void check_heads(const ModelConfig& model) {
   }
 }
 
+void check_rope_scaling(const ModelConfig& model) {
+  if (model.rope_scaling == "none") return;
+  if (model.position != "rope") {
+    fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
+               model.rope_scaling, model.position);
+  }
+  if (model.rope_scaling_factor <= 1) {
+    fail_input(
+        "model.rope_scaling = {:?} needs model.rope_scaling_factor above 1, which divides the "
+        "frequencies",
+        model.rope_scaling);
+  }
+  if (model.rope_scaling == "llama3" && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+    fail_input(
+        "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: waves "
+        "between the two lengths that they give are divided in part",
+        model.rope_high_freq_factor, model.rope_low_freq_factor);
+  }
+}
+
 void check_bert(const ModelConfig& model) {
   if (model.family != "bert") {
     if (model.norm_placement == "pre") return;
@@ -240,6 +260,7 @@ void check_data(const DataConfig& data) {
 void validate(const ModelConfig& model) {
   check_sizes(model);
   check_heads(model);
+  check_rope_scaling(model);
   check_bert(model);
 }
 

@@ -1,27 +1,16 @@
-// One function per direction and kind; what the table of a kind does not know is checked by name.
+// Reading config.json: one function per kind; what its keys do not know is checked by name.
 #include "interop/huggingface_config.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "interop/huggingface_activations.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;  // what is written keeps its order
-
-struct Activation {
-  const char* ours;
-  const char* theirs;
-};
-// The first of theirs is the one that is written.
-constexpr Activation activations[] = {
-    {"gelu_tanh", "gelu_new"}, {"gelu_tanh", "gelu_pytorch_tanh"},
-    {"gelu_erf", "gelu"},      {"silu", "silu"},
-    {"silu", "swish"},         {"squared_relu", "relu2"},
-};
 
 // Reads keys with their types; every refusal names file, key and value.
 class Reader {
@@ -31,11 +20,17 @@ class Reader {
     if (!json_.is_object()) fail_input("'{}' is {}, not a JSON object", name_, json_shown(json_));
   }
 
+  // The object at a key; messages about its keys begin with "KEY.".
+  Reader section(const char* key) const {
+    if (!json_[key].is_object()) refuse(key, "it must be an object");
+    return {name_, json_[key], prefix_ + key + "."};
+  }
+
   const std::string& name() const { return name_; }
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
 
   std::int64_t size(const char* key) const {
-    if (!has(key)) fail_input("'{}' lacks '{}'", name_, key);
+    require(key);
     return size(key, 0);
   }
   std::int64_t size(const char* key, std::int64_t otherwise) const {
@@ -45,6 +40,10 @@ class Reader {
       refuse(key, "it must be a whole number from 1 to 2^31");
     }
     return json_[key].get<std::int64_t>();
+  }
+  double number(const char* key) const {
+    require(key);
+    return number(key, 0);
   }
   double number(const char* key, double otherwise) const {
     if (!has(key)) return otherwise;
@@ -68,21 +67,28 @@ class Reader {
     }
   }
   [[noreturn]] void refuse(const char* key, const std::string& why) const {
-    fail_input("'{}': {} is {}; {}", name_, key, json_shown(json_[key]), why);
+    fail_input("'{}': {}{} is {}; {}", name_, prefix_, key, json_shown(json_[key]), why);
   }
   const Json& operator[](const char* key) const { return json_[key]; }
 
   std::string activation(const char* key, const char* otherwise) const {
     const std::string theirs = text(key, otherwise);
-    for (const Activation& activation : activations) {
+    for (const auto& activation : huggingface_activations) {
       if (theirs == activation.theirs) return activation.ours;
     }
     refuse(key, "known are gelu_new, gelu_pytorch_tanh, gelu, silu, swish and relu2");
   }
 
  private:
+  Reader(const std::string& name, Json json, std::string prefix)
+      : name_(name), json_(std::move(json)), prefix_(std::move(prefix)) {}
+  void require(const char* key) const {
+    if (!has(key)) fail_input("'{}' lacks '{}{}'", name_, prefix_, key);
+  }
+
   const std::string& name_;
   Json json_;
+  std::string prefix_;
 };
 
 ModelConfig read_gpt2(const Reader& json) {
@@ -106,21 +112,33 @@ ModelConfig read_gpt2(const Reader& json) {
   return m;
 }
 
-// transformers 5 has rope_parameters, earlier ones rope_theta and rope_scaling at top level.
-double read_rope_base(const Reader& json) {
-  double base = json.number("rope_theta", 10000);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!json.has(key)) continue;
-    const Json& rope = json[key];
-    if (!rope.is_object()) json.refuse(key, "it must be an object");
-    const Json type = rope.value("rope_type", rope.value("type", Json("default")));
-    if (type != "default") json.refuse(key, "scaled rotary positions are not supported");
-    if (rope.contains("rope_theta")) {
-      if (!rope["rope_theta"].is_number()) json.refuse(key, "rope_theta must be a number");
-      base = rope["rope_theta"].get<double>();
-    }
+// One object of rotary parameters, spelled in either way.
+void read_rope_scaling(const Reader& rope, ModelConfig& m) {
+  const char* key = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.text(key, "default");
+  m.rope_base = rope.number("rope_theta", m.rope_base);
+  m.rope_percent = rope.number("partial_rotary_factor", m.rope_percent);
+  if (type == "default") return;
+  if (type != "linear" && type != "llama3") {
+    rope.refuse(key, "known are default, linear and llama3");
   }
-  return base;
+  m.rope_scaling_factor = rope.number("factor");
+  if (m.rope_scaling_factor < 1) rope.refuse("factor", "it must be at least 1");
+  if (m.rope_scaling_factor == 1) return;
+  m.rope_scaling = type;
+  if (type == "linear") return;
+  m.rope_low_freq_factor = rope.number("low_freq_factor");
+  m.rope_high_freq_factor = rope.number("high_freq_factor");
+  m.rope_original_length = rope.size("original_max_position_embeddings");
+}
+
+// transformers 5 has rope_parameters, earlier ones rope_theta and rope_scaling at top level.
+void read_rope(const Reader& json, ModelConfig& m) {
+  m.rope_base = json.number("rope_theta", 10000);
+  m.rope_percent = json.number("partial_rotary_factor", 1);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (json.has(key)) read_rope_scaling(json.section(key), m);
+  }
 }
 
 ModelConfig read_llama(const Reader& json) {
@@ -137,8 +155,7 @@ ModelConfig read_llama(const Reader& json) {
   if (json.text("hidden_act", "silu") != "silu") json.refuse("hidden_act", "only silu is known");
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", 1e-6);
-  m.rope_base = read_rope_base(json);
-  m.rope_percent = json.number("partial_rotary_factor", 1);
+  read_rope(json, m);
   m.bias = json.flag("mlp_bias", false);
   m.qkv_bias = json.flag("attention_bias", false);
   if (m.bias != m.qkv_bias) {
@@ -173,127 +190,6 @@ ModelConfig read_bert(const Reader& json) {
   m.attention_dropout = json.number("attention_probs_dropout_prob", 0.1);
   m.init_std = json.number("initializer_range", 0.02);
   return m;
-}
-
-const char* activation_name(const ModelConfig& model) {
-  for (const Activation& activation : activations) {
-    if (model.activation == activation.ours) return activation.theirs;
-  }
-  fail_input("model.activation = {} has no counterpart in this kind of Hugging Face model",
-             model.activation);
-}
-
-// Refuses to export what the kind cannot compute.
-void require(bool good, const char* kind, const char* key, const std::string& value) {
-  if (!good) {
-    fail_input("cannot export to Hugging Face: {} has no counterpart for model.{} = {}", kind, key,
-               value);
-  }
-}
-
-void require_gpt2(const ModelConfig& m) {
-  const char* kind = "GPT2LMHeadModel";
-  require(m.position == "learned", kind, "position", m.position);
-  require(m.norm == "layer_norm", kind, "norm", m.norm);
-  require(m.activation != "swiglu", kind, "activation", m.activation);
-  require(m.bias, kind, "bias", "false");
-  require(m.qkv_bias, kind, "qkv_bias", "false");
-  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
-  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
-}
-
-void require_llama(const ModelConfig& m) {
-  const char* kind = "LlamaForCausalLM";
-  require(m.position == "rope", kind, "position", m.position);
-  require(m.norm == "rms_norm", kind, "norm", m.norm);
-  require(m.activation == "swiglu", kind, "activation", m.activation);
-  require(m.bias == m.qkv_bias, kind, "qkv_bias", m.qkv_bias ? "true" : "false");
-  require(m.rope_percent == 1, kind, "rope_percent", fmt::format("{}", m.rope_percent));
-}
-
-void require_bert(const ModelConfig& m) {
-  const char* kind = "BERT";
-  require(m.position == "learned", kind, "position", m.position);
-  require(m.norm == "layer_norm", kind, "norm", m.norm);
-  require(m.activation != "swiglu", kind, "activation", m.activation);
-  require(m.bias, kind, "bias", "false");
-  require(m.qkv_bias, kind, "qkv_bias", "false");
-  require(m.tie_embeddings, kind, "tie_embeddings", "false");
-  require(m.order_head, kind, "order_head", "false");
-  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
-  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
-}
-
-OrderedJson write_gpt2(const ModelConfig& m) {
-  return {{"architectures", {"GPT2LMHeadModel"}},
-          {"model_type", "gpt2"},
-          {"vocab_size", m.vocab_size},
-          {"n_positions", m.max_positions},
-          {"n_embd", m.hidden_size},
-          {"n_layer", m.num_layers},
-          {"n_head", m.num_heads},
-          {"n_inner", m.ffn_hidden_size},
-          {"activation_function", activation_name(m)},
-          {"layer_norm_epsilon", m.norm_eps},
-          {"resid_pdrop", m.hidden_dropout},
-          {"embd_pdrop", m.hidden_dropout},
-          {"attn_pdrop", m.attention_dropout},
-          {"initializer_range", m.init_std},
-          {"tie_word_embeddings", m.tie_embeddings}};
-}
-
-OrderedJson write_llama(const ModelConfig& m) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"vocab_size", m.vocab_size},
-          {"max_position_embeddings", m.max_positions},
-          {"hidden_size", m.hidden_size},
-          {"intermediate_size", m.ffn_hidden_size},
-          {"num_hidden_layers", m.num_layers},
-          {"num_attention_heads", m.num_heads},
-          {"num_key_value_heads", m.num_kv_heads},
-          {"head_dim", m.head_dim},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", m.norm_eps},
-          {"rope_theta", m.rope_base},
-          {"rope_scaling", nullptr},
-          {"attention_bias", m.qkv_bias},
-          {"mlp_bias", m.bias},
-          {"attention_dropout", m.attention_dropout},
-          {"initializer_range", m.init_std},
-          {"tie_word_embeddings", m.tie_embeddings}};
-}
-
-OrderedJson write_bert(const ModelConfig& m, bool megatron) {
-  return {{"architectures", {megatron ? "MegatronBertForPreTraining" : "BertForPreTraining"}},
-          {"model_type", megatron ? "megatron-bert" : "bert"},
-          {"vocab_size", m.vocab_size},
-          {"max_position_embeddings", m.max_positions},
-          {"type_vocab_size", 2},
-          {"hidden_size", m.hidden_size},
-          {"intermediate_size", m.ffn_hidden_size},
-          {"num_hidden_layers", m.num_layers},
-          {"num_attention_heads", m.num_heads},
-          {"hidden_act", activation_name(m)},
-          {"layer_norm_eps", m.norm_eps},
-          {"hidden_dropout_prob", m.hidden_dropout},
-          {"attention_probs_dropout_prob", m.attention_dropout},
-          {"initializer_range", m.init_std},
-          {"tie_word_embeddings", m.tie_embeddings}};
-}
-
-// null where there is none: the defaults of some kinds name tokens.
-void add_tokens(OrderedJson& json, const HuggingFaceTokens& tokens) {
-  const auto id = [](std::int64_t token) {
-    return token < 0 ? OrderedJson(nullptr) : OrderedJson(token);
-  };
-  json["bos_token_id"] = id(tokens.bos);
-  json["eos_token_id"] = id(tokens.eos);
-  if (!tokens.further_eos.empty()) {
-    json["eos_token_id"] = OrderedJson::array({tokens.eos});
-    for (const std::int64_t token : tokens.further_eos) json["eos_token_id"].push_back(token);
-  }
-  json["pad_token_id"] = id(tokens.pad);
 }
 
 // The ids behind a key, one or a list. Those outside of the vocabulary are defaults that a model
@@ -361,36 +257,6 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder) {
                folder.string());
   }
   return parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), file.string());
-}
-
-HuggingFaceKind huggingface_kind(const ModelConfig& model) {
-  if (model.family == "bert") {
-    require_bert(model);
-    return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
-  }
-  // The family is a set of defaults: what the keys say decides.
-  if (model.norm == "rms_norm" || model.position == "rope") {
-    require_llama(model);
-    return HuggingFaceKind::llama;
-  }
-  require_gpt2(model);
-  return HuggingFaceKind::gpt2;
-}
-
-std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
-  OrderedJson json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
-                     : model.kind == HuggingFaceKind::llama
-                         ? write_llama(model.model)
-                         : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
-  add_tokens(json, model.tokens);
-  json["torch_dtype"] = torch_dtype;
-  return json.dump(2) + "\n";
-}
-
-std::string huggingface_generation_text(const HuggingFaceTokens& tokens) {
-  OrderedJson json = OrderedJson::object();
-  add_tokens(json, tokens);
-  return json.dump(2) + "\n";
 }
 
 }  // namespace trireme

@@ -5,7 +5,6 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kOtherModel = "belongs to a model that is not there";
-constexpr const char* kNoRopeScaling = "rotary frequencies are not rescaled here; leave it out";
 constexpr const char* kExperts = "counts for mixtures of experts only";
 
 }  // namespace
@@ -36,9 +35,14 @@ std::vector<Flag> model_flags() {
       to_key("--rotary-base", number, "model.rope_base", "10000"),
       to_key("--rotary-percent", number, "model.rope_percent", "1.0"),
       refused("--rotary-interleaved", none, "rotary pairs are the two halves of a head here"),
-      refused("--rotary-seq-len-interpolation-factor", integer, kNoRopeScaling, "1"),
-      refused("--use-rope-scaling", none, kNoRopeScaling),
-      ignored("--rope-scaling-factor", number, "counts with --use-rope-scaling only"),
+      rule("--rotary-seq-len-interpolation-factor", integer,
+           "model.rope_scaling, model.rope_scaling_factor", "above 1: `linear` with this factor"),
+      rule("--use-rope-scaling", none,
+           "model.rope_scaling, model.rope_low_freq_factor, model.rope_high_freq_factor, "
+           "model.rope_original_length",
+           "`llama3` with Megatron's 1, 4 and 8192"),
+      rule("--rope-scaling-factor", number, "model.rope_scaling_factor",
+           "counts with --use-rope-scaling only; absent: 8"),
       chooses("--normalization", "model.norm",
               "LayerNorm=layer_norm RMSNorm=rms_norm layernorm=layer_norm rmsnorm=rms_norm",
               "layer_norm"),

@@ -54,6 +54,39 @@ void heads(Draft& draft) {
   }
 }
 
+// Rotary frequencies for longer sequences; `flag` says how, `factor` by how much.
+void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
+  const bool given = draft.has(factor);
+  if (given && draft.number(factor, 0) <= 1) {
+    return draft.complaints().add(
+        factor,
+        fmt::format("{} is not above 1, by which frequencies are divided", draft.value(factor)));
+  }
+  draft.set_text("model.rope_scaling", how, flag);
+  draft.set("model.rope_scaling_factor", given ? draft.value(factor) : "8.0",
+            given ? factor : kDefault);
+}
+
+void rope_scaling(Draft& draft, const std::string& positions) {
+  const std::string linear = "--rotary-seq-len-interpolation-factor";
+  const std::string llama3 = "--use-rope-scaling", factor = "--rope-scaling-factor";
+  if (draft.has(factor) && !draft.has(llama3))
+    draft.note(factor, fmt::format("no effect without {}, as in Megatron", llama3));
+  if (draft.integer(linear, 0) == 1) draft.line().flags.erase(linear);
+  draft.contradicts(llama3, linear, "frequencies are scaled in one way");
+  for (const std::string& flag : {linear, llama3}) {
+    if (draft.has(flag) && positions != "rope")
+      draft.note(flag, "no effect without --position-embedding-type rope");
+  }
+  if (positions != "rope") return;
+  if (draft.has(linear)) scale_rope(draft, "linear", linear, linear);
+  if (!draft.has(llama3)) return;
+  scale_rope(draft, "llama3", llama3, factor);
+  draft.set("model.rope_low_freq_factor", "1.0", llama3);
+  draft.set("model.rope_high_freq_factor", "4.0", llama3);
+  draft.set("model.rope_original_length", "8192", llama3);
+}
+
 void biases(Draft& draft) {
   const bool bias = !draft.has("--disable-bias-linear");
   const bool qkv = bias || draft.has("--add-qkv-bias");
@@ -68,6 +101,7 @@ void translate_model(Draft& draft) {
   std::string where = kDefault;
   const std::string positions = position(draft, where);
   draft.set_text("model.position", positions, where);
+  rope_scaling(draft, positions);
   where = kDefault;
   const std::string function = activation(draft, where);
   draft.set_text("model.activation", function, where);

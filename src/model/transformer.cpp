@@ -6,6 +6,7 @@
 
 #include "graph/autodiff.h"
 #include "model/builder.h"
+#include "model/rotary.h"
 
 namespace trireme {
 namespace {
@@ -152,14 +153,12 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
   auto* cos = static_cast<float*>(stage.constant(ConstantInput::rope_cos));
   auto* sin = static_cast<float*>(stage.constant(ConstantInput::rope_sin));
   if (!cos) return;
-  const std::int64_t half = rotary_dimensions(model) / 2;
+  const std::vector<double> frequencies = rotary_frequencies(model);
   for (std::int64_t p = 0; p < positions; ++p) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(p) *
-          std::pow(model.rope_base, -static_cast<double>(i) / static_cast<double>(half));
-      cos[p * half + i] = static_cast<float>(std::cos(angle));
-      sin[p * half + i] = static_cast<float>(std::sin(angle));
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(p) * frequency;
+      *cos++ = static_cast<float>(std::cos(angle));
+      *sin++ = static_cast<float>(std::sin(angle));
     }
   }
 }

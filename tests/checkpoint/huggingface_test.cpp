@@ -19,8 +19,8 @@ fs::path reference(const std::string& name) {
   return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/hf" / name;
 }
 
-const std::vector<std::string> reference_models{"gpt2", "llama", "llama_tied", "bert",
-                                                "megatron_bert"};
+const std::vector<std::string> reference_models{
+    "gpt2", "llama", "llama_tied", "llama3_rope", "linear_rope", "bert", "megatron_bert"};
 
 // All tensors of a folder's safetensors files by name: type, shape and bytes.
 std::map<std::string, std::string> tensors_of(const fs::path& folder) {

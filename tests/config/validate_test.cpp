@@ -75,6 +75,17 @@ TEST(Validate, Heads) {
   EXPECT_THAT(refused({"model.position=rope", "model.rope_percent=0.02"}), HasSubstr("even"));
 }
 
+TEST(Validate, ScaledRotaryPositions) {
+  const std::string rope = "model.position=rope";
+  EXPECT_THAT(refused({"model.rope_scaling=linear"}), HasSubstr("model.position = \"rope\" only"));
+  EXPECT_THAT(refused({rope, "model.rope_scaling=linear"}),
+              HasSubstr("needs model.rope_scaling_factor above 1"));
+  EXPECT_THAT(refused({rope, "model.rope_scaling=yarn"}), HasSubstr("none, linear"));
+  EXPECT_THAT(refused({rope, "model.rope_scaling=llama3", "model.rope_scaling_factor=8",
+                       "model.rope_low_freq_factor=4"}),
+              HasSubstr("model.rope_high_freq_factor = 4 must be above"));
+}
+
 TEST(Validate, Positions) {
   EXPECT_THAT(refused({"model.max_positions=512"}),
               AllOf(HasSubstr("model.seq_length = 1024"), HasSubstr("model.max_positions = 512")));
@@ -179,7 +190,8 @@ TEST(ValidateLayout, TooFewMicroBatchesForAPipeline) {
               AllOf(HasSubstr("3 micro-batches"), HasSubstr("parallel.pp = 4"),
                     HasSubstr("it can be 16 or more in steps of 4")));
   EXPECT_THAT(layout_refused(8, {"parallel.pp=4", "train.global_batch_size=0"}),
-              AllOf(HasSubstr("train.global_batch_size = 8"), HasSubstr("can be 32 or more in steps of 8")));
+              AllOf(HasSubstr("train.global_batch_size = 8"),
+                    HasSubstr("can be 32 or more in steps of 8")));
   EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "train.iters=0", "train.samples=1000",
                                  "train.rampup_batch_size=[8,8,100]"}),
               HasSubstr("the first train.rampup_batch_size = 8"));

@@ -76,7 +76,8 @@ TEST_P(Scoring, RefusesWrongTokenTypes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Scoring,
-                         testing::Values("gpt2", "llama", "llama_tied", "bert", "megatron_bert"),
+                         testing::Values("gpt2", "llama", "llama_tied", "llama3_rope",
+                                         "linear_rope", "bert", "megatron_bert"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -23,8 +23,8 @@ fs::path reference(const std::string& name) {
   return fs::path(TRIREME_TEST_DATA) / "hf" / name;
 }
 
-const std::vector<std::string> reference_models{"gpt2", "llama", "llama_tied", "bert",
-                                                "megatron_bert"};
+const std::vector<std::string> reference_models{
+    "gpt2", "llama", "llama_tied", "llama3_rope", "linear_rope", "bert", "megatron_bert"};
 
 TEST(HuggingFaceNames, AreThoseOfTheReferenceImplementation) {
   for (const std::string& name : reference_models) {
@@ -132,6 +132,46 @@ std::string config_refusal(const std::string& name, const char* key, const nlohm
   return "accepted";
 }
 
+TEST(HuggingFaceConfig, ReadsScaledRotaryPositions) {
+  const ModelConfig llama3 = read_huggingface_config(reference("llama3_rope")).model;
+  EXPECT_EQ(llama3.rope_scaling, "llama3");
+  EXPECT_EQ(llama3.rope_scaling_factor, 4);
+  EXPECT_EQ(llama3.rope_low_freq_factor, 1);
+  EXPECT_EQ(llama3.rope_high_freq_factor, 3);
+  EXPECT_EQ(llama3.rope_original_length, 24);
+  EXPECT_EQ(llama3.rope_base, 500);
+  const ModelConfig linear = read_huggingface_config(reference("linear_rope")).model;
+  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_scaling_factor, 2.5);
+  EXPECT_EQ(linear.rope_base, 500);
+}
+
+TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
+  const auto refusal = [](const nlohmann::json& scaling) {
+    return config_refusal("llama", "rope_scaling", scaling);
+  };
+  EXPECT_EQ(refusal({{"rope_type", "default"}}), "accepted");
+  EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 1}}), "accepted");
+  EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 8}}), "accepted");
+  EXPECT_THAT(refusal({{"rope_type", "yarn"}, {"factor", 8}}),
+              HasSubstr("rope_scaling.rope_type is the string \"yarn\"; known are default, linear "
+                        "and llama3"));
+  EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
+  EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
+  EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),
+              HasSubstr("rope_scaling.factor is the string \"8\"; it must be a number"));
+  EXPECT_THAT(refusal({{"type", "linear"}, {"factor", 0.5}}), HasSubstr("at least 1"));
+  EXPECT_THAT(refusal({{"rope_type", "llama3"}, {"factor", 8}}),
+              HasSubstr("lacks 'rope_scaling.low_freq_factor'"));
+  EXPECT_THAT(refusal({{"rope_type", "llama3"},
+                       {"factor", 8},
+                       {"low_freq_factor", 4},
+                       {"high_freq_factor", 4},
+                       {"original_max_position_embeddings", 8}}),
+              HasSubstr("must be above model.rope_low_freq_factor"));
+  EXPECT_THAT(refusal(7), HasSubstr("rope_scaling is the number 7; it must be an object"));
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"), HasSubstr("known are gpt2, llama"));
   EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
@@ -143,10 +183,8 @@ TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(config_refusal("gpt2", "scale_attn_by_inverse_layer_idx", true),
               HasSubstr("scale_attn_by_inverse_layer_idx is true"));
   EXPECT_THAT(config_refusal("gpt2", "n_head", 3), HasSubstr("model"));
-  EXPECT_THAT(config_refusal("llama", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}),
-              HasSubstr("scaled rotary positions"));
   EXPECT_THAT(config_refusal("llama", "rope_parameters", {{"rope_theta", "x"}}),
-              HasSubstr("rope_theta must be a number"));
+              HasSubstr("rope_parameters.rope_theta is the string \"x\"; it must be a number"));
   EXPECT_THAT(config_refusal("llama", "attention_bias", true), HasSubstr("attention_bias"));
   EXPECT_THAT(config_refusal("llama", "tie_word_embeddings", 1), HasSubstr("true or false"));
   EXPECT_THAT(config_refusal("bert", "position_embedding_type", "relative_key"),

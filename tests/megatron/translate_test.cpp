@@ -161,6 +161,31 @@ TEST(Translate, PositionsThatAreNotLearned) {
   EXPECT_EQ(config("--no-position-embedding").model.position, "none");
 }
 
+TEST(Translate, ScaledRotaryPositions) {
+  const std::string rope = "--position-embedding-type rope ";
+  const Config llama3 = config(rope + "--use-rope-scaling");
+  EXPECT_EQ(llama3.model.rope_scaling, "llama3");
+  EXPECT_EQ(llama3.model.rope_scaling_factor, 8);
+  EXPECT_EQ(llama3.model.rope_low_freq_factor, 1);
+  EXPECT_EQ(llama3.model.rope_high_freq_factor, 4);
+  EXPECT_EQ(llama3.model.rope_original_length, 8192);
+  EXPECT_EQ(config(rope + "--use-rope-scaling --rope-scaling-factor 32").model.rope_scaling_factor,
+            32);
+  const Config linear = config(rope + "--rotary-seq-len-interpolation-factor 4");
+  EXPECT_EQ(linear.model.rope_scaling, "linear");
+  EXPECT_EQ(linear.model.rope_scaling_factor, 4);
+  for (const char* none :
+       {"", "--rotary-seq-len-interpolation-factor 1", "--rope-scaling-factor 8"})
+    EXPECT_EQ(config(rope + none).model.rope_scaling, "none") << none;
+  EXPECT_EQ(config("--use-rope-scaling").model.rope_scaling, "none");
+  EXPECT_THAT(refusal(rope + "--use-rope-scaling --rotary-seq-len-interpolation-factor 4"),
+              HasSubstr("contradicts --use-rope-scaling"));
+  EXPECT_THAT(refusal(rope + "--rotary-seq-len-interpolation-factor 0"),
+              HasSubstr("--rotary-seq-len-interpolation-factor: 0 is not above 1"));
+  EXPECT_THAT(refusal(rope + "--use-rope-scaling --rope-scaling-factor 0.5"),
+              HasSubstr("--rope-scaling-factor: 0.5 is not above 1"));
+}
+
 TEST(Translate, RunInSamplesWithRampup) {
   const std::vector<std::string> arguments = words(
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "

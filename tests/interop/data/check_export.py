@@ -17,6 +17,8 @@ CLASSES = {
     "llama_tied": tf.LlamaForCausalLM,
     "bert": tf.BertForPreTraining,
     "megatron_bert": tf.MegatronBertForPreTraining,
+    "llama3_rope": tf.LlamaForCausalLM,
+    "linear_rope": tf.LlamaForCausalLM,
 }
 
 

@@ -8,6 +8,15 @@ import torch
 import transformers as tf
 
 HERE = Path(__file__).parent / "hf"
+
+
+def llama(**rope):
+    return tf.LlamaForCausalLM(
+        tf.LlamaConfig(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                       intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+                       head_dim=16, tie_word_embeddings=True, **rope))
+
+
 MODELS = {
     "gpt2": lambda: tf.GPT2LMHeadModel(
         tf.GPT2Config(vocab_size=61, n_positions=24, n_embd=16, n_layer=2, n_head=4)),
@@ -26,7 +35,22 @@ MODELS = {
     "megatron_bert": lambda: tf.MegatronBertForPreTraining(
         tf.MegatronBertConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
                               intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)),
+    # Of the eight frequencies one stays, one lies between, six are divided.
+    "llama3_rope": lambda: llama(rope_theta=500.0, rope_scaling={
+        "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
+        "original_max_position_embeddings": 24}),
+    "linear_rope": lambda: llama(rope_theta=500.0, rope_scaling={
+        "rope_type": "linear", "factor": 2.5}),
 }
+
+
+def spell_as_before(path):
+    """The keys of rotary positions as transformers wrote them before version 5."""
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = {"type": rope.pop("rope_type"), **rope}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
 def rounded(value):
@@ -48,7 +72,10 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         model.save_pretrained(folder)
         (folder / "generation_config.json").unlink(missing_ok=True)
-        ids = torch.randint(0, 61, (2, 20))
+        if name == "linear_rope":
+            spell_as_before(folder / "config.json")
+        # Scaled positions: beyond the length before scaling.
+        ids = torch.randint(0, 61, (1, 40) if "rope" in name else (2, 20))
         golden = {"ids": ids.tolist()}
         with torch.no_grad():
             if "bert" in name:

@@ -1,0 +1,176 @@
+// Writing config.json: one function per kind, and what each refuses.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "interop/huggingface_activations.h"
+#include "interop/huggingface_config.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* activation_name(const ModelConfig& model) {
+  for (const auto& activation : huggingface_activations) {
+    if (model.activation == activation.ours) return activation.theirs;
+  }
+  fail_input("model.activation = {} has no counterpart in this kind of Hugging Face model",
+             model.activation);
+}
+
+// Refuses to export what the kind cannot compute.
+void require(bool good, const char* kind, const char* key, const std::string& value) {
+  if (!good) {
+    fail_input("cannot export to Hugging Face: {} has no counterpart for model.{} = {}", kind, key,
+               value);
+  }
+}
+
+void require_gpt2(const ModelConfig& m) {
+  const char* kind = "GPT2LMHeadModel";
+  require(m.position == "learned", kind, "position", m.position);
+  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(m.bias, kind, "bias", "false");
+  require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+void require_llama(const ModelConfig& m) {
+  const char* kind = "LlamaForCausalLM";
+  require(m.position == "rope", kind, "position", m.position);
+  require(m.norm == "rms_norm", kind, "norm", m.norm);
+  require(m.activation == "swiglu", kind, "activation", m.activation);
+  require(m.bias == m.qkv_bias, kind, "qkv_bias", m.qkv_bias ? "true" : "false");
+  require(m.rope_percent == 1, kind, "rope_percent", fmt::format("{}", m.rope_percent));
+}
+
+void require_bert(const ModelConfig& m) {
+  const char* kind = "BERT";
+  require(m.position == "learned", kind, "position", m.position);
+  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(m.bias, kind, "bias", "false");
+  require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.tie_embeddings, kind, "tie_embeddings", "false");
+  require(m.order_head, kind, "order_head", "false");
+  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+Json write_gpt2(const ModelConfig& m) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"vocab_size", m.vocab_size},
+          {"n_positions", m.max_positions},
+          {"n_embd", m.hidden_size},
+          {"n_layer", m.num_layers},
+          {"n_head", m.num_heads},
+          {"n_inner", m.ffn_hidden_size},
+          {"activation_function", activation_name(m)},
+          {"layer_norm_epsilon", m.norm_eps},
+          {"resid_pdrop", m.hidden_dropout},
+          {"embd_pdrop", m.hidden_dropout},
+          {"attn_pdrop", m.attention_dropout},
+          {"initializer_range", m.init_std},
+          {"tie_word_embeddings", m.tie_embeddings}};
+}
+
+// In the spelling that every version of transformers reads.
+Json rope_scaling(const ModelConfig& m) {
+  if (m.rope_scaling == "none") return nullptr;
+  Json json{{"rope_type", m.rope_scaling}, {"factor", m.rope_scaling_factor}};
+  if (m.rope_scaling == "llama3") {
+    json["low_freq_factor"] = m.rope_low_freq_factor;
+    json["high_freq_factor"] = m.rope_high_freq_factor;
+    json["original_max_position_embeddings"] = m.rope_original_length;
+  }
+  return json;
+}
+
+Json write_llama(const ModelConfig& m) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"vocab_size", m.vocab_size},
+          {"max_position_embeddings", m.max_positions},
+          {"hidden_size", m.hidden_size},
+          {"intermediate_size", m.ffn_hidden_size},
+          {"num_hidden_layers", m.num_layers},
+          {"num_attention_heads", m.num_heads},
+          {"num_key_value_heads", m.num_kv_heads},
+          {"head_dim", m.head_dim},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", m.norm_eps},
+          {"rope_theta", m.rope_base},
+          {"rope_scaling", rope_scaling(m)},
+          {"attention_bias", m.qkv_bias},
+          {"mlp_bias", m.bias},
+          {"attention_dropout", m.attention_dropout},
+          {"initializer_range", m.init_std},
+          {"tie_word_embeddings", m.tie_embeddings}};
+}
+
+Json write_bert(const ModelConfig& m, bool megatron) {
+  return {{"architectures", {megatron ? "MegatronBertForPreTraining" : "BertForPreTraining"}},
+          {"model_type", megatron ? "megatron-bert" : "bert"},
+          {"vocab_size", m.vocab_size},
+          {"max_position_embeddings", m.max_positions},
+          {"type_vocab_size", 2},
+          {"hidden_size", m.hidden_size},
+          {"intermediate_size", m.ffn_hidden_size},
+          {"num_hidden_layers", m.num_layers},
+          {"num_attention_heads", m.num_heads},
+          {"hidden_act", activation_name(m)},
+          {"layer_norm_eps", m.norm_eps},
+          {"hidden_dropout_prob", m.hidden_dropout},
+          {"attention_probs_dropout_prob", m.attention_dropout},
+          {"initializer_range", m.init_std},
+          {"tie_word_embeddings", m.tie_embeddings}};
+}
+
+// null where there is none: the defaults of some kinds name tokens.
+void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
+  const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
+  json["bos_token_id"] = id(tokens.bos);
+  json["eos_token_id"] = id(tokens.eos);
+  if (!tokens.further_eos.empty()) {
+    json["eos_token_id"] = Json::array({tokens.eos});
+    for (const std::int64_t token : tokens.further_eos) json["eos_token_id"].push_back(token);
+  }
+  json["pad_token_id"] = id(tokens.pad);
+}
+
+}  // namespace
+
+HuggingFaceKind huggingface_kind(const ModelConfig& model) {
+  if (model.family == "bert") {
+    require_bert(model);
+    return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
+  }
+  // The family is a set of defaults: what the keys say decides.
+  if (model.norm == "rms_norm" || model.position == "rope") {
+    require_llama(model);
+    return HuggingFaceKind::llama;
+  }
+  require_gpt2(model);
+  return HuggingFaceKind::gpt2;
+}
+
+std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
+  Json json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
+              : model.kind == HuggingFaceKind::llama
+                  ? write_llama(model.model)
+                  : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
+  add_tokens(json, model.tokens);
+  json["torch_dtype"] = torch_dtype;
+  return json.dump(2) + "\n";
+}
+
+std::string huggingface_generation_text(const HuggingFaceTokens& tokens) {
+  Json json = Json::object();
+  add_tokens(json, tokens);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+// Rotary positions (Su et al. 2021): how fast each pair of dimensions of a head turns.
+#pragma once
+
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme {
+
+// Radians per position for each rotated pair, falling: rope_base^(-2i/d), scaled as
+// model.rope_scaling says for sequences longer than those that the model first saw. `linear`
+// divides all frequencies (Chen et al. 2023); `llama3` divides those whose waves are long against
+// rope_original_length, leaves those that are short, and goes over linearly between (Llama 3.1).
+std::vector<double> rotary_frequencies(const ModelConfig& model);
+
+}  // namespace trireme
