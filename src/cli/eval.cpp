@@ -89,6 +89,7 @@ void evaluate(const EvalArguments& a) {
   if (a.text.empty() == a.data.empty())
     fail_input("eval needs either --text FILE or --data PREFIX");
   TrainedModel model(a.model, a.overrides);
+  model.require_next_token();
   const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
   if (stream.ids.size() < 2)
     fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);

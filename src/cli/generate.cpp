@@ -57,6 +57,7 @@ void generate(GenerateArguments& a) {
   a.options.sampling.sample = !a.greedy;
   validate(a.options.sampling);
   TrainedModel model(a.model, a.overrides);
+  model.require_next_token();
   const Tokenizer& tokenizer = model.tokenizer();
   if (!a.ignore_eod && tokenizer.eod_id() >= 0) a.options.stop_ids.push_back(tokenizer.eod_id());
   auto prompts = encode_prompts(a, tokenizer);

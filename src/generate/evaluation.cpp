@@ -17,11 +17,7 @@ double Evaluation::bits_per_byte() const {
 
 Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids,
                            std::int64_t bytes, const EvaluationOptions& options) {
-  if (model.config().model.family == "bert") {
-    fail_input(
-        "model.family = \"bert\" does not predict the next token; its validation loss is what "
-        "`trireme train` prints");
-  }
+  model.require_next_token();
   const std::int64_t seq = model.config().model.seq_length;
   if (options.stride > seq) {
     fail_input("--stride {} would leave tokens out: windows have {} tokens, so give {} or less",

@@ -29,6 +29,15 @@ const Tokenizer& TrainedModel::tokenizer() {
   return *tokenizer_;
 }
 
+void TrainedModel::require_next_token() const {
+  if (config_.model.family != "bert") return;
+  fail_input(
+      "the model of '{}' is a BERT, which fills in masked tokens and does not predict the next "
+      "one: "
+      "`trireme score` writes its logits, and `trireme train` prints its validation loss",
+      reader_.folder().string());
+}
+
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
   options.compute = compute_dtype(config_.run.precision);
   StageOptions stage_options;

@@ -23,6 +23,9 @@ class TrainedModel {
   // Made at the first call; fails with exit code 2 where the configuration names none.
   const Tokenizer& tokenizer();
 
+  // Fails with exit code 2 where the model does not predict the next token, as BERT does not.
+  void require_next_token() const;
+
   // Plans, allocates and fills a stage; with `shares` the weights of that one are used. The compute
   // type is the run's.
   std::unique_ptr<Stage> build(BuildOptions options, const Stage* shares = nullptr);

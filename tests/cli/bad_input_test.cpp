@@ -93,6 +93,16 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
 }
 
+TEST_F(BadInput, BertDoesNotContinueTexts) {
+  const fs::path bert =
+      (fs::path(TRIREME_TEST_DATA) / "../../interop/data/hf/bert").lexically_normal();
+  ASSERT_EQ(run({"convert", "--from", "hf", bert.string(), path("bert")}).code, 0);
+  write("text.txt", "the ship");
+  const char* message = "is a BERT, which fills in masked tokens";
+  expect_refused(run({"generate", path("bert"), "--prompt", "the ship"}), message);
+  expect_refused(run({"eval", path("bert"), "--text", path("text.txt")}), message);
+}
+
 TEST_F(BadInput, ModelThatDoesNotFitTheCheckpoint) {
   prepare_data();
   ASSERT_EQ(train("run", {"train.iters=5"}).code, 0);
