@@ -128,6 +128,11 @@ class Communicator {
   std::string name_;
 };
 
+// Bytes that each of `ranks` sends for a collective, for plans: an all_reduce of so many bytes, and
+// an all_gather or reduce_scatter whose whole has so many.
+double all_reduce_traffic(double bytes, int ranks);
+double scatter_traffic(double bytes, int ranks);
+
 // A group of one: nothing is sent and everything is complete at once.
 std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name);
 

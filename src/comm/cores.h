@@ -17,9 +17,9 @@ std::vector<int> own_processors();
 // where there are fewer processors than parts.
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
-// Keeps this thread, and the threads that it starts later, on its part of the processors, if --nproc
-// asked for it and nobody else has bound it. `index` and `count`: its place among the processes
-// of this machine.
+// Keeps this thread, and the threads that it starts later, on its part of the processors, if
+// --nproc asked for it and nobody else has bound it. `index` and `count`: its place among the
+// processes of this machine.
 void share_processors(int index, int count);
 
 }  // namespace trireme

@@ -69,8 +69,8 @@ void ProgressEngine::retire(Operation& operation) {
     if (!queue.empty()) active_.push_back(queue.front());
   }
   if (listener_) {
-    listener_->completed(operation.group().name, operation.label(), operation.begun(),
-                         Clock::now());
+    listener_->completed(operation.group().name, operation.label(), operation.sent_bytes(),
+                         operation.begun(), Clock::now());
   }
   operation.finish();
 }

@@ -29,8 +29,8 @@ class EngineWork final : public Work::Pending {
 
 class GroupCommunicator final : public Communicator {
  public:
-  GroupCommunicator(ProgressEngine& engine, std::vector<int> world_ranks, int rank, std::string name,
-                    Wire::Context context)
+  GroupCommunicator(ProgressEngine& engine, std::vector<int> world_ranks, int rank,
+                    std::string name, Wire::Context context)
       : Communicator(std::move(world_ranks), rank, std::move(name)),
         engine_(engine),
         state_(this->world_ranks(), rank, this->name()) {
@@ -133,6 +133,7 @@ class Meeting final : public Operation {
     const int peer = receives_.done() ? -1 : receives_.next_to_complete().peer;
     return {Expectation::Kind::receive, UINT64_MAX, peer};
   }
+  std::int64_t sent_bytes() const override { return sends_.bytes(); }
 
  private:
   int tag_;

@@ -21,18 +21,20 @@ std::string srun_warning(const std::string& library, const GetVariable& get) {
 
 std::string launcher_mismatch(const LaunchInfo& launch, const std::string& library, int seen,
                               const GetVariable& get) {
-  const std::string problem =
-      fmt::format("{} started {} processes, but {}, the MPI library of this build, sees {}: it does "
-                  "not know this launcher. ",
-                  launch.launcher, launch.size, library, seen);
+  const std::string problem = fmt::format(
+      "{} started {} processes, but {}, the MPI library of this build, sees {}: it does "
+      "not know this launcher. ",
+      launch.launcher, launch.size, library, seen);
   if (get("SLURM_STEP_NUM_TASKS") && !get("OMPI_COMM_WORLD_SIZE")) {
-    return problem + fmt::format("To start them together {}. A process that is alone on purpose: unset "
-                                 "SLURM_STEP_NUM_TASKS and PMI_SIZE",
-                                 srun_advice);
+    return problem + fmt::format(
+                         "To start them together {}. A process that is alone on purpose: unset "
+                         "SLURM_STEP_NUM_TASKS and PMI_SIZE",
+                         srun_advice);
   }
-  return problem + fmt::format("Start with {}, or build with the MPI of this launcher (cmake "
-                               "-DMPI_HOME=FOLDER or -DMPI_EXECUTABLE_SUFFIX=.mpich)",
-                               mpi_launcher());
+  return problem + fmt::format(
+                       "Start with {}, or build with the MPI of this launcher (cmake "
+                       "-DMPI_HOME=FOLDER or -DMPI_EXECUTABLE_SUFFIX=.mpich)",
+                       mpi_launcher());
 }
 
 }  // namespace trireme

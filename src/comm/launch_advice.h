@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Before MPI starts, under an srun without PMIx: Open MPI then ends each process itself, with half a
-// page about how SLURM should have been built. Empty otherwise.
+// Before MPI starts, under an srun without PMIx: Open MPI then ends each process itself, with half
+// a page about how SLURM should have been built. Empty otherwise.
 std::string srun_warning(const std::string& library, const GetVariable& get);
 
 // MPI sees another number of processes than the launcher started.

@@ -32,6 +32,12 @@ void MessageStream::add(void* data, std::size_t bytes, int peer) {
   messages_.push_back({at, bytes, peer});
 }
 
+std::int64_t MessageStream::bytes() const {
+  std::int64_t sum = 0;
+  for (const Message& message : messages_) sum += static_cast<std::int64_t>(message.bytes);
+  return sum;
+}
+
 bool MessageStream::advance(Wire& wire, Wire::Context context, int tag, std::size_t released) {
   bool moved = false;
   for (;;) {
@@ -73,6 +79,8 @@ class Pairwise final : public Collective {
     return {received || sent, receives_.done() && sends_.done()};
   }
 
+  std::int64_t sent_bytes() const override { return sends_.bytes(); }
+
  private:
   MessageStream sends_{true};
   MessageStream receives_{false};
@@ -113,6 +121,8 @@ class Broadcast final : public Collective {
     return {received || sent, receives_.done() && sends_.done()};
   }
 
+  std::int64_t sent_bytes() const override { return sends_.bytes(); }
+
  private:
   static constexpr std::size_t piece = std::size_t{1} << 20;
   MessageStream sends_{true};
@@ -138,6 +148,8 @@ class Barrier final : public Collective {
     const bool sent = sends_.advance(wire, group().context, tag(), receives_.completed() + 1);
     return {received || sent, receives_.done() && sends_.done()};
   }
+
+  std::int64_t sent_bytes() const override { return sends_.bytes(); }
 
  private:
   MessageStream sends_{true};
@@ -175,6 +187,13 @@ class Exchange final : public Operation {
       if (!message.stream.done()) return message.expectation;
     }
     return {Expectation::Kind::send, 0, -1};
+  }
+  std::int64_t sent_bytes() const override {
+    std::int64_t sum = 0;
+    for (const Message& message : messages_) {
+      if (message.expectation.kind == Expectation::Kind::send) sum += message.stream.bytes();
+    }
+    return sum;
   }
 
  private:

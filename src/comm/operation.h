@@ -40,6 +40,8 @@ class Operation {
   // Does what can be done now. Not called again once it has said complete.
   virtual Advance advance(Wire& wire) = 0;
   virtual Expectation expectation() const = 0;
+  // What this rank sends for it, in bytes.
+  virtual std::int64_t sent_bytes() const = 0;
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Called last, by the engine: from then on the owner may destroy the operation.
@@ -90,6 +92,8 @@ class MessageStream {
   std::size_t completed() const { return completed_; }
   std::size_t size() const { return messages_.size(); }
   bool done() const { return completed_ == messages_.size(); }
+  // Of all messages.
+  std::int64_t bytes() const;
   const Message& next_to_complete() const { return messages_[completed_]; }
 
  private:

@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 fs::path find_plugin() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder : {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
+  for (const fs::path& folder :
+       {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
     const fs::path path = folder / mpi_plugin_file;
     if (fs::exists(path, error)) return path;
   }
@@ -70,7 +71,8 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
   if (seen == launch.size) return wire;
   // All are in the same case, and the one that the launcher calls the first speaks for them.
   if (!speaks) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // launchers end the others with the first
+    std::this_thread::sleep_for(
+        std::chrono::seconds(1));  // launchers end the others with the first
     throw Error(ExitCode::failed, "");
   }
   fail("{}", launcher_mismatch(launch, library(), seen, variable));

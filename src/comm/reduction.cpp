@@ -51,6 +51,7 @@ class PartReduction {
   }
 
   bool done() const { return started_ && segment_ == segments_.size() && sends_.done(); }
+  std::int64_t sent_bytes() const { return sends_.bytes(); }
 
  private:
   // Buffers exist only while the operation is under way: those that queue cost nothing.
@@ -152,6 +153,7 @@ class ReduceScatter final : public Collective {
     const bool moved = reduction_.advance(wire, tag());
     return {moved, reduction_.done()};
   }
+  std::int64_t sent_bytes() const override { return reduction_.sent_bytes(); }
 
  private:
   PartReduction reduction_;
@@ -184,6 +186,7 @@ class AllReduce final : public Collective {
     moved |= sends_.advance(wire, group().context, tag());
     return {moved, receives_.done() && sends_.done()};
   }
+  std::int64_t sent_bytes() const override { return reduction_.sent_bytes() + sends_.bytes(); }
 
  private:
   PartReduction reduction_;
@@ -191,12 +194,25 @@ class AllReduce final : public Collective {
   MessageStream receives_{false};
 };
 
+// Everybody tells everybody everything: more bytes, but half the waits.
+bool takes_one_step(double bytes, int ranks) {
+  return bytes <= small_bytes && ranks <= small_group;
+}
+
 }  // namespace
+
+double all_reduce_traffic(double bytes, int ranks) {
+  return takes_one_step(bytes, ranks) ? (ranks - 1) * bytes : 2 * scatter_traffic(bytes, ranks);
+}
+
+double scatter_traffic(double bytes, int ranks) {
+  return bytes * (ranks - 1) / ranks;
+}
 
 std::unique_ptr<Operation> make_all_reduce(GroupState& group, Label label, void* data,
                                            std::int64_t count, DType dtype, Reduction reduction) {
   const int n = group.size();
-  if (count * size_of(dtype) <= small_bytes && n <= small_group) {
+  if (takes_one_step(static_cast<double>(count * size_of(dtype)), n)) {
     return std::make_unique<ReduceScatter>(
         group, label, data, data, std::vector<Part>(n, Part{0, count}), dtype, reduction, true);
   }

@@ -45,7 +45,9 @@ class OperationListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
   virtual ~OperationListener() = default;
-  virtual void completed(const std::string& group, const Label& label, Time begin, Time end) = 0;
+  // `sent_bytes`: by this rank.
+  virtual void completed(const std::string& group, const Label& label, std::int64_t sent_bytes,
+                         Time begin, Time end) = 0;
 };
 
 class Transport {

@@ -228,20 +228,38 @@ void Gradients::sum_partial_gradients() {
 
 double Gradients::traffic(std::int64_t micro_batches, int copies) const {
   const int degree = layout_.options().degree;
-  const double bytes = size_of(summed_);
-  const double scatter = static_cast<double>(degree - 1) / degree * bytes;
-  const double all_reduce = 2.0 * (copies - 1) / copies * bytes;
-  const double owned = static_cast<double>(layout_.state_elements());
-  const double all = static_cast<double>(stage_.definition().flat_elements);
-  if (!parts_only_) return scatter * all + all_reduce * owned;
-  double reduced = 0;
-  for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
-    for (const Pass pass : {Pass::backward, Pass::weight_grad}) {
-      for (const int bucket : layout_.made_by(pass, s))
-        reduced += static_cast<double>(layout_.range(bucket).elements);
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<double>(elements * size_of(summed_));
+  };
+  std::vector<std::int64_t> reductions(static_cast<std::size_t>(layout_.buckets()), 1);
+  if (parts_only_) {
+    std::fill(reductions.begin(), reductions.end(), 0);
+    for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
+      for (const Pass pass : {Pass::backward, Pass::weight_grad})
+        for (const int bucket : layout_.made_by(pass, s)) reductions[bucket] += micro_batches;
     }
   }
-  return scatter * reduced * static_cast<double>(micro_batches) + all_reduce * owned;
+  double sum = 0;
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
+    sum += static_cast<double>(reductions[bucket]) *
+           scatter_traffic(bytes(layout_.range(bucket).elements), degree);
+    sum += all_reduce_traffic(bytes(layout_.part(bucket)), copies);
+  }
+  return sum;
+}
+
+double Gradients::tie_traffic(int parameter) const {
+  const std::int64_t elements = layout_.part(layout_.bucket_of(parameter));
+  return all_reduce_traffic(static_cast<double>(elements * size_of(summed_)), 2);
+}
+
+double Gradients::partial_traffic(int tensor_ranks) const {
+  std::int64_t bytes = 0;
+  for (const OwnedSlice& slice : layout_.owned()) {
+    if (stage_.definition().parameters[slice.parameter].spec.partial_gradient)
+      bytes += slice.count() * size_of(summed_);
+  }
+  return all_reduce_traffic(static_cast<double>(bytes), tensor_ranks);
 }
 
 void Gradients::complete() {

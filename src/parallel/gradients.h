@@ -37,8 +37,12 @@ class Gradients {
   //    sums. Then part() is what the optimizer takes.
   void complete();
 
-  // Bytes that this rank sends per step, where so many ranks hold copies of its states.
+  // Bytes that this rank sends per step, where so many ranks hold copies of its states; for a tied
+  // parameter's copy on the other end of the pipeline; and for what so many sequence-parallel ranks
+  // have apart.
   double traffic(std::int64_t micro_batches, int copies) const;
+  double tie_traffic(int parameter) const;
+  double partial_traffic(int tensor_ranks) const;
 
   // This rank's part of a bucket, in the accumulation type; after complete().
   std::byte* part(int bucket) const;

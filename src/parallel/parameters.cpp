@@ -2,6 +2,14 @@
 #include "parallel/parameters.h"
 
 namespace trireme {
+namespace {
+
+// Whether a pass takes the segments in the model's order.
+bool runs_along(Pass pass) {
+  return pass == Pass::forward || pass == Pass::evaluate;
+}
+
+}  // namespace
 
 Parameters::Parameters(Stage& stage, const StateLayout& layout)
     : stage_(stage), layout_(layout), dtype_(stage.definition().compute) {
@@ -50,37 +58,48 @@ void Parameters::fetch(int segment) {
   }
 }
 
+std::array<int, 2> Parameters::wanted(Pass pass, int segment) const {
+  const int next = runs_along(pass) ? segment + 1 : segment - 1;
+  const auto if_read = [&](int s) {
+    const bool there = s >= 0 && s < static_cast<int>(stage_.definition().segments.size());
+    return there && stage_.reads_parameters(pass, s) ? s : -1;
+  };
+  return {if_read(segment), if_read(next)};
+}
+
 void Parameters::before(Pass pass, int segment) {
   if (!layout_.parameters_in_windows()) return;
   // Every member of the group runs the same passes in the same order, so that the gathers match.
-  const auto needed = [&](int s) {
-    return s >= 0 && s < static_cast<int>(stage_.definition().segments.size()) &&
-           stage_.reads_parameters(pass, s);
-  };
-  if (needed(segment)) {
-    fetch(segment);
-    for (Work& work : windows_[segment % 2].works) work.wait();
-    windows_[segment % 2].works.clear();
+  const auto [now, soon] = wanted(pass, segment);
+  if (now >= 0) {
+    fetch(now);
+    for (Work& work : windows_[now % 2].works) work.wait();
+    windows_[now % 2].works.clear();
   }
-  const int next = pass == Pass::forward || pass == Pass::evaluate ? segment + 1 : segment - 1;
-  if (needed(next)) fetch(next);
+  if (soon >= 0) fetch(soon);
 }
 
-double Parameters::traffic(std::int64_t micro_batches) const {
-  const int degree = layout_.options().degree;
-  // Of a gathered bucket every rank sends its part to each of the others.
-  const double share = static_cast<double>(degree - 1) / degree * size_of(dtype_);
+double Parameters::traffic(const std::vector<Pass>& passes) const {
+  const auto gathered = [&](double elements) {
+    return scatter_traffic(elements * size_of(dtype_), layout_.options().degree);
+  };
   if (!layout_.parameters_in_windows())
-    return share * static_cast<double>(stage_.definition().flat_elements);
+    return gathered(static_cast<double>(stage_.definition().flat_elements));
+  // The walk that before() makes, counted.
   double elements = 0;
-  for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
-    int gathers = 0;
-    for (const Pass pass : {Pass::forward, Pass::backward, Pass::weight_grad})
-      gathers += stage_.reads_parameters(pass, s);
-    for (const int bucket : layout_.buckets_of(s))
-      elements += static_cast<double>(gathers * layout_.range(bucket).elements);
+  int held[2] = {-1, -1};
+  const int segments = static_cast<int>(stage_.definition().segments.size());
+  for (const Pass pass : passes) {
+    for (int i = 0; i < segments; ++i) {
+      for (const int s : wanted(pass, runs_along(pass) ? i : segments - 1 - i)) {
+        if (s < 0 || held[s % 2] == s) continue;
+        held[s % 2] = s;
+        for (const int bucket : layout_.buckets_of(s))
+          elements += static_cast<double>(layout_.range(bucket).elements);
+      }
+    }
   }
-  return share * elements * static_cast<double>(micro_batches);
+  return gathered(elements);
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // (ZeRO 3) a part on each, brought together for one segment at a time.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -25,8 +26,8 @@ class Parameters {
   // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
   void finish();
 
-  // Bytes that this rank sends per step with so many micro-batches.
-  double traffic(std::int64_t micro_batches) const;
+  // Bytes that this rank sends in a step of these passes.
+  double traffic(const std::vector<Pass>& passes) const;
 
   // Around segments, with ZeRO 3: waits for the segment's parameters and begins to fetch those of
   // the next one.
@@ -37,6 +38,9 @@ class Parameters {
     int segment = -1;
     std::vector<Work> works;
   };
+  // What a window has to hold when a pass reaches a segment: the segment's parameters, and soon
+  // those of the next one; -1 for each that the pass does not read.
+  std::array<int, 2> wanted(Pass pass, int segment) const;
   void fetch(int segment);
 
   Stage& stage_;

@@ -20,9 +20,10 @@ void Trace::computed(const char* name, int chunk, std::int64_t micro_batch, Time
                      fmt::format("compute, chunk {}", chunk), begin, end});
 }
 
-void Trace::completed(const std::string& group, const Label& label, Time begin, Time end) {
+void Trace::completed(const std::string& group, const Label& label, std::int64_t sent_bytes,
+                      Time begin, Time end) {
   const std::lock_guard lock(mutex_);
-  events_.push_back({label.text(), "communicate, " + group, begin, end});
+  events_.push_back({label.text(), "communicate, " + group, begin, end, sent_bytes});
 }
 
 std::string Trace::json() const {
@@ -42,9 +43,11 @@ std::string Trace::json() const {
   for (const Event& event : events_) {
     text += fmt::format(
         ",\n"
-        R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})",
+        R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}{}}})",
         event.name, rank_, lanes[event.lane], microseconds(event.begin),
-        microseconds(event.end) - microseconds(event.begin));
+        microseconds(event.end) - microseconds(event.begin),
+        event.sent_bytes < 0 ? ""
+                             : fmt::format(R"(,"args":{{"sent bytes":{}}})", event.sent_bytes));
   }
   return text;
 }

@@ -19,7 +19,8 @@ class Trace : public OperationListener {
 
   // `name`: a literal; `chunk`: of the rank's stages.
   void computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end);
-  void completed(const std::string& group, const Label& label, Time begin, Time end) override;
+  void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time begin,
+                 Time end) override;
 
   // Events as text, comma-separated, without the brackets around a whole file. Times count from
   // the machine's start, so that ranks of one machine fit together.
@@ -29,6 +30,7 @@ class Trace : public OperationListener {
   struct Event {
     std::string name, lane;
     Time begin, end;
+    std::int64_t sent_bytes = -1;  // -1: no communication
   };
   int rank_;
   mutable std::mutex mutex_;

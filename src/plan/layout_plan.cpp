@@ -11,21 +11,17 @@ namespace {
 
 // Bytes that one of `ranks` tensor-parallel ranks sends for a collective op.
 double bytes_sent(const Graph& graph, const Node& node, int ranks) {
-  const auto largest = [&] {
-    std::int64_t bytes = 0;
-    for (const ValueId id : {node.inputs[0], node.outputs[0]})
-      if (id != no_value) bytes = std::max(bytes, graph.value(id).bytes());
-    return static_cast<double>(bytes);
-  };
-  const double share = static_cast<double>(ranks - 1) / ranks;
+  const auto bytes = [&](ValueId id) { return static_cast<double>(graph.value(id).bytes()); };
   switch (node.op) {
     case OpKind::all_reduce:
-    case OpKind::grad_all_reduce:
-    case OpKind::softmax_merge:
-      return 2 * share * largest();
+      return all_reduce_traffic(bytes(node.outputs[0]), ranks);
+    case OpKind::softmax_merge:  // the largest logits, then sums and targets' logits
+      return all_reduce_traffic(bytes(node.outputs[0]), ranks) +
+             all_reduce_traffic(2 * bytes(node.outputs[0]), ranks);
     case OpKind::all_gather:
+      return scatter_traffic(bytes(node.outputs[0]), ranks);
     case OpKind::reduce_scatter:
-      return share * largest();
+      return scatter_traffic(bytes(node.inputs[0]), ranks);
     default:
       return 0;
   }
@@ -98,7 +94,7 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
       for (const Parameter& parameter : engine.stage(c).definition().parameters)
         one.parameters += parameter.spec.shape.count();
       one.flops += total(costs.flops) * micro_batches;
-      one.traffic.tensor += costs.tensor_bytes * micro_batches;
+      one.traffic.tensor += costs.tensor_bytes * micro_batches + engine.partial_gradient_traffic(c);
       one.traffic.gradients += engine.gradient_traffic(c, plan.micro_batches);
       one.traffic.parameters += engine.parameter_traffic(c, plan.micro_batches);
     }

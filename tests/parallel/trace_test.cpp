@@ -16,7 +16,7 @@ TEST(Trace, HasALanePerChunkAndGroup) {
   const auto begin = std::chrono::steady_clock::now();
   trace.computed("forward", 0, 7, begin, begin + milliseconds(2));
   trace.computed("optimizer", 1, -1, begin, begin + milliseconds(1));
-  trace.completed("shard", Label("reduce gradients", 4), begin + milliseconds(1),
+  trace.completed("shard", Label("reduce gradients", 4), 4096, begin + milliseconds(1),
                   begin + milliseconds(4));
   const auto events = nlohmann::json::parse("[" + trace.json() + "]");
 
@@ -28,6 +28,7 @@ TEST(Trace, HasALanePerChunkAndGroup) {
     if (event.at("ph") == "X")
       spans[event.at("name")] = {lanes.at(event.at("tid")), event.at("dur")};
   }
+  EXPECT_EQ(events.back()["args"]["sent bytes"], 4096);
   ASSERT_EQ(lanes.size(), 3u);
   EXPECT_EQ(spans.at("forward 7").first, "compute, chunk 0");
   EXPECT_EQ(spans.at("optimizer").first, "compute, chunk 1");

@@ -91,7 +91,10 @@ TEST(LayoutPlan, TrafficFollowsTheFormulas) {
   const Traffic& traffic = dp.ranks[0].traffic;
   EXPECT_EQ(traffic.tensor, 0);
   EXPECT_EQ(traffic.pipeline, 0);
-  EXPECT_EQ(traffic.gradients, 2.0 * 3 / 4 * static_cast<double>(bytes(dp, "gradients")));
+  // A ring's share, and a little more where small buckets go to everybody at once.
+  const double ring = 2.0 * 3 / 4 * static_cast<double>(bytes(dp, "gradients"));
+  EXPECT_GE(traffic.gradients, ring);
+  EXPECT_LE(traffic.gradients, 1.02 * ring);
   const LayoutPlan pp = plan_layout(small({"parallel.pp=2"}), 2);
   // 8 micro-batches of 2 x 32 rows of 64 bf16: activations one way, gradients the other.
   EXPECT_EQ(pp.ranks[0].traffic.pipeline, 8.0 * 2 * 32 * 64 * 2);
