@@ -42,11 +42,11 @@ std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& 
 
 }  // namespace
 
-StateLayout::StateLayout(StageDefinition& definition, const StateOptions& options)
+StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& options)
     : options_(options) {
   TRIREME_CHECK(options.degree >= 1 && options.rank >= 0 && options.rank < options.degree);
   TRIREME_CHECK(options.zero > 0 || options.degree == 1);
-  auto& parameters = definition.parameters;
+  const auto& parameters = definition.parameters;
   const std::vector<Use> uses = uses_of(definition, options);
 
   // Parameters of one unit stand together; units come in the order of their first parameter.
@@ -67,6 +67,7 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
   const ShardPlan plan(listed, sharding);
 
   bucket_of_.resize(parameters.size());
+  offsets_.resize(parameters.size());
   std::int64_t begin = 0;
   for (int b = 0; b < static_cast<int>(plan.buckets().size()); ++b) {
     const ShardBucket& bucket = plan.buckets()[b];
@@ -74,18 +75,16 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
     for (const ShardSlice& whole : bucket.parameters) {
       const int p = order[whole.parameter];
       bucket_of_[p] = b;
-      parameters[p].offset = begin + whole.offset;
+      offsets_[p] = begin + whole.offset;
     }
     for (const ShardSlice& slice : plan.owned(b, options.rank)) {
       owned_.push_back({order[slice.parameter], slice.begin, slice.end, b, slice.offset});
     }
     begin += bucket.elements;
   }
-  definition.flat_elements = begin;
   state_elements_ = begin / options.degree;
 
   writers_.resize(ranges_.size());
-  definition.windows.clear();
   for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
     std::set<int> all, early, late;
     for (const int p : definition.segments[s].parameters) {
@@ -98,10 +97,18 @@ StateLayout::StateLayout(StageDefinition& definition, const StateOptions& option
     segment_buckets_.emplace_back(all.begin(), all.end());
     made_early_.emplace_back(early.begin(), early.end());
     made_late_.emplace_back(late.begin(), late.end());
-    std::vector<FlatRange> window;
-    window.reserve(all.size());
-    for (const int b : all) window.push_back(ranges_[b]);
-    definition.windows.push_back(std::move(window));
+  }
+}
+
+void StateLayout::lay_out(StageDefinition& definition) const {
+  TRIREME_CHECK(definition.parameters.size() == offsets_.size() &&
+                definition.segments.size() == segment_buckets_.size());
+  for (std::size_t p = 0; p < offsets_.size(); ++p) definition.parameters[p].offset = offsets_[p];
+  definition.flat_elements = state_elements_ * options_.degree;
+  definition.windows.clear();
+  for (const std::vector<int>& buckets : segment_buckets_) {
+    std::vector<FlatRange>& window = definition.windows.emplace_back();
+    for (const int bucket : buckets) window.push_back(ranges_[bucket]);
   }
 }
 

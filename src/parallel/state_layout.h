@@ -35,10 +35,12 @@ struct OwnedSlice {
 
 class StateLayout {
  public:
-  // Lays the parameters of `definition` out: sets their offsets, flat_elements and windows. Which
-  // parameters share a bucket does not depend on the degree: those that the same segments use and
-  // whose gradients the same pass makes.
-  StateLayout(StageDefinition& definition, const StateOptions& options);
+  // Which parameters share a bucket does not depend on the degree: those that the same segments use
+  // and whose gradients the same pass makes.
+  StateLayout(const StageDefinition& definition, const StateOptions& options);
+  // Sets offsets, flat_elements and windows of that definition, or of one with other shapes of
+  // activations.
+  void lay_out(StageDefinition& definition) const;
 
   const StateOptions& options() const { return options_; }
   bool gradients_in_windows() const { return options_.exact || options_.zero >= 2; }
@@ -74,6 +76,7 @@ class StateLayout {
   StateOptions options_;
   std::vector<FlatRange> ranges_;
   std::vector<int> bucket_of_;
+  std::vector<std::int64_t> offsets_;  // by parameter
   std::vector<OwnedSlice> owned_;
   std::vector<std::vector<int>> segment_buckets_, made_early_, made_late_;
   std::vector<int> writers_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "graph/op.h"
@@ -53,7 +54,9 @@ struct Operand {
   std::int64_t offset = 0;                  // in bytes
 
   bool absent() const { return region == StageRegion::count; }
-  auto operator<=>(const Operand&) const = default;
+  friend bool operator<(const Operand& a, const Operand& b) {
+    return std::tie(a.region, a.offset) < std::tie(b.region, b.offset);
+  }
 };
 
 struct Instruction {

@@ -107,8 +107,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
   for (int c = 0; c < placement_.chunks; ++c) {
     auto chunk = std::make_unique<Chunk>();
     chunk->number = placement_.stage(place_.pp, c);
-    StageDefinition definition = define(chunk->number, shape_.seq);
-    chunk->layout = std::make_unique<StateLayout>(definition, states_);
+    StageDefinition definition = define(*chunk, shape_.seq);
     StageOptions options = stage;
     options.slot_memory = slots_.get();
     options.late_slots = buffers_.chunks[c].late_slots;
@@ -117,7 +116,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     options.gradient_windows = chunk->layout->gradients_in_windows();
     chunk->stage = std::make_unique<Stage>(std::move(definition), options);
     for (const std::int64_t length : Curriculum(config).lengths()) {
-      if (length < shape_.seq) chunk->stage->reserve(define(chunk->number, length));
+      if (length < shape_.seq) chunk->stage->reserve(define(*chunk, length));
     }
     chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
@@ -133,13 +132,16 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
 
 Engine::~Engine() = default;
 
-StageDefinition Engine::define(int number, std::int64_t seq) const {
+// Its parameters have the same places for every length.
+StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
+  const int number = chunk.number;
   BuildOptions build = build_;
   build.seq = seq;
   build.part = {layers_[number].begin, layers_[number].count(), number == 0,
                 number == placement_.stages() - 1};
   StageDefinition definition = build_model(model_, build);
-  StateLayout(definition, states_);  // the same for all lengths: it gives parameters their places
+  if (!chunk.layout) chunk.layout = std::make_unique<StateLayout>(definition, states_);
+  chunk.layout->lay_out(definition);
   return definition;
 }
 
@@ -147,7 +149,7 @@ void Engine::set_length(std::int64_t seq) {
   if (seq == shape_.seq) return;
   shape_.seq = seq;
   for (auto& chunk : chunks_) {
-    chunk->stage->reshape(define(chunk->number, seq));
+    chunk->stage->reshape(define(*chunk, seq));
     fill_constants(*chunk->stage, model_, seq);
   }
 }

@@ -127,7 +127,7 @@ class Engine {
   class Client;
 
   // The graphs of a stage for sequences of a length, laid out like all others.
-  StageDefinition define(int number, std::int64_t seq) const;
+  StageDefinition define(Chunk& chunk, std::int64_t seq) const;
 
   int find_parameter(const Chunk& chunk, const std::string& name) const;
   // Sets the order weight for what this step's micro-batches predict, on all ranks together.

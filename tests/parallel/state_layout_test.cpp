@@ -58,6 +58,7 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
     for (int rank = 0; rank < degree; ++rank) {
       StageDefinition definition = three_segments();
       const StateLayout layout(definition, options_of(degree > 1, degree, rank, false));
+      layout.lay_out(definition);
       EXPECT_EQ(layout.state_elements() * degree, definition.flat_elements);
       for (const OwnedSlice& slice : layout.owned()) {
         EXPECT_LE(slice.offset + slice.count(), layout.part(slice.bucket));
@@ -82,7 +83,7 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
 }
 
 TEST(StateLayout, BucketsDoNotDependOnTheDegree) {
-  StageDefinition one = three_segments(), four = three_segments();
+  const StageDefinition one = three_segments(), four = three_segments();
   const StateLayout alone(one, options_of(0, 1, 0, true)), shared(four, options_of(3, 4, 2, true));
   ASSERT_EQ(alone.buckets(), shared.buckets());
   for (int p = 0; p < static_cast<int>(one.parameters.size()); ++p)
@@ -92,6 +93,7 @@ TEST(StateLayout, BucketsDoNotDependOnTheDegree) {
 TEST(StateLayout, WindowsHoldTheBucketsOfASegment) {
   StageDefinition definition = three_segments();
   const StateLayout layout(definition, options_of(3, 2, 0, false));
+  layout.lay_out(definition);
   ASSERT_EQ(definition.windows.size(), 3u);
   for (int s = 0; s < 3; ++s) {
     const auto& buckets = layout.buckets_of(s);
