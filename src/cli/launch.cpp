@@ -108,7 +108,11 @@ void pass_on(int) {
   int status = 0;
   while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
   }
-  std::exit(WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(ExitCode::failed));
+  if (!WIFEXITED(status)) std::exit(static_cast<int>(ExitCode::failed));
+  // MPICH 4.0's mpirun sometimes loses the exit code after a signal that it has passed on. Who takes
+  // a run that was just complete for an interrupted one hears that there is nothing to do.
+  const bool lost = WEXITSTATUS(status) == 0 && interrupts > 0;
+  std::exit(lost ? static_cast<int>(ExitCode::interrupted) : WEXITSTATUS(status));
 }
 
 }  // namespace

@@ -103,6 +103,17 @@ TEST_F(SlowFaults, SurvivesTwentyKills) {
   expect_goes_on("run", pipeline, more);
 }
 
+TEST_F(Faults, ASignalToTheLauncherSavesAndStops) {
+  Program program = start("run", pipeline, exact_ + " train.iters=100000");
+  ASSERT_TRUE(advance(program, "run", 5, 0));
+  program.kill(SIGTERM);
+  const Outcome outcome = wait_for(program, 60);
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("the same command goes on"));
+  const auto steps = static_cast<long>(values_of(metrics("run"), "loss").size());
+  EXPECT_EQ(CheckpointReader(path("run")).state().step, steps);
+}
+
 TEST_F(Faults, NumbersThatAreNotFiniteEndTheJobWithTheirPlace) {
   for (const Layout& layout : {pipeline, everything}) {
     const Outcome outcome = train_on("run" + std::to_string(jobs_++), layout,
