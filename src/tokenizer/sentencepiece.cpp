@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/fingerprint.h"
+#include "tokenizer/sentencepiece_check.h"
 
 namespace trireme {
 namespace {
@@ -15,8 +16,22 @@ constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
 
 using Processor = sentencepiece::SentencePieceProcessor;
 
+// A sound model encodes and decodes everything.
 void check(const sentencepiece::util::Status& status, const char* what) {
-  if (!status.ok()) fail("SentencePiece cannot {}: {}", what, status.ToString());
+  if (!status.ok()) {
+    fail_input(
+        "the SentencePiece model cannot {}: its pieces, scores or tables contradict each other; is "
+        "its file damaged?",
+        what);
+  }
+}
+
+bool loads(Processor& processor, std::string_view content) {
+  try {
+    return processor.LoadFromSerializedProto(content).ok();
+  } catch (const std::exception&) {  // of the library's trie
+    return false;
+  }
 }
 
 class SentencePieceTokenizer : public Tokenizer {
@@ -147,8 +162,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& model_file,
                                               SentencePieceStyle style, bool special_text) {
   const std::string content = read_file(model_file, kMaxFile);
   auto processor = std::make_unique<Processor>();
-  const auto status = processor->LoadFromSerializedProto(content);
-  if (!status.ok()) {
+  if (!has_sound_charsmaps(content) || !loads(*processor, content)) {
     fail_input(
         "'{}' is not a SentencePiece model: it is damaged, cut off or a file of another kind",
         model_file);

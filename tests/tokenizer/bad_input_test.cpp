@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/jsonl.h"
+#include "tokenizer/sentencepiece_models.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {
@@ -195,6 +196,40 @@ TEST_F(BadInput, TokenizerJson) {
 TEST_F(BadInput, SentencePiece) {
   refuse("sentencepiece", "", "is not a SentencePiece model");
   refuse("sentencepiece", "no protocol buffer", "is not a SentencePiece model");
+  // Two pieces that the library's trie cannot tell apart.
+  refuse("sentencepiece", sentencepiece_model(1) + piece("t", 0, 1),
+         "is not a SentencePiece model");
+}
+
+// The library follows these tables wherever they lead.
+TEST_F(BadInput, SentencePieceNormalisation) {
+  const std::string texts("t\0", 2);
+  const std::string sound = sentencepiece_model(1, charsmap(one_letter_trie(0), texts));
+  write_file_durably(path("file"), sound);
+  const auto tokenizer = make_tokenizer({.type = "sentencepiece", .model_file = path("file")});
+  std::vector<std::int32_t> small, large;
+  tokenizer->encode("the", small);
+  tokenizer->encode("The", large);
+  EXPECT_EQ(small, large);
+
+  const auto with = [&](std::size_t place, std::uint32_t unit) {
+    std::vector<std::uint32_t> units = one_letter_trie(0);
+    units[place] = unit;
+    return charsmap(units, texts);
+  };
+  const std::string bad[] = {
+      charsmap(one_letter_trie(2), texts),          // a leaf behind the texts
+      charsmap(one_letter_trie(0), "t"),            // a text without an end
+      charsmap({}, texts),                          // no root
+      charsmap({0x1FFFFFu << 10 | 1 << 9}, texts),  // a root whose children lie far away
+      with(0x100 | 'T', 0x200u << 10 | 'T'),        // a child whose children lie outside
+      charsmap(one_letter_trie(0), "").substr(0, 2000),
+      std::string("\xff\xff\xff\xff\0\0", 6),
+      std::string("\3\0\0\0abct\0", 9),
+  };
+  for (const std::string& table : bad)
+    refuse("sentencepiece", sentencepiece_model(1, table), "is not a SentencePiece model");
+  refuse("sentencepiece", sound + "\x1a\x7f", "is not a SentencePiece model");
 }
 
 TEST_F(BadInput, IdsOutsideTheVocabulary) {

@@ -1,0 +1,53 @@
+// Small SentencePiece models, written byte by byte, so that they can be wrong in any way.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// A field of a protocol buffer that holds bytes.
+inline std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  std::size_t size = bytes.size();
+  for (; size >= 128; size >>= 7) out += static_cast<char>(size | 128);
+  return out + static_cast<char>(size) + bytes;
+}
+inline std::string number_field(int number, int value) {
+  return {static_cast<char>(number << 3), static_cast<char>(value)};
+}
+
+inline std::string piece(const std::string& text, float score, int type) {
+  std::string bytes = field(1, text) + '\x15';
+  bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
+  return field(1, bytes + number_field(3, type));
+}
+
+// `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: how texts are normalised.
+inline std::string sentencepiece_model(int kind, const std::string& charsmap = "") {
+  return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) +
+         piece("\u2581the", -1, 1) + piece("t", -2, 1) + piece("h", -2, 1) + piece("e", -3, 1) +
+         piece("th", -2, 1) + piece("\u2581", -2, 1) + field(2, number_field(3, kind)) +
+         field(3, field(1, "own") + (charsmap.empty() ? "" : field(2, charsmap)));
+}
+
+// A table of a trie's units and the texts that its leaves point into.
+inline std::string charsmap(const std::vector<std::uint32_t>& units, const std::string& texts) {
+  const auto size = static_cast<std::uint32_t>(units.size() * 4);
+  std::string out(reinterpret_cast<const char*>(&size), sizeof size);
+  out.append(reinterpret_cast<const char*>(units.data()), size);
+  return out + texts;
+}
+
+// The units of a trie that takes 'T' to the text at `value`.
+inline std::vector<std::uint32_t> one_letter_trie(std::uint32_t value) {
+  std::vector<std::uint32_t> units(512, 0x80000000u);
+  units[0] = 0x100u << 10;                        // the root's children begin at 0x100
+  units[0x100 | 'T'] = 'T' << 10 | 1 << 8 | 'T';  // its own at 0x100 too: a leaf
+  units[0x100] = 0x80000000u | value;
+  return units;
+}
+
+}  // namespace trireme
