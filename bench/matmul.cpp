@@ -1,23 +1,16 @@
-// The bf16 products of linear layers by our AMX kernels and by oneDNN, on the same threads: medians
-// of interleaved runs. oneDNN multiplies as the engine would use it (plain layouts, tiles of one
-// thread each), and by itself with OpenMP's threads, once with plain layouts and once with weights
-// that were put into the layout of its choice beforehand.
-#include <fmt/format.h>
+// The bf16 products of linear layers by our AMX kernels ("own"), beside oneDNN on the same threads:
+// as the engine would use it (plain layouts, "tiles" of one thread each), and by itself with
+// OpenMP's threads, once with plain layouts ("oneDNN") and once with weights that were put into the
+// layout of its choice beforehand ("packed"). All in flop/s.
 #include <omp.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <dnnl.hpp>
-#include <functional>
-#include <vector>
+#include <unordered_map>
 
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/isa.h"
-#include "base/error.h"
-#include "base/random.h"
-#include "base/thread_pool.h"
+#include "bench.h"
 
 namespace trireme::cpu {
 namespace {
@@ -25,10 +18,10 @@ namespace {
 using Memory = dnnl::memory;
 
 struct Operands {
-  explicit Operands(const GemmProblem& p) : a(p.m * p.k), b(p.k * p.n), c(p.m * p.n) {
-    for (std::size_t i = 0; i < a.size(); ++i) a[i] = bf16(static_cast<float>(normal(1, 0, i)));
-    for (std::size_t i = 0; i < b.size(); ++i) b[i] = bf16(static_cast<float>(normal(1, 1, i)));
-  }
+  explicit Operands(const GemmProblem& p)
+      : a(bench::random_values<bf16>(p.m * p.k)),
+        b(bench::random_values<bf16>(p.k * p.n)),
+        c(p.m * p.n) {}
   std::vector<bf16> a, b, c;
 };
 
@@ -72,58 +65,38 @@ class WholeProduct {
   std::unordered_map<int, Memory> arguments_;
 };
 
-double seconds_of(const std::function<void()>& body) {
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void compare(Product product, const char* name, const LinearShape& shape) {
-  const GemmProblem p = problem_of(product, shape);
+// Arguments: rows, in, out.
+void products(benchmark::State& state, Product product) {
+  if (isa() != Isa::amx) return state.SkipWithError("needs a processor with AMX");
+  const GemmProblem p = problem_of(product, {state.range(0), state.range(1), state.range(2)});
   Operands operands(p);
-  const AmxGemm ours(p, false);
+  const AmxGemm own(p, false);
   const DnnlGemm<bf16, bf16> tiles(p);
-  std::vector<char> workspace(std::max(ours.workspace_bytes(), tiles.workspace_bytes()) + 64);
+  std::vector<char> workspace(std::max(own.workspace_bytes(), tiles.workspace_bytes()) + 64);
   char* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64);
   WholeProduct plain(p, operands, false), packed(p, operands, true);
   const auto run = [&](const GemmEngine<bf16>& engine) {
     engine.run(operands.c.data(), operands.a.data(), operands.b.data(), nullptr, false, aligned);
   };
-  const std::vector<std::function<void()>> all = {[&] { run(ours); }, [&] { run(tiles); },
-                                                  [&] { plain.run(); }, [&] { packed.run(); }};
-  std::vector<std::vector<double>> times(all.size());
-  for (int round = 0; round < 11; ++round) {
-    for (std::size_t i = 0; i < all.size(); ++i) times[i].push_back(seconds_of(all[i]));
-  }
   const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n * p.k);
-  fmt::print("{:12} {:5} x {:4} x {:5}", name, shape.rows, shape.in, shape.out);
-  for (std::vector<double>& one : times) {
-    std::nth_element(one.begin(), one.begin() + 5, one.end());
-    fmt::print("{:11.0f}", flops / one[5] / 1e9);
-  }
-  fmt::print("\n");
+  bench::in_turns(state, {{"own", flops, [&] { run(own); }},
+                          {"tiles", flops, [&] { run(tiles); }},
+                          {"oneDNN", flops, [&] { plain.run(); }},
+                          {"packed", flops, [&] { packed.run(); }}});
 }
 
-void run() {
-  if (isa() != Isa::amx) fail_input("needs a processor with AMX");
-  fmt::print("GFLOP/s on {} threads{:>12}{:>11}{:>11}{:>11}\n", ThreadPool::global().size(), "own",
-             "tiles", "oneDNN", "packed");
-  for (const LinearShape shape : {LinearShape{4096, 768, 3072}, LinearShape{4096, 3072, 768},
-                                  LinearShape{1024, 768, 50304}}) {
-    compare(Product::forward, "forward", shape);
-    compare(Product::input_grad, "input_grad", shape);
-    compare(Product::weight_grad, "weight_grad", shape);
-  }
+void shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"rows", "in", "out"})->UseManualTime()->Unit(benchmark::kMillisecond);
+  b->Args({4096, 768, 3072})->Args({4096, 3072, 768})->Args({1024, 768, 50304});
 }
+
+BENCHMARK_CAPTURE(products, forward, Product::forward)->Apply(shapes);
+BENCHMARK_CAPTURE(products, input_grad, Product::input_grad)->Apply(shapes);
+BENCHMARK_CAPTURE(products, weight_grad, Product::weight_grad)->Apply(shapes);
 
 }  // namespace
 }  // namespace trireme::cpu
 
-int main() {
-  try {
-    trireme::cpu::run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+int main(int argc, char** argv) {
+  return trireme::bench::run_main(argc, argv);
 }
