@@ -1,38 +1,22 @@
-// Speed of tokenizers on one core: MB of text per second, the median of several passes over a file,
-// and the time of a single piece of 180 KB.
+// Speed of a tokenizer on one core: bytes of text per second of its processor time.
 //   bench_tokenizer FILE gpt2 VOCAB_FOLDER | tiktoken RANKS | hf TOKENIZER_JSON | bert VOCAB_TXT
 //   ...
 #include <fmt/format.h>
-#include <time.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "bench.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {
 namespace {
 
-// Processor time of this thread: what else the machine does then matters less.
-double now() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template <class Body>
-double seconds(Body body) {
-  const double start = now();
-  body();
-  return now() - start;
-}
+using benchmark::State;
+using Texts = std::vector<std::string_view>;
 
 // The text in documents of about 4 KB, which is what preprocessing feeds a tokenizer.
-std::vector<std::string_view> documents(std::string_view text) {
-  std::vector<std::string_view> out;
+Texts documents(std::string_view text) {
+  Texts out;
   while (!text.empty()) {
     const std::size_t stop = text.find('\n', std::min<std::size_t>(text.size(), 4096));
     const std::size_t size = stop == std::string_view::npos ? text.size() : stop + 1;
@@ -42,54 +26,57 @@ std::vector<std::string_view> documents(std::string_view text) {
   return out;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+void load(State& state, const TokenizerConfig& config) {
+  for (auto _ : state) make_tokenizer(config);
 }
 
-void bench_file(const Tokenizer& tokenizer, const MappedFile& file) {
-  const auto texts = documents(file.text());
+// Encodes all texts; with a new tokenizer each time, which has seen no piece of them, if `cold`.
+void encode(State& state, const TokenizerConfig& config, const Texts& texts, bool cold) {
+  std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(config);
   std::vector<std::int32_t> ids;
-  std::size_t count = 0;
-  std::vector<double> times;
-  for (int pass = 0; pass < 5; ++pass) {
+  std::size_t count = 0, bytes = 0;
+  const auto pass = [&] {
     count = 0;
-    times.push_back(seconds([&] {
-      for (const std::string_view text : texts) {
-        ids.clear();
-        tokenizer.encode(text, ids);
-        count += ids.size();
-      }
-    }));
+    for (const std::string_view text : texts) {
+      ids.clear();
+      tokenizer->encode(text, ids);
+      count += ids.size();
+    }
+  };
+  pass();
+  for (auto _ : state) {
+    if (cold) {
+      state.PauseTiming();
+      tokenizer = make_tokenizer(config);
+      state.ResumeTiming();
+    }
+    pass();
   }
-  const double megabytes = static_cast<double>(file.text().size()) * 1e-6;
-  fmt::print("{:.1f} MB, {} ids: {:.1f} MB/s (first pass {:.1f})\n", megabytes, count,
-             megabytes / median(times), megabytes / times[0]);
+  for (const std::string_view text : texts) bytes += text.size();
+  state.counters["ids"] = static_cast<double>(count);
+  state.counters["bytes"] = {static_cast<double>(bytes),
+                             benchmark::Counter::kIsIterationInvariantRate};
 }
 
-void bench_long_piece(const Tokenizer& tokenizer, std::string_view name, const std::string& text) {
-  std::vector<std::int32_t> ids;
-  const double time = seconds([&] { tokenizer.encode(text, ids); });
-  fmt::print("  {} bytes of {}: {:.2f} ms\n", text.size(), name, time * 1e3);
-}
-
-void run(int argc, char** argv) {
-  if (argc != 4) fail_input("usage: {} FILE TYPE MODEL", argv[0]);
-  TokenizerConfig config{.type = argv[2], .model_file = argv[3]};
-  if (config.type.starts_with("bert")) config.vocab_file = argv[3];
-  std::unique_ptr<Tokenizer> tokenizer;
-  fmt::print("{} {}: ", config.type, argv[1]);
-  const double load = seconds([&] { tokenizer = make_tokenizer(config); });
-  bench_file(*tokenizer, MappedFile(argv[1]));
-  fmt::print("  loaded in {:.0f} ms\n", load * 1e3);
+void run(const TokenizerConfig& config, const char* path) {
+  make_tokenizer(config);  // reports what is wrong before anything is measured
+  const MappedFile file(path);
   std::string letters;
-  for (std::uint32_t i = 0, state = 1; i < 180'000; ++i) {
-    state = state * 1664525 + 1013904223;
-    letters.push_back(static_cast<char>('a' + (state >> 24) % 26));
+  for (std::uint32_t i = 0, random = 1; i < 180'000; ++i) {
+    random = random * 1664525 + 1013904223;
+    letters.push_back(static_cast<char>('a' + (random >> 24) % 26));
   }
-  bench_long_piece(*tokenizer, "one letter", std::string(180'000, 'a'));
-  bench_long_piece(*tokenizer, "letters", letters);
-  bench_long_piece(*tokenizer, "spaces", std::string(180'000, ' '));
+  const std::string one_letter(letters.size(), 'a'), spaces(letters.size(), ' ');
+  const auto add = [&](const char* name, const Texts& texts, bool cold = false) {
+    benchmark::RegisterBenchmark(name, encode, config, texts, cold)->Unit(benchmark::kMillisecond);
+  };
+  benchmark::RegisterBenchmark("load", load, config)->Unit(benchmark::kMillisecond);
+  add("documents/first_pass", documents(file.text()), true);
+  add("documents", documents(file.text()));
+  add("180kB_of_one_letter", {one_letter});
+  add("180kB_of_letters", {letters});
+  add("180kB_of_spaces", {spaces});
+  bench::run_registered();
 }
 
 }  // namespace
@@ -97,7 +84,11 @@ void run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    trireme::run(argc, argv);
+    const std::vector<char*> arguments = trireme::bench::initialize(argc, argv);
+    if (arguments.size() != 4) trireme::fail_input("usage: {} FILE TYPE MODEL", argv[0]);
+    trireme::TokenizerConfig config{.type = arguments[2], .model_file = arguments[3]};
+    if (config.type.starts_with("bert")) config.vocab_file = arguments[3];
+    trireme::run(config, arguments[1]);
     return 0;
   } catch (const trireme::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
