@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "base/error.h"
@@ -39,6 +40,11 @@ int main(int argc, char** argv) {
     // Of several ranks one speaks; the others end without a word.
     if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // A path that cannot even be looked at: too long, a loop of links, a folder that is closed.
+    std::fprintf(stderr, "trireme: cannot use '%s': %s\n", error.path1().c_str(),
+                 error.code().message().c_str());
+    return static_cast<int>(ExitCode::bad_input);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "trireme: out of memory\n");
   } catch (const std::exception& error) {

@@ -93,6 +93,14 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
 }
 
+TEST_F(BadInput, PathsThatCannotBeLookedAt) {
+  const std::string name(300, 'x');
+  expect_refused(run({"inspect", path(name)}), "': File name too long");
+  expect_refused(run({"convert", "--from", "hf", path(name), path("run")}), "cannot use '");
+  fs::create_symlink("loop", path("loop"));
+  expect_refused(run({"generate", path("loop")}), "': Too many levels of symbolic links");
+}
+
 TEST_F(BadInput, BertDoesNotContinueTexts) {
   const fs::path bert =
       (fs::path(TRIREME_TEST_DATA) / "../../interop/data/hf/bert").lexically_normal();
