@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   cli::add_eval(app);
   cli::add_score(app);
   cli::add_bench(app);
+  cli::add_doctor(app);
   cli::add_tokenizer(app);
   cli::add_preprocess(app);
   cli::add_data(app);

@@ -89,4 +89,21 @@ std::string mpi_launcher() {
   return access(TRIREME_MPIEXEC, X_OK) == 0 ? TRIREME_MPIEXEC : "mpirun";
 }
 
+MpiInfo find_mpi() {
+  MpiInfo info;
+  info.plugin = find_plugin().string();
+  if (info.plugin.empty()) return info;
+  info.launcher = mpi_launcher();
+  void* const plugin = dlopen(info.plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const auto library =
+      plugin ? reinterpret_cast<MpiPluginLibrary>(dlsym(plugin, mpi_plugin_library_symbol))
+             : nullptr;
+  if (library) {
+    info.library = library();
+  } else {
+    info.problem = dlerror();
+  }
+  return info;
+}
+
 }  // namespace trireme

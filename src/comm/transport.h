@@ -31,6 +31,15 @@ LaunchInfo discover_launch();
 // the one that was found with the library, else mpirun. Fails where the build has no MPI part.
 std::string mpi_launcher();
 
+// What this build and this machine have of MPI.
+struct MpiInfo {
+  std::string plugin;    // the program's MPI part; empty if it was built without
+  std::string library;   // "Open MPI v4.1.4"; empty if it cannot be loaded
+  std::string problem;   // why not
+  std::string launcher;  // as mpi_launcher()
+};
+MpiInfo find_mpi();
+
 struct Place {
   int rank = 0;
   int size = 1;

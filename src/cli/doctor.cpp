@@ -1,0 +1,219 @@
+// `trireme doctor`: what this machine has for training, and what stands in the way.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/isa.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/commands.h"
+#include "comm/cores.h"
+#include "comm/transport.h"
+#include "runtime/memory.h"
+
+namespace trireme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class State { good, note, fault };
+
+struct Finding {
+  std::string what, text;
+  State state = State::good;
+  std::string advice;  // where the state is not good
+};
+
+// The value of the first line of a file in /proc or /sys that begins with `key`.
+std::string line_of(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const std::size_t at = line.find_first_not_of(" \t:", key.size());
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+Finding processor() {
+  const std::string name = line_of("/proc/cpuinfo", "model name");
+  return {"processor", name.empty() ? "unknown" : name};
+}
+
+Finding instruction_set() {
+  Finding finding{"instruction set", cpu::name_of(cpu::isa())};
+  if (cpu::isa() != cpu::best_isa()) {
+    finding.state = State::note;
+    finding.advice = fmt::format("TRIREME_ISA forbids {}, the best that the processor has",
+                                 cpu::name_of(cpu::best_isa()));
+  }
+  return finding;
+}
+
+Finding threads() {
+  const int threads = ThreadPool::global().size();
+  const int processors = static_cast<int>(own_processors().size());
+  Finding finding{"threads", fmt::format("{}; this process may use {}", threads,
+                                         counted(processors, "processor"))};
+  if (processors > 0 && threads > processors) {
+    finding.state = State::note;
+    finding.advice = "more threads than processors only hinder each other: lower TRIREME_THREADS";
+  }
+  return finding;
+}
+
+Finding memory() {
+  const std::string available = line_of("/proc/meminfo", "MemAvailable");
+  const double free = 1024 * std::strtod(available.c_str(), nullptr);
+  return {"memory", fmt::format("{}, {} of the machine's available now",
+                                bytes_to_text(machine_memory_bytes()),
+                                bytes_to_text(static_cast<std::int64_t>(free)))};
+}
+
+Finding large_pages() {
+  const std::string modes = line_of("/sys/kernel/mm/transparent_hugepage/enabled", "");
+  const std::size_t begin = modes.find('['), end = modes.find(']');
+  if (begin == std::string::npos || end == std::string::npos)
+    return {"large pages", "unknown", State::good, ""};
+  Finding finding{"large pages", modes.substr(begin + 1, end - begin - 1)};
+  if (finding.text == "never") {
+    finding.state = State::note;
+    finding.advice =
+        "steps are a little slower without: echo madvise > "
+        "/sys/kernel/mm/transparent_hugepage/enabled";
+  }
+  return finding;
+}
+
+// The largest difference of a product from the same in double, as a share of the largest value.
+template <class T>
+double product_error(cpu::Isa set) {
+  const cpu::LinearShape shape{48, 160, 96};
+  std::vector<T> x(shape.rows * shape.in), weight(shape.out * shape.in), y(shape.rows * shape.out);
+  const auto fill = [](std::vector<T>& values, double phase) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<T>(static_cast<float>(std::sin(phase * static_cast<double>(i + 1))));
+  };
+  fill(x, 0.7);
+  fill(weight, 1.3);
+  const cpu::Linear<T> linear(cpu::Product::forward, shape, set);
+  std::vector<std::byte> workspace(static_cast<std::size_t>(linear.workspace_bytes()));
+  linear.run(y.data(), x.data(), weight.data(), nullptr, false, workspace.data());
+  double error = 0, largest = 0;
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    for (std::int64_t o = 0; o < shape.out; ++o) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < shape.in; ++i) {
+        sum += static_cast<double>(static_cast<float>(x[r * shape.in + i])) *
+               static_cast<double>(static_cast<float>(weight[o * shape.in + i]));
+      }
+      const double ours = static_cast<float>(y[r * shape.out + o]);
+      error = std::isfinite(ours) ? std::max(error, std::abs(ours - sum)) : INFINITY;
+      largest = std::max(largest, std::abs(sum));
+    }
+  }
+  return error / largest;
+}
+
+// A processor, a virtual machine or a library that computes wrongly is found here and not in a loss
+// curve.
+Finding products() {
+  Finding finding{"matrix products", ""};
+  for (const cpu::Isa set : {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx}) {
+    if (!cpu::supports(set) || set > cpu::isa()) continue;
+    const bool right = product_error<float>(set) < 1e-5 && product_error<bf16>(set) < 1e-2;
+    finding.text += fmt::format("{}{} {}", finding.text.empty() ? "" : ", ", cpu::name_of(set),
+                                right ? "right" : "WRONG");
+    if (right) continue;
+    finding.state = State::fault;
+    finding.advice = "this machine computes wrong numbers: do not train on it";
+  }
+  return finding;
+}
+
+bool is_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+Finding mpi() {
+  const MpiInfo info = find_mpi();
+  if (info.plugin.empty()) {
+    return {"MPI", "none in this build", State::note,
+            "for several processes install libopenmpi-dev (or load an MPI module) and build again"};
+  }
+  if (info.library.empty()) {
+    return {
+        "MPI", "cannot be loaded", State::fault,
+        fmt::format("{}: install the MPI library of this build or load its module", info.problem)};
+  }
+  Finding finding{"MPI", fmt::format("{}; --nproc starts {}", info.library, info.launcher)};
+  if (!is_program(info.launcher)) {
+    finding.state = State::note;
+    finding.advice =
+        fmt::format("{} is not there: --nproc needs it (Debian: openmpi-bin)", info.launcher);
+  }
+  return finding;
+}
+
+Finding job() {
+  const LaunchInfo launch = discover_launch();
+  if (launch.size == 1) return {"job", "one process"};
+  return {"job", fmt::format("process {} of {}, started by {}", launch.rank, launch.size,
+                             launch.launcher)};
+}
+
+Finding gpu() {
+  return {"GPU", "this build has no GPU part"};
+}
+
+void run(bool as_json) {
+  const std::vector<Finding> findings = {{"trireme", TRIREME_VERSION},
+                                         processor(),
+                                         instruction_set(),
+                                         threads(),
+                                         memory(),
+                                         large_pages(),
+                                         products(),
+                                         mpi(),
+                                         job(),
+                                         gpu()};
+  const char* const names[] = {"good", "note", "fault"};
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  int faults = 0;
+  for (const Finding& f : findings) {
+    faults += f.state == State::fault;
+    const char* const state = names[static_cast<int>(f.state)];
+    if (as_json) {
+      json.push_back({{"what", f.what}, {"found", f.text}, {"state", state}, {"advice", f.advice}});
+      continue;
+    }
+    fmt::print("{:<16} {}\n", f.what, f.text);
+    if (f.state != State::good) fmt::print("{:<16} {}: {}\n", "", state, f.advice);
+  }
+  if (as_json) fmt::print("{}\n", json.dump());
+  if (faults > 0) fail("doctor: {} found", counted(faults, "fault"));
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Show what this machine has for training, and check that it computes right");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([json] { run(*json); });
+}
+
+}  // namespace trireme::cli

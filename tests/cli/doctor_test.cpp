@@ -1,0 +1,50 @@
+// `trireme doctor` on this machine, and with what it should complain about.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Doctor : public Workspace {
+ protected:
+  std::map<std::string, nlohmann::json> findings(const Program::Environment& environment) const {
+    const Outcome outcome = run({"doctor", "--json"}, environment);
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    std::map<std::string, nlohmann::json> found;
+    for (const auto& finding : nlohmann::json::parse(outcome.out))
+      found[finding.at("what")] = finding;
+    return found;
+  }
+};
+
+TEST_F(Doctor, FindsAMachineThatComputesRight) {
+  const Outcome outcome = run({"doctor"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("avx2 right"));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("WRONG")));
+  EXPECT_EQ(findings({}).at("matrix products")["state"], "good");
+}
+
+TEST_F(Doctor, SaysWhatIsSetAgainstTheMachine) {
+  const auto found = findings(
+      {{"TRIREME_THREADS", "64"}, {"TRIREME_ISA", "avx2"}, {"TRIREME_MPIRUN", path("mpirun")}});
+  EXPECT_EQ(found.at("instruction set")["found"], "avx2");
+  EXPECT_EQ(found.at("matrix products")["found"], "avx2 right");
+  EXPECT_EQ(found.at("threads")["state"], "note");
+  if (found.at("MPI")["found"] != "none in this build") {
+    EXPECT_THAT(found.at("MPI")["advice"].get<std::string>(), HasSubstr(path("mpirun")));
+  }
+}
+
+TEST_F(Doctor, SeesItsPlaceInAJob) {
+  const auto found = findings({{"PMI_RANK", "2"}, {"PMI_SIZE", "8"}});
+  EXPECT_THAT(found.at("job")["found"].get<std::string>(), HasSubstr("process 2 of 8"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
