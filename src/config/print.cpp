@@ -96,4 +96,16 @@ std::string to_toml(const Config& config) {
   return text;
 }
 
+std::vector<std::string> changes(const Config& before, const Config& now,
+                                 const std::string& section) {
+  Config a = before, b = now;
+  std::vector<std::string> changed;
+  for (const Field& field : all_fields()) {
+    if (field.section != section) continue;
+    const std::string was = toml_value(field.slot(a)), is = toml_value(field.slot(b));
+    if (was != is) changed.push_back(fmt::format("{}: {}, was {}", field.key(), is, was));
+  }
+  return changed;
+}
+
 }  // namespace trireme

@@ -1,4 +1,6 @@
 // What a trainer loads at the start and saves on the way.
+#include <fmt/ranges.h>
+
 #include <cstdint>
 
 #include "base/hash.h"
@@ -49,6 +51,7 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
   }
   reader.read(slices, {.convert = true, .pool = &ThreadPool::global()});
   engine.refresh_compute();
+  warn_of_another_model(saved.config_toml, reader.folder());
   if (!resume) {
     fmt::print(out, "weights from {}; counters start at zero\n", reader.folder().string());
     return;
@@ -83,6 +86,17 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
                "the data, its split, the sequence length, the seed or the number of steps "
                "changed; samples may repeat\n");
   }
+}
+
+// Weights fit by their shapes alone: what a model computes with them is for the user to keep.
+void Trainer::Parts::warn_of_another_model(const std::string& saved, const fs::path& folder) {
+  if (saved.empty()) return;
+  Config before = parse_config(saved, folder.string());
+  before.model.vocab_size = config.model.vocab_size;  // the tokenizer's, where none was given
+  const std::vector<std::string> changed = changes(before, config, "model");
+  if (changed.empty()) return;
+  fmt::print(out, "warning: not the model whose weights '{}' holds: {}\n", folder.string(),
+             fmt::join(changed, "; "));
 }
 
 CheckpointState Trainer::Parts::state() const {

@@ -40,6 +40,7 @@ struct Trainer::Parts {
   void begin();
   fs::path newest_checkpoint();
   void load_checkpoint(const fs::path& path, bool resume);
+  void warn_of_another_model(const std::string& saved, const fs::path& folder);
   CheckpointState state() const;
   void save();
   void finish_save();

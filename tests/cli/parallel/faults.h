@@ -5,7 +5,7 @@
 
 namespace trireme::testing_cli {
 
-inline constexpr double timeout_s = 2;  // train.timeout_s of jobs whose ranks stop
+inline constexpr double timeout_s = 4;  // train.timeout_s of jobs whose ranks stop
 inline constexpr double end_s = 8;      // for the message, the launcher and a busy machine
 
 class Faults : public Jobs {
