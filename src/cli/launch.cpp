@@ -54,8 +54,9 @@ void set_default(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 0);
 }
 
-// The processes bind themselves (comm/cores.h). The launcher is asked not to, and not to count slots,
-// in the words of those that would: Open MPI 4, and PRRTE, which is Open MPI 5's. Others do not mind.
+// The processes bind themselves (comm/cores.h). The launcher is asked not to, and not to count
+// slots, in the words of those that would: Open MPI 4, and PRRTE, which is Open MPI 5's. Others do
+// not mind.
 void prepare_environment(int processes) {
   const int processors = std::max(1, static_cast<int>(own_processors().size()));
   const int each = processors / processes;
@@ -109,8 +110,8 @@ void pass_on(int) {
   while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status)) std::exit(static_cast<int>(ExitCode::failed));
-  // MPICH 4.0's mpirun sometimes loses the exit code after a signal that it has passed on. Who takes
-  // a run that was just complete for an interrupted one hears that there is nothing to do.
+  // MPICH 4.0's mpirun sometimes loses the exit code after a signal that it has passed on. Who
+  // takes a run that was just complete for an interrupted one hears that there is nothing to do.
   const bool lost = WEXITSTATUS(status) == 0 && interrupts > 0;
   std::exit(lost ? static_cast<int>(ExitCode::interrupted) : WEXITSTATUS(status));
 }

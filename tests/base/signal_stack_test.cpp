@@ -38,7 +38,8 @@ bool has_signal_stack() {
 }
 
 TEST(SignalStack, HandlersRunOnIt) {
-  struct sigaction action {}, before {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = note_place;
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGUSR2, &action, &before);

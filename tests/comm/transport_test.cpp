@@ -29,7 +29,8 @@ LaunchInfo discover(const Variables& variables) {
 
 TEST(LaunchInfo, IsReadFromWhoeverStartedTheProcess) {
   EXPECT_EQ(discover({}).size, 1);
-  const LaunchInfo mpirun = discover({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
+  const LaunchInfo mpirun =
+      discover({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
   EXPECT_EQ(mpirun.rank, 3);
   EXPECT_EQ(mpirun.size, 8);
   EXPECT_EQ(mpirun.launcher, "mpirun (Open MPI)");

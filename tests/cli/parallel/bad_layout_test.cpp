@@ -78,7 +78,8 @@ TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
   write("bin/mpirun", "#!/bin/sh\necho taken\n");
   fs::permissions(folder_ / "bin/mpirun", fs::perms::owner_all);
   const Outcome outcome =
-      Program(job_arguments("run", {2, "train.iters=2 optimizer.warmup_iters=1"}), path("output.txt"),
+      Program(job_arguments("run", {2, "train.iters=2 optimizer.warmup_iters=1"}),
+              path("output.txt"),
               {{"PATH", path("bin") + ":" + std::getenv("PATH")}, {"TRIREME_THREADS", "1"}})
           .wait();
   EXPECT_EQ(outcome.code, 0) << outcome.out;
@@ -95,8 +96,9 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
 
 // Without --nproc all ranks find the same fault: one of them says it.
 TEST_F(BadLayout, UnderMpirun) {
-  const std::string command =
-      "timeout -s KILL 60 " + mpirun() + " -n 4 " TRIREME_BINARY " train " + path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " + path("out") + " 2>&1";
+  const std::string command = "timeout -s KILL 60 " + mpirun() + " -n 4 " TRIREME_BINARY " train " +
+                              path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " +
+                              path("out") + " 2>&1";
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2) << read("out");
   EXPECT_EQ(count_of(read("out"), "trireme: "), 1) << read("out");

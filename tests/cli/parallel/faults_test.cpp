@@ -21,8 +21,7 @@ TEST_F(Faults, AKilledRankEndsTheJobWhichGoesOn) {
   send(program, "run", 3, SIGKILL);
   expect_end(program, "run", end_s);
   // The launcher's words: Open MPI's, and MPICH's, which names no rank.
-  EXPECT_THAT(read("run.out"),
-              testing::AnyOf(HasSubstr("rank 3"), HasSubstr("Killed (signal 9)")));
+  EXPECT_THAT(read("run.out"), testing::AnyOf(HasSubstr("rank 3"), HasSubstr("Killed (signal 9)")));
   expect_goes_on("run", pipeline, exact_);
 }
 
