@@ -77,16 +77,18 @@ Json write_gpt2(const ModelConfig& m) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
-// In the spelling that every version of transformers reads.
+// In a spelling that every version of transformers reads which knows the kind: those before 4.43
+// want exactly "type" and "factor", and do not know llama3.
 Json rope_scaling(const ModelConfig& m) {
   if (m.rope_scaling == "none") return nullptr;
-  Json json{{"rope_type", m.rope_scaling}, {"factor", m.rope_scaling_factor}};
-  if (m.rope_scaling == "llama3") {
-    json["low_freq_factor"] = m.rope_low_freq_factor;
-    json["high_freq_factor"] = m.rope_high_freq_factor;
-    json["original_max_position_embeddings"] = m.rope_original_length;
+  if (m.rope_scaling == "linear") {
+    return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
   }
-  return json;
+  return {{"rope_type", m.rope_scaling},
+          {"factor", m.rope_scaling_factor},
+          {"low_freq_factor", m.rope_low_freq_factor},
+          {"high_freq_factor", m.rope_high_freq_factor},
+          {"original_max_position_embeddings", m.rope_original_length}};
 }
 
 Json write_llama(const ModelConfig& m) {
