@@ -197,6 +197,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   config.data.tokenizer_model = tokenizer.model_file;
   CheckpointState state;
   state.config_toml = to_toml(config);
+  parse_config(state.config_toml, from.string());  // whoever uses the run will read it
   keep_tokens(state, model.tokens);
 
   std::vector<SourceSlice> slices;

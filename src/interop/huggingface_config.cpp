@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "config/fields.h"
 #include "interop/huggingface_activations.h"
 
 namespace trireme {
@@ -29,26 +30,32 @@ class Reader {
   const std::string& name() const { return name_; }
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
 
-  std::int64_t size(const char* key) const {
+  // Numbers: `ours` is the key of [model] that it becomes, whose range it keeps.
+  std::int64_t size(const char* key, const char* ours) const {
     require(key);
-    return size(key, 0);
+    return size(key, ours, 0);
   }
-  std::int64_t size(const char* key, std::int64_t otherwise) const {
+  std::int64_t size(const char* key, const char* ours, std::int64_t otherwise) const {
     if (!has(key)) return otherwise;
-    constexpr std::int64_t largest = std::int64_t{1} << 31;
+    const double largest = limits(ours).max;
     if (!json_[key].is_number_integer() || json_[key] < 1 || json_[key] > largest) {
-      refuse(key, "it must be a whole number from 1 to 2^31");
+      refuse(key, fmt::format("it must be a whole number from 1 to {}", largest));
     }
     return json_[key].get<std::int64_t>();
   }
-  double number(const char* key) const {
+  double number(const char* key, const char* ours) const {
     require(key);
-    return number(key, 0);
+    return number(key, ours, 0);
   }
-  double number(const char* key, double otherwise) const {
+  double number(const char* key, const char* ours, double otherwise) const {
     if (!has(key)) return otherwise;
     if (!json_[key].is_number()) refuse(key, "it must be a number");
-    return json_[key].get<double>();
+    const FieldLimits& range = limits(ours);
+    const auto value = json_[key].get<double>();
+    const bool low = range.above_min ? value > range.min : value >= range.min;
+    const bool high = range.below_max ? value < range.max : value <= range.max;
+    if (!low || !high) refuse(key, "it must be " + range_text(range));
+    return value;
   }
   bool flag(const char* key, bool otherwise) const {
     if (!has(key)) return otherwise;
@@ -82,6 +89,11 @@ class Reader {
  private:
   Reader(const std::string& name, Json json, std::string prefix)
       : name_(name), json_(std::move(json)), prefix_(std::move(prefix)) {}
+  static const FieldLimits& limits(const char* ours) {
+    const Field* const field = find_field("model", ours);
+    TRIREME_CHECK(field);
+    return field->limits;
+  }
   void require(const char* key) const {
     if (!has(key)) fail_input("'{}' lacks '{}{}'", name_, prefix_, key);
   }
@@ -97,18 +109,18 @@ ModelConfig read_gpt2(const Reader& json) {
   json.must_be("add_cross_attention", false);
   ModelConfig m;
   m.family = "gpt";
-  m.num_layers = json.size("n_layer");
-  m.hidden_size = json.size("n_embd");
-  m.num_heads = json.size("n_head");
-  m.ffn_hidden_size = json.size("n_inner", 4 * m.hidden_size);
-  m.max_positions = json.size("n_positions");
-  m.vocab_size = json.size("vocab_size");
+  m.num_layers = json.size("n_layer", "num_layers");
+  m.hidden_size = json.size("n_embd", "hidden_size");
+  m.num_heads = json.size("n_head", "num_heads");
+  m.ffn_hidden_size = json.size("n_inner", "ffn_hidden_size", 4 * m.hidden_size);
+  m.max_positions = json.size("n_positions", "max_positions");
+  m.vocab_size = json.size("vocab_size", "vocab_size");
   m.activation = json.activation("activation_function", "gelu_new");
-  m.norm_eps = json.number("layer_norm_epsilon", 1e-5);
+  m.norm_eps = json.number("layer_norm_epsilon", "norm_eps", 1e-5);
   m.tie_embeddings = json.flag("tie_word_embeddings", true);
-  m.hidden_dropout = json.number("resid_pdrop", 0.1);
-  m.attention_dropout = json.number("attn_pdrop", 0.1);
-  m.init_std = json.number("initializer_range", 0.02);
+  m.hidden_dropout = json.number("resid_pdrop", "hidden_dropout", 0.1);
+  m.attention_dropout = json.number("attn_pdrop", "attention_dropout", 0.1);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
 }
 
@@ -116,26 +128,25 @@ ModelConfig read_gpt2(const Reader& json) {
 void read_rope_scaling(const Reader& rope, ModelConfig& m) {
   const char* key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(key, "default");
-  m.rope_base = rope.number("rope_theta", m.rope_base);
-  m.rope_percent = rope.number("partial_rotary_factor", m.rope_percent);
+  m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
+  m.rope_percent = rope.number("partial_rotary_factor", "rope_percent", m.rope_percent);
   if (type == "default") return;
   if (type != "linear" && type != "llama3") {
     rope.refuse(key, "known are default, linear and llama3");
   }
-  m.rope_scaling_factor = rope.number("factor");
-  if (m.rope_scaling_factor < 1) rope.refuse("factor", "it must be at least 1");
+  m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
   if (m.rope_scaling_factor == 1) return;
   m.rope_scaling = type;
   if (type == "linear") return;
-  m.rope_low_freq_factor = rope.number("low_freq_factor");
-  m.rope_high_freq_factor = rope.number("high_freq_factor");
-  m.rope_original_length = rope.size("original_max_position_embeddings");
+  m.rope_low_freq_factor = rope.number("low_freq_factor", "rope_low_freq_factor");
+  m.rope_high_freq_factor = rope.number("high_freq_factor", "rope_high_freq_factor");
+  m.rope_original_length = rope.size("original_max_position_embeddings", "rope_original_length");
 }
 
 // transformers 5 has rope_parameters, earlier ones rope_theta and rope_scaling at top level.
 void read_rope(const Reader& json, ModelConfig& m) {
-  m.rope_base = json.number("rope_theta", 10000);
-  m.rope_percent = json.number("partial_rotary_factor", 1);
+  m.rope_base = json.number("rope_theta", "rope_base", 10000);
+  m.rope_percent = json.number("partial_rotary_factor", "rope_percent", 1);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (json.has(key)) read_rope_scaling(json.section(key), m);
   }
@@ -144,17 +155,17 @@ void read_rope(const Reader& json, ModelConfig& m) {
 ModelConfig read_llama(const Reader& json) {
   ModelConfig m;
   m.family = "llama";
-  m.num_layers = json.size("num_hidden_layers");
-  m.hidden_size = json.size("hidden_size");
-  m.num_heads = json.size("num_attention_heads");
-  m.num_kv_heads = json.size("num_key_value_heads", m.num_heads);
-  m.head_dim = json.size("head_dim", 0);
-  m.ffn_hidden_size = json.size("intermediate_size");
-  m.max_positions = json.size("max_position_embeddings", 2048);
-  m.vocab_size = json.size("vocab_size");
+  m.num_layers = json.size("num_hidden_layers", "num_layers");
+  m.hidden_size = json.size("hidden_size", "hidden_size");
+  m.num_heads = json.size("num_attention_heads", "num_heads");
+  m.num_kv_heads = json.size("num_key_value_heads", "num_kv_heads", m.num_heads);
+  m.head_dim = json.size("head_dim", "head_dim", 0);
+  m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
+  m.max_positions = json.size("max_position_embeddings", "max_positions", 2048);
+  m.vocab_size = json.size("vocab_size", "vocab_size");
   if (json.text("hidden_act", "silu") != "silu") json.refuse("hidden_act", "only silu is known");
   m.activation = "swiglu";
-  m.norm_eps = json.number("rms_norm_eps", 1e-6);
+  m.norm_eps = json.number("rms_norm_eps", "norm_eps", 1e-6);
   read_rope(json, m);
   m.bias = json.flag("mlp_bias", false);
   m.qkv_bias = json.flag("attention_bias", false);
@@ -163,8 +174,8 @@ ModelConfig read_llama(const Reader& json) {
                 "attention_bias and mlp_bias must be the same");
   }
   m.tie_embeddings = json.flag("tie_word_embeddings", false);
-  m.attention_dropout = json.number("attention_dropout", 0);
-  m.init_std = json.number("initializer_range", 0.02);
+  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
 }
 
@@ -177,18 +188,18 @@ ModelConfig read_bert(const Reader& json) {
   json.must_be("type_vocab_size", 2);
   ModelConfig m;
   m.family = "bert";
-  m.num_layers = json.size("num_hidden_layers");
-  m.hidden_size = json.size("hidden_size");
-  m.num_heads = json.size("num_attention_heads");
-  m.ffn_hidden_size = json.size("intermediate_size");
-  m.max_positions = json.size("max_position_embeddings");
-  m.vocab_size = json.size("vocab_size");
+  m.num_layers = json.size("num_hidden_layers", "num_layers");
+  m.hidden_size = json.size("hidden_size", "hidden_size");
+  m.num_heads = json.size("num_attention_heads", "num_heads");
+  m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
+  m.max_positions = json.size("max_position_embeddings", "max_positions");
+  m.vocab_size = json.size("vocab_size", "vocab_size");
   m.activation = json.activation("hidden_act", "gelu");
-  m.norm_eps = json.number("layer_norm_eps", 1e-12);
+  m.norm_eps = json.number("layer_norm_eps", "norm_eps", 1e-12);
   m.tie_embeddings = json.flag("tie_word_embeddings", true);
-  m.hidden_dropout = json.number("hidden_dropout_prob", 0.1);
-  m.attention_dropout = json.number("attention_probs_dropout_prob", 0.1);
-  m.init_std = json.number("initializer_range", 0.02);
+  m.hidden_dropout = json.number("hidden_dropout_prob", "hidden_dropout", 0.1);
+  m.attention_dropout = json.number("attention_probs_dropout_prob", "attention_dropout", 0.1);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
 }
 

@@ -221,8 +221,9 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
     return "tokenizer.json is not written for SentencePiece models; loaders make it from "
            "tokenizer.model";
   }
-  if (files.type.empty() || files.type == "null" || files.type == "NullTokenizer") {
-    return "the run names no tokenizer: add its files by hand";
+  if (files.type.empty()) return "the run names no tokenizer: add its files by hand";
+  if (files.type == "null" || files.type == "NullTokenizer") {
+    return "the run's tokenizer is null: ids alone have no tokenizer files";
   }
   return fmt::format("no tokenizer files are written for a tokenizer of type {}: add them by hand",
                      files.type);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "interop/huggingface_folder.h"
 #include "interop/huggingface_names.h"
+#include "interop/huggingface_tokenizer.h"
 #include "interop/safetensors_writer.h"
 
 namespace trireme {
@@ -109,6 +110,18 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
   }
 }
 
+TEST(HuggingFaceConfig, ScaledRotaryPositionsAreWrittenAsOldReadersWantThem) {
+  const auto written = [](const std::string& name) {
+    const HuggingFaceModel model = read_huggingface_config(reference(name));
+    return nlohmann::json::parse(huggingface_config_text(model, "float32")).at("rope_scaling");
+  };
+  // Before 4.43: these two keys, and a factor with a point.
+  EXPECT_EQ(written("linear_rope").dump(), R"({"factor":2.5,"type":"linear"})");
+  EXPECT_EQ(written("llama3_rope").at("rope_type"), "llama3");
+  EXPECT_EQ(written("llama3_rope").size(), 5u);
+  EXPECT_TRUE(written("llama").is_null());
+}
+
 TEST(HuggingFaceConfig, TokensOutsideTheVocabularyAreNone) {
   auto json = nlohmann::json::parse(read_file(reference("gpt2") / "config.json"));
   json["bos_token_id"] = 50256;
@@ -177,8 +190,8 @@ TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", nullptr), HasSubstr("lacks 'n_layer'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is the string \"2\""));
-  EXPECT_THAT(config_refusal("gpt2", "n_layer", -1), HasSubstr("from 1 to 2^31"));
-  EXPECT_THAT(config_refusal("gpt2", "n_layer", 1e300), HasSubstr("from 1 to 2^31"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", -1), HasSubstr("from 1 to 100000"));
+  EXPECT_THAT(config_refusal("gpt2", "n_layer", 1e300), HasSubstr("from 1 to 100000"));
   EXPECT_THAT(config_refusal("gpt2", "activation_function", "mish"), HasSubstr("mish"));
   EXPECT_THAT(config_refusal("gpt2", "scale_attn_by_inverse_layer_idx", true),
               HasSubstr("scale_attn_by_inverse_layer_idx is true"));
@@ -194,6 +207,37 @@ TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
               testing::ThrowsMessage<Error>(HasSubstr("config.json")));
   EXPECT_THAT([] { parse_huggingface_config("{", "config.json"); },
               testing::ThrowsMessage<Error>(HasSubstr("not JSON")));
+}
+
+// Else a checkpoint would be written whose own configuration is refused.
+TEST(HuggingFaceConfig, RefusesNumbersOutsideTheRangesOfTheConfiguration) {
+  const std::tuple<const char*, const char*, double, const char*> cases[] = {
+      {"gpt2", "layer_norm_epsilon", 0, "layer_norm_epsilon is the number 0.0; it must be above 0"},
+      {"gpt2", "resid_pdrop", 1,
+       "resid_pdrop is the number 1.0; it must be at least 0 and below 1"},
+      {"gpt2", "initializer_range", -1, "initializer_range is the number -1.0"},
+      {"llama", "rope_theta", 0, "rope_theta is the number 0.0; it must be above 0"},
+      {"llama", "partial_rotary_factor", 2, "it must be above 0 and at most 1"},
+      {"bert", "attention_probs_dropout_prob", 1.5, "attention_probs_dropout_prob is"},
+  };
+  for (const auto& [name, key, value, message] : cases)
+    EXPECT_THAT(config_refusal(name, key, value), HasSubstr(message)) << key;
+  nlohmann::json scaling = {{"rope_type", "llama3"},
+                            {"factor", 8},
+                            {"low_freq_factor", 0},
+                            {"high_freq_factor", 4},
+                            {"original_max_position_embeddings", 8}};
+  EXPECT_THAT(config_refusal("llama", "rope_scaling", scaling),
+              HasSubstr("rope_scaling.low_freq_factor is the number 0; it must be above 0"));
+  scaling["factor"] = 1e7;
+  EXPECT_THAT(config_refusal("llama", "rope_scaling", scaling),
+              HasSubstr("rope_scaling.factor is the number 10000000.0; it must be at least 1"));
+}
+
+TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {
+  EXPECT_EQ(export_huggingface_tokenizer({.type = "null"}, "unused", 8),
+            "the run's tokenizer is null: ids alone have no tokenizer files");
+  EXPECT_THAT(export_huggingface_tokenizer({}, "unused", 8), HasSubstr("names no tokenizer"));
 }
 
 TEST(HuggingFaceKind, FollowsFromTheModel) {
