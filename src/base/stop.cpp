@@ -2,6 +2,7 @@
 #include "base/stop.h"
 
 #include <array>
+#include <atomic>
 #include <csignal>
 
 #include "base/error.h"
@@ -11,7 +12,9 @@ namespace trireme {
 namespace {
 
 constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t pending = 0;
+// Written by the handler, read by every thread that writes.
+std::atomic<int> pending = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "else a handler must not touch it");
 
 class Handlers {
  public:
@@ -43,12 +46,11 @@ void stoppable(const std::function<void()>& work) {
   } catch (...) {
     if (pending == 0) throw;  // else it failed because it was stopped
   }
-  if (pending != 0) std::raise(pending);
-  pending = 0;
+  if (const int signal = pending.exchange(0)) std::raise(signal);
 }
 
 void check_stopped() {
-  if (pending != 0) fail("stopped by signal {}", static_cast<int>(pending));
+  if (const int signal = pending) fail("stopped by signal {}", signal);
 }
 
 }  // namespace trireme

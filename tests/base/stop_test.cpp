@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -56,19 +57,20 @@ TEST(Stoppable, SignalsThatWereIgnoredStaySo) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST(Stoppable, EveryThreadHearsOfIt) {
+  EXPECT_EXIT(stoppable([] {
+                std::raise(SIGTERM);
+                std::thread([] {
+                  EXPECT_THROW(check_stopped(), Error);
+                  if (testing::Test::HasFailure()) std::_Exit(7);
+                }).join();
+              }),
+              testing::KilledBySignal(SIGTERM), "");
+}
+
 TEST(Stoppable, PassesErrorsOn) {
   EXPECT_THROW(stoppable([] { fail("no"); }), Error);
   check_stopped();
-}
-
-TEST(Files, ThatBelongTogetherAppearTogether) {
-  const fs::path folder = place("together");
-  fs::create_directories(folder);
-  EXPECT_THROW(write_files_durably({{folder / "a", "1"}, {folder / "absent/b", "2"}}), Error);
-  EXPECT_TRUE(fs::is_empty(folder));
-  write_files_durably({{folder / "a", "1"}, {folder / "b", "2"}});
-  EXPECT_EQ(read_file(folder / "a") + read_file(folder / "b"), "12");
-  fs::remove_all(folder);
 }
 
 }  // namespace
