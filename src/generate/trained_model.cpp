@@ -33,8 +33,7 @@ void TrainedModel::require_next_token() const {
   if (config_.model.family != "bert") return;
   fail_input(
       "the model of '{}' is a BERT, which fills in masked tokens and does not predict the next "
-      "one: "
-      "`trireme score` writes its logits, and `trireme train` prints its validation loss",
+      "one: `trireme score` writes its logits, and `trireme train` prints its validation loss",
       reader_.folder().string());
 }
 

@@ -147,8 +147,7 @@ void HuggingFaceWeights::open_index(const fs::path& index) {
   if (file_of == json.end() || !file_of->is_object()) {
     fail_input(
         "'{}' is not an index of safetensors files: it lacks an object 'weight_map' that says "
-        "which "
-        "file holds which tensor",
+        "which file holds which tensor",
         index.string());
   }
   std::map<std::string, const OpenFile*> opened;
