@@ -85,7 +85,8 @@ std::string mpi_launcher() {
         "the program). Install libopenmpi-dev (or load an MPI module) and build again",
         mpi_plugin_file);
   }
-  if (const char* chosen = variable("TRIREME_MPIRUN")) return chosen;
+  const char* const chosen = variable("TRIREME_MPIRUN");
+  if (chosen && *chosen) return chosen;
   return access(TRIREME_MPIEXEC, X_OK) == 0 ? TRIREME_MPIEXEC : "mpirun";
 }
 

@@ -27,8 +27,9 @@ using GetVariable = std::function<const char*(const char*)>;
 LaunchInfo discover_launch(const GetVariable& get);
 LaunchInfo discover_launch();
 
-// The program that starts processes for the MPI library of this build: TRIREME_MPIRUN if set, else
-// the one that was found with the library, else mpirun. Fails where the build has no MPI part.
+// The program that starts processes for the MPI library of this build: TRIREME_MPIRUN if it is set
+// and not empty, else the one that was found with the library, else mpirun. Fails where the build
+// has no MPI part.
 std::string mpi_launcher();
 
 // What this build and this machine have of MPI.

@@ -41,6 +41,10 @@ TEST_F(Doctor, SaysWhatIsSetAgainstTheMachine) {
   }
 }
 
+TEST_F(Doctor, TakesAnEmptyMpirunForNone) {
+  EXPECT_EQ(findings({{"TRIREME_MPIRUN", ""}}).at("MPI"), findings({}).at("MPI"));
+}
+
 TEST_F(Doctor, SeesItsPlaceInAJob) {
   const auto found = findings({{"PMI_RANK", "2"}, {"PMI_SIZE", "8"}});
   EXPECT_THAT(found.at("job")["found"].get<std::string>(), HasSubstr("process 2 of 8"));
