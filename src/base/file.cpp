@@ -11,6 +11,7 @@
 #include <list>
 #include <utility>
 
+#include "base/as_error.h"
 #include "base/error.h"
 #include "base/stop.h"
 
@@ -19,9 +20,7 @@ namespace {
 
 [[noreturn]] void fail_errno(const char* what, const fs::path& path) {
   const int error = errno;
-  const bool users_fault =
-      error == ENOENT || error == EACCES || error == EISDIR || error == ENOTDIR || error == EROFS;
-  throw Error(users_fault ? ExitCode::bad_input : ExitCode::failed,
+  throw Error(exit_code_of(error),
               fmt::format("cannot {} '{}': {}", what, path.string(), std::strerror(error)));
 }
 
@@ -162,7 +161,9 @@ void write_files_durably(std::initializer_list<std::pair<fs::path, std::string_v
 void make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail_input("cannot create folder '{}': {}", folder.string(), error.message());
+  if (!error) return;
+  throw Error(exit_code_of(error.value()),
+              fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
 }
 
 MappedFile::MappedFile(const fs::path& path) {

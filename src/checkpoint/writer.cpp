@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/as_error.h"
 #include "base/error.h"
 #include "checkpoint/layout.h"
 
@@ -24,11 +25,10 @@ template <class Body>
 std::string tagged(Body&& body) {
   try {
     return tag_done + std::string(body());
-  } catch (const Error& error) {
+  } catch (const std::exception& caught) {
+    const Error error = as_error(caught);
     const char tag = error.code() == ExitCode::bad_input ? tag_input_failure : tag_failure;
     return tag + std::string(error.what());
-  } catch (const std::exception& error) {
-    return tag_failure + std::string(error.what());
   }
 }
 

@@ -2,9 +2,8 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <new>
 
+#include "base/as_error.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/usage.h"
@@ -37,19 +36,10 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::fprintf(stderr, "%s\n", cli::usage_error(app, error, argc, argv).c_str());
     return static_cast<int>(ExitCode::bad_input);
-  } catch (const Error& error) {
+  } catch (const std::exception& caught) {
+    const Error error = as_error(caught);
     // Of several ranks one speaks; the others end without a word.
     if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());
-  } catch (const std::filesystem::filesystem_error& error) {
-    // A path that cannot even be looked at: too long, a loop of links, a folder that is closed.
-    std::fprintf(stderr, "trireme: cannot use '%s': %s\n", error.path1().c_str(),
-                 error.code().message().c_str());
-    return static_cast<int>(ExitCode::bad_input);
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "trireme: out of memory\n");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "trireme: %s\n", error.what());
   }
-  return static_cast<int>(ExitCode::failed);
 }

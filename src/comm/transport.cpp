@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/as_error.h"
 #include "base/error.h"
 #include "comm/cores.h"
 #include "comm/group.h"
@@ -57,12 +58,9 @@ void run_guarded(Transport& transport, const std::function<void()>& body) {
   if (transport.place().size == 1) return body();
   try {
     body();
-  } catch (const Error& error) {
+  } catch (const std::exception& caught) {
+    const Error error = as_error(caught);
     transport.abort(static_cast<int>(error.code()), error.what());
-  } catch (const std::bad_alloc&) {
-    transport.abort(static_cast<int>(ExitCode::failed), "out of memory");
-  } catch (const std::exception& error) {
-    transport.abort(static_cast<int>(ExitCode::failed), error.what());
   }
 }
 

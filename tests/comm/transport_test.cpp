@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -98,6 +100,49 @@ TEST(Transport, AloneNeedsNoMpi) {
   std::ostringstream maps;
   maps << std::ifstream("/proc/self/maps").rdbuf();
   EXPECT_THAT(maps.str(), testing::Not(testing::HasSubstr("libmpi")));
+}
+
+// One of two, whose abort() can be looked at.
+class Watched final : public Transport {
+ public:
+  struct Aborted {
+    int exit_code;
+    std::string message;
+  };
+  const Place& place() const override { return place_; }
+  Communicator& world() override { throw std::logic_error("not asked for"); }
+  std::unique_ptr<Communicator> group(std::vector<int>, std::string) override { return nullptr; }
+  void set_listener(OperationListener*) override {}
+  void abort(int exit_code, const std::string& message) override {
+    throw Aborted{exit_code, message};
+  }
+
+ private:
+  Place place_{.size = 2};
+};
+
+Watched::Aborted aborted_by(const std::function<void()>& body) {
+  Watched transport;
+  try {
+    run_guarded(transport, body);
+  } catch (const Watched::Aborted& aborted) {
+    return aborted;
+  }
+  return {0, ""};
+}
+
+TEST(Transport, GuardedErrorsEndTheJobAsTheyEndAProcessAlone) {
+  const auto file_system = [](std::errc code) {
+    return aborted_by(
+        [&] { throw std::filesystem::filesystem_error("", "place", make_error_code(code)); });
+  };
+  EXPECT_EQ(aborted_by([] {}).exit_code, 0);
+  EXPECT_EQ(aborted_by([] { fail_input("wrong key"); }).exit_code, 2);
+  EXPECT_EQ(aborted_by([] { throw std::bad_alloc(); }).message, "out of memory");
+  EXPECT_EQ(file_system(std::errc::filename_too_long).exit_code, 2);
+  EXPECT_EQ(file_system(std::errc::no_space_on_device).exit_code, 1);
+  EXPECT_EQ(file_system(std::errc::no_space_on_device).message,
+            "cannot use 'place': No space left on device");
 }
 
 TEST(Transport, GuardedErrorsPassThroughWhereThereIsNobodyElse) {
