@@ -152,7 +152,8 @@ void IndexedDatasetWriter::add_dataset(const IndexedDataset& other) {
   tokens_ += other.tokens();
 }
 
-void IndexedDatasetWriter::write_index(Output& idx) {
+void IndexedDatasetWriter::write_index() {
+  Output& idx = idx_.emplace(prefix_ + ".idx.tmp");
   std::string header{"MMIDIDX\0\0", 9};
   append(header, std::uint64_t{1});
   append(header, static_cast<std::uint8_t>(type_));
@@ -175,15 +176,18 @@ void IndexedDatasetWriter::write_index(Output& idx) {
   idx.flush();
 }
 
-void IndexedDatasetWriter::finish() {
-  Output idx(prefix_ + ".idx.tmp");
-  write_index(idx);
+void IndexedDatasetWriter::complete() {
+  write_index();
   bin_.flush();
   bin_.file().sync();
-  idx.file().sync();
+  idx_->file().sync();
+}
+
+void IndexedDatasetWriter::keep() {
+  TRIREME_CHECK(idx_);
   // The index last: a reader that finds it finds the tokens too.
   bin_.keep_as(prefix_ + ".bin");
-  idx.keep_as(prefix_ + ".idx");
+  idx_->keep_as(prefix_ + ".idx");
   const fs::path folder = fs::path(prefix_).parent_path();
   sync_folder(folder.empty() ? fs::path(".") : folder);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,8 +12,8 @@
 
 namespace trireme {
 
-// Files appear under their names only in finish(); until then they lie beside as *.tmp, and a
-// writer that is destroyed without finish() removes them. Memory does not grow with the data.
+// Files appear under their names only in keep(); until then they lie beside as *.tmp, and a writer
+// that is destroyed without removes them. Memory does not grow with the data.
 class IndexedDatasetWriter {
  public:
   IndexedDatasetWriter(const std::string& prefix, TokenType type);
@@ -36,8 +37,15 @@ class IndexedDatasetWriter {
   std::int64_t documents() const { return documents_; }
   std::int64_t tokens() const { return tokens_; }
 
-  // Writes the index, syncs both files and renames them into place, .idx last.
-  void finish();
+  // Writes the index and syncs both files; nothing is added any more.
+  void complete();
+  // Renames both complete files into place, .idx last. Files that belong together: complete all of
+  // them, then keep all.
+  void keep();
+  void finish() {
+    complete();
+    keep();
+  }
 
  private:
   // A file that is written in large pieces and removed unless it was kept.
@@ -56,13 +64,14 @@ class IndexedDatasetWriter {
     File file_;
     std::string buffer_;
   };
-  void write_index(Output& idx);
+  void write_index();
   void end_document();
 
   std::string prefix_;
   TokenType type_;
   std::int64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
   Output bin_, lengths_, starts_;
+  std::optional<Output> idx_;  // once complete
   std::string scratch_;
 };
 

@@ -132,8 +132,10 @@ class Pipeline {
       fail_input("the input holds no document{}{}", result_.bad_lines > 0 ? "; " : "",
                  result_.first_bad_line);
     }
+    // What ends the work while files are written leaves those of no key.
+    for (IndexedDatasetWriter& writer : writers_) writer.complete();
+    for (IndexedDatasetWriter& writer : writers_) writer.keep();
     for (std::size_t k = 0; k < writers_.size(); ++k) {
-      writers_[k].finish();
       result_.outputs[k].documents = writers_[k].documents();
       result_.outputs[k].sequences = writers_[k].sequences();
       result_.outputs[k].tokens = writers_[k].tokens();

@@ -88,6 +88,18 @@ TEST_F(Preprocess, SeveralKeysGiveSeveralOutputs) {
   expect_error(ExitCode::bad_input, {"'a'", "twice"}, [&] { run(options); });
 }
 
+TEST_F(Preprocess, TheFilesOfAllKeysAppearTogether) {
+  write_bytes(folder_ / "a.jsonl", "{\"a\": \"1\", \"b\": \"2\"}\n");
+  fs::create_directory(folder_ / "out_b_document.idx.tmp");  // the last file that is written
+  PreprocessOptions options = options_of("a.jsonl");
+  options.json_keys = {"a", "b"};
+  expect_error(ExitCode::bad_input, {"out_b_document.idx.tmp"}, [&] { run(options); });
+  EXPECT_EQ(files(), 2u);
+  fs::remove(folder_ / "out_b_document.idx.tmp");
+  run(options);
+  EXPECT_THAT(texts("out_b_document"), ElementsAre("2"));
+}
+
 TEST_F(Preprocess, BadLinesAreNamedOrCounted) {
   const std::pair<std::string, std::string> bad[] = {
       {"{\"text\": \"cut", "not JSON"},
