@@ -54,19 +54,22 @@ void set_default(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 0);
 }
 
-// The processes bind themselves (comm/cores.h). The launcher is asked not to, and not to count
-// slots, in the words of those that would: Open MPI 4, and PRRTE, which is Open MPI 5's. Others do
-// not mind.
+// The processes bind themselves (comm/cores.h), and each then starts a thread per processor of its
+// part; where there is not one for each, they have one thread each. The launcher is asked not to
+// bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
+// Open MPI 5's. Others do not mind.
 void prepare_environment(int processes) {
   const int processors = std::max(1, static_cast<int>(own_processors().size()));
-  const int each = processors / processes;
-  set_default("TRIREME_THREADS", std::to_string(std::max(1, each)));
-  if (each >= 1) set_default(share_processors_variable, std::to_string(processors));
+  if (processors >= processes) {
+    set_default(share_processors_variable, std::to_string(processors));
+  } else {
+    set_default("TRIREME_THREADS", "1");
+    set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  }
   set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
   set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
   set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
   set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
-  if (each < 1) set_default("OMPI_MCA_mpi_yield_when_idle", "1");
   if (geteuid() == 0) {
     for (const std::string project : {"OMPI", "PRTE"}) {
       set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
@@ -105,7 +108,11 @@ void pass_on(int) {
   struct sigaction action {};
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
   int status = 0;
   while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
   }

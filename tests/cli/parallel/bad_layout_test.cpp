@@ -1,4 +1,6 @@
 // Layouts that cannot work: refused before anything else, by one message that says what would do.
+#include <csignal>
+
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -84,6 +86,39 @@ TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
           .wait();
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("taken")));
+}
+
+// nohup ignores SIGHUP. What stands for mpirun ends with 9 where a signal is passed on to it.
+TEST_F(BadLayout, SignalsThatWereIgnoredStaySo) {
+  write("mpirun",
+        "#!/bin/sh\ntrap 'exit 9' USR1\nsleep 0.3\n"
+        "for i in 1 2 3; do kill -HUP $PPID; sleep 0.05; done\n");
+  fs::permissions(folder_ / "mpirun", fs::perms::owner_all);
+  const auto code_with = [&](sighandler_t hangup) {
+    const sighandler_t before = std::signal(SIGHUP, hangup);  // inherited
+    Program program(job_arguments("run", {2, ""}), path("output.txt"),
+                    {{"TRIREME_MPIRUN", path("mpirun")}});
+    std::signal(SIGHUP, before);
+    return wait_for(program, 60).code;
+  };
+  EXPECT_EQ(code_with(SIG_IGN), 0);
+  EXPECT_EQ(code_with(SIG_DFL), 9);
+}
+
+// A part of three processors of eight has three threads, and not the two of the smallest part.
+TEST_F(BadLayout, ThreadsAreLeftToThePartOfEachProcess) {
+  write("mpirun", "#!/bin/sh\necho threads ${TRIREME_THREADS-free}\n");
+  fs::permissions(folder_ / "mpirun", fs::perms::owner_all);
+  const auto told = [&](const Layout& layout) {
+    return Program(job_arguments("run", layout), path("output.txt"),
+                   {{"TRIREME_MPIRUN", path("mpirun")}})
+        .wait()
+        .out;
+  };
+  const unsigned processors = std::thread::hardware_concurrency();
+  if (processors < 2 || processors >= 64) GTEST_SKIP() << "needs 2 to 63 processors";
+  EXPECT_EQ(told({2, ""}), "threads free\n");
+  EXPECT_EQ(told({64, "train.global_batch_size=64"}), "threads 1\n");
 }
 
 TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
