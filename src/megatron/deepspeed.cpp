@@ -1,15 +1,18 @@
 // What a DeepSpeed configuration says, as the flags that say the same.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "config/fields.h"
 #include "megatron/deepspeed_curriculum.h"
+#include "megatron/deepspeed_keys.h"
 #include "megatron/draft.h"
 
 namespace trireme::megatron {
@@ -36,18 +39,19 @@ const Json& at(const Json& json, const char* first, const char* second) {
   return at(at(json, first), second);
 }
 
-// The top-level keys that are read; others are named in a note.
-constexpr const char* kRead[] = {"train_batch_size",  "train_micro_batch_size_per_gpu",
-                                 "gradient_clipping", "gradient_accumulation_steps",
-                                 "zero_optimization", "bf16",
-                                 "bfloat16",          "fp16",
-                                 "data_efficiency",   "curriculum_learning"};
+// DeepSpeed's callers fill in what is "auto", as they do for absent keys.
+bool says_nothing(const Json& value) {
+  return value.is_null() || value == "auto";
+}
 
 class Deepspeed {
  public:
   Deepspeed(Draft& draft, std::string path) : draft_(draft), path_(std::move(path)) {}
 
   void read(const Json& json) {
+    for (const char* section : {"zero_optimization", "bf16", "bfloat16", "fp16"}) {
+      require_object(at(json, section), section);
+    }
     number("--zero-stage", "zero_optimization.stage", at(json, "zero_optimization", "stage"));
     number("--micro-batch-size", "train_micro_batch_size_per_gpu",
            at(json, "train_micro_batch_size_per_gpu"));
@@ -55,8 +59,9 @@ class Deepspeed {
     number("--clip-grad", "gradient_clipping", at(json, "gradient_clipping"));
     accumulation(at(json, "gradient_accumulation_steps"));
     offloading(json);
-    const char* bf16 = json.contains("bfloat16") ? "bfloat16" : "bf16";
-    precision("--bf16", "--fp16", bf16, at(json, bf16, "enabled"));
+    for (const char* bf16 : {"bf16", "bfloat16"}) {
+      precision("--bf16", "--fp16", bf16, at(json, bf16, "enabled"));
+    }
     precision("--fp16", "--bf16", "fp16", at(json, "fp16", "enabled"));
     if (draft_.has("--fp16")) loss_scaling(json);
     read_curriculum(draft_, path_, json);
@@ -70,13 +75,22 @@ class Deepspeed {
     number("--hysteresis", "fp16.hysteresis", at(json, "fp16", "hysteresis"));
     number("--min-loss-scale", "fp16.min_loss_scale", at(json, "fp16", "min_loss_scale"));
     const Json& power = at(json, "fp16", "initial_scale_power");
-    if (power.is_number() && power.get<double>() >= 0 && power.get<double>() <= 64)
-      number("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(power.get<double>()));
+    if (says_nothing(power)) return;
+    const double exponent = power.is_number() ? power.get<double>() : -1;
+    if (exponent < 0 || exponent > 64) {
+      return refuse(fmt::format("is {}, not a number from 0 to 64", json_shown(power)),
+                    "fp16.initial_scale_power");
+    }
+    number("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(exponent));
+  }
+
+  void require_object(const Json& json, const std::string& key) {
+    if (json.is_null() || json.is_object()) return;
+    refuse(fmt::format("is {}, not an object", json_shown(json)), key);
   }
 
   void number(const std::string& name, const char* key, const Json& json) {
-    // "auto" is for DeepSpeed's callers to fill, as absent keys are.
-    if (json.is_null() || json == "auto") return;
+    if (says_nothing(json)) return;
     if (!json.is_number()) return refuse(fmt::format("is {}, not a number", json_shown(json)), key);
     const Flag& flag = *find_flag(name);
     const double value = json.get<double>();
@@ -95,7 +109,11 @@ class Deepspeed {
   // `other` is the flag of the other half precision.
   void precision(const std::string& name, const char* other, const char* section,
                  const Json& enabled) {
-    if (!enabled.is_boolean()) return;
+    if (says_nothing(enabled)) return;
+    if (!enabled.is_boolean()) {
+      return refuse(fmt::format("is {}, not true or false", json_shown(enabled)),
+                    fmt::format("{}.enabled", section));
+    }
     const auto contradict = [&](const char* flag, const char* value) {
       draft_.complaints().add(
           flag, fmt::format("contradicts {}.enabled = {} in {}", section, value, path_));
@@ -112,7 +130,10 @@ class Deepspeed {
 
   // Follows from the batch sizes and the ranks, so that it says something only without them.
   void accumulation(const Json& steps) {
-    if (steps.is_number() && steps != 1 && !draft_.has("--global-batch-size")) {
+    if (says_nothing(steps)) return;
+    if (!steps.is_number()) {
+      refuse(fmt::format("is {}, not a number", json_shown(steps)), "gradient_accumulation_steps");
+    } else if (steps != 1 && !draft_.has("--global-batch-size")) {
       refuse(fmt::format("is {}, which depends on the number of ranks: give --global-batch-size or "
                          "train_batch_size",
                          steps.dump()),
@@ -121,24 +142,23 @@ class Deepspeed {
   }
 
   void offloading(const Json& json) {
-    for (const char* key : {"offload_optimizer", "offload_param"}) {
-      const Json& device = at(at(json, "zero_optimization"), key, "device");
-      if (device.is_string() && device != "none") {
-        refuse(fmt::format("is {}; states and weights stay where the model is: leave it out",
-                           json_shown(device)),
-               fmt::format("zero_optimization.{}.device", key));
-      }
+    for (const char* name : {"offload_optimizer", "offload_param"}) {
+      const std::string key = fmt::format("zero_optimization.{}", name);
+      const Json& offload = at(json, "zero_optimization", name);
+      const Json& device = at(offload, "device");
+      require_object(offload, key);
+      if (says_nothing(device) || device == "none") continue;
+      refuse(fmt::format("is {}; states and weights stay where the model is: leave it out",
+                         json_shown(device)),
+             key + ".device");
     }
   }
 
   void note_others(const Json& json) {
-    std::string others;
-    for (const auto& [key, value] : json.items()) {
-      if (std::ranges::find(kRead, key) == std::end(kRead))
-        others += (others.empty() ? "" : ", ") + key;
-    }
+    const std::vector<std::string> others = unread_deepspeed_keys(json);
     if (others.empty()) return;
-    draft_.note("--deepspeed_config", fmt::format("not read in {}: {}", path_, others));
+    draft_.note("--deepspeed_config",
+                fmt::format("not read in {}: {}", path_, fmt::join(others, ", ")));
   }
 
   void refuse(const std::string& why, const std::string& key) {

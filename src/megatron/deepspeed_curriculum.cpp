@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -38,6 +39,13 @@ class Section {
       refuse(key, "not a whole number from 1 up");
     }
     return value.get<std::int64_t>();
+  }
+  // Nothing where the key is absent or left to DeepSpeed's caller.
+  std::optional<bool> flag(const char* key) const {
+    const auto value = json_.find(key);
+    if (value == json_.end() || value->is_null() || *value == "auto") return std::nullopt;
+    if (!value->is_boolean()) refuse(key, "not true or false");
+    return value->get<bool>();
   }
   Section section(const char* key) const { return {path_, at(key), name_ + "." + key}; }
 
@@ -91,33 +99,39 @@ void translate(Draft& draft, const Section& section, const std::string& origin) 
   }
 }
 
-// What `enabled` says in a section that may be absent; null where it says nothing.
-Json enabled_in(const Json& json, const char* section) {
+// What `enabled` says in a section that may be absent.
+std::optional<bool> enabled_in(const std::string& path, const Json& json, const char* section) {
   const auto found = json.find(section);
-  const bool there = found != json.end() && found->is_object();
-  return there ? found->value("enabled", Json()) : Json();
+  if (found == json.end() || found->is_null()) return std::nullopt;
+  return Section(path, *found, section).flag("enabled");
+}
+
+void refuse_data_efficiency(Draft& draft, const std::string& path, const Json& json) {
+  try {
+    if (enabled_in(path, json, "data_efficiency") != true) return;
+    fail_input(
+        "data_efficiency in {} is not there; curriculum_learning with curriculum_type \"seqlen\" "
+        "is",
+        path);
+  } catch (const Error& error) {
+    draft.complaints().add("--deepspeed_config", error.what());
+  }
 }
 
 }  // namespace
 
 void read_curriculum(Draft& draft, const std::string& path, const Json& json) {
   const bool asked = draft.has(kFlag);
-  const Json enabled = enabled_in(json, kSection);
   if (asked && path.empty()) {
     return draft.complaints().add(kFlag, "needs --deepspeed_config FILE, which says the lengths");
   }
-  if (asked && enabled == false) {
-    return draft.complaints().add(
-        kFlag, fmt::format("contradicts {}.enabled = false in {}", kSection, path));
-  }
-  if (enabled_in(json, "data_efficiency") == true) {
-    draft.complaints().add("--deepspeed_config",
-                           fmt::format("data_efficiency in {} is not there; curriculum_learning "
-                                       "with curriculum_type \"seqlen\" is",
-                                       path));
-  }
-  if (!asked && enabled != true) return;
+  refuse_data_efficiency(draft, path, json);
   try {
+    const std::optional<bool> enabled = enabled_in(path, json, kSection);
+    if (asked && enabled == false) {
+      fail_input("contradicts {}.enabled = false in {}", kSection, path);
+    }
+    if (!asked && enabled != true) return;
     if (!json.contains(kSection)) fail_input("'{}' has no section {}", path, kSection);
     const std::string origin = fmt::format("{} in {}", kSection, path);
     translate(draft, {path, json[kSection], kSection}, origin);

@@ -489,23 +489,51 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
       {R"({"gradient_accumulation_steps": 4})", "", "give --global-batch-size"},
       {R"({"zero_optimization": {"offload_optimizer": {"device": "cpu"}}})", "",
        "zero_optimization.offload_optimizer.device in ds.json is the string \"cpu\""},
+      {R"({"zero_optimization": true})", "", "zero_optimization in ds.json is true, not an object"},
+      {R"({"zero_optimization": {"offload_param": true}})", "",
+       "zero_optimization.offload_param in ds.json is true, not an object"},
+      {R"({"zero_optimization": {"offload_param": {"device": 1}}})", "",
+       "zero_optimization.offload_param.device in ds.json is the number 1"},
+      {R"({"bf16": {"enabled": "true"}})", "",
+       "bf16.enabled in ds.json is the string \"true\", not true or false"},
+      {R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})", "--bf16",
+       "--bf16: contradicts bf16.enabled = false in ds.json"},
+      {R"({"fp16": {"enabled": true, "initial_scale_power": 65}})", "",
+       "fp16.initial_scale_power in ds.json is the number 65, not a number from 0 to 64"},
+      {R"({"gradient_accumulation_steps": "2"})", "",
+       "gradient_accumulation_steps in ds.json is the string \"2\", not a number"},
+      {R"({"curriculum_learning": {"enabled": 1}})", "",
+       "curriculum_learning.enabled in ds.json is the number 1, not true or false"},
+      {R"({"curriculum_learning": true})", "",
+       "curriculum_learning in ds.json is true, not an object"},
+      {R"({"data_efficiency": {"enabled": "yes"}})", "",
+       "data_efficiency.enabled in ds.json is the string \"yes\", not true or false"},
       {R"({"train_batch_size": 16,})", "", "'ds.json' is not JSON: line 1, column 25: a key"},
   };
   for (const auto& [json, flags, message] : cases)
     EXPECT_THAT(deepspeed_refusal(json, flags), HasSubstr(message)) << json;
   EXPECT_EQ(deepspeed_refusal(R"({"train_batch_size": "auto", "bf16": {"enabled": true},
+                                  "fp16": {"enabled": "auto"}, "data_efficiency": null,
+                                  "zero_optimization": {"offload_optimizer": {"device": "none"}},
                                   "gradient_clipping": 1.0, "gradient_accumulation_steps": 1})",
                               "--bf16 --clip-grad 1.0"),
             "accepted");
 }
 
 TEST(Deepspeed, NamesWhatItDoesNotRead) {
-  const Translation translation =
-      with_deepspeed(R"({"steps_per_print": 10, "wall_clock_breakdown": true, "optimizer": {}})",
-                     "--deepspeed_config ds.json");
+  const Translation translation = with_deepspeed(
+      R"({"steps_per_print": 10, "wall_clock_breakdown": true, "optimizer": {"type": "Adam"},
+          "fp16": {"enabled": false, "consecutive_hysteresis": true},
+          "zero_optimization": {"stage": 1, "overlap_comm": true,
+                                "offload_param": {"device": "none", "pin_memory": true}},
+          "curriculum_learning": {"enabled": false, "schedule_config": {"root": 2}}})",
+      "--deepspeed_config ds.json");
   const auto note = std::ranges::find(translation.notes, "--deepspeed_config", &Note::flag);
   ASSERT_NE(note, translation.notes.end());
-  EXPECT_EQ(note->text, "not read in ds.json: optimizer, steps_per_print, wall_clock_breakdown");
+  EXPECT_EQ(note->text,
+            "not read in ds.json: curriculum_learning.schedule_config.root, "
+            "fp16.consecutive_hysteresis, optimizer, steps_per_print, wall_clock_breakdown, "
+            "zero_optimization.offload_param.pin_memory, zero_optimization.overlap_comm");
 }
 
 // A file with this section, for runs of --seq-length 32.
