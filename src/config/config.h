@@ -173,9 +173,9 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
-// The keys of a section whose values differ: "model.rope_base: 10000.0, was 500000.0".
+// Which of these keys have other values now, as "model.rope_base: 10000.0, was 500000.0".
 std::vector<std::string> changes(const Config& before, const Config& now,
-                                 const std::string& section);
+                                 const std::vector<std::string>& keys);
 
 // Fills what follows from other fields: what the family implies (positions, norm, activation,
 // biases, tied embeddings, epsilon) and sizes given as 0. Fields in `given`, and fields that differ

@@ -79,6 +79,23 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
   check("seq_length", model.seq_length);
 }
 
+// Sequence parallelism cuts micro-batches of every length that training begins with.
+void check_lengths(const Config& config) {
+  const CurriculumConfig& growth = config.curriculum;
+  const std::int64_t tp = config.parallel.tp;
+  if (growth.schedule == "none" || !config.parallel.sequence_parallel || tp == 1) return;
+  for (const auto& [name, length] :
+       {std::pair{"min_length", growth.min_length}, std::pair{"length_step", growth.length_step}}) {
+    if (config.train.micro_batch_size * length % tp == 0) continue;
+    fail_input(
+        "parallel.sequence_parallel cuts micro-batches of train.micro_batch_size x "
+        "curriculum.{} = {} x {} positions into parallel.tp = {} equal parts: make "
+        "curriculum.{} a multiple of {}",
+        name, config.train.micro_batch_size, length, tp, name,
+        tp / std::gcd(tp, config.train.micro_batch_size));
+  }
+}
+
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   const bool chunked = parallel.schedule == "interleaved";
   if (chunked != (parallel.virtual_stages > 1)) {
@@ -156,6 +173,7 @@ std::int64_t global_batch_size(const Config& config, std::int64_t world_size) {
 void validate_layout(const Config& config, std::int64_t world_size) {
   check_degrees(config.parallel, world_size);
   check_tensor(config.model, config.parallel);
+  check_lengths(config);
   check_stages(config.model, config.parallel);
   check_batch(config.train, global_batch_size(config, world_size),
               data_parallel_size(config.parallel, world_size), config.parallel.pp);

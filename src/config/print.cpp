@@ -1,6 +1,8 @@
 // Values and whole configurations as TOML.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/fields.h"
 
 namespace trireme {
@@ -97,11 +99,11 @@ std::string to_toml(const Config& config) {
 }
 
 std::vector<std::string> changes(const Config& before, const Config& now,
-                                 const std::string& section) {
+                                 const std::vector<std::string>& keys) {
   Config a = before, b = now;
   std::vector<std::string> changed;
   for (const Field& field : all_fields()) {
-    if (field.section != section) continue;
+    if (std::find(keys.begin(), keys.end(), field.key()) == keys.end()) continue;
     const std::string was = toml_value(field.slot(a)), is = toml_value(field.slot(b));
     if (was != is) changed.push_back(fmt::format("{}: {}, was {}", field.key(), is, was));
   }

@@ -55,7 +55,13 @@ void check_heads(const ModelConfig& model) {
 }
 
 void check_rope_scaling(const ModelConfig& model) {
-  if (model.rope_scaling == "none") return;
+  if (model.rope_scaling == "none") {
+    if (model.rope_scaling_factor == 1) return;
+    fail_input(
+        "model.rope_scaling_factor = {} does nothing without model.rope_scaling: set that to "
+        "linear or llama3",
+        model.rope_scaling_factor);
+  }
   if (model.position != "rope") {
     fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
                model.rope_scaling, model.position);

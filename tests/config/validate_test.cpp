@@ -80,6 +80,7 @@ TEST(Validate, ScaledRotaryPositions) {
   EXPECT_THAT(refused({"model.rope_scaling=linear"}), HasSubstr("model.position = \"rope\" only"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=linear"}),
               HasSubstr("needs model.rope_scaling_factor above 1"));
+  EXPECT_THAT(refused({rope, "model.rope_scaling_factor=8"}), HasSubstr("does nothing without"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=yarn"}), HasSubstr("none, linear"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=llama3", "model.rope_scaling_factor=8",
                        "model.rope_low_freq_factor=4"}),
@@ -156,6 +157,11 @@ TEST(ValidateLayout, TensorParallelAgainstTheModel) {
               AllOf(HasSubstr("model.num_kv_heads = 4"), HasSubstr("tp can be 2 or 4")));
   EXPECT_THAT(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}),
               HasSubstr("tp can be 1 or 2"));
+  EXPECT_THAT(layout_refused(4, {"parallel.tp=4", "parallel.sequence_parallel=true",
+                                 "curriculum.schedule=fixed_linear", "curriculum.min_length=8",
+                                 "curriculum.length_step=2", "curriculum.iters=10",
+                                 "train.micro_batch_size=1"}),
+              HasSubstr("make curriculum.length_step a multiple of 4"));
   EXPECT_THAT(layout_refused(3, {"parallel.tp=3", "parallel.sequence_parallel=true"}),
               HasSubstr("model.seq_length = 1024"));
 }
