@@ -57,7 +57,7 @@ void* Stage::at(Operand operand, Slot slot) const {
 std::int64_t Stage::parameter_offset(std::size_t segment, int parameter, bool windows) const {
   const std::int64_t offset = definition_.parameters[parameter].offset;
   if (!windows) return offset;
-  std::int64_t begin = segment % 2 ? windows_[0] : 0;
+  std::int64_t begin = segment % 2 ? plan_.windows[0] : 0;
   for (const FlatRange& range : definition_.windows[segment]) {
     if (offset >= range.begin && offset < range.begin + range.elements)
       return begin + offset - range.begin;
@@ -68,7 +68,7 @@ std::int64_t Stage::parameter_offset(std::size_t segment, int parameter, bool wi
 }
 
 std::int64_t Stage::window_elements() const {
-  return std::max(windows_[0], windows_[1]);
+  return std::max(plan_.windows[0], plan_.windows[1]);
 }
 
 std::byte* Stage::flat_parameters() const {
@@ -84,13 +84,13 @@ std::byte* Stage::flat_gradients() const {
 std::byte* Stage::parameter_window(int segment) const {
   TRIREME_CHECK(options_.parameter_windows);
   return blocks_[StageRegion::parameters].data() +
-         (segment % 2 ? windows_[0] : 0) * size_of(definition_.compute);
+         (segment % 2 ? plan_.windows[0] : 0) * size_of(definition_.compute);
 }
 
 std::byte* Stage::gradient_window(int segment) const {
   TRIREME_CHECK(options_.gradient_windows);
   return blocks_[StageRegion::gradients].data() +
-         (segment % 2 ? windows_[0] : 0) * size_of(definition_.accumulate());
+         (segment % 2 ? plan_.windows[0] : 0) * size_of(definition_.accumulate());
 }
 
 bool Stage::reads_parameters(Pass pass, int segment) const {
@@ -122,25 +122,25 @@ void* Stage::gradient(int index) const {
 
 void* Stage::batch(Slot slot, BatchInput which) const {
   const int kind = static_cast<int>(which);
-  if (batch_bytes_[kind] == 0) return nullptr;
-  return at({StageRegion::batch, prefix(batch_bytes_, kind)}, slot);
+  if (plan_.batch_bytes[kind] == 0) return nullptr;
+  return at({StageRegion::batch, prefix(plan_.batch_bytes, kind)}, slot);
 }
 
 void* Stage::result(Slot slot, ResultOutput which) const {
   const int kind = static_cast<int>(which);
-  if (result_bytes_[kind] == 0) return nullptr;
-  return at({StageRegion::results, prefix(result_bytes_, kind)}, slot);
+  if (plan_.result_bytes[kind] == 0) return nullptr;
+  return at({StageRegion::results, prefix(plan_.result_bytes, kind)}, slot);
 }
 
 void* Stage::constant(ConstantInput which) const {
   const int kind = static_cast<int>(which);
-  if (constant_bytes_[kind] == 0) return nullptr;
-  return at({StageRegion::constants, prefix(constant_bytes_, kind)}, 0);
+  if (plan_.constant_bytes[kind] == 0) return nullptr;
+  return at({StageRegion::constants, prefix(plan_.constant_bytes, kind)}, 0);
 }
 
 Operand Stage::cache_operand(std::size_t segment, CacheBuffer which) const {
   const Graph& graph = *definition_.templates[definition_.segments[segment].segment].eval;
-  std::int64_t offset = cache_offsets_[segment];
+  std::int64_t offset = plan_.cache_offsets[segment];
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(id);
     if (value.role != Role::cache) continue;
@@ -157,11 +157,11 @@ void* Stage::cache(int segment, CacheBuffer which) const {
 // Without training, segments hand activations on in two places, and without weight gradients that
 // wait, also their gradients.
 std::int64_t Stage::boundary(std::size_t i) const {
-  return static_cast<std::int64_t>(options_.training ? i : i % 2) * boundary_bytes_;
+  return static_cast<std::int64_t>(options_.training ? i : i % 2) * plan_.boundary_bytes;
 }
 
 std::int64_t Stage::grad_boundary(std::size_t i) const {
-  return static_cast<std::int64_t>(options_.split_weight_grad ? i : i % 2) * boundary_bytes_;
+  return static_cast<std::int64_t>(options_.split_weight_grad ? i : i % 2) * plan_.boundary_bytes;
 }
 
 void* Stage::stage_input(Slot slot) const {
@@ -201,11 +201,11 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
       return in(StageRegion::gradients,
                 parameter(options_.gradient_windows, definition_.accumulate()));
     case Role::constant:
-      return in(StageRegion::constants, prefix(constant_bytes_, value.index));
+      return in(StageRegion::constants, prefix(plan_.constant_bytes, value.index));
     case Role::batch:
-      return in(StageRegion::batch, prefix(batch_bytes_, value.index));
+      return in(StageRegion::batch, prefix(plan_.batch_bytes, value.index));
     case Role::result:
-      return in(StageRegion::results, prefix(result_bytes_, value.index));
+      return in(StageRegion::results, prefix(plan_.result_bytes, value.index));
     case Role::cache:
       return in(StageRegion::caches,
                 cache_operand(segment, static_cast<CacheBuffer>(value.index)).offset);
@@ -223,9 +223,9 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
   const Placement& placement = plan.placements[id];
   switch (placement.arena) {
     case Arena::saved:
-      return {StageRegion::saved, saved_offsets_[segment] + placement.offset};
+      return {StageRegion::saved, plan_.saved_offsets[segment] + placement.offset};
     case Arena::late_saved:
-      return {StageRegion::late_saved, late_saved_offsets_[segment] + placement.offset};
+      return {StageRegion::late_saved, plan_.late_saved_offsets[segment] + placement.offset};
     case Arena::forward_scratch:
       return {StageRegion::forward_scratch, placement.offset};
     case Arena::backward_scratch:
@@ -307,7 +307,7 @@ void Stage::poison_scratch(Slot slot, bool saved) const {
   if (!options_.poison) return;
   const RegionBases all = bases(slot);
   const auto fill = [&](StageRegion region) {
-    if (all[region]) std::memset(all[region], 0xff, static_cast<std::size_t>(needs_[region]));
+    if (all[region]) std::memset(all[region], 0xff, static_cast<std::size_t>(plan_.needs[region]));
   };
   fill(StageRegion::forward_scratch);
   fill(StageRegion::backward_scratch);

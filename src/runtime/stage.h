@@ -12,12 +12,12 @@ namespace trireme {
 
 struct StageOptions {
   bool training = true;
-  int slots = 1;  // micro-batches in flight
-  // In place of slots of its own: those that the stages of a rank share. Must outlive the stage and
-  // be allocated before it.
+  // The slots that the stages of a rank share; must outlive the stage and be allocated before it.
+  // Null: one slot of its own.
   SlotMemory* slot_memory = nullptr;
   bool split_weight_grad = false;
-  int late_slots = 0;   // with it: micro-batches between input and weight gradients; 0: slots
+  int late_slots =
+      0;  // with it: micro-batches between input and weight gradients; 0: as many as slots
   bool reuse = true;    // false: every value its own memory
   bool poison = false;  // fill scratch with NaN before each phase
   // Parameters and gradients of one segment at a time, in two windows that neighbouring segments
@@ -43,18 +43,18 @@ struct Slot {
 // What a stage plans from its definition and options. Sizes are in bytes where nothing else is
 // said.
 struct StagePlan {
-  std::vector<SegmentPlan> train_plans_, eval_plans_;  // by template
-  PerRegion<std::int64_t> needs_;  // of one slot or late slot where a region has such
-  std::int64_t windows_[2] = {};   // elements, of even and odd segments
-  std::int64_t boundary_bytes_ = 0;
-  std::vector<std::int64_t> saved_offsets_, late_saved_offsets_;  // by segment
-  std::vector<std::int64_t> cache_offsets_;                       // by segment; keys, then values
-  std::int64_t batch_bytes_[static_cast<int>(BatchInput::count)] = {};
-  std::int64_t result_bytes_[static_cast<int>(ResultOutput::count)] = {};
-  std::int64_t constant_bytes_[static_cast<int>(ConstantInput::count)] = {};
+  std::vector<SegmentPlan> train_plans, eval_plans;  // by template
+  PerRegion<std::int64_t> needs;  // of one slot or late slot where a region has such
+  std::int64_t windows[2] = {};   // elements, of even and odd segments
+  std::int64_t boundary_bytes = 0;
+  std::vector<std::int64_t> saved_offsets, late_saved_offsets;  // by segment
+  std::vector<std::int64_t> cache_offsets;                      // by segment; keys, then values
+  std::int64_t batch_bytes[static_cast<int>(BatchInput::count)] = {};
+  std::int64_t result_bytes[static_cast<int>(ResultOutput::count)] = {};
+  std::int64_t constant_bytes[static_cast<int>(ConstantInput::count)] = {};
 };
 
-class Stage : private StagePlan {
+class Stage {
  public:
   // Plans, without allocating.
   Stage(StageDefinition definition, const StageOptions& options);
@@ -97,9 +97,11 @@ class Stage : private StagePlan {
   void* result(Slot slot, ResultOutput which) const;
   void* constant(ConstantInput which) const;
   void* cache(int layer_segment, CacheBuffer which) const;
-  std::int64_t batch_bytes(BatchInput which) const { return batch_bytes_[static_cast<int>(which)]; }
+  std::int64_t batch_bytes(BatchInput which) const {
+    return plan_.batch_bytes[static_cast<int>(which)];
+  }
   std::int64_t result_bytes(ResultOutput which) const {
-    return result_bytes_[static_cast<int>(which)];
+    return plan_.result_bytes[static_cast<int>(which)];
   }
   // Activations that cross the stage's borders (pipelines); null at the model's ends.
   void* stage_input(Slot slot) const;
@@ -107,7 +109,7 @@ class Stage : private StagePlan {
   void* output_grad(Slot slot) const;  // gradient that enters
   void* input_grad(Slot slot) const;   // gradient that leaves
   // Bytes of each of them.
-  std::int64_t boundary_bytes() const { return boundary_bytes_; }
+  std::int64_t boundary_bytes() const { return plan_.boundary_bytes; }
 
   void forward(Slot slot, const StepBlock& step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
@@ -120,7 +122,7 @@ class Stage : private StagePlan {
 
   // The plan of a template: in training, or of its forward graph alone.
   const SegmentPlan& segment_plan(int segment, bool training) const {
-    return training ? train_plans_[segment] : eval_plans_[segment];
+    return training ? plan_.train_plans[segment] : plan_.eval_plans[segment];
   }
 
  private:
@@ -134,7 +136,7 @@ class Stage : private StagePlan {
     std::vector<Run> runs;
   };
 
-  void plan();
+  void make_plan();
   void plan_templates();
   void plan_segments();
   void plan_windows();
@@ -165,6 +167,7 @@ class Stage : private StagePlan {
 
   StageDefinition definition_;
   StageOptions options_;
+  StagePlan plan_;
   RankGroup* group_ = nullptr;
   SegmentHooks* hooks_ = nullptr;
   std::unique_ptr<SlotMemory> own_slots_;

@@ -28,38 +28,38 @@ void lay_out_parameters(StageDefinition& definition) {
 
 Stage::Stage(StageDefinition definition, const StageOptions& options)
     : definition_(std::move(definition)), options_(options) {
-  if (!options_.slot_memory)
-    own_slots_ = std::make_unique<SlotMemory>(options_.training ? options_.slots : 1);
+  if (!options_.slot_memory) own_slots_ = std::make_unique<SlotMemory>(1);
   if (options_.late_slots == 0) options_.late_slots = slots().slots();
-  plan();
+  make_plan();
 }
 
-void Stage::plan() {
+void Stage::make_plan() {
   plan_templates();
   plan_segments();
   plan_windows();
-  const std::int64_t elements = definition_.flat_elements, in_windows = windows_[0] + windows_[1];
+  const std::int64_t elements = definition_.flat_elements,
+                     in_windows = plan_.windows[0] + plan_.windows[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;
   const bool train = options_.training;
-  needs_[StageRegion::parameters] =
+  plan_.needs[StageRegion::parameters] =
       (options_.parameter_windows ? in_windows : elements) * size_of(definition_.compute);
-  needs_[StageRegion::block_inputs] = (train ? boundaries : 2) * boundary_bytes_;
-  needs_[StageRegion::batch] = sum_of(batch_bytes_);
-  needs_[StageRegion::results] = sum_of(result_bytes_);
-  needs_[StageRegion::constants] = sum_of(constant_bytes_);
+  plan_.needs[StageRegion::block_inputs] = (train ? boundaries : 2) * plan_.boundary_bytes;
+  plan_.needs[StageRegion::batch] = sum_of(plan_.batch_bytes);
+  plan_.needs[StageRegion::results] = sum_of(plan_.result_bytes);
+  plan_.needs[StageRegion::constants] = sum_of(plan_.constant_bytes);
   if (train) {
-    needs_[StageRegion::gradients] =
+    plan_.needs[StageRegion::gradients] =
         (options_.gradient_windows ? in_windows : elements) * size_of(definition_.accumulate());
     // Weight gradients that run later still read the gradients that entered their segment.
-    needs_[StageRegion::activation_grads] =
-        (options_.split_weight_grad ? boundaries : 2) * boundary_bytes_;
+    plan_.needs[StageRegion::activation_grads] =
+        (options_.split_weight_grad ? boundaries : 2) * plan_.boundary_bytes;
   }
   for (const StageRegion region : all_regions) {
     if (is_of_slot(region)) {
-      slots().fit(region, needs_[region]);
+      slots().fit(region, plan_.needs[region]);
     } else if (!borrows(region)) {
-      TRIREME_CHECK(needs_[region] <= reserved_[region] || !allocated_);
-      reserved_[region] = std::max(reserved_[region], needs_[region]);
+      TRIREME_CHECK(plan_.needs[region] <= reserved_[region] || !allocated_);
+      reserved_[region] = std::max(reserved_[region], plan_.needs[region]);
     }
   }
 }
@@ -72,7 +72,7 @@ bool Stage::borrows(StageRegion region) const {
 // The plans of the templates, and what the largest of them needs of what all segments share.
 void Stage::plan_templates() {
   const auto grow = [&](StageRegion region, std::int64_t bytes) {
-    needs_[region] = std::max(needs_[region], bytes);
+    plan_.needs[region] = std::max(plan_.needs[region], bytes);
   };
   for (const SegmentTemplate& segment : definition_.templates) {
     PlanOptions plan_options;
@@ -80,11 +80,11 @@ void Stage::plan_templates() {
     // Logits would have to be kept until the weight gradients of a head run: they run at once.
     plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
-    if (options_.training) train_plans_.push_back(plan_segment(*segment.train, plan_options));
+    if (options_.training) plan_.train_plans.push_back(plan_segment(*segment.train, plan_options));
     plan_options.training = false;
-    eval_plans_.push_back(plan_segment(*segment.eval, plan_options));
+    plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options));
     for (const SegmentPlan* p :
-         {&eval_plans_.back(), options_.training ? &train_plans_.back() : nullptr}) {
+         {&plan_.eval_plans.back(), options_.training ? &plan_.train_plans.back() : nullptr}) {
       if (!p) continue;
       grow(StageRegion::forward_scratch, p->forward_scratch_bytes);
       grow(StageRegion::backward_scratch, p->backward_scratch_bytes);
@@ -95,35 +95,35 @@ void Stage::plan_templates() {
         const Value& value = graph->value(id);
         if (graph->is_view(id)) continue;
         const auto fit = [&](std::int64_t& bytes) { bytes = std::max(bytes, value.bytes()); };
-        if (value.role == Role::batch) fit(batch_bytes_[value.index]);
-        if (value.role == Role::result) fit(result_bytes_[value.index]);
-        if (value.role == Role::constant) fit(constant_bytes_[value.index]);
-        if (value.role == Role::input || value.role == Role::output) fit(boundary_bytes_);
+        if (value.role == Role::batch) fit(plan_.batch_bytes[value.index]);
+        if (value.role == Role::result) fit(plan_.result_bytes[value.index]);
+        if (value.role == Role::constant) fit(plan_.constant_bytes[value.index]);
+        if (value.role == Role::input || value.role == Role::output) fit(plan_.boundary_bytes);
       }
     }
   }
-  boundary_bytes_ = align_up(boundary_bytes_);
+  plan_.boundary_bytes = align_up(plan_.boundary_bytes);
 }
 
 // Where each segment's own values lie.
 void Stage::plan_segments() {
   std::int64_t saved = 0, late_saved = 0, caches = 0;
   for (const SegmentInstance& instance : definition_.segments) {
-    saved_offsets_.push_back(saved);
-    late_saved_offsets_.push_back(late_saved);
+    plan_.saved_offsets.push_back(saved);
+    plan_.late_saved_offsets.push_back(late_saved);
     if (options_.training) {
-      saved += train_plans_[instance.segment].saved_bytes;
-      late_saved += train_plans_[instance.segment].late_saved_bytes;
+      saved += plan_.train_plans[instance.segment].saved_bytes;
+      late_saved += plan_.train_plans[instance.segment].late_saved_bytes;
     }
-    cache_offsets_.push_back(caches);
+    plan_.cache_offsets.push_back(caches);
     const Graph& graph = *definition_.templates[instance.segment].eval;
     for (ValueId id = 0; id < graph.value_count(); ++id) {
       if (graph.value(id).role == Role::cache) caches += align_up(graph.value(id).bytes());
     }
   }
-  needs_[StageRegion::saved] = saved;
-  needs_[StageRegion::late_saved] = late_saved;
-  needs_[StageRegion::caches] = caches;
+  plan_.needs[StageRegion::saved] = saved;
+  plan_.needs[StageRegion::late_saved] = late_saved;
+  plan_.needs[StageRegion::caches] = caches;
 }
 
 void Stage::plan_windows() {
@@ -132,7 +132,7 @@ void Stage::plan_windows() {
   for (std::size_t s = 0; s < definition_.windows.size(); ++s) {
     std::int64_t elements = 0;
     for (const FlatRange& range : definition_.windows[s]) elements += range.elements;
-    windows_[s % 2] = std::max(windows_[s % 2], elements);
+    plan_.windows[s % 2] = std::max(plan_.windows[s % 2], elements);
   }
 }
 
@@ -180,8 +180,8 @@ void Stage::reshape(StageDefinition shape) {
   TRIREME_CHECK(shape.parameters.size() == definition_.parameters.size() &&
                 shape.flat_elements == definition_.flat_elements);
   definition_ = std::move(shape);
-  static_cast<StagePlan&>(*this) = {};
-  plan();
+  plan_ = {};
+  make_plan();
   make_programs();
 }
 
