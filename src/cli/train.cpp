@@ -21,10 +21,6 @@ struct TrainArguments {
   TrainCommand command;
 };
 
-}  // namespace
-
-namespace {
-
 TrainSummary train_here(Config config, const TrainCommand& arguments, Transport& transport) {
   std::FILE* out = arguments.json ? stderr : stdout;
   const bool leads = transport.place().rank == 0;

@@ -2,6 +2,7 @@
 #include "train/interrupt.h"
 
 #include <array>
+#include <atomic>
 #include <csignal>
 
 #include "base/signal_stack.h"
@@ -9,7 +10,8 @@
 namespace trireme {
 namespace {
 
-volatile std::sig_atomic_t pending_signal = 0;
+std::atomic<int> pending_signal = 0;  // handlers may use it: it needs no lock
+static_assert(std::atomic<int>::is_always_lock_free);
 constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGUSR1};
 std::array<struct sigaction, signals.size()> previous;
 

@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "data/dataset_builder.h"
-#include "train/interrupt.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -262,8 +261,8 @@ bool Trainer::Parts::should_stop() {
 }
 
 TrainSummary Trainer::Parts::run() {
-  const InterruptGuard guard;
   begin();
+  bool due = false;  // a checkpoint
   while (step < total_steps && !interrupted) {
     train_one_step();
     after_step();
@@ -273,7 +272,13 @@ TrainSummary Trainer::Parts::run() {
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
     interrupted = !last_step && should_stop();
     const std::int64_t every = config.checkpoint.interval;
-    if (last_step || interrupted || (every > 0 && step % every == 0)) save();
+    due |= every > 0 && step % every == 0;
+    // A skipped step may be the first of many that no scale can save: what they leave behind must
+    // not take the place of good checkpoints.
+    if (last_step || interrupted || (due && last.finite)) {
+      save();
+      due = false;
+    }
   }
   finish_save();
   trace(true);

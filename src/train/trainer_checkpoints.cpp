@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
@@ -12,6 +13,23 @@
 
 namespace trireme {
 namespace {
+
+// Keys that say what is computed with weights of the same shapes.
+const std::vector<std::string> meaning_of_weights = {"model.num_heads",
+                                                     "model.num_kv_heads",
+                                                     "model.head_dim",
+                                                     "model.position",
+                                                     "model.rope_base",
+                                                     "model.rope_percent",
+                                                     "model.rope_scaling",
+                                                     "model.rope_scaling_factor",
+                                                     "model.rope_low_freq_factor",
+                                                     "model.rope_high_freq_factor",
+                                                     "model.rope_original_length",
+                                                     "model.norm",
+                                                     "model.norm_eps",
+                                                     "model.activation",
+                                                     "model.norm_placement"};
 
 // Any parameter of this rank.
 const std::string& first_parameter(const Engine& engine) {
@@ -89,14 +107,18 @@ void Trainer::Parts::load_checkpoint(const fs::path& path, bool resume) {
 }
 
 // Weights fit by their shapes alone: what a model computes with them is for the user to keep.
-void Trainer::Parts::warn_of_another_model(const std::string& saved, const fs::path& folder) {
+void Trainer::Parts::warn_of_another_model(const std::string& saved, const fs::path& folder) const {
   if (saved.empty()) return;
-  Config before = parse_config(saved, folder.string());
-  before.model.vocab_size = config.model.vocab_size;  // the tokenizer's, where none was given
-  const std::vector<std::string> changed = changes(before, config, "model");
-  if (changed.empty()) return;
-  fmt::print(out, "warning: not the model whose weights '{}' holds: {}\n", folder.string(),
-             fmt::join(changed, "; "));
+  try {
+    const Config before = parse_config(saved, folder.string());
+    const std::vector<std::string> changed = changes(before, config, meaning_of_weights);
+    if (changed.empty()) return;
+    fmt::print(out, "warning: not the model whose weights '{}' holds: {}\n", folder.string(),
+               fmt::join(changed, "; "));
+  } catch (const Error& error) {
+    fmt::print(out, "note: whether this is the model that was saved cannot be said: {}\n",
+               error.what());
+  }
 }
 
 CheckpointState Trainer::Parts::state() const {

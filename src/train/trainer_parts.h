@@ -10,6 +10,7 @@
 #include "train/batch_schedule.h"
 #include "train/curriculum.h"
 #include "train/engine.h"
+#include "train/interrupt.h"
 #include "train/lr_schedule.h"
 #include "train/metrics.h"
 #include "train/progress.h"
@@ -40,7 +41,7 @@ struct Trainer::Parts {
   void begin();
   fs::path newest_checkpoint();
   void load_checkpoint(const fs::path& path, bool resume);
-  void warn_of_another_model(const std::string& saved, const fs::path& folder);
+  void warn_of_another_model(const std::string& saved, const fs::path& folder) const;
   CheckpointState state() const;
   void save();
   void finish_save();
@@ -61,6 +62,7 @@ struct Trainer::Parts {
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
   bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
 
+  const InterruptGuard guard;  // from the start: opening the data may take long
   Config config;
   Transport* transport;  // null: alone
   RankOf rank;
