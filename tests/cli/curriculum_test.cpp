@@ -77,10 +77,6 @@ TEST_F(CurriculumRun, RefusesWhatDoesNotGo) {
     EXPECT_EQ(outcome.code, 2) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr(message));
   }
-  std::vector<std::string> arguments = train_arguments("run", growing);
-  arguments.insert(arguments.begin() + 1, {"--nproc", "2"});
-  arguments.push_back("parallel.pp=2");
-  EXPECT_THAT(run(arguments).out, HasSubstr("parallel.pp must be 1, not 2"));
 }
 
 }  // namespace

@@ -69,11 +69,14 @@ lr = 1e-3
        schedule == "interleaved" ? "parallel.virtual_stages=2" : "parallel.virtual_stages=1"});
 }
 
-class Bubble : public testing::TestWithParam<std::string> {};
+struct IdleShare {
+  double measured, expected;
+};
 
-TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
-  const Config config = config_for(GetParam());
-  const bool split = splits_backward(parse_schedule(GetParam()));
+// Of one step.
+IdleShare idle_share(const std::string& schedule) {
+  const Config config = config_for(schedule);
+  const bool split = splits_backward(parse_schedule(schedule));
   std::mutex mutex;
   Clock::duration busy{};
   Clock::time_point begin = Clock::time_point::max(), end{};
@@ -105,8 +108,22 @@ TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
     }
     expected = engine.schedule_report(micro_batches).bubble;
   });
-  const double measured = 1 - std::chrono::duration<double>(busy).count() /
-                                  (ranks * std::chrono::duration<double>(end - begin).count());
+  return {1 - std::chrono::duration<double>(busy).count() /
+                  (ranks * std::chrono::duration<double>(end - begin).count()),
+          expected};
+}
+
+class Bubble : public testing::TestWithParam<std::string> {};
+
+TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
+  // Whatever else the machine does can only make ranks wait longer: the shortest of three steps
+  // says what the schedule does.
+  double measured = 1, expected = 0;
+  for (int step = 0; step < 3; ++step) {
+    const IdleShare idle = idle_share(GetParam());
+    measured = std::min(measured, idle.measured);
+    expected = idle.expected;
+  }
   RecordProperty("expected_percent", std::to_string(100 * expected));
   RecordProperty("measured_percent", std::to_string(100 * measured));
   std::printf("%s: bubble %.1f%% measured, %.1f%% by the checker\n", GetParam().c_str(),

@@ -51,6 +51,12 @@ struct Samples {
   }
 };
 
+std::vector<Samples> whole_step() {
+  std::vector<Samples> samples;
+  for (std::int64_t k = 0; k < micro_batches; ++k) samples.emplace_back(k);
+  return samples;
+}
+
 using Weights = std::map<std::string, std::vector<float>>;
 
 struct Result {
@@ -165,8 +171,7 @@ std::string explanation(float poison, const std::string& name) {
     }
     engine.refresh_compute();
     EXPECT_FALSE(step(engine, rank, 0).finite);
-    std::vector<Samples> samples;
-    for (std::int64_t k = 0; k < micro_batches; ++k) samples.emplace_back(k);
+    const std::vector<Samples> samples = whole_step();
     StepInput input;
     input.micro_batches = micro_batches;
     texts[rank] =
@@ -198,8 +203,7 @@ TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
         Engine engine(config, build, {}, {rank, 2});
         engine.allocate(&transport);
         engine.initialize();
-        std::vector<Samples> samples;
-        for (std::int64_t k = 0; k < micro_batches; ++k) samples.emplace_back(k);
+        const std::vector<Samples> samples = whole_step();
         StepInput input;
         input.micro_batches = micro_batches;
         engine.train_step(input, [&](std::int64_t k) {

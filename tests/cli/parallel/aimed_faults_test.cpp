@@ -39,6 +39,7 @@ class SlowAimedFaults : public Faults {
   // Hits step 7: checkpoints are of every other step, so that step 6 is saved.
   void hit(const std::string& kind, long number, int signal, int rank) const {
     Program program = start_aimed("run", rank, kind, number, signal);
+    advance(program, "run", 6, 0);
     expect_end(program, "run", (signal == SIGSTOP ? timeout_s : 0) + end_s);
     const std::size_t done = values_of(metrics("run"), "loss").size();
     EXPECT_EQ(done, 6u) << "the signal came elsewhere";
