@@ -136,6 +136,7 @@ void launch_processes(int processes) {
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command()) words.push_back(std::move(word));
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   run_and_exit(argv);

@@ -8,10 +8,10 @@
 #include "cli/commands.h"
 #include "cli/usage.h"
 
-int main(int argc, char** argv) {
-  using namespace trireme;
-  // A file that outgrows its limit shall be an error with a message, like a full disk.
-  std::signal(SIGXFSZ, SIG_IGN);
+namespace trireme {
+namespace {
+
+ExitCode run(int argc, char** argv) {
   CLI::App app{"Trireme pre-trains large language models."};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
@@ -31,11 +31,26 @@ int main(int argc, char** argv) {
   cli::add_import_args(app);
   try {
     app.parse(argc, argv);
-    return static_cast<int>(ExitCode::ok);
+    return ExitCode::ok;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "%s\n", cli::usage_error(app, error, argc, argv).c_str());
-    return static_cast<int>(ExitCode::bad_input);
+    if (error.get_exit_code() != 0) {
+      std::fprintf(stderr, "%s\n", cli::usage_error(app, error, argc, argv).c_str());
+      return ExitCode::bad_input;
+    }
+    app.exit(error);  // prints what --help and --version ask for
+    return ExitCode::ok;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  // A file that outgrows its limit shall be an error with a message, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return static_cast<int>(run(argc, argv));
   } catch (const std::exception& caught) {
     const Error error = as_error(caught);
     // Of several ranks one speaks; the others end without a word.

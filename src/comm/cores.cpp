@@ -33,6 +33,7 @@ std::vector<int> own_processors() {
   }
   std::sort(places.begin(), places.end());
   std::vector<int> processors;
+  processors.reserve(places.size());
   for (const auto& place : places) processors.push_back(std::get<2>(place));
   return processors;
 }

@@ -26,7 +26,7 @@ fs::path find_plugin() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path& folder :
        {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
-    const fs::path path = folder / mpi_plugin_file;
+    fs::path path = folder / mpi_plugin_file;
     if (fs::exists(path, error)) return path;
   }
   return {};

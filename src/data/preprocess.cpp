@@ -30,7 +30,7 @@ class Pipeline {
       : tokenizer_(tokenizer),
         options_(options),
         reader_(expand_inputs(options.inputs), options.text_documents, options.all_text),
-        ahead_(2 * options.workers) {
+        ahead_(std::int64_t{2} * options.workers) {
     const fs::path folder = fs::path(options.output_prefix).parent_path();
     if (!folder.empty()) make_folders(folder);
     for (const std::string& key : options.json_keys) {
@@ -46,6 +46,7 @@ class Pipeline {
   PreprocessResult run(const std::function<void(const PreprocessProgress&)>& progress) {
     running_ = options_.workers;
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(options_.workers));
     for (int i = 0; i < options_.workers; ++i) threads.emplace_back([this] { work(); });
     watch(progress);
     for (std::thread& thread : threads) thread.join();
