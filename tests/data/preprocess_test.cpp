@@ -15,7 +15,6 @@ namespace trireme {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing_data::ByteTokenizer;
 using testing_data::expect_error;
 using testing_data::TempFolder;
@@ -112,7 +111,7 @@ TEST_F(Preprocess, BadLinesAreNamedOrCounted) {
       {std::string("\0\0", 2), "not JSON"}};
   for (const auto& [line, reason] : bad) {
     write_bytes(folder_ / "a.jsonl",
-                "{\"text\": \"ok\"}\n\n" + line + "\n" + line + "\n{\"text\": \"end\"}\n");
+                fmt::format("{{\"text\": \"ok\"}}\n\n{0}\n{0}\n{{\"text\": \"end\"}}\n", line));
     PreprocessOptions options = options_of("a.jsonl");
     expect_error(ExitCode::bad_input, {"a.jsonl' line 3: ", reason}, [&] { run(options); });
     EXPECT_EQ(files(), 1u);

@@ -85,7 +85,7 @@ TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
               {{"PATH", path("bin") + ":" + std::getenv("PATH")}, {"TRIREME_THREADS", "1"}})
           .wait();
   EXPECT_EQ(outcome.code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("taken")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("taken")));
 }
 
 // nohup ignores SIGHUP. What stands for mpirun ends with 9 where a signal is passed on to it.
