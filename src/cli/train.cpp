@@ -59,15 +59,21 @@ void check_before_launch(const Config& config, int processes) {
 
 void train(Config config, const TrainCommand& arguments) {
   TrainSummary summary;
-  bool leads = false;
   {
     const auto transport = open_transport({.timeout_s = config.train.timeout_s});
-    leads = transport->place().rank == 0;
-    run_guarded(*transport,
-                [&] { summary = train_here(std::move(config), arguments, *transport); });
+    run_guarded(*transport, [&] {
+      summary = train_here(std::move(config), arguments, *transport);
+      if (!summary.interrupted) return;
+      // Before any rank ends: its exit code is a failure to the launcher, which then ends the
+      // others.
+      if (transport->place().rank == 0) {
+        std::fputs("trireme: interrupted; the same command goes on\n", stderr);
+        std::fflush(stderr);
+      }
+      transport->world().barrier("the end of the run").wait();
+    });
   }
-  if (!summary.interrupted) return;
-  throw Error(ExitCode::interrupted, leads ? "interrupted; the same command goes on" : "");
+  if (summary.interrupted) throw Error(ExitCode::interrupted, "");
 }
 
 void add_train(CLI::App& app) {

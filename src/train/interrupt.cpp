@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<int> pending_signal = 0;  // handlers may use it: it needs no lock
 static_assert(std::atomic<int>::is_always_lock_free);
-constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array<int, 4> signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 std::array<struct sigaction, signals.size()> previous;
 
 void note(int signal) {
@@ -31,7 +31,11 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &previous[i]);
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], nullptr, &previous[i]);
+    // What nohup or a shell's background job ignores stays ignored.
+    if (previous[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -3,8 +3,9 @@
 
 namespace trireme {
 
-// While it lives, SIGINT, SIGTERM and SIGUSR1 (a batch system's warning before the walltime) are
-// noted instead of ending the process. A second SIGINT ends it at once.
+// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
+// walltime) are noted instead of ending the process, unless they were ignored. A second SIGINT ends
+// it at once.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -101,7 +101,7 @@ TEST_F(Train, LlamaWithGroupedHeadsTrains) {
 TEST_F(Train, StopsOnASignalAndGoesOn) {
   prepare_data();
   ASSERT_EQ(train("whole", {"train.iters=200"}).code, 0);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     const std::string dir = "run" + std::to_string(signal);
     Program program(train_arguments(dir, {"train.iters=200"}), path("output.txt"));
     while (program.running() && metrics(dir).size() < 2000) std::this_thread::yield();
