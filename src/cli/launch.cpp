@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/signal_handlers.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
 
@@ -105,14 +106,7 @@ void pass_on(int) {
         argv[0], std::strerror(errno));
     _exit(static_cast<int>(ExitCode::failed));
   }
-  struct sigaction action {};
-  action.sa_handler = pass_on;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-    struct sigaction before {};
-    sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
-  }
+  const SignalHandlers handlers({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, pass_on);
   int status = 0;
   while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,6 +1,8 @@
 // Signals that ask a run to save and stop.
 #pragma once
 
+#include "base/signal_handlers.h"
+
 namespace trireme {
 
 // While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
@@ -10,11 +12,12 @@ class InterruptGuard {
  public:
   InterruptGuard();
   ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   // The signal that arrived first, or 0.
   static int pending();
+
+ private:
+  SignalHandlers handlers_;
 };
 
 }  // namespace trireme

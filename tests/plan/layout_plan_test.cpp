@@ -5,32 +5,12 @@
 
 #include <chrono>
 
+#include "plan/small_config.h"
 #include "runtime/memory.h"
 #include "train/setup.h"
 
 namespace trireme {
 namespace {
-
-Config small(const std::vector<std::string>& overrides = {}) {
-  return parse_config(R"(
-[run]
-precision = "bf16"
-[model]
-family = "gpt"
-num_layers = 4
-hidden_size = 64
-num_heads = 4
-seq_length = 32
-vocab_size = 1000
-[train]
-micro_batch_size = 2
-global_batch_size = 16
-iters = 1
-[optimizer]
-lr = 1e-3
-)",
-                      "test", overrides);
-}
 
 const MemoryRegion* region(const RankPlan& rank, const std::string& name) {
   for (const MemoryRegion& one : rank.memory.regions)

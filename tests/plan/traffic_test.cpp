@@ -7,6 +7,7 @@
 
 #include "comm/local.h"
 #include "plan/layout_plan.h"
+#include "plan/small_config.h"
 #include "train/setup.h"
 
 namespace trireme {
@@ -14,25 +15,9 @@ namespace {
 
 // Sizes that divide: elsewhere some ranks send an element more than others, and a plan says the
 // mean.
-Config config_of(const std::vector<std::string>& overrides) {
-  return parse_config(R"(
-[run]
-precision = "bf16"
-[model]
-family = "gpt"
-num_layers = 4
-hidden_size = 128
-num_heads = 4
-seq_length = 64
-vocab_size = 1000
-[train]
-micro_batch_size = 2
-global_batch_size = 16
-iters = 1
-[optimizer]
-lr = 1e-3
-)",
-                      "test", overrides);
+Config config_of(std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"model.hidden_size=128", "model.seq_length=64"});
+  return small(overrides);
 }
 
 // Bytes by group and what they are for.

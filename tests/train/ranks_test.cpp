@@ -94,17 +94,26 @@ void collect(const Engine& engine, Weights& weights) {
   }
 }
 
+// This rank's engine, with the first weights.
+std::unique_ptr<Engine> start(const Config& config, Transport& transport,
+                              const StageOptions& stage = {}) {
+  BuildOptions build;
+  build.compute = compute_dtype(config.run.precision);
+  build.batch = batch;
+  const RankOf rank{transport.place().rank, transport.place().size};
+  auto engine = std::make_unique<Engine>(config, build, stage, rank);
+  engine->allocate(&transport);
+  engine->initialize();
+  return engine;
+}
+
 Result train(const Config& config, int ranks) {
   Result result;
   std::mutex mutex;
   run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {
     const int rank = transport.place().rank;
-    BuildOptions build;
-    build.compute = compute_dtype(config.run.precision);
-    build.batch = batch;
-    Engine engine(config, build, {.poison = true}, {rank, ranks});
-    engine.allocate(&transport);
-    engine.initialize();
+    const auto started = start(config, transport, {.poison = true});
+    Engine& engine = *started;
     for (int s = 0; s < 3; ++s) {
       const StepResult done = step(engine, rank, s);
       EXPECT_TRUE(done.finite);
@@ -160,11 +169,8 @@ std::string explanation(float poison, const std::string& name) {
   std::vector<std::string> texts(2);
   run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
     const int rank = transport.place().rank;
-    BuildOptions build;
-    build.batch = batch;
-    Engine engine(config, build, {}, {rank, 2});
-    engine.allocate(&transport);
-    engine.initialize();
+    const auto started = start(config, transport);
+    Engine& engine = *started;
     for (const OwnedSlice& slice : engine.optimizer().layout().owned()) {
       if (engine.stage().definition().parameters[slice.parameter].name != name) continue;
       reinterpret_cast<float*>(engine.optimizer().master(slice))[3] = poison;
@@ -198,15 +204,11 @@ TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
     try {
       run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
         const int rank = transport.place().rank;
-        BuildOptions build;
-        build.batch = batch;
-        Engine engine(config, build, {}, {rank, 2});
-        engine.allocate(&transport);
-        engine.initialize();
+        const auto engine = start(config, transport);
         const std::vector<Samples> samples = whole_step();
         StepInput input;
         input.micro_batches = micro_batches;
-        engine.train_step(input, [&](std::int64_t k) {
+        engine->train_step(input, [&](std::int64_t k) {
           if (rank == 0 && k == 2) fail("sample 2 cannot be read");
           return samples[k].view();
         });
