@@ -1,6 +1,6 @@
-# libFuzzer targets. The house is built with g++, libFuzzer is clang's: a fuzz target and the rooms
-# that it needs are therefore compiled a second time, by clang++ with the sanitizers.
-# Rooms name their targets in tests/<room>/fuzz.cmake.
+# libFuzzer targets. The program is built with g++, and libFuzzer belongs to clang: a fuzz target and the
+# modules that it needs are therefore compiled once more, by clang++ with the sanitizers.
+# Each module names its targets in tests/<module>/fuzz.cmake.
 
 option(TRIREME_FUZZ "Build the fuzz targets where clang++ has libFuzzer" ON)
 set(TRIREME_FUZZ_SECONDS 3 CACHE STRING "Seconds that each fuzz target runs in the test suite")
@@ -40,8 +40,8 @@ function(trireme_fuzz_object source)
     COMMENT "Fuzz: ${relative}" VERBATIM)
 endfunction()
 
-# trireme_fuzzer(<name> <source> [rooms, files under src/ and -l flags...]): builds fuzz_<name> from
-# <source>, the named files and all files of the named rooms (`base` is always there), and runs it
+# trireme_fuzzer(<name> <source> [modules, files under src/ and -l flags...]): builds fuzz_<name> from
+# <source>, the named files and all files of the named modules (`base` is always there), and runs it
 # for a few seconds as the test fuzz_<name> on the corpus that <source> seeds itself (tests/fuzz.h).
 # Without clang++ the test is reported as skipped.
 function(trireme_fuzzer name source)
@@ -59,8 +59,8 @@ function(trireme_fuzzer name source)
     elseif(part MATCHES "[.]cpp$")
       list(APPEND sources ${PROJECT_SOURCE_DIR}/src/${part})
     else()
-      file(GLOB room CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${part}/*.cpp)
-      list(APPEND sources ${room})
+      file(GLOB module CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${part}/*.cpp)
+      list(APPEND sources ${module})
     endif()
   endforeach()
   list(REMOVE_DUPLICATES sources)

@@ -1,4 +1,4 @@
-// The subcommands of `trireme`; each file of this room defines one.
+// The subcommands of `trireme`; each file of this module defines one.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,3 @@
-# Fuzz targets of the room.
+# Fuzz targets of the module.
 trireme_fuzzer(manifest ${CMAKE_CURRENT_LIST_DIR}/fuzz_manifest.cpp
   checkpoint/region.cpp checkpoint/manifest.cpp checkpoint/manifest_json.cpp tensor)

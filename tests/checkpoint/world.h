@@ -1,4 +1,4 @@
-// What the tests of this room share: scratch folders, several ranks as threads, tensors with known
+// Helpers that the tests of this module share: scratch folders, several ranks as threads, tensors with known
 // values cut into slices.
 #pragma once
 
@@ -89,7 +89,7 @@ struct Piece {
   Piece(const TestTensor& tensor, const Region& region)
       : slice{tensor.name, DType::f32, tensor.shape, region},
         memory(static_cast<std::size_t>(region.count()), -1.0f) {}
-  // Fills the memory element by element: slow and plain, to check the room's arithmetic against.
+  // Fills the memory element by element: slow and plain, to check the module's arithmetic against.
   void fill_from(const TestTensor& tensor) {
     const Region& r = slice.region;
     for (std::int64_t k = r.begin; k < r.end; ++k) {

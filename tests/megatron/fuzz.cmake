@@ -1,2 +1,2 @@
-# Fuzz targets of the room.
+# Fuzz targets of the module.
 trireme_fuzzer(launch_script ${CMAKE_CURRENT_LIST_DIR}/fuzz_script.cpp config megatron)

@@ -1,0 +1,83 @@
+# Functions that turn a folder into a module (a library) and its tests into one program.
+
+add_library(trireme_flags INTERFACE)
+# g++ 12 reports -Wrestrict falsely on concatenated strings.
+target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
+target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(TRIREME_ASSERTIONS)
+  target_compile_definitions(trireme_flags INTERFACE TRIREME_ASSERTIONS=1 _GLIBCXX_ASSERTIONS=1)
+endif()
+if(TRIREME_SANITIZE)
+  target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all
+    -Wno-maybe-uninitialized)  # false reports inside the standard library, only with sanitizers
+  target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
+endif()
+
+# The table of modules that scripts/check-includes reads: written while src/CMakeLists.txt is read.
+set(trireme_module_table ${CMAKE_BINARY_DIR}/modules.txt)
+file(WRITE ${trireme_module_table} "")
+
+# trireme_module(<folder> LAYER <n> [LINKS <targets>...] [HEADERS <headers>...]): all .cpp files of
+# src/<folder> but main.cpp as the library trireme_<name>, linked to the modules and packages that it may
+# use. A module links only modules of lower layers, or of its own layer if they were declared earlier.
+# HEADERS are its public headers: those that other modules may include.
+function(trireme_module folder)
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "LAYER" "LINKS;HEADERS")
+  string(REPLACE "/" "_" name ${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main[.]cpp$")
+  if(module_UNPARSED_ARGUMENTS OR NOT DEFINED module_LAYER OR NOT sources)
+    message(FATAL_ERROR "module ${folder}: needs a LAYER and sources, and knows no '${module_UNPARSED_ARGUMENTS}'")
+  endif()
+  add_library(trireme_${name} STATIC ${sources})
+  target_link_libraries(trireme_${name} PUBLIC trireme_flags ${module_LINKS})
+  set_target_properties(trireme_${name} PROPERTIES TRIREME_LAYER ${module_LAYER} TRIREME_FOLDER ${folder})
+
+  set(uses "")
+  list(FILTER module_LINKS INCLUDE REGEX "^trireme_")
+  foreach(library ${module_LINKS})
+    if(NOT TARGET ${library})
+      message(FATAL_ERROR "module ${folder} links ${library}, which is not declared earlier in src/CMakeLists.txt")
+    endif()
+    get_target_property(layer ${library} TRIREME_LAYER)
+    if(layer GREATER module_LAYER)
+      message(FATAL_ERROR "module ${folder} of layer ${module_LAYER} links ${library} of layer ${layer}")
+    endif()
+    get_target_property(used ${library} TRIREME_FOLDER)
+    list(APPEND uses ${used})
+  endforeach()
+  list(JOIN uses " " uses)
+  list(JOIN module_HEADERS " " headers)
+  file(APPEND ${trireme_module_table} "module ${folder}\nuses ${uses}\nheaders ${headers}\n")
+endfunction()
+
+# trireme_include_exception(<file> <header> <reason>): an include that the table forbids and that stays
+# for now. One that is no longer needed is an error.
+function(trireme_include_exception file header reason)
+  file(APPEND ${trireme_module_table} "exception ${file} ${header} ${reason}\n")
+endfunction()
+
+# trireme_tests(<folder> [extra libraries...]): all *_test.cpp files of tests/<folder> as one program.
+# Test suites whose name begins with "Slow" run under the label "slow", all others under "fast".
+function(trireme_tests folder)
+  string(REPLACE "/" "_" name ${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
+  if(NOT sources)
+    message(FATAL_ERROR "tests/${folder} has no *_test.cpp")
+  endif()
+  add_executable(test_${name} ${sources})
+  target_link_libraries(test_${name} PRIVATE trireme_${name} ${ARGN} GTest::gmock GTest::gtest_main)
+  target_compile_options(test_${name} PRIVATE -O1)
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(test_${name} PRIVATE
+    TRIREME_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/${folder}/data"
+    TRIREME_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data")
+  add_test(NAME ${name} COMMAND test_${name} --gtest_filter=-Slow* --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS fast)
+  execute_process(COMMAND grep -lE "^TEST(_F|_P)?\\(Slow|^INSTANTIATE.*Slow" ${sources} OUTPUT_VARIABLE slow)
+  if(slow)
+    add_test(NAME ${name}_slow COMMAND test_${name} --gtest_filter=Slow*:*/Slow* --gtest_brief=1)
+    set_tests_properties(${name}_slow PROPERTIES LABELS slow RUN_SERIAL TRUE)
+  endif()
+endfunction()
