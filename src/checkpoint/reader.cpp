@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "interop/cast.h"
 #include "checkpoint/layout.h"
+#include "interop/cast.h"
 
 namespace trireme {
 

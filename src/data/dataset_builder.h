@@ -32,8 +32,8 @@ SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
 // With data.fim_rate the tokenizer is loaded; throws bad_input where it lacks the tokens for that.
 GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64_t eod_id);
 
-// What a BERT dataset depends on; loads the tokenizer. Throws bad_input where the configuration names
-// none, or one without [CLS], [SEP] and [MASK].
+// What a BERT dataset depends on; loads the tokenizer. Throws bad_input where the configuration
+// names none, or one without [CLS], [SEP] and [MASK].
 BertOptions bert_options(const Config& config);
 
 class DatasetBuilder {

@@ -47,9 +47,10 @@ struct PreprocessResult {
 };
 
 // Writes `<output_prefix>_<key>_document.{bin,idx}` (`_sentence` with split_sentences) for each
-// key; the prefix's folder is made. The bytes do not depend on the number of workers. `progress` is called a few times per
-// second in the calling thread; what it throws ends the work. On an error nothing is left behind, and older files stay as they
-// were; the message of a bad line names the first one, with its file and number.
+// key; the prefix's folder is made. The bytes do not depend on the number of workers. `progress` is
+// called a few times per second in the calling thread; what it throws ends the work. On an error
+// nothing is left behind, and older files stay as they were; the message of a bad line names the
+// first one, with its file and number.
 PreprocessResult preprocess(const Tokenizer& tokenizer, const PreprocessOptions& options,
                             const std::function<void(const PreprocessProgress&)>& progress);
 

@@ -50,7 +50,7 @@ enum class Phase : std::uint8_t { forward, input_grad, weight_grad };
 
 struct DropoutAttributes {
   float probability = 0;
-  std::uint32_t site = 0;  // place within the block; the layer is added when it runs
+  std::uint32_t site = 0;      // place within the block; the layer is added when it runs
   std::int64_t first_row = 0;  // of the [batch, seq] rows (sequence parallelism)
 };
 struct NormAttributes {
@@ -100,10 +100,10 @@ struct CollectiveAttributes {
   bool in_place;  // all_reduce: the result overwrites the operand
 };
 
-using Attributes = std::variant<std::monostate, NormAttributes, ActivationAttributes,
-                                AttentionAttributes, RopeAttributes, EmbeddingAttributes,
-                                AddAttributes, SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
-                                CollectiveAttributes>;
+using Attributes =
+    std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
+                 RopeAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
+                 TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

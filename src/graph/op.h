@@ -18,9 +18,9 @@ struct StepBlock {
   double grad_scale = 1;  // loss scale / tokens of the global batch
 };
 
-// The ranks that collective ops of a graph talk to, as ops see them. Calls return when the result is
-// there. Counts are elements; reductions are sums in a fixed order, accumulated in f32 for 16-bit
-// types.
+// The ranks that collective ops of a graph talk to, as ops see them. Calls return when the result
+// is there. Counts are elements; reductions are sums in a fixed order, accumulated in f32 for
+// 16-bit types.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;

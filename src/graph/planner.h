@@ -15,11 +15,11 @@ inline std::int64_t align_up(std::int64_t bytes) {
 }
 
 enum class Arena : std::uint8_t {
-  elsewhere,        // not internal: the role says where
-  saved,            // written in the forward phase, read later; one copy per micro-batch in flight
-  late_saved,       // written in the backward phase for the weight gradients; a copy per micro-batch
-                    // between the two
-  forward_scratch,  // lives within the forward phase
+  elsewhere,   // not internal: the role says where
+  saved,       // written in the forward phase, read later; one copy per micro-batch in flight
+  late_saved,  // written in the backward phase for the weight gradients; a copy per micro-batch
+               // between the two
+  forward_scratch,   // lives within the forward phase
   backward_scratch,  // lives within a backward phase
   count,
 };

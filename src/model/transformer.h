@@ -42,8 +42,8 @@ struct BuildOptions {
   std::int64_t logits_bytes = std::int64_t{256} << 20;
 };
 
-// The model, or the part of it that options.part names, as one stage. `model` must be resolved, have
-// its vocabulary and have passed validate_layout. Parameters keep their names and layers their
+// The model, or the part of it that options.part names, as one stage. `model` must be resolved,
+// have its vocabulary and have passed validate_layout. Parameters keep their names and layers their
 // numbers whatever the part; a stage without the embedding reads Stage::stage_input. Under sequence
 // parallelism batch x seq must divide by the tensor-parallel ranks (refused otherwise).
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options);

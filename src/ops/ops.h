@@ -6,9 +6,9 @@
 
 namespace trireme::ops {
 
-// [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables behind
-// the first may be no_value. `first_id`: ids below it and behind the table belong to other ranks and
-// give zeros.
+// [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables
+// behind the first may be no_value. `first_id`: ids below it and behind the table belong to other
+// ranks and give zeros.
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
                   std::int64_t first_id = 0, ValueId types = no_value,
                   ValueId type_table = no_value);

@@ -24,9 +24,11 @@ TEST(ThreadPool, RunsEveryTaskOnceManyTimes) {
 
 TEST(ThreadPool, RethrowsATasksError) {
   ThreadPool pool(3);
-  EXPECT_THROW(pool.run(10, [](std::int64_t task, int) {
-    if (task == 5) throw std::runtime_error("task 5");
-  }), std::runtime_error);
+  EXPECT_THROW(pool.run(10,
+                        [](std::int64_t task, int) {
+                          if (task == 5) throw std::runtime_error("task 5");
+                        }),
+               std::runtime_error);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Helpers that the tests of this module share: scratch folders, several ranks as threads, tensors with known
-// values cut into slices.
+// Helpers that the tests of this module share: scratch folders, several ranks as threads, tensors
+// with known values cut into slices.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -64,7 +64,8 @@ class ByteSources : public ::testing::TestWithParam<Compress> {
  protected:
   static std::string text() {
     std::string text;
-    for (std::int64_t i = 0; i < 60'000; ++i) text += std::to_string(i * i % 7919) + (i % 9 ? " " : "\n");
+    for (std::int64_t i = 0; i < 60'000; ++i)
+      text += std::to_string(i * i % 7919) + (i % 9 ? " " : "\n");
     return text;
   }
 };

@@ -182,9 +182,9 @@ TEST_P(Golden, Fp64WeightsAfterAllSteps) {
     // steps of.
     if (name.ends_with("attention.qkv.bias")) continue;
     const json& golden = golden_["final_weights"][name];
-    EXPECT_LE(estimated_difference(static_cast<const double*>(run.engine().stage().parameter(p)),
-                                   golden),
-              1e-3 * golden["norm"].get<double>())
+    EXPECT_LE(
+        estimated_difference(static_cast<const double*>(run.engine().stage().parameter(p)), golden),
+        1e-3 * golden["norm"].get<double>())
         << name;
   }
 }

@@ -55,7 +55,8 @@ void pack_rows(char* dst, const bf16* src, std::int64_t ld, std::int64_t vectors
     }
   } else {
     for (int i = 0; i < tile_rows; ++i) {
-      const __m512i row = i < vectors ? _mm512_maskz_loadu_epi16(mask32(k), src + i * ld) : __m512i{};
+      const __m512i row =
+          i < vectors ? _mm512_maskz_loadu_epi16(mask32(k), src + i * ld) : __m512i{};
       _mm512_store_si512(rows + i * 64, row);
     }
   }
@@ -89,7 +90,7 @@ void pack_columns(char* dst, const bf16* src, std::int64_t ld, std::int64_t vect
 
 // Memory is read along rows: all steps of a panel's first tile, then of its second.
 void pack_vectors_along_k(char* dst, std::int64_t panel_bytes, const Operand& operand,
-                                 Range vectors, Range k) {
+                          Range vectors, Range k) {
   for (std::int64_t tile = 0; tile < 2 * panels_of(vectors.length()); ++tile) {
     const std::int64_t vector = vectors.begin + tile * tile_rows, count = vectors.end - vector;
     const bf16* src = operand.data + (count > 0 ? vector * operand.ld : 0);
@@ -102,7 +103,7 @@ void pack_vectors_along_k(char* dst, std::int64_t panel_bytes, const Operand& op
 
 // Memory is read along rows: a step of all panels, then the next step.
 void pack_vectors_across_k(char* dst, std::int64_t panel_bytes, const Operand& operand,
-                                  Range vectors, Range k) {
+                           Range vectors, Range k) {
   for (std::int64_t at = k.begin; at < k.end; at += step_k, dst += step_bytes) {
     const bf16* src = operand.data + at * operand.ld;
     char* out = dst;

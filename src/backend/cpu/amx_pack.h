@@ -19,7 +19,9 @@ constexpr std::int64_t tile_bytes = 1024, step_bytes = 2 * tile_bytes;
 constexpr std::int64_t panels_of(std::int64_t vectors) {
   return (vectors + panel_vectors - 1) / panel_vectors;
 }
-constexpr std::int64_t steps_of(std::int64_t k) { return (k + step_k - 1) / step_k; }
+constexpr std::int64_t steps_of(std::int64_t k) {
+  return (k + step_k - 1) / step_k;
+}
 
 enum class Side : std::uint8_t { a, b };
 

@@ -1,11 +1,12 @@
 // Compiled for AMX; nothing here may be called where supports(Isa::amx) is false.
 //
-// What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which takes
-// about as long as loading its four tiles from L2. So a piece of one operand (the outer) stays in L1
-// while the other streams from L2 with a hint not to displace it. All else happens beside the
-// multiplication, a little at each step: the next outer panel comes into L2 and the next sums and
-// lines of the destination into L1, and finished sums are converted and stored. Sums leave their
-// tiles one by one between the first products of the next block, so that the matrix unit never waits.
+// What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
+// takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)
+// stays in L1 while the other streams from L2 with a hint not to displace it. All else happens
+// beside the multiplication, a little at each step: the next outer panel comes into L2 and the next
+// sums and lines of the destination into L1, and finished sums are converted and stored. Sums leave
+// their tiles one by one between the first products of the next block, so that the matrix unit
+// never waits.
 #include "backend/cpu/amx_tiles.h"
 
 #include "backend/cpu/amx_writer.h"
@@ -32,32 +33,33 @@ using TileBytes = char[tile_bytes];
 
 template <int tile>
 void load(const void* from) {
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
-                   :: "r"(from), "r"(64L), "i"(tile), "m"(*static_cast<const TileBytes*>(from)));
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(64L), "i"(tile),
+                   "m"(*static_cast<const TileBytes*>(from)));
 }
 
 // With the hint that the lines are not wanted again soon.
 template <int tile>
 void load_stream(const void* from) {
-  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
-                   :: "r"(from), "r"(64L), "i"(tile), "m"(*static_cast<const TileBytes*>(from)));
+  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(64L), "i"(tile),
+                   "m"(*static_cast<const TileBytes*>(from)));
 }
 
 template <int tile>
 void store(void* to) {
   __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
-                   : "=m"(*static_cast<TileBytes*>(to)) : "r"(to), "r"(64L), "i"(tile));
+                   : "=m"(*static_cast<TileBytes*>(to))
+                   : "r"(to), "r"(64L), "i"(tile));
 }
 
 template <int tile>
 void clear() {
-  __asm__ volatile("tilezero %%tmm%c0" :: "i"(tile));
+  __asm__ volatile("tilezero %%tmm%c0" ::"i"(tile));
 }
 
 // sums += a b
 template <int sums, int a, int b>
 void multiply_add() {
-  __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" :: "i"(sums), "i"(a), "i"(b));
+  __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(a), "i"(b));
 }
 
 // Stores a tile of the block before and loads, or clears, that of the next one.
@@ -82,7 +84,8 @@ class Runner {
   explicit Runner(const Task& task)
       : task_(task),
         all_steps_(steps_of(task.inner.k)),
-        chunk_steps_(all_steps_ <= max_single_chunk ? all_steps_ : even_piece(all_steps_, max_chunk)),
+        chunk_steps_(all_steps_ <= max_single_chunk ? all_steps_
+                                                    : even_piece(all_steps_, max_chunk)),
         sums_(reinterpret_cast<float*>(task.scratch + inner_bytes)),
         writer_(task.dst) {}
 
@@ -114,8 +117,8 @@ class Runner {
   struct Block {
     const char *inner, *outer;  // packed panels
     std::int64_t steps;
-    float* sums;                // over the pieces of k
-    bool first, last;           // of these pieces
+    float* sums;       // over the pieces of k
+    bool first, last;  // of these pieces
     std::int64_t row, col;
   };
 
@@ -129,7 +132,8 @@ class Runner {
     panel_lines_per_step_ = min(4, ceil_div(step_bytes / line_bytes, inner_panels));
     const char* outer_panel = task_.outer + chunk.begin * step_bytes;
     float* sums = sums_;
-    for (std::int64_t v = task_.outer_vectors.begin; v < task_.outer_vectors.end; v += panel_vectors) {
+    for (std::int64_t v = task_.outer_vectors.begin; v < task_.outer_vectors.end;
+         v += panel_vectors) {
       next_panel_ = outer_panel + outer_panel_bytes;
       for (std::int64_t begin = 0; begin < steps; begin += piece) {
         const std::int64_t count = min(piece, steps - begin);
@@ -181,7 +185,8 @@ class Runner {
       exchange<3>(leaving_.sums, entering);
       multiply_add<3, 5, 7>();
     }
-    active_ = leaving_.finished ? writer_.wait(leaving_.row, leaving_.col) : writer_.start_waiting();
+    active_ =
+        leaving_.finished ? writer_.wait(leaving_.row, leaving_.col) : writer_.start_waiting();
     leaving_ = {block.last ? writer_.free_sums() : block.sums, block.last, block.row, block.col};
     Beside beside(*this, block);
     beside.step();

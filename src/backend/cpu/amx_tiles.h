@@ -14,19 +14,19 @@ struct Destination {
   std::int64_t rows, cols;
   bool is_float;  // else bf16
   bool accumulate;
-  bool stream;    // past the caches: for results that would not stay in them
+  bool stream;  // past the caches: for results that would not stay in them
   const bf16* bias;
 };
 
-// One task: C for a range of vectors of the inner operand, which it packs for itself, and a range of
-// vectors of the outer operand, which is packed already, with all of k, and shared by all tasks.
+// One task: C for a range of vectors of the inner operand, which it packs for itself, and a range
+// of vectors of the outer operand, which is packed already, with all of k, and shared by all tasks.
 struct Task {
   Operand inner;
   Range inner_vectors;
   const char* outer;  // the panel of outer_vectors.begin
   Range outer_vectors;
   Destination dst;
-  char* scratch;      // scratch_bytes, aligned to 64 bytes
+  char* scratch;  // scratch_bytes, aligned to 64 bytes
 };
 
 // Private memory of a task: a fixed size, so that each thread can keep its own.

@@ -11,8 +11,12 @@ namespace {
 // A block of C is 32 x 32 floats, stored as four tiles of 16 x 16: two above two.
 constexpr std::int64_t tile_floats = 256, block_floats = 4 * tile_floats;
 
-constexpr std::int64_t min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t min(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 __m512 widen(__m256i x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
@@ -71,7 +75,8 @@ class Writer {
     count = min(count, rows.left);
     rows.left -= count;
     if (stream_ && mask_ == 0xffffffffU) {
-      dst_.is_float ? write_float<Mode::stream>(rows, count) : write_bf16<Mode::stream>(rows, count);
+      dst_.is_float ? write_float<Mode::stream>(rows, count)
+                    : write_bf16<Mode::stream>(rows, count);
     } else if (dst_.accumulate) {
       dst_.is_float ? write_float<Mode::add>(rows, count) : write_bf16<Mode::add>(rows, count);
     } else {
@@ -140,7 +145,7 @@ class Writer {
   bool stream_;
   Rows waiting_;
   std::int64_t waiting_col_ = 0;
-  int buffer_ = 0;  // of the waiting block
+  int buffer_ = 0;      // of the waiting block
   __mmask32 mask_ = 0;  // columns of the active block
 };
 

@@ -87,22 +87,30 @@ std::vector<GemmTiming> time_linear_products(std::span<const LinearShape> shapes
             break;
         }
       });
-      const double flops = 2.0 * static_cast<double>(weight_count) * static_cast<double>(shape.rows);
+      const double flops =
+          2.0 * static_cast<double>(weight_count) * static_cast<double>(shape.rows);
       timings.push_back({product, shape, seconds, flops / seconds / 1e9});
     }
   }
   return timings;
 }
 
-template std::vector<GemmTiming> time_linear_products<float>(std::span<const LinearShape>, double, Isa);
-template std::vector<GemmTiming> time_linear_products<bf16>(std::span<const LinearShape>, double, Isa);
-template std::vector<GemmTiming> time_linear_products<f16>(std::span<const LinearShape>, double, Isa);
-template std::vector<GemmTiming> time_linear_products<double>(std::span<const LinearShape>, double, Isa);
+template std::vector<GemmTiming> time_linear_products<float>(std::span<const LinearShape>, double,
+                                                             Isa);
+template std::vector<GemmTiming> time_linear_products<bf16>(std::span<const LinearShape>, double,
+                                                            Isa);
+template std::vector<GemmTiming> time_linear_products<f16>(std::span<const LinearShape>, double,
+                                                           Isa);
+template std::vector<GemmTiming> time_linear_products<double>(std::span<const LinearShape>, double,
+                                                              Isa);
 
 std::vector<LinearShape> gpt2_linear_shapes(std::int64_t tokens) {
   constexpr std::int64_t hidden = 768, vocabulary = 50304, logits_rows = 1024;
-  return {{tokens, hidden, 3 * hidden}, {tokens, hidden, hidden}, {tokens, hidden, 4 * hidden},
-          {tokens, 4 * hidden, hidden}, {std::min(tokens, logits_rows), hidden, vocabulary}};
+  return {{tokens, hidden, 3 * hidden},
+          {tokens, hidden, hidden},
+          {tokens, hidden, 4 * hidden},
+          {tokens, 4 * hidden, hidden},
+          {std::min(tokens, logits_rows), hidden, vocabulary}};
 }
 
 }  // namespace trireme::cpu

@@ -67,7 +67,9 @@ void narrow(T* dst, const float* src, std::int64_t rows, std::int64_t cols, std:
 
 template void widen(float*, const f16*, std::int64_t, std::int64_t, std::int64_t);
 template void widen(float*, const bf16*, std::int64_t, std::int64_t, std::int64_t);
-template void narrow(f16*, const float*, std::int64_t, std::int64_t, std::int64_t, const f16*, bool);
-template void narrow(bf16*, const float*, std::int64_t, std::int64_t, std::int64_t, const bf16*, bool);
+template void narrow(f16*, const float*, std::int64_t, std::int64_t, std::int64_t, const f16*,
+                     bool);
+template void narrow(bf16*, const float*, std::int64_t, std::int64_t, std::int64_t, const bf16*,
+                     bool);
 
 }  // namespace trireme::cpu

@@ -1,4 +1,5 @@
-// oneDNN's primitives are made for one thread and a fixed tile, so that results follow the shape only.
+// oneDNN's primitives are made for one thread and a fixed tile, so that results follow the shape
+// only.
 #include "backend/cpu/gemm_dnnl.h"
 
 #include <omp.h>
@@ -100,7 +101,8 @@ template <class T, class C>
 struct DnnlGemm<T, C>::Impl {
   GemmProblem problem;
   Cut rows, cols;
-  // Interior tiles and the last of each direction may differ in size. Indexed by [last row of tiles][last column of tiles][accumulate].
+  // Interior tiles and the last of each direction may differ in size. Indexed by [last row of
+  // tiles][last column of tiles][accumulate].
   std::array<std::array<std::array<dnnl::matmul, 2>, 2>, 2> primitives;
   std::array<std::array<Memory::desc, 2>, 2> a_desc, b_desc, c_desc;
   std::int64_t scratch_bytes = 0;  // of one tile
@@ -138,14 +140,13 @@ void DnnlGemm<T, C>::Impl::make(bool last_row, bool last_col) {
     }
     const dnnl::matmul::primitive_desc chosen({a, b, c}, attributes, engine());
     primitives[last_row][last_col][accumulate] = dnnl::matmul(chosen);
-    scratch_bytes = std::max(scratch_bytes,
-                             static_cast<std::int64_t>(chosen.scratchpad_desc().get_size()));
+    scratch_bytes =
+        std::max(scratch_bytes, static_cast<std::int64_t>(chosen.scratchpad_desc().get_size()));
   }
 }
 
 template <class T, class C>
-DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem)
-    : impl_(std::make_unique<Impl>()) {
+DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem) : impl_(std::make_unique<Impl>()) {
   const Tiling tiling = choose_tiling(problem);
   impl_->problem = problem;
   impl_->rows = tiling.rows;
@@ -182,7 +183,8 @@ void DnnlGemm<T, C>::Impl::run_tile(std::int64_t tile, C* c, const T* a, const T
   C* c_tile = c + m * problem.ldc + n;
   if constexpr (std::is_same_v<C, T>) {
     if (bias) {
-      start_with_bias(c_tile, rows.length(row), cols.length(col), problem.ldc, bias + n, accumulate);
+      start_with_bias(c_tile, rows.length(row), cols.length(col), problem.ldc, bias + n,
+                      accumulate);
       accumulate = true;
     }
   }

@@ -15,7 +15,8 @@ constexpr std::int64_t bytes_per_task = 128 << 10;  // some ten microseconds
 template <class T>
 void FewRowsGemm<T>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                          void* /*workspace*/) const {
-  const FewRows<T> product{static_cast<T*>(c), a, b, bias, problem_.m, problem_.k, problem_.n, accumulate};
+  const FewRows<T> product{static_cast<T*>(c), a,          b,          bias,
+                           problem_.m,         problem_.k, problem_.n, accumulate};
   const auto kernel = set_ == Isa::amx      ? amx::few_rows<T>
                       : set_ == Isa::avx512 ? avx512::few_rows<T>
                                             : avx2::few_rows<T>;

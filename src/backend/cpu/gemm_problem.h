@@ -17,9 +17,12 @@ struct GemmProblem {
 
 constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
   switch (product) {
-    case Product::forward: return {s.rows, s.out, s.in, false, true, s.in, s.in, s.out};
-    case Product::input_grad: return {s.rows, s.in, s.out, false, false, s.out, s.in, s.in};
-    case Product::weight_grad: return {s.out, s.in, s.rows, true, false, s.out, s.in, s.in};
+    case Product::forward:
+      return {s.rows, s.out, s.in, false, true, s.in, s.in, s.out};
+    case Product::input_grad:
+      return {s.rows, s.in, s.out, false, false, s.out, s.in, s.in};
+    case Product::weight_grad:
+      return {s.out, s.in, s.rows, true, false, s.out, s.in, s.in};
   }
   return {};
 }
@@ -35,7 +38,11 @@ class GemmEngine {
                    void* workspace) const = 0;
 };
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
+  return ceil_div(a, b) * b;
+}
 
 }  // namespace trireme::cpu

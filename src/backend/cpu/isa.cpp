@@ -24,7 +24,9 @@ CpuId cpuid(unsigned leaf, unsigned subleaf) {
   return r;
 }
 
-constexpr bool bit(std::uint64_t word, int index) { return (word >> index & 1) != 0; }
+constexpr bool bit(std::uint64_t word, int index) {
+  return (word >> index & 1) != 0;
+}
 
 // Register state that the system saves on a context switch (XCR0).
 std::uint64_t saved_state() {
@@ -66,15 +68,19 @@ constexpr std::array all_sets{Isa::avx2, Isa::avx512, Isa::amx};
 
 Isa choose() {
   if (!supports(Isa::avx2)) {
-    fail("this processor lacks AVX2, FMA or F16C, which Trireme needs (Intel from 2013, AMD from 2015)");
+    fail(
+        "this processor lacks AVX2, FMA or F16C, which Trireme needs (Intel from 2013, AMD from "
+        "2015)");
   }
   const char* wish = std::getenv("TRIREME_ISA");
   if (wish && *wish) {
     for (const Isa set : all_sets) {
       if (std::string_view(wish) != name_of(set)) continue;
       if (!supports(set)) {
-        fail_input("TRIREME_ISA={} asks for instructions that this processor or system lacks; the best "
-                   "here is {}", wish, name_of(best_isa()));
+        fail_input(
+            "TRIREME_ISA={} asks for instructions that this processor or system lacks; the best "
+            "here is {}",
+            wish, name_of(best_isa()));
       }
       return set;
     }
@@ -85,7 +91,9 @@ Isa choose() {
 
 }  // namespace
 
-bool has_avx512_bf16() { return has_avx512() && bit(cpuid(7, 1).eax, 5); }
+bool has_avx512_bf16() {
+  return has_avx512() && bit(cpuid(7, 1).eax, 5);
+}
 
 bool supports(Isa set) {
   static const std::array<bool, 3> found{has_avx2(), has_avx512(), has_amx()};
@@ -107,9 +115,12 @@ Isa isa() {
 
 const char* name_of(Isa set) {
   switch (set) {
-    case Isa::avx2: return "avx2";
-    case Isa::avx512: return "avx512";
-    case Isa::amx: return "amx";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::amx:
+      return "amx";
   }
   return "?";
 }

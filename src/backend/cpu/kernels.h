@@ -28,13 +28,13 @@ struct Dropout {
   float probability = 0;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  std::uint32_t site = 0;            // unique per layer and place in the model
+  std::uint32_t site = 0;                    // unique per layer and place in the model
   const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
   // Row r is position (first_row + r) % seq_length of sample_ids[(first_row + r) / seq_length], so
   // that any block of the [batch, seq] rows draws what the whole would (sequence parallelism).
   std::int64_t seq_length = 0;
   std::int64_t first_row = 0;
-  std::int64_t first_column = 0;     // offset of column 0 in the whole layer (tensor parallelism)
+  std::int64_t first_column = 0;  // offset of column 0 in the whole layer (tensor parallelism)
 };
 
 struct NormShape {
@@ -43,21 +43,21 @@ struct NormShape {
   double eps;
 };
 
-// One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each group
-// of columns holds its queries, then its key, then its value (Megatron's order). ctx is
+// One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
+// group of columns holds its queries, then its key, then its value (Megatron's order). ctx is
 // [batch * seq, groups * queries_per_group * head_dim].
 struct AttentionShape {
   std::int64_t batch, seq, groups, queries_per_group, head_dim;
   bool causal;
-  double scale;                       // usually 1 / sqrt(head_dim)
+  double scale;  // usually 1 / sqrt(head_dim)
   // Optional [batch * seq]: first position that each query may look at (documents packed into one
   // sample); null means 0. Positions count within the sample.
   const std::int32_t* first_visible = nullptr;
   // Optional [batch]: number of real positions of each sample (padding behind it is never looked
   // at); null means seq.
   const std::int32_t* lengths = nullptr;
-  std::int64_t first_head = 0;        // offset of head 0 in the whole layer, for dropout
-  Dropout dropout;                    // on attention probabilities
+  std::int64_t first_head = 0;  // offset of head 0 in the whole layer, for dropout
+  Dropout dropout;              // on attention probabilities
 
   std::int64_t heads() const { return groups * queries_per_group; }
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
@@ -76,8 +76,8 @@ struct CachedAttentionShape {
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   double bias_correction1, bias_correction2;  // 1 - beta^t
-  double grad_scale;                          // clipping and loss scale, multiplied into the gradient
-  bool decoupled;                            // true: AdamW; false: weight decay joins the gradient
+  double grad_scale;  // clipping and loss scale, multiplied into the gradient
+  bool decoupled;     // true: AdamW; false: weight decay joins the gradient
 };
 
 template <class T>
@@ -89,14 +89,14 @@ struct Kernels {
   // rstd are [rows]; both may be null where no gradient is wanted. y may be x.
   void (*norm)(const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight, const T* bias,
                T* sum, const T* delta, const Dropout&);
-  // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may be
-  // null). x is what was normalised. workspace: norm_grad_workspace(rows, cols) elements of A.
+  // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may
+  // be null). x is what was normalised. workspace: norm_grad_workspace(rows, cols) elements of A.
   void (*norm_grad)(const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate, const T* dy,
                     const T* x, const A* mean, const A* rstd, const T* weight, const T* dres,
                     A* workspace);
 
-  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for swiglu,
-  // y may be x and dx may be dy or x.
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for
+  // swiglu, y may be x and dx may be dy or x.
   void (*activation)(ActivationKind, T* y, const T* x, std::int64_t rows, std::int64_t cols);
   void (*activation_grad)(ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
                           std::int64_t cols);
@@ -131,7 +131,8 @@ struct Kernels {
                     std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
                     std::int64_t local_ids);
   // dtable[ids[r] - first_id] += dy[r], rows of equal id summed in row order. With accumulate false
-  // all local_ids rows are overwritten (zero where no id came). workspace: embedding_grad_workspace.
+  // all local_ids rows are overwritten (zero where no id came). workspace:
+  // embedding_grad_workspace.
   void (*embedding_grad)(A* dtable, bool accumulate, const std::int32_t* ids, const T* dy,
                          std::int64_t rows, std::int64_t cols, std::int64_t first_id,
                          std::int64_t local_ids, std::int32_t* workspace);
@@ -155,11 +156,12 @@ struct Kernels {
   // One optimiser step over `count` parameters, elementwise, so that any cut gives the same; writes
   // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
   // dampening); velocity may be null if momentum is 0.
-  void (*adam)(const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute, std::int64_t count);
-  void (*sgd)(float lr, float momentum, float weight_decay, float grad_scale, A* master, A* velocity,
-              const A* grad, T* compute, std::int64_t count);
-  // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result, large
-  // floats do not overflow.
+  void (*adam)(const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,
+               std::int64_t count);
+  void (*sgd)(float lr, float momentum, float weight_decay, float grad_scale, A* master,
+              A* velocity, const A* grad, T* compute, std::int64_t count);
+  // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result,
+  // large floats do not overflow.
   double (*sum_of_squares)(const A* x, std::int64_t count);
   // Index of the first NaN or infinity, or -1.
   std::int64_t (*first_not_finite)(const T* x, std::int64_t count);

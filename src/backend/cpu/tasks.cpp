@@ -9,6 +9,8 @@ void run_tasks(std::int64_t tasks, TaskBody body, const void* context) {
   ThreadPool::global().run(tasks, [=](std::int64_t task, int) { body(context, task); });
 }
 
-int pool_threads() { return ThreadPool::global().size(); }
+int pool_threads() {
+  return ThreadPool::global().size();
+}
 
 }  // namespace trireme::cpu

@@ -20,8 +20,8 @@ inline double keep_factor(const AttentionShape& s, std::int64_t sample, std::int
   const Philox site = philox(s.dropout.seed, {low(s.dropout.step), high(s.dropout.step),
                                               s.dropout.site, low(1 + s.first_head + head)});
   const std::uint64_t id = s.dropout.sample_ids[sample];
-  const Philox words = philox(std::uint64_t{site[1]} << 32 | site[0],
-                              {low(query), low(key / 8), low(id), high(id)});
+  const Philox words =
+      philox(std::uint64_t{site[1]} << 32 | site[0], {low(query), low(key / 8), low(id), high(id)});
   const std::uint32_t draw = words[key % 8 / 2] >> (key % 2 ? 16 : 0) & 0xffff;
   const double threshold = std::round((1.0f - s.dropout.probability) * 65536.0f);
   return draw < threshold ? 65536 / threshold : 0;
@@ -78,8 +78,7 @@ struct AttentionReference {
     const double delta = dot(dctx + out, ctx.data() + out);
     for (std::int64_t j = begin; j < end; ++j) {
       const double keep = keep_factor(s, b, h, i, j);
-      const double ds =
-          s.scale * p[j] * (keep * dot(dctx + out, qkv + v + j * ld) - delta);
+      const double ds = s.scale * p[j] * (keep * dot(dctx + out, qkv + v + j * ld) - delta);
       for (std::int64_t d = 0; d < hd; ++d) {
         dqkv[q + d] += ds * qkv[k + j * ld + d];
         dqkv[k + j * ld + d] += ds * qkv[q + d];

@@ -47,7 +47,12 @@ struct Problem {
 
   Problem(std::int64_t batch, std::int64_t seq, std::int64_t groups, std::int64_t queries_per_group,
           std::int64_t head_dim, bool causal)
-      : shape{batch, seq, groups, queries_per_group, head_dim, causal,
+      : shape{batch,
+              seq,
+              groups,
+              queries_per_group,
+              head_dim,
+              causal,
               1 / std::sqrt(static_cast<double>(head_dim))} {
     name = "batch " + std::to_string(batch) + " seq " + std::to_string(seq) + " groups " +
            std::to_string(groups) + " x " + std::to_string(queries_per_group) + " head_dim " +
@@ -218,7 +223,8 @@ TYPED_TEST(Attention, EqualsTheReferenceForPackedDocuments) {
 TYPED_TEST(Attention, EqualsTheReferenceForPaddedSamples) {
   expect_like_reference<TypeParam>(Problem(3, 150, 2, 1, 32, false).with_lengths());
   expect_like_reference<TypeParam>(Problem(3, 150, 1, 2, 32, true).with_lengths());
-  expect_like_reference<TypeParam>(Problem(3, 150, 1, 2, 32, true).with_lengths().with_documents(20));
+  expect_like_reference<TypeParam>(
+      Problem(3, 150, 1, 2, 32, true).with_lengths().with_documents(20));
 }
 
 TYPED_TEST(Attention, EqualsTheReferenceWithDropout) {
@@ -343,8 +349,8 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       std::vector<double> ctx(problem.ctx_count());
       std::int64_t done = 0;
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
-        CachedAttentionShape c{s.batch, piece, s.groups, s.queries_per_group, head_dim, capacity,
-                               s.scale};
+        CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
+                               head_dim, capacity, s.scale};
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();

@@ -48,8 +48,7 @@ TEST(DropoutMask, MatchesItsDefinition) {
       const auto got = multipliers(set, d, 9, cols);
       for (std::int64_t r = 0; r < 9; ++r) {
         for (std::int64_t c = 0; c < cols; ++c) {
-          ASSERT_EQ(got[r * cols + c],
-                    reference(d, samples[(3 + r) / seq], (3 + r) % seq, 77 + c));
+          ASSERT_EQ(got[r * cols + c], reference(d, samples[(3 + r) / seq], (3 + r) % seq, 77 + c));
         }
       }
     }
@@ -75,8 +74,7 @@ TEST(DropoutMask, DoesNotKnowTheLayout) {
       const auto part = multipliers(set, d, 6, width);
       for (std::int64_t r = 0; r < 6; ++r) {
         for (std::int64_t c = 0; c < width; ++c) {
-          ASSERT_EQ(part[r * width + c],
-                    at(1 - (4 + r) / seq, (4 + r) % seq, first_column + c));
+          ASSERT_EQ(part[r * width + c], at(1 - (4 + r) / seq, (4 + r) % seq, first_column + c));
         }
       }
     }

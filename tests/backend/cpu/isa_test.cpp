@@ -59,7 +59,8 @@ TEST_F(IsaDeathTest, EmptyMeansTheBest) {
 }
 
 TEST_F(IsaDeathTest, UnknownNameIsTheUsersMistake) {
-  EXPECT_EXIT(choose_in_child("sse9"), testing::ExitedWithCode(2), HasSubstr("avx2, avx512 or amx"));
+  EXPECT_EXIT(choose_in_child("sse9"), testing::ExitedWithCode(2),
+              HasSubstr("avx2, avx512 or amx"));
 }
 
 }  // namespace

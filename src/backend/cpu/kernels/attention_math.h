@@ -66,8 +66,12 @@ TRIREME_INLINE Vec<double> exp2(Vec<double> x) {
   return x;
 }
 
-TRIREME_INLINE float log2(float x) { return ::log2f(x); }
-TRIREME_INLINE double log2(double x) { return ::log2(x); }
+TRIREME_INLINE float log2(float x) {
+  return ::log2f(x);
+}
+TRIREME_INLINE double log2(double x) {
+  return ::log2(x);
+}
 
 // Whether a < b in any lane.
 TRIREME_INLINE bool any_less(Vec<float> a, Vec<float> b) {

@@ -40,9 +40,9 @@ struct KeyRange {
 template <class T>
 struct GroupView {
   std::int64_t heads, head_dim;
-  std::int64_t queries;             // rows of q
-  std::int64_t first_query;         // position of row 0 of q within the sample
-  std::int64_t keys;                // positions [0, keys) may be looked at
+  std::int64_t queries;      // rows of q
+  std::int64_t first_query;  // position of row 0 of q within the sample
+  std::int64_t keys;         // positions [0, keys) may be looked at
   bool causal;
   double scale;
   const std::int32_t* first_visible;  // [queries] or null
@@ -62,8 +62,8 @@ struct GroupView {
 template <class A, int lanes>
 struct TileVisibility {
   alignas(64) A begin[lanes], end[lanes];  // as numbers of the arithmetic type, to compare in lanes
-  KeyRange any;  // keys outside are seen by no query
-  KeyRange all;  // keys inside are seen by every query
+  KeyRange any;                            // keys outside are seen by no query
+  KeyRange all;                            // keys inside are seen by every query
 
   template <class T>
   void set(const GroupView<T>& view, std::int64_t first, std::int64_t count) {

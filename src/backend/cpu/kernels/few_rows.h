@@ -7,8 +7,8 @@ namespace trireme::cpu {
 
 constexpr std::int64_t max_few_rows = 8;
 
-// y [rows, out] (+)= x [rows, in] weight [out, in]^T + bias, for at most max_few_rows rows. bias may
-// be null.
+// y [rows, out] (+)= x [rows, in] weight [out, in]^T + bias, for at most max_few_rows rows. bias
+// may be null.
 template <class T>
 struct FewRows {
   T* y;
