@@ -9,10 +9,12 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/signal_stack.h"
+#include "base/thread.h"
 
 namespace trireme {
 namespace {
@@ -50,18 +52,23 @@ struct ThreadPool::State {
   std::atomic<bool> stop{false};
   std::exception_ptr error;
   std::mutex run_mutex;
+  // The pool whose task this thread runs now.
+  static thread_local const State* running;
 
   void take_tasks(int worker) {
-    for (;;) {
-      const std::int64_t task = next.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks) return;
-      try {
+    const State* const outer = std::exchange(running, this);
+    try {
+      for (;;) {
+        const std::int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks) break;
         (*body)(task, worker);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
       }
+    } catch (...) {
+      next.store(tasks);  // hand out no more
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
     }
+    running = outer;
   }
 
   void work(int worker) {
@@ -84,14 +91,27 @@ struct ThreadPool::State {
   }
 };
 
+thread_local const ThreadPool::State* ThreadPool::State::running = nullptr;
+
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   if (threads <= 0) threads = default_size();
-  for (int worker = 1; worker < threads; ++worker) {
-    state_->workers.emplace_back([state = state_.get(), worker] { state->work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      state_->workers.push_back(
+          start_thread(fmt::format("set TRIREME_THREADS to fewer than the {} asked for", threads),
+                       [state = state_.get(), worker] { state->work(worker); }));
+    }
+  } catch (...) {
+    stop_workers();
+    throw;
   }
 }
 
 ThreadPool::~ThreadPool() {
+  stop_workers();
+}
+
+void ThreadPool::stop_workers() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop = true;
@@ -108,6 +128,7 @@ int ThreadPool::size() const {
 void ThreadPool::run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& body) {
   if (tasks <= 0) return;
   State& state = *state_;
+  TRIREME_CHECK(State::running != &state);  // it would wait for itself
   const std::lock_guard run_lock(state.run_mutex);
   {
     const std::lock_guard lock(state.mutex);

@@ -6,18 +6,22 @@
 #include <functional>
 #include <memory>
 
+#include "base/divide.h"
+
 namespace trireme {
 
 class ThreadPool {
  public:
   // A pool of `threads` workers, the calling thread included; 0 means one per available core.
+  // Throws an Error where the system does not start so many.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
 
   int size() const;
 
   // Runs body(task, worker) for every task in [0, tasks) and returns when all are done. Tasks may
-  // run in any order; worker is in [0, size()). The first exception is rethrown here.
+  // run in any order; worker is in [0, size()). Once a task has thrown, no further one is started;
+  // the first exception is rethrown here. A task must not call run() of its own pool.
   void run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& body);
 
   // The pool that kernels use. Its size is TRIREME_THREADS if set, else one per available core.
@@ -26,6 +30,8 @@ class ThreadPool {
   static void set_global_size(int threads);
 
  private:
+  void stop_workers();
+
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -43,7 +49,7 @@ void parallel_for(std::int64_t tasks, Body&& body) {
 // Cuts [0, count) into pieces of at most `grain` and runs body(begin, end) for each.
 template <class Body>
 void parallel_ranges(std::int64_t count, std::int64_t grain, Body&& body) {
-  const std::int64_t tasks = (count + grain - 1) / grain;
+  const std::int64_t tasks = ceil_div(count, grain);
   if (tasks <= 0) return;
   parallel_for(tasks, [&](std::int64_t task) {
     const std::int64_t begin = task * grain;

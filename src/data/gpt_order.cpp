@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "base/counted.h"
+#include "base/divide.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "base/thread_pool.h"
 #include "data/numpy_random.h"
 
@@ -116,7 +118,7 @@ void fill_starts(std::int64_t begin, std::int64_t end, std::int64_t token, std::
                  std::int32_t first_sequence, std::span<const std::int32_t> lengths,
                  Arrays& arrays) {
   const auto samples = static_cast<std::int64_t>(arrays.positions.size());
-  std::int64_t sample = (token + seq_length - 1) / seq_length;
+  std::int64_t sample = ceil_div(token, seq_length);
   for (std::int64_t p = begin; p < end; ++p) {
     const std::int64_t next = token + lengths[arrays.sequences[p] - first_sequence];
     for (; sample < samples && sample * seq_length < next; ++sample) {
@@ -133,7 +135,7 @@ void build_starts(const GptOrderRequest& request, const Plan& plan,
   const auto count = static_cast<std::int64_t>(arrays.sequences.size());
   arrays.positions.resize(static_cast<std::size_t>(plan.samples) + 1);
   arrays.offsets.resize(arrays.positions.size());
-  std::vector<std::int64_t> block_token(static_cast<std::size_t>((count + kBlock - 1) / kBlock));
+  std::vector<std::int64_t> block_token(static_cast<std::size_t>(ceil_div(count, kBlock)));
   parallel_ranges(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t sum = 0;
     for (std::int64_t p = begin; p < end; ++p) sum += lengths[arrays.sequences[p] - first];
@@ -165,7 +167,7 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
   // One generator serves both shuffles, so they follow each other; the beginnings of the samples
   // need no random number and are found meanwhile.
   std::exception_ptr error;
-  std::thread shuffler([&] {
+  std::thread shuffler = start_thread("end other programs", [&] {
     try {
       arrays->shuffle = shuffled_samples(plan, random);
     } catch (...) {

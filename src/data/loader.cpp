@@ -1,7 +1,6 @@
 // A ring of micro-batches, filled in any order and emptied in order.
 #include "data/loader.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 namespace trireme {
 
@@ -27,7 +27,9 @@ struct Loader::State {
     base = config.consumed_samples;
     slots.resize(static_cast<std::size_t>(config.prefetch));
     try {
-      for (int i = 0; i < config.threads; ++i) threads.emplace_back([this] { work(); });
+      for (int i = 0; i < config.threads; ++i) {
+        threads.push_back(start_thread("end other programs", [this] { work(); }));
+      }
     } catch (...) {
       stop();
       throw;
@@ -96,7 +98,6 @@ struct Loader::State {
   std::int64_t taken = 0;  // micro-batches returned
   int busy = 0;
   bool seeking = false, stopping = false;
-  double waited = 0;
   std::vector<std::thread> threads;
 };
 
@@ -109,11 +110,7 @@ Batch Loader::next() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
   State::Slot& slot = s.slot(s.taken);
-  if (!slot.ready) {
-    const auto begin = std::chrono::steady_clock::now();
-    s.wake_caller.wait(lock, [&] { return slot.ready; });
-    s.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
+  s.wake_caller.wait(lock, [&] { return slot.ready; });
   if (slot.error) std::rethrow_exception(slot.error);
   Batch batch = std::move(slot.batch);
   slot = {};
@@ -141,11 +138,6 @@ void Loader::seek(std::int64_t consumed_samples) {
 std::int64_t Loader::consumed_samples() const {
   const std::lock_guard lock(state_->mutex);
   return state_->base + state_->taken * state_->round();
-}
-
-double Loader::waited_seconds() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->waited;
 }
 
 const Dataset& Loader::dataset() const {

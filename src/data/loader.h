@@ -37,9 +37,6 @@ class Loader {
   // Samples that all ranks together have consumed with the micro-batches returned so far.
   std::int64_t consumed_samples() const;
 
-  // Seconds that next() has spent waiting for a micro-batch so far.
-  double waited_seconds() const;
-
   const Dataset& dataset() const;
 
  private:

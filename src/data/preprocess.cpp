@@ -1,4 +1,5 @@
-// Workers take chunks in turn, encode them at the same time and hand them to the writer in order.
+// Workers take one chunk after the other, encode them concurrently and hand them to the writer in
+// order.
 #include "data/preprocess.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "data/document_encoder.h"
 #include "data/indexed_writer.h"
 
@@ -44,10 +46,17 @@ class Pipeline {
   }
 
   PreprocessResult run(const std::function<void(const PreprocessProgress&)>& progress) {
-    running_ = options_.workers;
     std::vector<std::thread> threads;
-    threads.reserve(static_cast<std::size_t>(options_.workers));
-    for (int i = 0; i < options_.workers; ++i) threads.emplace_back([this] { work(); });
+    try {
+      for (int i = 0; i < options_.workers; ++i) {
+        threads.push_back(start_thread(
+            fmt::format("give fewer --workers than {}", options_.workers), [this] { work(); }));
+        const std::lock_guard lock(write_mutex_);
+        ++running_;
+      }
+    } catch (...) {
+      end_with(std::current_exception());
+    }
     watch(progress);
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
@@ -63,6 +72,17 @@ class Pipeline {
   };
 
   void work() {
+    try {
+      take_chunks();
+    } catch (...) {
+      end_with(std::current_exception());
+    }
+    const std::lock_guard lock(write_mutex_);
+    --running_;
+    changed_.notify_all();
+  }
+
+  void take_chunks() {
     DocumentEncoder encoder(tokenizer_, options_);
     Chunk chunk;
     for (;;) {
@@ -90,8 +110,12 @@ class Pipeline {
       if (!more && !done.error) break;
       if (!submit(number, std::move(done))) break;
     }
+  }
+
+  // Makes all threads stop; the first error is the one that is reported.
+  void end_with(std::exception_ptr error) {
     const std::lock_guard lock(write_mutex_);
-    --running_;
+    if (!error_) error_ = std::move(error);
     changed_.notify_all();
   }
 
@@ -156,13 +180,10 @@ class Pipeline {
       lock.unlock();
       try {
         progress(now);
-        lock.lock();
       } catch (...) {
-        lock.lock();
-        if (!error_) error_ = std::current_exception();
-        changed_.notify_all();
-        return;
+        return end_with(std::current_exception());
       }
+      lock.lock();
     }
   }
 
@@ -186,7 +207,7 @@ class Pipeline {
   std::map<std::int64_t, Done> waiting_;
   std::int64_t next_to_write_ = 0;
   const std::int64_t ahead_;  // chunks that may wait
-  int running_ = 0;
+  int running_ = 0;  // threads
   std::exception_ptr error_;
   std::vector<IndexedDatasetWriter> writers_;
   PreprocessResult result_;

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/divide.h"
 #include "graph/graph.h"
 
 namespace trireme {
 
 inline constexpr std::int64_t memory_alignment = 64;
 inline std::int64_t align_up(std::int64_t bytes) {
-  return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
+  return round_up(bytes, memory_alignment);
 }
 
 enum class Arena : std::uint8_t {

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 
+#include "base/divide.h"
 #include "base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 56;
-
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 }  // namespace
 
@@ -37,7 +34,7 @@ ShardPlan::ShardPlan(std::span<const ShardParameter> parameters, const ShardOpti
     buckets_.back().elements = used;
   }
   for (ShardBucket& bucket : buckets_) {
-    bucket.part = round_up((bucket.elements + options.degree - 1) / options.degree, options.grain);
+    bucket.part = round_up(ceil_div(bucket.elements, options.degree), options.grain);
     bucket.elements = bucket.part * options.degree;
     total_ += bucket.elements;
     TRIREME_CHECK(total_ < max_elements);

@@ -10,6 +10,7 @@
 #include "data/byte_tokenizer.h"
 #include "data/indexed_dataset.h"
 #include "data/temp_folder.h"
+#include "few_threads.h"
 
 namespace trireme {
 namespace {
@@ -229,6 +230,16 @@ TEST_F(Preprocess, SentencesBecomeSequences) {
   options.keep_newlines = true;
   run(options);
   EXPECT_THAT(texts("out_text_sentence"), ElementsAre("One. ", "Two!\n\n", "Three$", "Four$"));
+}
+
+TEST_F(Preprocess, SaysWhenThreadsCannotStart) {
+  write_bytes(folder_ / "a.txt", "text");
+  fs::permissions(folder_.path(), fs::perms::all);  // the child gives up root
+  PreprocessOptions options = options_of("a.txt");
+  options.workers = 64;
+  EXPECT_EXIT(exit_with_few_threads([&] { run(options); }), testing::ExitedWithCode(1),
+              "cannot start another thread: .*; give fewer --workers than 64");
+  EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(Preprocess, TokenTypeFollowsTheVocabulary) {

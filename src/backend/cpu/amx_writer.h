@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/amx_tiles.h"
+#include "base/divide.h"
 
 namespace trireme::cpu::amx {
 namespace {
@@ -13,9 +14,6 @@ constexpr std::int64_t tile_floats = 256, block_floats = 4 * tile_floats;
 
 constexpr std::int64_t min(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
-}
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
 }
 
 __m512 widen(__m256i x) {

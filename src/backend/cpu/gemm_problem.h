@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cpu/gemm.h"
+#include "base/divide.h"
 
 namespace trireme::cpu {
 
@@ -37,12 +38,5 @@ class GemmEngine {
   virtual void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                    void* workspace) const = 0;
 };
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
-  return ceil_div(a, b) * b;
-}
 
 }  // namespace trireme::cpu

@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels/attention_fma.h"
 #include "backend/cpu/kernels/attention_forward.h"
 #include "backend/cpu/kernels/parallel.h"
+#include "base/divide.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
@@ -21,10 +22,6 @@ struct EngineOf<bf16> {
 #endif
 template <class T>
 using Engine = typename EngineOf<T>::Type;
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // Offset of a group's first column in a qkv row.
 template <class Shape>

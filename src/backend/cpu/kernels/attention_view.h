@@ -2,14 +2,11 @@
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
+#include "base/divide.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
 inline constexpr std::int64_t max_head_dim = 256;
-
-TRIREME_INLINE std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
 
 // Strided rows of head_dim elements.
 template <class T>
