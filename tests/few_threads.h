@@ -18,7 +18,7 @@ template <class Body>
   // The limit does not bind root, and of "nobody" there is only this process.
   constexpr uid_t nobody = 65534;
   if (::getuid() == 0) static_cast<void>(::setuid(nobody) == 0);
-  const struct rlimit limit {3, 3};
+  const struct rlimit limit { 3, 3 };
   if (::setrlimit(RLIMIT_NPROC, &limit) != 0) std::_Exit(99);
   try {
     body();

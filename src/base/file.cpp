@@ -8,8 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <list>
 #include <utility>
+#include <vector>
 
 #include "base/as_error.h"
 #include "base/error.h"
@@ -22,6 +22,12 @@ namespace {
   const int error = errno;
   throw Error(exit_code_of(error),
               fmt::format("cannot {} '{}': {}", what, path.string(), std::strerror(error)));
+}
+
+void rename_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail("cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
 }
 
 }  // namespace
@@ -55,6 +61,12 @@ std::uint64_t File::size() const {
     fail_errno("read", path_);
   }
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+bool File::is_at_path() const {
+  struct stat mine, there;
+  return ::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
 void File::write(const void* bytes, std::size_t count) {
@@ -121,22 +133,49 @@ std::string read_file(const fs::path& path, std::uint64_t max_bytes) {
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_errno("open folder", folder);
-  const int result = ::fsync(fd);
+  // EINVAL: a file system whose folders cannot be synced has nothing to sync.
+  const bool synced = ::fsync(fd) == 0 || errno == EINVAL;
+  const int error = errno;
   ::close(fd);
-  if (result != 0) fail_errno("sync folder", folder);
+  errno = error;
+  if (!synced) fail_errno("sync folder", folder);
 }
 
-Unfinished::~Unfinished() {
-  std::error_code ignored;  // the error that led here says more
-  if (!path_.empty()) fs::remove(path_, ignored);
-}
-
-void Unfinished::keep_as(const fs::path& path) {
-  std::error_code error;
-  fs::rename(path_, path, error);
-  if (error) fail("cannot rename '{}' to '{}': {}", path_.string(), path.string(), error.message());
-  path_.clear();
+void sync_parent(const fs::path& path) {
   sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
+}
+
+NewFile::NewFile(const fs::path& path, std::string_view suffix)
+    : path_(path),
+      temporary_(path.string() + std::string(suffix)),
+      file_(temporary_, File::Mode::create) {}
+
+NewFile::~NewFile() {
+  std::error_code ignored;  // the error that led here says more
+  if (!temporary_.empty()) fs::remove(temporary_, ignored);
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      file_(std::move(other.file_)) {}
+
+void NewFile::complete() {
+  if (!file_.is_open()) return;
+  file_.sync();
+  file_.close();
+}
+
+void NewFile::keep() {
+  complete();
+  keep_unsynced();
+  sync_parent(path_);
+}
+
+void NewFile::keep_unsynced() {
+  if (file_.is_open()) file_.close();
+  rename_file(temporary_, path_);
+  temporary_.clear();
 }
 
 void write_file_durably(const fs::path& path, std::string_view bytes) {
@@ -144,47 +183,40 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
 }
 
 void write_files_durably(std::initializer_list<std::pair<fs::path, std::string_view>> files) {
-  std::list<Unfinished> beside;
+  std::vector<NewFile> complete;
+  complete.reserve(files.size());
   for (const auto& [path, bytes] : files) {
-    File file(path.string() + ".tmp", File::Mode::create);
-    beside.emplace_back(file.path());
-    file.write(bytes.data(), bytes.size());
-    file.sync();
-    file.close();
+    NewFile& file = complete.emplace_back(path);
+    file.file().write(bytes.data(), bytes.size());
+    file.complete();
   }
-  for (const auto& [path, bytes] : files) {
-    beside.front().keep_as(path);
-    beside.pop_front();
-  }
+  for (NewFile& file : complete) file.keep();
+}
+
+void rename_durably(const fs::path& from, const fs::path& to) {
+  rename_file(from, to);
+  sync_parent(to);
 }
 
 void make_folders(const fs::path& folder) {
   std::error_code error;
+  std::vector<fs::path> made;
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    made.push_back(at);
+  }
   fs::create_directories(folder, error);
-  if (!error) return;
-  throw Error(exit_code_of(error.value()),
-              fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
+  if (error) {
+    throw Error(exit_code_of(error.value()),
+                fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
+  }
+  for (const fs::path& path : made) sync_parent(path);
 }
 
-MappedFile::MappedFile(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_errno("read", path);
-  struct stat info;
-  if (::fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
-    ::close(fd);
-    errno = EISDIR;
-    fail_errno("read", path);
-  }
-  size_ = static_cast<std::size_t>(info.st_size);
-  if (size_ > 0) {
-    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
-    if (address == MAP_FAILED) {
-      ::close(fd);
-      fail_errno("map", path);
-    }
-    data_ = static_cast<const std::byte*>(address);
-  }
-  ::close(fd);
+MappedFile::MappedFile(const File& file) : size_(static_cast<std::size_t>(file.size())) {
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.fd_, 0);
+  if (address == MAP_FAILED) fail_errno("map", file.path());
+  data_ = static_cast<const std::byte*>(address);
 }
 
 MappedFile::~MappedFile() {

@@ -12,9 +12,10 @@ std::thread start_thread(std::string_view advice, std::function<void()> body) {
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error& error) {
-    fail("cannot start another thread: {}; {}, or raise the limit on processes (ulimit -u, or the "
-         "pids limit of the container)",
-         error.code().message(), advice);
+    fail(
+        "cannot start another thread: {}; {}, or raise the limit on processes (ulimit -u, or the "
+        "pids limit of the container)",
+        error.code().message(), advice);
   }
 }
 

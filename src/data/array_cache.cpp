@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/divide.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -12,20 +13,20 @@ namespace trireme {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x31656d6572697254;  // "Trireme1"
-constexpr std::uint64_t kAlign = 64;
+constexpr std::int64_t kAlign = 64;
 
 struct Header {
   std::uint64_t magic = kMagic;
   std::uint64_t key = 0;
   std::uint64_t count = 0;
-  std::uint64_t checksum = 0;  // of everything behind the header
+  std::uint64_t checksum = 0;  // of everything after the header
 };
 
 std::uint64_t aligned(std::uint64_t at) {
-  return (at + kAlign - 1) / kAlign * kAlign;
+  return static_cast<std::uint64_t>(round_up(static_cast<std::int64_t>(at), kAlign));
 }
 
-// Calls emit(bytes, count) for everything behind the header, in order.
+// Calls emit(bytes, count) for everything after the header, in order.
 template <class Emit>
 void for_each_part(std::span<const std::span<const std::byte>> arrays, Emit&& emit) {
   constexpr std::byte zeros[kAlign] = {};
@@ -76,22 +77,18 @@ std::optional<CachedArrays> load_arrays(const fs::path& path, std::uint64_t key,
 
 bool store_arrays(const fs::path& path, std::uint64_t key,
                   std::span<const std::span<const std::byte>> arrays) {
-  const fs::path beside = path.string() + "." + std::to_string(::getpid()) + ".tmp";
   try {
     make_folders(path.parent_path());
+    NewFile file(path, fmt::format(".{}.tmp", ::getpid()));
     Header header{.key = key, .count = arrays.size()};
     Hasher hasher;
     for_each_part(arrays, [&](const void* bytes, std::size_t n) { hasher.update(bytes, n); });
     header.checksum = hasher.digest();
-    File file(beside, File::Mode::create);
-    file.write(&header, sizeof(header));
-    for_each_part(arrays, [&](const void* bytes, std::size_t n) { file.write(bytes, n); });
-    // Not synced: what a crash leaves damaged has a wrong checksum and is built again.
-    file.close();
-    fs::rename(beside, path);
+    file.file().write(&header, sizeof(header));
+    for_each_part(arrays, [&](const void* bytes, std::size_t n) { file.file().write(bytes, n); });
+    file.keep_unsynced();  // a file damaged in a crash has a wrong checksum and is built again
     return true;
   } catch (const std::exception&) {
-    ::unlink(beside.c_str());
     return false;
   }
 }

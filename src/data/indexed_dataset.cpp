@@ -64,17 +64,31 @@ std::string dataset_prefix(std::string prefix) {
 }
 
 IndexedDataset::IndexedDataset(const std::string& prefix) : prefix_(dataset_prefix(prefix)) {
-  if (!fs::exists(idx_name())) {
-    fail_input(
-        "cannot read '{}': no such file; data.path, or the prefix given, names what `trireme "
-        "preprocess` wrote, without .bin and .idx",
-        idx_name());
-  }
-  idx_ = MappedFile(idx_name());
+  const File index = open_index();
+  idx_ = MappedFile(index);
   parse_header();
   bin_ = File(bin_name(), File::Mode::read);
+  // The writer removes an old index before it replaces the tokens: if this one is still there, the
+  // tokens opened since are its own.
+  if (!index.is_at_path()) {
+    fail("'{}' was replaced while it was being opened: start again", idx_name());
+  }
   check_sequences();
   check_documents();
+}
+
+File IndexedDataset::open_index() const {
+  if (fs::exists(idx_name())) return {idx_name(), File::Mode::read};
+  if (fs::exists(bin_name())) {
+    fail_input(
+        "there is '{}' but no '{}': writing the pair was interrupted; run the command that makes "
+        "it again",
+        bin_name(), idx_name());
+  }
+  fail_input(
+      "cannot read '{}': no such file; data.path, or the prefix given, must name the output of "
+      "`trireme preprocess`, without .bin and .idx",
+      idx_name());
 }
 
 void IndexedDataset::parse_header() {
@@ -120,6 +134,11 @@ void IndexedDataset::parse_header() {
   lengths_ = idx_.bytes().data() + kHeaderBytes;
   offsets_ = lengths_ + sequences_ * 4;
   starts_ = offsets_ + sequences_ * 8;
+  modes_ = starts_ + (documents_ + 1) * 8;
+}
+
+std::span<const std::byte> IndexedDataset::modes() const {
+  return {modes_, static_cast<std::size_t>(has_modes_ ? sequences_ : 0)};
 }
 
 void IndexedDataset::check_sequences() {
@@ -189,17 +208,22 @@ std::vector<std::int32_t> IndexedDataset::lengths(std::int64_t first, std::int64
   return result;
 }
 
-void IndexedDataset::read(std::int64_t sequence, std::int64_t first, std::int64_t count,
-                          std::int32_t* out) const {
+void IndexedDataset::read_stored(std::int64_t sequence, std::int64_t first, std::int64_t count,
+                                 std::byte* out) const {
   TRIREME_CHECK(0 <= sequence && sequence < sequences_ && first >= 0 && count >= 0 &&
                 first <= length(sequence) - count);
   const int width = size_of(token_type_);
+  bin_.read_at(static_cast<std::uint64_t>(offset(sequence) + first * width), out,
+               static_cast<std::size_t>(count * width));
+}
+
+void IndexedDataset::read(std::int64_t sequence, std::int64_t first, std::int64_t count,
+                          std::int32_t* out) const {
   std::array<std::byte, 1 << 16> buffer;
+  const std::int64_t piece = static_cast<std::int64_t>(buffer.size()) / size_of(token_type_);
   for (std::int64_t done = 0; done < count;) {
-    const std::int64_t n =
-        std::min<std::int64_t>(count - done, static_cast<std::int64_t>(buffer.size()) / width);
-    bin_.read_at(static_cast<std::uint64_t>(offset(sequence) + (first + done) * width),
-                 buffer.data(), static_cast<std::size_t>(n * width));
+    const std::int64_t n = std::min(count - done, piece);
+    read_stored(sequence, first + done, n, buffer.data());
     if (!widen(token_type_, buffer.data(), n, out + done)) {
       fail_input("'{}': sequence {} holds a token id of more than 32 bits", bin_name(), sequence);
     }

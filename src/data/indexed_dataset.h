@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ namespace trireme {
 class IndexedDataset {
  public:
   // Opens both files and checks the whole index against their sizes: afterwards every sequence is
-  // known to lie inside .bin. A prefix that ends in .bin or .idx means the pair. Throws bad_input
-  // with the file and the reason.
+  // known to lie inside .bin. A pair that is replaced meanwhile is never mixed up. A prefix that
+  // ends in .bin or .idx means the pair. Throws bad_input with the file and the reason.
   explicit IndexedDataset(const std::string& prefix);
 
   const std::string& prefix() const { return prefix_; }
@@ -32,7 +33,9 @@ class IndexedDataset {
   // Sum of all lengths.
   std::int64_t tokens() const { return tokens_; }
   std::uint64_t bin_bytes() const { return bin_.size(); }
+  // Whether the index holds a mode for each sequence (multimodal data). Training ignores them.
   bool has_modes() const { return has_modes_; }
+  std::span<const std::byte> modes() const;
 
   // Length of sequence `i` in tokens.
   std::int64_t length(std::int64_t i) const { return load<std::int32_t>(lengths_, i); }
@@ -47,6 +50,10 @@ class IndexedDataset {
 
   // Lengths of the sequences [first, last).
   std::vector<std::int32_t> lengths(std::int64_t first, std::int64_t last) const;
+
+  // Reads the bytes of tokens [first, first + count) of a sequence, as they are stored.
+  void read_stored(std::int64_t sequence, std::int64_t first, std::int64_t count,
+                   std::byte* out) const;
 
   // Writes tokens [first, first + count) of a sequence to `out`. Refuses ids that do not fit into
   // 32 bits. The tokens are read, not mapped: a file that shrinks under a run gives an error
@@ -69,6 +76,7 @@ class IndexedDataset {
     std::memcpy(&value, array + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
     return value;
   }
+  File open_index() const;
   void parse_header();
   void check_sequences();
   void check_documents() const;
@@ -84,6 +92,7 @@ class IndexedDataset {
   const std::byte* lengths_ = nullptr;
   const std::byte* offsets_ = nullptr;
   const std::byte* starts_ = nullptr;
+  const std::byte* modes_ = nullptr;
 };
 
 // `prefix` without a trailing ".bin" or ".idx".

@@ -1,8 +1,6 @@
 // Writing of indexed token files.
 #include "data/indexed_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -46,41 +44,28 @@ void for_each_piece(const File& file, Body&& body) {
 
 }  // namespace
 
-IndexedDatasetWriter::Output::Output(const std::string& path)
-    : path_(path), file_(path, File::Mode::create) {}
-
-IndexedDatasetWriter::Output::Output(Output&& other) noexcept
-    : path_(std::exchange(other.path_, {})),
-      file_(std::move(other.file_)),
-      buffer_(std::move(other.buffer_)) {}
-
-IndexedDatasetWriter::Output::~Output() {
-  if (!path_.empty()) ::unlink(path_.c_str());
-}
-
 void IndexedDatasetWriter::Output::write(const void* bytes, std::size_t count) {
   buffer_.append(static_cast<const char*>(bytes), count);
   if (buffer_.size() >= kBufferBytes) flush();
 }
 
 void IndexedDatasetWriter::Output::flush() {
-  file_.write(buffer_.data(), buffer_.size());
+  file_.file().write(buffer_.data(), buffer_.size());
   buffer_.clear();
 }
 
-void IndexedDatasetWriter::Output::keep_as(const std::string& path) {
-  std::error_code error;
-  fs::rename(path_, path, error);
-  if (error) fail("cannot rename '{}' to '{}': {}", path_, path, error.message());
-  path_.clear();
+void IndexedDatasetWriter::Output::complete() {
+  flush();
+  file_.complete();
 }
 
 IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, TokenType type)
     : prefix_(dataset_prefix(prefix)),
       type_(type),
-      bin_(prefix_ + ".bin.tmp"),
-      lengths_(prefix_ + ".lengths.tmp"),
-      starts_(prefix_ + ".starts.tmp") {
+      bin_(prefix_ + ".bin"),
+      lengths_(prefix_ + ".lengths"),
+      starts_(prefix_ + ".starts"),
+      modes_(prefix_ + ".modes") {
   const std::int64_t zero = 0;
   starts_.write(&zero, sizeof(zero));
 }
@@ -113,7 +98,7 @@ void IndexedDatasetWriter::add_encoded(std::span<const std::byte> tokens,
                                        std::span<const std::int32_t> lengths,
                                        std::span<const std::int32_t> sequences_of_document) {
   const std::int64_t count = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  TRIREME_CHECK(count * size_of(type_) == static_cast<std::int64_t>(tokens.size()));
+  TRIREME_CHECK(count * size_of(type_) == static_cast<std::int64_t>(tokens.size()) && !has_modes_);
   bin_.write(tokens.data(), tokens.size());
   lengths_.write(lengths.data(), lengths.size_bytes());
   for (const std::int32_t n : sequences_of_document) {
@@ -130,17 +115,17 @@ void IndexedDatasetWriter::add_dataset(const IndexedDataset& other) {
         "tokenizer",
         other.prefix(), name_of(other.token_type()), prefix_, name_of(type_));
   }
+  add_modes(other);
   constexpr std::int64_t piece = 1 << 16;
   std::vector<std::byte> buffer;
-  const File bin(other.prefix() + ".bin", File::Mode::read);
   for (std::int64_t i = 0; i < other.sequences(); ++i) {
     const std::int64_t length = other.length(i);
     const auto stored = static_cast<std::int32_t>(length);
     lengths_.write(&stored, sizeof(stored));
     for (std::int64_t first = 0; first < length; first += piece) {
-      buffer.resize(static_cast<std::size_t>(std::min(piece, length - first) * size_of(type_)));
-      bin.read_at(static_cast<std::uint64_t>(other.offset(i) + first * size_of(type_)),
-                  buffer.data(), buffer.size());
+      const std::int64_t count = std::min(piece, length - first);
+      buffer.resize(static_cast<std::size_t>(count * size_of(type_)));
+      other.read_stored(i, first, count, buffer.data());
       bin_.write(buffer.data(), buffer.size());
     }
   }
@@ -152,8 +137,21 @@ void IndexedDatasetWriter::add_dataset(const IndexedDataset& other) {
   tokens_ += other.tokens();
 }
 
+void IndexedDatasetWriter::add_modes(const IndexedDataset& other) {
+  if (other.sequences() == 0) return;
+  if (sequences_ > 0 && other.has_modes() != has_modes_) {
+    fail_input(
+        "cannot append '{}', which has {}modes (multimodal data), to '{}', which has {}: join "
+        "files "
+        "of one kind",
+        other.prefix(), has_modes_ ? "no " : "", prefix_, has_modes_ ? "them" : "none");
+  }
+  has_modes_ = other.has_modes();
+  modes_.write(other.modes().data(), other.modes().size());
+}
+
 void IndexedDatasetWriter::write_index() {
-  Output& idx = idx_.emplace(prefix_ + ".idx.tmp");
+  Output& idx = idx_.emplace(prefix_ + ".idx");
   std::string header{"MMIDIDX\0\0", 9};
   append(header, std::uint64_t{1});
   append(header, static_cast<std::uint8_t>(type_));
@@ -173,23 +171,24 @@ void IndexedDatasetWriter::write_index() {
   });
   starts_.flush();
   for_each_piece(starts_.file(), [&](auto bytes) { idx.write(bytes.data(), bytes.size()); });
-  idx.flush();
+  modes_.flush();
+  for_each_piece(modes_.file(), [&](auto bytes) { idx.write(bytes.data(), bytes.size()); });
 }
 
 void IndexedDatasetWriter::complete() {
   write_index();
-  bin_.flush();
-  bin_.file().sync();
-  idx_->file().sync();
+  bin_.complete();
+  idx_->complete();
 }
 
 void IndexedDatasetWriter::keep() {
   TRIREME_CHECK(idx_);
-  // The index last: a reader that finds it finds the tokens too.
-  bin_.keep_as(prefix_ + ".bin");
-  idx_->keep_as(prefix_ + ".idx");
-  const fs::path folder = fs::path(prefix_).parent_path();
-  sync_folder(folder.empty() ? fs::path(".") : folder);
+  // An index says nothing about the content of its tokens, so an old one over new tokens would be
+  // read without complaint: it goes first. The new one comes last, when its tokens are there.
+  const fs::path index = prefix_ + ".idx";
+  if (fs::remove(index)) sync_parent(index);
+  bin_.keep();
+  idx_->keep();
 }
 
 }  // namespace trireme

@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// Files appear under their names only in keep(); until then they lie beside as *.tmp, and a writer
-// that is destroyed without removes them. Memory does not grow with the data.
+// Files take their names only in keep(); until then they are called *.tmp, and a writer that is
+// destroyed without keep() removes them. Memory does not grow with the data.
 class IndexedDatasetWriter {
  public:
   IndexedDatasetWriter(const std::string& prefix, TokenType type);
@@ -30,7 +30,8 @@ class IndexedDatasetWriter {
   // and the number of sequences of each document.
   void add_encoded(std::span<const std::byte> tokens, std::span<const std::int32_t> lengths,
                    std::span<const std::int32_t> sequences_of_document);
-  // Appends all documents of another file of the same token type.
+  // Appends all documents of another file of the same token type, with the modes of its sequences
+  // if it has them; either all files that hold sequences have modes or none.
   void add_dataset(const IndexedDataset& other);
 
   std::int64_t sequences() const { return sequences_; }
@@ -39,8 +40,9 @@ class IndexedDatasetWriter {
 
   // Writes the index and syncs both files; nothing is added any more.
   void complete();
-  // Renames both complete files into place, .idx last. Files that belong together: complete all of
-  // them, then keep all.
+  // Renames both complete files into place. At any moment, also after a crash, a reader finds the
+  // old pair, no index, or the new pair. Of several writers that belong together first complete
+  // all, then keep all.
   void keep();
   void finish() {
     complete();
@@ -48,30 +50,30 @@ class IndexedDatasetWriter {
   }
 
  private:
-  // A file that is written in large pieces and removed unless it was kept.
+  // A new file that is written in large pieces.
   class Output {
    public:
-    Output(const std::string& path);
-    ~Output();
-    Output(Output&& other) noexcept;
+    explicit Output(const std::string& path) : file_(path) {}
     void write(const void* bytes, std::size_t count);
     void flush();
-    File& file() { return file_; }
-    void keep_as(const std::string& path);
+    const File& file() { return file_.file(); }
+    void complete();
+    void keep() { file_.keep(); }
 
    private:
-    std::string path_;  // empty once kept or moved from
-    File file_;
+    NewFile file_;
     std::string buffer_;
   };
+  void add_modes(const IndexedDataset& other);
   void write_index();
   void end_document();
 
   std::string prefix_;
   TokenType type_;
   std::int64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
-  Output bin_, lengths_, starts_;
-  std::optional<Output> idx_;  // once complete
+  bool has_modes_ = false;
+  Output bin_, lengths_, starts_, modes_;  // all but the first hold what the index is made from
+  std::optional<Output> idx_;              // once complete
   std::string scratch_;
 };
 

@@ -207,7 +207,7 @@ class Pipeline {
   std::map<std::int64_t, Done> waiting_;
   std::int64_t next_to_write_ = 0;
   const std::int64_t ahead_;  // chunks that may wait
-  int running_ = 0;  // threads
+  int running_ = 0;           // threads
   std::exception_ptr error_;
   std::vector<IndexedDatasetWriter> writers_;
   PreprocessResult result_;

@@ -35,9 +35,7 @@ std::vector<std::size_t> layout_order(const std::vector<SafetensorsTensor>& tens
 
 SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<SafetensorsTensor> tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : path_(path),
-      file_(path.string() + ".tmp", File::Mode::create),
-      beside_(file_.path()),
+    : file_(path),
       begin_(tensors.size()),
       bytes_(tensors.size()) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -71,21 +69,19 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<Safetenso
   header_ += text;
   for (std::uint64_t& begin : begin_) begin += header_.size();
   file_bytes_ = header_.size() + next;
-  file_.write_at(0, header_.data(), header_.size());
+  file_.file().write_at(0, header_.data(), header_.size());
 }
 
 void SafetensorsWriter::write(std::size_t tensor, std::uint64_t offset, const void* bytes,
                               std::uint64_t count) {
   TRIREME_CHECK(offset <= bytes_[tensor] && count <= bytes_[tensor] - offset);
-  file_.write_at(begin_[tensor] + offset, bytes, count);
+  file_.file().write_at(begin_[tensor] + offset, bytes, count);
   written_ += count;
 }
 
 void SafetensorsWriter::finish() {
   TRIREME_CHECK(written_ + header_.size() == file_bytes_);
-  file_.sync();
-  file_.close();
-  beside_.keep_as(path_);
+  file_.keep();
 }
 
 }  // namespace trireme

@@ -42,9 +42,7 @@ class SafetensorsWriter {
   std::uint64_t tensor_bytes(std::size_t tensor) const { return bytes_[tensor]; }
 
  private:
-  fs::path path_;
-  File file_;
-  Unfinished beside_;
+  NewFile file_;
   std::string header_;
   std::vector<std::uint64_t> begin_, bytes_;  // by position given; begin from the file's start
   std::uint64_t file_bytes_ = 0;

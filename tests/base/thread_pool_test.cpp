@@ -38,10 +38,12 @@ TEST(ThreadPool, StartsNoTaskAfterAnError) {
   ThreadPool pool(4);
   constexpr std::int64_t tasks = 1'000'000'000;
   std::atomic<std::int64_t> begun = 0;
-  EXPECT_THROW(pool.run(tasks, [&](std::int64_t task, int) {
-    ++begun;
-    if (task == 5) throw std::runtime_error("task 5");
-  }), std::runtime_error);
+  EXPECT_THROW(pool.run(tasks,
+                        [&](std::int64_t task, int) {
+                          ++begun;
+                          if (task == 5) throw std::runtime_error("task 5");
+                        }),
+               std::runtime_error);
   EXPECT_LT(begun, tasks / 2);
   begun = 0;
   pool.run(100, [&](std::int64_t, int) { ++begun; });

@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 
 #include "data/indexed_writer.h"
 #include "data/temp_folder.h"
+#include "traced.h"
 
 namespace trireme {
 namespace {
@@ -207,6 +210,107 @@ TEST(IndexedDatasetWriter, AppendsOtherFiles) {
   expect_error(ExitCode::bad_input, {"/a", "u16", "i32"}, [&] {
     IndexedDatasetWriter(folder / "d", TokenType::i32).add_dataset(IndexedDataset(folder / "a"));
   });
+}
+
+TEST(IndexedDatasetWriter, KeepsModesWhenAllFilesHaveThem) {
+  const TempFolder folder;
+  for (const char* name : {"plain", "modes"}) write_small(folder / name);
+  write_bytes(folder / "modes.idx", small_index() + raw<std::int8_t>({0, 7, 1}));
+  IndexedDatasetWriter writer(folder / "both", TokenType::u16);
+  writer.add_dataset(IndexedDataset(folder / "modes"));
+  expect_error(ExitCode::bad_input, {"/plain", "which has no modes"},
+               [&] { writer.add_dataset(IndexedDataset(folder / "plain")); });
+  writer.add_dataset(IndexedDataset(folder / "modes"));
+  writer.finish();
+  EXPECT_TRUE(read_file(folder / "both.idx").ends_with(raw<std::int8_t>({0, 7, 1, 0, 7, 1})));
+  EXPECT_TRUE(IndexedDataset(folder / "both").has_modes());
+  IndexedDatasetWriter other(folder / "other", TokenType::u16);
+  other.add_dataset(IndexedDataset(folder / "plain"));
+  expect_error(ExitCode::bad_input, {"/modes", "which has modes (multimodal data)"},
+               [&] { other.add_dataset(IndexedDataset(folder / "modes")); });
+}
+
+// Three sequences of three tokens: `value` everywhere.
+void write_pair(const std::string& prefix, std::int32_t value) {
+  IndexedDatasetWriter writer(prefix, TokenType::u16);
+  for (int i = 0; i < 3; ++i) writer.add_document(std::vector<std::int32_t>(3 + value, value));
+  writer.finish();
+}
+
+// The value of write_pair(), or 0 if the files are refused. Both an index and tokens that belong to
+// another pair give -1.
+int value_of(const std::string& prefix) {
+  try {
+    const IndexedDataset data(prefix);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(data.length(2)));
+    data.read(2, 0, data.length(2), ids.data());
+    const bool whole = std::ranges::all_of(ids, [&](int id) { return id == ids.front(); });
+    return whole && data.length(2) == 3 + ids.front() ? ids.front() : -1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+TEST(IndexedDatasetWriter, AKillNeverLeavesAnOldIndexOverNewTokens) {
+  const TempFolder folder;
+  const std::string prefix = folder / "a";
+  const auto write_new = [&] { write_pair(prefix, 2); };
+  const int calls = run_traced(write_new).system_calls;
+  std::map<int, int> seen;
+  for (int kill_at = 0; kill_at < calls; ++kill_at) {
+    write_pair(prefix, 1);
+    EXPECT_TRUE(run_killed_at(kill_at, write_new).killed);
+    ++seen[value_of(prefix)];
+  }
+  EXPECT_GT(seen[1], 0);  // the old pair
+  EXPECT_GT(seen[0], 0);  // no index
+  EXPECT_GT(seen[2], 0);  // the new pair
+  EXPECT_EQ(seen.size(), 3u);
+  write_new();
+  EXPECT_EQ(value_of(prefix), 2);
+}
+
+TEST(IndexedDatasetWriter, EachStepIsDurableBeforeTheNext) {
+  const TempFolder folder;
+  const std::string prefix = folder / "a", top = fs::path(prefix).parent_path();
+  write_pair(prefix, 1);
+  const std::vector<std::string> calls = run_traced([&] { write_pair(prefix, 2); }).calls;
+  const std::vector<std::string> expected{
+      "fsync " + prefix + ".bin.tmp",  "fsync " + prefix + ".idx.tmp",
+      "unlink " + prefix + ".idx",     "fsync " + top,
+      "rename " + prefix + ".bin.tmp", "fsync " + top,
+      "rename " + prefix + ".idx.tmp", "fsync " + top};
+  ASSERT_GE(calls.size(), expected.size());
+  EXPECT_EQ(std::vector(calls.begin(), calls.begin() + static_cast<int>(expected.size())),
+            expected);
+}
+
+TEST(IndexedDataset, IsNeverMixedUpWhenItIsReplacedWhileItIsOpened) {
+  const TempFolder folder;
+  const std::string prefix = folder / "a";
+  write_pair(prefix, 1);
+  const auto read = [&] { std::_Exit(10 + value_of(prefix)); };
+  const int calls = run_traced(read).system_calls;
+  std::map<int, int> seen;
+  for (int replace_at = 0; replace_at < calls; ++replace_at) {
+    write_pair(prefix, 1);
+    const Traced reader = run_traced(read, [&](int call) {
+      if (call == replace_at) write_pair(prefix, 2);
+      return true;
+    });
+    ++seen[reader.exit_code - 10];
+  }
+  EXPECT_GT(seen[2], 0);  // replaced before it was opened
+  EXPECT_GT(seen[1], 0);  // and after
+  EXPECT_EQ(seen.count(-1), 0u);
+}
+
+TEST(IndexedDataset, SaysThatAnIndexIsMissing) {
+  const TempFolder folder;
+  write_small(folder / "a");
+  fs::remove(folder / "a.idx");
+  expect_error(ExitCode::bad_input, {"a.bin", "a.idx", "writing the pair was interrupted"},
+               [&] { IndexedDataset(folder / "a"); });
 }
 
 TEST(IndexedDatasetWriter, AbandonedLeavesNothingAndKeepsTheOld) {
