@@ -3,22 +3,23 @@
 # Each module names its targets in tests/<module>/fuzz.cmake.
 
 option(TRIREME_FUZZ "Build the fuzz targets where clang++ has libFuzzer" ON)
+if(NOT TRIREME_FUZZ)
+  return()
+endif()
 set(TRIREME_FUZZ_SECONDS 3 CACHE STRING "Seconds that each fuzz target runs in the test suite")
 
 set(fuzz_flags -std=c++20 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
   -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/tests)
 set(TRIREME_FUZZ_COMPILER "")
-if(TRIREME_FUZZ)
-  find_program(CLANGXX NAMES clang++ clang++-14 clang++-15 clang++-16)
-  if(CLANGXX)
-    file(WRITE ${CMAKE_BINARY_DIR}/fuzz/probe.cpp
-      "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }\n")
-    execute_process(
-      COMMAND ${CLANGXX} -fsanitize=fuzzer,address,undefined probe.cpp -o probe
-      WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
-    if(NOT failed)
-      set(TRIREME_FUZZ_COMPILER ${CLANGXX})
-    endif()
+find_program(CLANGXX NAMES clang++ clang++-14 clang++-15 clang++-16)
+if(CLANGXX)
+  file(WRITE ${CMAKE_BINARY_DIR}/fuzz/probe.cpp
+    "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }\n")
+  execute_process(
+    COMMAND ${CLANGXX} -fsanitize=fuzzer,address,undefined probe.cpp -o probe
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(NOT failed)
+    set(TRIREME_FUZZ_COMPILER ${CLANGXX})
   endif()
 endif()
 

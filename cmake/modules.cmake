@@ -81,3 +81,17 @@ function(trireme_tests folder)
     set_tests_properties(${name}_slow PROPERTIES LABELS slow RUN_SERIAL TRUE)
   endif()
 endfunction()
+
+# trireme_sanitized(<sanitizer> <folder> [filter]): in a build with that sanitizer, the fast tests of
+# tests/<folder>, or those that the filter names, also run as <name>_sanitized under the label "sanitized".
+# The target `sanitized` builds the programs of that label and nothing else.
+add_custom_target(sanitized)
+function(trireme_sanitized sanitizer folder)
+  if(NOT TRIREME_SANITIZE MATCHES ${sanitizer})
+    return()
+  endif()
+  string(REPLACE "/" "_" name ${folder})
+  add_dependencies(sanitized test_${name})
+  add_test(NAME ${name}_sanitized COMMAND test_${name} "--gtest_filter=${ARGN}-Slow*" --gtest_brief=1)
+  set_tests_properties(${name}_sanitized PROPERTIES LABELS sanitized)
+endfunction()
