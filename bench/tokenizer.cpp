@@ -1,7 +1,11 @@
 // Speed of a tokenizer on one core: bytes of text per second of its processor time.
-//   bench_tokenizer FILE gpt2 VOCAB_FOLDER | tiktoken RANKS | hf TOKENIZER_JSON | bert VOCAB_TXT
-//   ...
+//   bench_tokenizer FILE gpt2 VOCAB_FOLDER | tiktoken RANKS | hf TOKENIZER_JSON | bert VOCAB_TXT |
+//     sentencepiece MODEL ...
+// A SentencePiece model is also compared with the library, in percent of its speed.
 #include <fmt/format.h>
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -58,6 +62,34 @@ void encode(State& state, const TokenizerConfig& config, const Texts& texts, boo
                              benchmark::Counter::kIsIterationInvariantRate};
 }
 
+// Our encoder and the SentencePiece library alternately, which must give the same ids.
+void against_library(State& state, const TokenizerConfig& config, const Texts& texts) {
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(config);
+  sentencepiece::SentencePieceProcessor library;
+  if (!library.Load(config.model_file).ok()) fail_input("cannot load '{}'", config.model_file);
+  std::vector<std::int32_t> ours;
+  std::vector<int> theirs;
+  double bytes = 0;
+  for (const std::string_view text : texts) {
+    bytes += static_cast<double>(text.size());
+    ours.clear();
+    tokenizer->encode(text, ours);
+    if (!library.Encode(text, &theirs).ok() || !std::ranges::equal(ours, theirs)) {
+      fail("the library gives other ids for '{}'", text);
+    }
+  }
+  const auto encode = [&] {
+    for (const std::string_view text : texts) {
+      ours.clear();
+      tokenizer->encode(text, ours);
+    }
+  };
+  const auto encode_by_library = [&] {
+    for (const std::string_view text : texts) static_cast<void>(library.Encode(text, &theirs));
+  };
+  bench::in_turns(state, {{"bytes", bytes, encode}, {"library", bytes, encode_by_library}});
+}
+
 void run(const TokenizerConfig& config, const char* path) {
   make_tokenizer(config);  // reports what is wrong before anything is measured
   const MappedFile file(path);
@@ -73,6 +105,12 @@ void run(const TokenizerConfig& config, const char* path) {
   benchmark::RegisterBenchmark("load", load, config)->Unit(benchmark::kMillisecond);
   add("documents/first_pass", documents(file.text()), true);
   add("documents", documents(file.text()));
+  if (config.type == "sentencepiece") {
+    benchmark::RegisterBenchmark("documents/against_library", against_library, config,
+                                 documents(file.text().substr(0, 1 << 20)))
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  }
   add("180kB_of_one_letter", {one_letter});
   add("180kB_of_letters", {letters});
   add("180kB_of_spaces", {spaces});

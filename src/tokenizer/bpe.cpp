@@ -125,9 +125,14 @@ class LongMerger {
     if (!std::is_sorted(positions_.begin(), positions_.end())) {
       std::sort(positions_.begin(), positions_.end());
     }
-    for (const std::uint32_t at : positions_) {
-      if (tokens_[at].merge.rank == rank) merge_at(at);
-      if (rank_ < rank) return;
+    for (std::uint32_t at : positions_) {
+      while (tokens_[at].merge.rank == rank) {
+        merge_at(at);
+        if (rank_ < rank) return;
+        // Where different pairs have equal ranks, it may have made one possible further left.
+        const std::uint32_t previous = at > 0 ? tokens_[at].previous : at;
+        if (tokens_[previous].merge.rank == rank) at = previous;
+      }
     }
   }
 

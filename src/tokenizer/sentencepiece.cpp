@@ -3,11 +3,15 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/fingerprint.h"
-#include "tokenizer/sentencepiece_check.h"
+#include "tokenizer/sentencepiece_bpe.h"
+#include "tokenizer/sentencepiece_charsmap.h"
+#include "tokenizer/sentencepiece_proto.h"
 
 namespace trireme {
 namespace {
@@ -16,12 +20,13 @@ constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
 
 using Processor = sentencepiece::SentencePieceProcessor;
 
-// A sound model encodes and decodes everything.
+// A sound model encodes and decodes everything but control symbols.
 void check(const sentencepiece::util::Status& status, const char* what) {
   if (!status.ok()) {
     fail_input(
-        "the SentencePiece model cannot {}: its pieces, scores or tables contradict each other; is "
-        "its file damaged?",
+        "the SentencePiece model cannot {}: either the text has a word that is spelled like one of "
+        "the model's control symbols, such as <s> in a model of words, or its pieces, scores or "
+        "tables contradict each other (is its file damaged?)",
         what);
   }
 }
@@ -34,18 +39,33 @@ bool loads(Processor& processor, std::string_view content) {
   }
 }
 
+// Whether every place of the normalisation tables that the library can be led to lies inside them.
+// All else it checks by itself.
+bool has_sound_charsmaps(std::string_view model) {
+  const auto tables = sentencepiece_charsmaps(model);
+  return tables && std::ranges::all_of(*tables, SentencePieceCharsmap::is_sound);
+}
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(std::unique_ptr<Processor> processor, SentencePieceStyle style,
-                         bool special_text, std::uint64_t fingerprint)
-      : processor_(std::move(processor)), style_(style), special_text_(special_text) {
+  SentencePieceTokenizer(std::unique_ptr<Processor> processor, std::string content,
+                         SentencePieceStyle style, bool special_text)
+      : processor_(std::move(processor)),
+        content_(std::move(content)),
+        style_(style),
+        special_text_(special_text) {
+    if (const auto model = parse_sentencepiece(content_)) bpe_ = SentencePieceBpe::make(*model);
     vocab_size_ = processor_->GetPieceSize();
     special_ = {.bos = processor_->bos_id(),
                 .eos = processor_->eos_id(),
                 .pad = processor_->pad_id(),
                 .unk = processor_->unk_id()};
     special_.eod = special_.eos;
-    fingerprint_ = fingerprint;
+    fingerprint_ = Fingerprint("sentencepiece")
+                       .add(content_)
+                       .add(static_cast<std::uint64_t>(style))
+                       .add(special_text)
+                       .digest();
     if (style == SentencePieceStyle::megatron) add_megatron_tokens();
     if (style == SentencePieceStyle::llama2 && special_.bos < 0) {
       fail_input("the model has no <s>, with which Llama 2 begins each document");
@@ -110,6 +130,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
  private:
   void encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const {
+    if (bpe_) return bpe_->encode(text, ids);
     std::vector<int> found;
     check(processor_->Encode(text, &found), "encode a text");
     ids.insert(ids.end(), found.begin(), found.end());
@@ -151,6 +172,8 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::unique_ptr<Processor> processor_;
+  std::string content_;                    // of the file
+  std::unique_ptr<SentencePieceBpe> bpe_;  // encodes, where it is certain to give the same ids
   SentencePieceStyle style_;
   bool special_text_;
   AddedTokens added_;
@@ -160,20 +183,15 @@ class SentencePieceTokenizer : public Tokenizer {
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& model_file,
                                               SentencePieceStyle style, bool special_text) {
-  const std::string content = read_file(model_file, kMaxFile);
+  std::string content = read_file(model_file, kMaxFile);
   auto processor = std::make_unique<Processor>();
   if (!has_sound_charsmaps(content) || !loads(*processor, content)) {
     fail_input(
         "'{}' is not a SentencePiece model: it is damaged, cut off or a file of another kind",
         model_file);
   }
-  const std::uint64_t fingerprint = Fingerprint("sentencepiece")
-                                        .add(content)
-                                        .add(static_cast<std::uint64_t>(style))
-                                        .add(special_text)
-                                        .digest();
-  return std::make_unique<SentencePieceTokenizer>(std::move(processor), style, special_text,
-                                                  fingerprint);
+  return std::make_unique<SentencePieceTokenizer>(std::move(processor), std::move(content), style,
+                                                  special_text);
 }
 
 }  // namespace trireme

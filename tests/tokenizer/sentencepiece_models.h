@@ -8,25 +8,28 @@
 
 namespace trireme {
 
-// A field of a protocol buffer that holds bytes.
-inline std::string field(int number, const std::string& bytes) {
-  std::string out(1, static_cast<char>(number << 3 | 2));
-  std::size_t size = bytes.size();
-  for (; size >= 128; size >>= 7) out += static_cast<char>(size | 128);
-  return out + static_cast<char>(size) + bytes;
-}
-inline std::string number_field(int number, int value) {
-  return {static_cast<char>(number << 3), static_cast<char>(value)};
+inline std::string varint(std::size_t value) {
+  std::string out;
+  for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
+  return out + static_cast<char>(value);
 }
 
-inline std::string piece(const std::string& text, float score, int type) {
+// A field of a protocol buffer that holds bytes.
+inline std::string field(std::size_t number, const std::string& bytes) {
+  return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
+}
+inline std::string number_field(std::size_t number, std::size_t value) {
+  return varint(number << 3) + varint(value);
+}
+
+inline std::string piece(const std::string& text, float score, std::size_t type) {
   std::string bytes = field(1, text) + '\x15';
   bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
   return field(1, bytes + number_field(3, type));
 }
 
 // `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: how texts are normalised.
-inline std::string sentencepiece_model(int kind, const std::string& charsmap = "") {
+inline std::string sentencepiece_model(std::size_t kind, const std::string& charsmap = "") {
   return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) +
          piece("\u2581the", -1, 1) + piece("t", -2, 1) + piece("h", -2, 1) + piece("e", -3, 1) +
          piece("th", -2, 1) + piece("\u2581", -2, 1) + field(2, number_field(3, kind)) +
