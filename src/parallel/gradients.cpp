@@ -108,7 +108,17 @@ void Gradients::after(Pass pass, int segment) {
   }
 }
 
+// No pass writes the gaps between parameters: they hold what another segment left in the window,
+// perhaps infinities of a step that overflowed.
+void Gradients::clear_padding(int bucket, std::byte* gradients) const {
+  for (const FlatRange& gap : layout_.padding(bucket)) {
+    std::memset(gradients + gap.begin * size_of(made_), 0,
+                static_cast<std::size_t>(gap.elements * size_of(made_)));
+  }
+}
+
 void Gradients::add_window(int bucket, int window, std::byte* gradients) {
+  clear_padding(bucket, gradients);
   const std::int64_t elements = layout_.range(bucket).elements;
   const bool exact = layout_.options().exact;
   const bool overwrite = !begun_[bucket];

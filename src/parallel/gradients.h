@@ -57,6 +57,7 @@ class Gradients {
   };
   std::byte* sums(int bucket) const;  // this rank's part among the accumulators
   void add_window(int bucket, int window, std::byte* gradients);
+  void clear_padding(int bucket, std::byte* gradients) const;
   void settle(int window);
   void start_reduction(int bucket);
   void sum_partial_gradients();

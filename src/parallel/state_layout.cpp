@@ -72,11 +72,19 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   for (int b = 0; b < static_cast<int>(plan.buckets().size()); ++b) {
     const ShardBucket& bucket = plan.buckets()[b];
     ranges_.push_back({begin, bucket.elements});
+    std::vector<FlatRange>& gaps = padding_.emplace_back();
+    std::int64_t filled = 0;
+    const auto fill_from = [&](std::int64_t next) {
+      if (next > filled) gaps.push_back({filled, next - filled});
+    };
     for (const ShardSlice& whole : bucket.parameters) {
       const int p = order[whole.parameter];
       bucket_of_[p] = b;
       offsets_[p] = begin + whole.offset;
+      fill_from(whole.offset);
+      filled = whole.offset + whole.count();
     }
+    fill_from(bucket.elements);
     for (const ShardSlice& slice : plan.owned(b, options.rank)) {
       owned_.push_back({order[slice.parameter], slice.begin, slice.end, b, slice.offset});
     }

@@ -59,6 +59,9 @@ class StateLayout {
   // Elements that this rank owns, with gaps.
   std::int64_t state_elements() const { return state_elements_; }
 
+  // The gaps of a bucket, after each parameter and at the end: ranges from the bucket's start.
+  const std::vector<FlatRange>& padding(int bucket) const { return padding_[bucket]; }
+
   // What this rank owns, by bucket.
   const std::vector<OwnedSlice>& owned() const { return owned_; }
   // Buckets of a segment's parameters, in the order of its window.
@@ -75,6 +78,7 @@ class StateLayout {
  private:
   StateOptions options_;
   std::vector<FlatRange> ranges_;
+  std::vector<std::vector<FlatRange>> padding_;  // by bucket
   std::vector<int> bucket_of_;
   std::vector<std::int64_t> offsets_;  // by parameter
   std::vector<OwnedSlice> owned_;

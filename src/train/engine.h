@@ -34,7 +34,7 @@ struct StepInput {
 // The same on every rank.
 struct StepResult {
   LossSum loss;          // of all ranks
-  double grad_norm = 0;  // before clipping
+  double grad_norm = 0;  // before clipping; not finite where gradients overflowed
   bool finite = true;    // false: loss or gradients overflowed and no step was taken
   bool stop = false;     // a rank wants to stop
   bool saving = false;   // a rank still writes a checkpoint

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "train/engine.h"
 #include "train/not_finite.h"
@@ -171,9 +172,10 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   result.saving = totals.saves > 0;
   const double unscale =
       result.loss.tokens > 0 ? nominal_tokens(input) / result.loss.tokens / input.loss_scale : 0;
-  result.grad_norm = std::sqrt(totals.squares.value()) * unscale;
-  result.finite =
-      totals.overflows == 0 && std::isfinite(result.loss.loss) && std::isfinite(result.grad_norm);
+  // Integer sums that overflowed look finite and mean nothing.
+  result.grad_norm = totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
+                                          : std::sqrt(totals.squares.value()) * unscale;
+  result.finite = std::isfinite(result.loss.loss) && std::isfinite(result.grad_norm);
   if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));

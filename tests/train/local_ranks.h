@@ -1,0 +1,133 @@
+// Engines on ranks that are threads: a tiny model that they train together, in any layout.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "comm/local.h"
+#include "optim/loss_scale.h"
+#include "train/engine.h"
+#include "train/setup.h"
+#include "train/slices.h"
+
+namespace trireme {
+
+constexpr std::int64_t seq = 8, batch = 2, vocab = 37;
+
+inline Config config_of(const std::string& precision, std::int64_t micro_batches = 4,
+                        const std::string& family = "gpt") {
+  Config config;
+  ModelConfig& m = config.model;
+  m.family = family;
+  m.num_layers = 4;
+  m.hidden_size = 16;
+  m.num_heads = 4;
+  m.seq_length = m.max_positions = seq;
+  m.vocab_size = vocab;
+  m.hidden_dropout = 0.1;
+  resolve(m);
+  config.run.precision = precision;
+  config.train.micro_batch_size = batch;
+  config.train.global_batch_size = batch * micro_batches;
+  config.parallel.numerics = "exact";
+  config.optimizer.lr = 0.01;
+  return config;
+}
+
+// Micro-batch k of the whole step, tokens by position.
+struct Samples {
+  std::vector<std::int32_t> tokens, targets;
+  std::vector<std::int64_t> ids;
+  explicit Samples(std::int64_t k) {
+    for (std::int64_t b = 0; b < batch; ++b) {
+      ids.push_back(k * batch + b);
+      for (std::int64_t t = 0; t < seq; ++t) {
+        tokens.push_back(static_cast<std::int32_t>((7 * k + 3 * b + t * t) % vocab));
+        targets.push_back(static_cast<std::int32_t>((7 * k + 3 * b + (t + 1) * (t + 1)) % vocab));
+      }
+    }
+  }
+  MicroBatch view() const {
+    return {tokens.data(), targets.data(), nullptr, nullptr, nullptr, ids.data()};
+  }
+};
+
+using Weights = std::map<std::string, std::vector<float>>;
+
+struct Result {
+  std::vector<double> losses, norms;
+  std::vector<bool> finite;
+  Weights weights;
+
+  std::int64_t skipped() const { return std::count(finite.begin(), finite.end(), false); }
+};
+
+// This rank's share of a step: data-parallel ranks take micro-batches alternately.
+inline StepResult step(Engine& engine, int rank, const Config& config, int number,
+                       double loss_scale = 1) {
+  const int dp = engine.mesh().degrees().dp(), index = engine.mesh().dp_index(rank);
+  const std::int64_t micro_batches = config.train.global_batch_size / batch;
+  std::vector<Samples> own;
+  for (std::int64_t k = 0; k < micro_batches / dp; ++k) own.emplace_back(k * dp + index);
+  StepInput input;
+  input.step = static_cast<std::uint64_t>(number);
+  input.micro_batches = micro_batches / dp;
+  input.lr = config.optimizer.lr;
+  input.clip_grad = 1;
+  input.loss_scale = loss_scale;
+  return engine.train_step(input, [&](std::int64_t k) { return own[k].view(); });
+}
+
+// Masters that this rank speaks for, in their places of the whole tensors.
+inline void collect(const Engine& engine, Weights& weights) {
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const auto slices = saved_slices(engine.stage(c), engine.optimizer(c), [&](const Parameter& p) {
+      return engine.speaks_for(c, p.spec);
+    });
+    for (const SourceSlice& slice : slices) {
+      auto& whole = weights[slice.name];
+      whole.resize(static_cast<std::size_t>(slice.tensor.count()),
+                   std::numeric_limits<float>::quiet_NaN());
+      const auto* values = reinterpret_cast<const float*>(slice.data);
+      for (const Run& run : overlap(slice.tensor, slice.region, Region::whole(slice.tensor)))
+        std::copy_n(values + run.src, run.count, whole.begin() + run.dst);
+    }
+  }
+}
+
+// This rank's engine, with the first weights.
+inline std::unique_ptr<Engine> start(const Config& config, Transport& transport,
+                                     const StageOptions& stage = {}) {
+  const RankOf rank{transport.place().rank, transport.place().size};
+  auto engine = std::make_unique<Engine>(config, build_options(config), stage, rank);
+  engine->allocate(&transport);
+  engine->initialize();
+  return engine;
+}
+
+inline Result train(const Config& config, int ranks, int steps = 3) {
+  Result result;
+  std::mutex mutex;
+  run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {
+    const int rank = transport.place().rank;
+    const auto engine = start(config, transport, {.poison = true});
+    LossScale scale(config.optimizer, config.run.precision);
+    for (int s = 0; s < steps; ++s) {
+      const StepResult done = step(*engine, rank, config, s, scale.scale());
+      scale.update(!done.finite);
+      if (rank > 0) continue;
+      result.finite.push_back(done.finite);
+      result.losses.push_back(done.loss.mean());
+      result.norms.push_back(done.finite ? done.grad_norm : -1);  // NaN equals nothing
+      EXPECT_EQ(std::isfinite(done.grad_norm), done.finite);
+    }
+    const std::lock_guard lock(mutex);
+    collect(*engine, result.weights);
+  });
+  return result;
+}
+
+}  // namespace trireme
