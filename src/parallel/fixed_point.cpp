@@ -17,6 +17,14 @@ double units_per_one(double loss_scale) {
   return std::ldexp(1.0, fixed_point_bits) / loss_scale;
 }
 
+// To the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction; what is larger
+// has none.
+double rounded(double x) {
+  constexpr double no_fraction = 0x1p52;
+  const double shift = std::copysign(no_fraction, x);
+  return std::fabs(x) < no_fraction ? (x + shift) - shift : x;
+}
+
 template <bool overwrite>
 bool add_range(std::int64_t* accumulator, const float* gradient, std::int64_t count, double units,
                double limit) {
@@ -24,7 +32,7 @@ bool add_range(std::int64_t* accumulator, const float* gradient, std::int64_t co
   for (std::int64_t i = 0; i < count; ++i) {
     const double scaled = static_cast<double>(gradient[i]) * units;
     const bool fits = std::fabs(scaled) < limit;  // false for NaN too
-    const auto fixed = static_cast<std::int64_t>(fits ? scaled : 0.0);
+    const auto fixed = static_cast<std::int64_t>(fits ? rounded(scaled) : 0.0);
     bad |= !fits;
     accumulator[i] = overwrite ? fixed : accumulator[i] + fixed;
   }

@@ -9,8 +9,9 @@ namespace trireme {
 // The unit of a gradient of the mean loss, 2^-44: a millionth of Adam's usual epsilon.
 inline constexpr int fixed_point_bits = 44;
 
-// accumulator[i] (= or +=) trunc(gradient[i] * 2^44 / loss_scale). Returns false if any element is
-// not finite or larger than `limit` (in units of the accumulator): the sum then means nothing.
+// accumulator[i] (= or +=) gradient[i] * 2^44 / loss_scale, rounded to the nearest integer, ties to
+// even. Returns false if any element is not finite or larger than `limit` (in units of the
+// accumulator): the sum then means nothing.
 bool add_fixed_point(std::int64_t* accumulator, const float* gradient, std::int64_t count,
                      double loss_scale, double limit, bool overwrite);
 

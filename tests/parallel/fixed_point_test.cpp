@@ -55,9 +55,31 @@ TEST(FixedPoint, GivesTheSumToTheLastUnit) {
     for (std::int64_t i = 0; i < count; ++i) {
       double exact = 0;
       for (const auto& gradient : all) exact += gradient[i];
-      // Each summand is cut to a whole unit, the result rounded to a float.
-      EXPECT_NEAR(result[i], exact, summands * unit + std::abs(exact) * 6e-8) << i;
+      // Each summand is rounded to a whole unit, the result to a float.
+      EXPECT_NEAR(result[i], exact, summands * unit / 2 + std::abs(exact) * 6e-8) << i;
     }
+  }
+}
+
+TEST(FixedPoint, RoundsToNearestEven) {
+  const double unit = std::ldexp(1.0, -fixed_point_bits);
+  const std::pair<double, std::int64_t> cases[] = {{0.5, 0},
+                                                   {1.5, 2},
+                                                   {2.5, 2},
+                                                   {0.49, 0},
+                                                   {0.51, 1},
+                                                   {-0.5, 0},
+                                                   {-1.5, -2},
+                                                   {-2.5, -2},
+                                                   {-0.51, -1},
+                                                   {8388607.5, 8388608},
+                                                   {0x1p51, std::int64_t{1} << 51},
+                                                   {-0x1p60, -(std::int64_t{1} << 60)}};
+  for (const auto& [units, expected] : cases) {
+    const auto gradient = static_cast<float>(units * unit);
+    std::int64_t sum = 0;
+    EXPECT_TRUE(add_fixed_point(&sum, &gradient, 1, 1, fixed_point_limit(1), true));
+    EXPECT_EQ(sum, expected) << units;
   }
 }
 
