@@ -34,8 +34,8 @@ struct Layer {
       std::vector<A>(std::max(norm_grad_workspace(rows, cols), bias_grad_workspace(rows, wide)));
   // A true rotation: it is applied again and again, and anything else would end in denormal
   // numbers.
-  const std::vector<float> cos = std::vector<float>(rows / 4 * 32, 0.6f);
-  const std::vector<float> sin = std::vector<float>(rows / 4 * 32, 0.8f);
+  const std::vector<A> cos = std::vector<A>(rows / 4 * 32, A(0.6));
+  const std::vector<A> sin = std::vector<A>(rows / 4 * 32, A(0.8));
   const std::vector<std::int64_t> samples{5, 6, 7, 8};
   const Dropout dropout{.probability = 0.1f,
                         .seed = 3,
@@ -211,7 +211,7 @@ void add_optimizer(const std::string& type) {
            w.grad.data(), w.compute.data(), w.count);
   });
   add("sgd", 5 * a + t, [](K& k, W& w) {
-    k.sgd(1e-5f, 0.9f, 0.1f, 1, w.master.data(), w.m.data(), w.grad.data(), w.compute.data(),
+    k.sgd({1e-5, 0.9, 0.1, 1}, w.master.data(), w.m.data(), w.grad.data(), w.compute.data(),
           w.count);
   });
   add("cast_from_master", a + t,

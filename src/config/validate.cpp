@@ -231,6 +231,33 @@ void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
   }
 }
 
+// Decay rates so close to 1 that a 32-bit number cannot tell them from it, and an epsilon that
+// vanishes next to moments that are too small for 32 bits, would turn steps into infinities.
+void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
+  const bool wide = run.precision == "fp64";
+  constexpr double largest_decay = 0.9999999;
+  const auto check_decay = [&](const char* name, double decay) {
+    if (wide || decay <= largest_decay) return;
+    fail_input(
+        "optimizer.{} = {} is too close to 1 for 32-bit arithmetic: use at most {}, or "
+        "run.precision = \"fp64\"",
+        name, decay, largest_decay);
+  };
+  if (optimizer.name == "sgd") {
+    check_decay("momentum", optimizer.momentum);
+    return;
+  }
+  check_decay("beta1", optimizer.beta1);
+  check_decay("beta2", optimizer.beta2);
+  const double smallest_eps = wide ? 1e-150 : 1e-20;
+  if (optimizer.eps < smallest_eps) {
+    fail_input(
+        "optimizer.eps = {} is too small for {}-bit moments, whose squares vanish first: use at "
+        "least {}",
+        optimizer.eps, wide ? 64 : 32, smallest_eps);
+  }
+}
+
 // Three numbers or fewer, not negative, not all zero.
 bool is_split(const std::string& text) {
   double sum = 0;
@@ -275,6 +302,7 @@ void validate(const Config& config) {
   check_length(config.train);
   check_batches(config.train);
   check_rates(config.run, config.optimizer);
+  check_moments(config.run, config.optimizer);
   check_schedule(config.train, config.optimizer);
   check_data(config.data);
   check_curriculum(config);

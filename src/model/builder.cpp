@@ -34,8 +34,8 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};
-    qkv = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f32, tables),
-                    g.constant(ConstantInput::rope_sin, DType::f32, tables),
+    qkv = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, g.accumulate(), tables),
+                    g.constant(ConstantInput::rope_sin, g.accumulate(), tables),
                     rows_input(g, BatchInput::positions),
                     {seq_, groups, per_group, head_dim, rotary_dim, +1});
   }

@@ -88,6 +88,19 @@ class Assembler {
   StageDefinition& stage_;
 };
 
+// Tables [positions, pairs].
+template <class A>
+void fill_rotary(A* cos, A* sin, const ModelConfig& model, std::int64_t positions) {
+  const std::vector<double> frequencies = rotary_frequencies(model);
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(p) * frequency;
+      *cos++ = static_cast<A>(std::cos(angle));
+      *sin++ = static_cast<A>(std::sin(angle));
+    }
+  }
+}
+
 }  // namespace
 
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
@@ -150,16 +163,13 @@ DType compute_dtype(const std::string& precision) {
 }
 
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions) {
-  auto* cos = static_cast<float*>(stage.constant(ConstantInput::rope_cos));
-  auto* sin = static_cast<float*>(stage.constant(ConstantInput::rope_sin));
+  void* cos = stage.constant(ConstantInput::rope_cos);
+  void* sin = stage.constant(ConstantInput::rope_sin);
   if (!cos) return;
-  const std::vector<double> frequencies = rotary_frequencies(model);
-  for (std::int64_t p = 0; p < positions; ++p) {
-    for (const double frequency : frequencies) {
-      const double angle = static_cast<double>(p) * frequency;
-      *cos++ = static_cast<float>(std::cos(angle));
-      *sin++ = static_cast<float>(std::sin(angle));
-    }
+  if (stage.definition().accumulate() == DType::f64) {
+    fill_rotary(static_cast<double*>(cos), static_cast<double*>(sin), model, positions);
+  } else {
+    fill_rotary(static_cast<float*>(cos), static_cast<float*>(sin), model, positions);
   }
 }
 

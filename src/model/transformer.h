@@ -61,7 +61,7 @@ double training_flops_per_token(const ModelConfig& model);
 // Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".
 DType compute_dtype(const std::string& precision);
 
-// Fills the constants of an allocated stage (rotary tables).
+// Fills the constants of an allocated stage: rotary tables, in the type of accumulation.
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions);
 
 }  // namespace trireme

@@ -35,8 +35,9 @@ void launch(const Launch& l) {
     shape.groups = a.groups;
     shape.queries_per_group = a.queries_per_group;
     shape.head_dim = a.head_dim;
-    cpu::kernels<T>().rope(l.output<T>(0), shape, a.rotary_dim, l.input<float>(1),
-                           l.input<float>(2), l.input<std::int32_t>(3), a.direction);
+    using A = cpu::Acc<T>;
+    cpu::kernels<T>().rope(l.output<T>(0), shape, a.rotary_dim, l.input<A>(1), l.input<A>(2),
+                           l.input<std::int32_t>(3), a.direction);
   });
 }
 

@@ -132,20 +132,19 @@ void Optimizer::update(const OwnedSlice& slice, double lr, double gradient_scale
   T* compute =
       own_masters_ ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset : nullptr;
   if (sgd_) {
-    cpu::kernels<T>().sgd(static_cast<float>(lr), static_cast<float>(config_.momentum),
-                          static_cast<float>(decay), static_cast<float>(gradient_scale), weights,
-                          first, gradient, compute, slice.count());
+    const cpu::SgdStep sgd{lr, config_.momentum, decay, gradient_scale};
+    cpu::kernels<T>().sgd(sgd, weights, first, gradient, compute, slice.count());
     return;
   }
   cpu::AdamStep adam{};
-  adam.lr = static_cast<float>(lr);
-  adam.beta1 = static_cast<float>(config_.beta1);
-  adam.beta2 = static_cast<float>(config_.beta2);
-  adam.eps = static_cast<float>(config_.eps);
-  adam.weight_decay = static_cast<float>(decay);
-  adam.bias_correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
-  adam.bias_correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
-  adam.grad_scale = static_cast<float>(gradient_scale);
+  adam.lr = lr;
+  adam.beta1 = config_.beta1;
+  adam.beta2 = config_.beta2;
+  adam.eps = config_.eps;
+  adam.weight_decay = decay;
+  adam.bias_correction1 = 1 - std::pow(config_.beta1, t);
+  adam.bias_correction2 = 1 - std::pow(config_.beta2, t);
+  adam.grad_scale = gradient_scale;
   adam.decoupled = config_.name != "adam";
   cpu::kernels<T>().adam(adam, weights, first, reinterpret_cast<A*>(moment(slice, 1)), gradient,
                          compute, slice.count());

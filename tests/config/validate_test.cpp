@@ -182,6 +182,23 @@ TEST(ValidateLayout, Stages) {
               HasSubstr("needs 2 or more"));
 }
 
+TEST(Validate, DecayRatesAndEpsilonThatMomentsCannotHold) {
+  EXPECT_EQ(refused({"optimizer.beta2=0.9999999", "optimizer.eps=1e-20"}), "accepted");
+  EXPECT_THAT(refused({"optimizer.beta2=0.99999999"}),
+              AllOf(HasSubstr("optimizer.beta2 = 0.99999999"), HasSubstr("at most 0.9999999"),
+                    HasSubstr("fp64")));
+  EXPECT_THAT(refused({"optimizer.beta1=0.99999999"}), HasSubstr("optimizer.beta1"));
+  EXPECT_THAT(refused({"optimizer.eps=1e-300"}),
+              AllOf(HasSubstr("optimizer.eps = 1e-300"), HasSubstr("at least 1e-20")));
+  EXPECT_EQ(refused({"run.precision=fp64", "optimizer.beta2=0.99999999", "optimizer.eps=1e-100"}),
+            "accepted");
+  EXPECT_THAT(refused({"run.precision=fp64", "optimizer.eps=1e-300"}),
+              HasSubstr("at least 1e-150"));
+  EXPECT_EQ(refused({"optimizer.name=sgd", "optimizer.eps=1e-300"}), "accepted");
+  EXPECT_THAT(refused({"optimizer.name=sgd", "optimizer.momentum=0.99999999"}),
+              HasSubstr("optimizer.momentum"));
+}
+
 TEST(ValidateLayout, BatchAgainstRanks) {
   EXPECT_THAT(layout_refused(3, {}),
               AllOf(HasSubstr("3 data-parallel ranks"), HasSubstr("24 or 36")));

@@ -76,8 +76,14 @@ struct CachedAttentionShape {
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
   double bias_correction1, bias_correction2;  // 1 - beta^t
-  double grad_scale;  // clipping and loss scale, multiplied into the gradient
+  double grad_scale;  // clipping and the inverse loss scale, multiplied into the gradient
   bool decoupled;     // true: AdamW; false: weight decay joins the gradient
+};
+
+// One step of SGD with momentum, likewise.
+struct SgdStep {
+  double lr, momentum, weight_decay;
+  double grad_scale;
 };
 
 template <class T>
@@ -107,8 +113,8 @@ struct Kernels {
   // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
   // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
   // r % seq if positions is null. direction +1 forward, -1 for the gradient.
-  void (*rope)(T* qkv, const AttentionShape&, std::int64_t rotary_dim, const float* cos,
-               const float* sin, const std::int32_t* positions, int direction);
+  void (*rope)(T* qkv, const AttentionShape&, std::int64_t rotary_dim, const A* cos, const A* sin,
+               const std::int32_t* positions, int direction);
 
   // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq.
   void (*attention)(const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
@@ -158,8 +164,8 @@ struct Kernels {
   // dampening); velocity may be null if momentum is 0.
   void (*adam)(const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,
                std::int64_t count);
-  void (*sgd)(float lr, float momentum, float weight_decay, float grad_scale, A* master,
-              A* velocity, const A* grad, T* compute, std::int64_t count);
+  void (*sgd)(const SgdStep&, A* master, A* velocity, const A* grad, T* compute,
+              std::int64_t count);
   // Sum of squares in double, in an order fixed by count; NaN and infinity show in the result,
   // large floats do not overflow.
   double (*sum_of_squares)(const A* x, std::int64_t count);

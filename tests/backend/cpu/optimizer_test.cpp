@@ -64,16 +64,15 @@ TYPED_TEST(Optimizer, SgdFollowsItsFormula) {
       std::vector<double> velocity(count, 0);
       Guarded<A> master(p), moving(velocity);
       Guarded<T> compute(count);
-      const float lr = 0.125f, momentum = 0.75f, decay = 0.0625f, scale = 2;
+      const SgdStep s{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .grad_scale = 0.3};
       for (int t = 0; t < 4; ++t) {
         const auto grad = random_values<A>(count, 20 + t);
         for (std::int64_t i = 0; i < count; ++i) {
-          velocity[i] = momentum * velocity[i] + grad[i] * scale + decay * p[i];
-          p[i] -= lr * velocity[i];
+          velocity[i] = s.momentum * velocity[i] + grad[i] * s.grad_scale + s.weight_decay * p[i];
+          p[i] -= s.lr * velocity[i];
         }
         const Guarded<A> g(grad);
-        kernels<T>(set).sgd(lr, momentum, decay, scale, master.data(), moving.data(), g.data(),
-                            compute.data(), count);
+        kernels<T>(set).sgd(s, master.data(), moving.data(), g.data(), compute.data(), count);
       }
       EXPECT_TRUE(close(master, p, 32));
       EXPECT_TRUE(close(moving, velocity, 32));
@@ -97,8 +96,9 @@ TYPED_TEST(Optimizer, ComputeCopyAndVelocityMayBeAbsent) {
     EXPECT_TRUE(a.same_bits(b));
     a = b = start;
     m = zeros;
-    k.sgd(0.1f, 0, 0.1f, 1, a.data(), m.data(), grad.data(), compute.data(), count);
-    k.sgd(0.1f, 0, 0.1f, 1, b.data(), nullptr, grad.data(), nullptr, count);
+    const SgdStep s{.lr = 0.1, .momentum = 0, .weight_decay = 0.1, .grad_scale = 1};
+    k.sgd(s, a.data(), m.data(), grad.data(), compute.data(), count);
+    k.sgd(s, b.data(), nullptr, grad.data(), nullptr, count);
     EXPECT_TRUE(a.same_bits(b));
   });
 }

@@ -45,33 +45,32 @@ void adam(const AdamStep& step, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<
 }
 
 template <class T>
-void sgd_range(float lr, float momentum, float weight_decay, float grad_scale, Acc<T>* master,
-               Acc<T>* velocity, const Acc<T>* grad, T* compute, std::int64_t count) {
+void sgd_range(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* grad,
+               T* compute, std::int64_t count) {
   using A = Acc<T>;
   const auto value = [](double x) { return splat(static_cast<A>(x)); };
-  const auto rate = value(lr), inertia = value(momentum);
-  const auto decay = value(weight_decay), scale = value(grad_scale);
+  const auto rate = value(step.lr), inertia = value(step.momentum);
+  const auto decay = value(step.weight_decay), scale = value(step.grad_scale);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto p = load(master + i, n);
-    auto step = load(grad + i, n) * scale + decay * p;
+    auto change = load(grad + i, n) * scale + decay * p;
     if (velocity) {
-      step = inertia * load(velocity + i, n) + step;
-      store(velocity + i, step, n);
+      change = inertia * load(velocity + i, n) + change;
+      store(velocity + i, change, n);
     }
-    const auto p_new = p - rate * step;
+    const auto p_new = p - rate * change;
     store(master + i, p_new, n);
     if (compute) store(compute + i, p_new, n);
   });
 }
 
 template <class T>
-void sgd(float lr, float momentum, float weight_decay, float grad_scale, Acc<T>* master,
-         Acc<T>* velocity, const Acc<T>* grad, T* compute, std::int64_t count) {
+void sgd(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* grad, T* compute,
+         std::int64_t count) {
   parallel_pieces(
       count, 6 * sizeof(Acc<T>) * byte_ns,
-      [=](std::int64_t begin, std::int64_t end) {
-        sgd_range(lr, momentum, weight_decay, grad_scale, master + begin,
-                  velocity ? velocity + begin : nullptr, grad + begin,
+      [&](std::int64_t begin, std::int64_t end) {
+        sgd_range(step, master + begin, velocity ? velocity + begin : nullptr, grad + begin,
                   compute ? compute + begin : nullptr, end - begin);
       },
       lanes_of<T>);

@@ -11,11 +11,10 @@ struct RopeHeads {
 };
 
 template <class T>
-void rotate_head(T* head, const float* cos, const float* sin, Acc<T> sign, std::int64_t half) {
-  using A = Acc<T>;
+void rotate_head(T* head, const Acc<T>* cos, const Acc<T>* sin, Acc<T> sign, std::int64_t half) {
   for_vectors<lanes_of<T>>(half, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    const auto c = load_floats<A>(cos + i, n);
-    const auto s = load_floats<A>(sin + i, n) * splat(sign);
+    const auto c = load(cos + i, n);
+    const auto s = load(sin + i, n) * splat(sign);
     const auto first = load(head + i, n);
     const auto second = load(head + half + i, n);
     store(head + i, first * c - second * s, n);
@@ -24,7 +23,7 @@ void rotate_head(T* head, const float* cos, const float* sin, Acc<T> sign, std::
 }
 
 template <class T>
-void rotate_row(T* row, const RopeHeads& heads, const float* cos, const float* sin, Acc<T> sign) {
+void rotate_row(T* row, const RopeHeads& heads, const Acc<T>* cos, const Acc<T>* sin, Acc<T> sign) {
   for (std::int64_t g = 0; g < heads.groups; ++g) {
     T* head = row + g * heads.group_cols;
     for (std::int64_t h = 0; h < heads.rotated_per_group; ++h, head += heads.head_dim) {
@@ -34,8 +33,8 @@ void rotate_row(T* row, const RopeHeads& heads, const float* cos, const float* s
 }
 
 template <class T>
-void rope(T* qkv, const AttentionShape& shape, std::int64_t rotary_dim, const float* cos,
-          const float* sin, const std::int32_t* positions, int direction) {
+void rope(T* qkv, const AttentionShape& shape, std::int64_t rotary_dim, const Acc<T>* cos,
+          const Acc<T>* sin, const std::int32_t* positions, int direction) {
   const std::int64_t per_group = shape.queries_per_group;
   const RopeHeads heads = {shape.groups, per_group + 1, (per_group + 2) * shape.head_dim,
                            shape.head_dim, rotary_dim / 2};

@@ -162,18 +162,4 @@ TRIREME_INLINE void store_one(T* to, Acc<T> value) {
   store(to, splat(value), First{1});
 }
 
-// Floats in the type of arithmetic.
-template <class A, class Amount>
-TRIREME_INLINE Vec<A> load_floats(const float* from, Amount amount) {
-  if constexpr (sizeof(A) == sizeof(float)) {
-    return load(from, amount);
-  } else {
-    int count = Vec<A>::lanes;
-    if constexpr (requires { amount.count; }) count = amount.count;
-    A wide[Vec<A>::lanes] = {};
-    for (int i = 0; i < count; ++i) wide[i] = from[i];
-    return load(wide);
-  }
-}
-
 }  // namespace trireme::cpu::TRIREME_ISA
