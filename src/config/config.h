@@ -12,7 +12,8 @@ namespace trireme {
 struct RunConfig {
   std::string dir = "runs/default";  // where checkpoints and metrics go
   std::int64_t seed = 1234;
-  std::string precision = "bf16";  // bf16 | fp16 | fp32 | fp64
+  std::string precision = "bf16";       // bf16 | fp16 | fp32 | fp64
+  std::string gradient_dtype = "fp32";  // of gradient sums: fp32 (fp64 with fp64) | bf16
   std::string device = "cpu";
 };
 
@@ -114,8 +115,9 @@ struct OptimizerConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double momentum = 0.9;  // sgd
-  double loss_scale = 0;  // fp16: fixed scale; 0: dynamic
+  double momentum = 0.9;              // sgd
+  std::string moment_dtype = "fp32";  // fp32 (fp64 with fp64) | bf16
+  double loss_scale = 0;              // fp16: fixed scale; 0: dynamic
   double initial_loss_scale = 4294967296.0;
   double min_loss_scale = 1;
   std::int64_t loss_scale_window = 1000;

@@ -46,6 +46,9 @@ std::vector<Field> build_table() {
       FIELD(run, seed, count(), "", "seed of initialisation, data order and dropout"),
       FIELD(run, precision, one_of({"bf16", "fp16", "fp32", "fp64"}), "",
             "arithmetic of the model; bf16 and fp16 keep fp32 master weights"),
+      FIELD(run, gradient_dtype, one_of({"fp32", "bf16"}), "",
+            "type of the gradient sums; bf16 halves their memory and traffic and rounds "
+            "stochastically; fp64 runs sum in fp64"),
       FIELD(run, device, one_of({"cpu", "cuda", "hip"}), "", "what computes"),
 
       FIELD(model, family, one_of({"gpt", "llama", "bert"}), "",
@@ -190,6 +193,9 @@ std::vector<Field> build_table() {
       FIELD(optimizer, beta2, fraction(), "", "decay of the second moment"),
       FIELD(optimizer, eps, above(0), "", "added to the root of the second moment"),
       FIELD(optimizer, momentum, fraction(), "", "momentum of sgd"),
+      FIELD(optimizer, moment_dtype, one_of({"fp32", "bf16"}), "",
+            "type of the moments (sgd: the momentum); bf16 halves their memory and rounds "
+            "stochastically; fp64 runs keep them in fp64"),
       FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
       FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),
       FIELD(optimizer, min_loss_scale, above(0), "", "smallest dynamic loss scale"),

@@ -258,6 +258,24 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
   }
 }
 
+// Sums and moments of 16 bits, which round.
+void check_narrow_states(const Config& config) {
+  const bool gradients = config.run.gradient_dtype != "fp32";
+  const bool moments = config.optimizer.moment_dtype != "fp32";
+  if (config.run.precision == "fp64" && (gradients || moments)) {
+    fail_input(
+        "{} = \"bf16\" does not go with run.precision = \"fp64\", which keeps everything in "
+        "64 bits: use fp32",
+        gradients ? "run.gradient_dtype" : "optimizer.moment_dtype");
+  }
+  if (gradients && config.parallel.numerics == "exact") {
+    fail_input(
+        "run.gradient_dtype = {:?} does not go with parallel.numerics = \"exact\", which sums "
+        "gradients as 64-bit integers: use numerics = \"fast\", or gradient_dtype = \"fp32\"",
+        config.run.gradient_dtype);
+  }
+}
+
 // Three numbers or fewer, not negative, not all zero.
 bool is_split(const std::string& text) {
   double sum = 0;
@@ -303,6 +321,7 @@ void validate(const Config& config) {
   check_batches(config.train);
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
+  check_narrow_states(config);
   check_schedule(config.train, config.optimizer);
   check_data(config.data);
   check_curriculum(config);

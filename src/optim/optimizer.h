@@ -28,8 +28,9 @@ class Optimizer {
 
   // One step with the given learning rate; `gradient_scale` multiplies every gradient (clipping and
   // the inverse loss scale). Updates master weights, moments and compute copies, here and on the
-  // ranks that share them.
-  void step(double lr, double gradient_scale);
+  // ranks that share them. `seed` chooses how moments in bf16 are rounded, the same on every layout
+  // with equal tensor parallelism.
+  void step(double lr, double gradient_scale, std::uint64_t seed);
 
   // Fills masters and compute copies: the initial values of the parameters, a pure function of
   // (seed, name, element), whatever the layout.
@@ -43,20 +44,29 @@ class Optimizer {
 
   // Moments per parameter: 2 (Adam) or 1 (SGD).
   int moments() const { return sgd_ ? 1 : 2; }
-  // Type of masters and moments.
+  // Type of masters, and of moments: the same, or bf16.
   DType dtype() const { return stage_.definition().accumulate(); }
+  DType moment_dtype() const { return moment_dtype_; }
   const StateLayout& layout() const { return layout_; }
   // Where the states of an owned slice begin.
   std::byte* master(const OwnedSlice& slice) const;
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
-  std::int64_t state_offset(const OwnedSlice& slice) const;  // in bytes
+  // What all slices of a step share.
+  struct Rule {
+    double lr, gradient_scale;
+    std::uint64_t seed;
+  };
+  std::int64_t state_element(const OwnedSlice& slice) const;
+  const std::byte* gradient(const OwnedSlice& slice) const;
   const ParameterSpec& spec(const OwnedSlice& slice) const {
     return stage_.definition().parameters[slice.parameter].spec;
   }
   template <class T>
-  void update(const OwnedSlice& slice, double lr, double gradient_scale);
+  void update(const OwnedSlice& slice, const Rule& rule);
+  template <class T>
+  void update_block(const OwnedSlice& slice, const Rule& rule);
   // Runs body(slice) over all slices and sends each bucket on its way when it is done.
   template <class Body>
   void for_each_slice(const Body& body);
@@ -68,8 +78,10 @@ class Optimizer {
   OptimizerConfig config_;
   bool sgd_;
   bool own_masters_;
+  DType moment_dtype_;
   MemoryPlan memory_;
   MemoryBlock masters_, first_moments_, second_moments_;
+  MemoryBlock widened_;  // a block of each state that is stored as bf16
   std::int64_t steps_ = 0;
 };
 

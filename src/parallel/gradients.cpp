@@ -1,36 +1,49 @@
 // Three ways for a gradient from the kernel that makes it to the optimizer:
 // - in place: kernels add to accumulators in full; after the last micro-batch buckets are reduced;
-// - exact: each segment's gradients are added to integers; those are reduced at the end;
+// - exact or narrow: each segment's gradients are added to integers or to bf16; those are reduced
+// at
+//   the end;
 // - sharded (ZeRO 2, 3): each segment's gradients are reduced at once, and parts are added up.
 #include "parallel/gradients.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/thread_pool.h"
 
 #include "parallel/fixed_point.h"
+#include "parallel/narrow.h"
 
 namespace trireme {
 namespace {
 
+// Sums of two numbers of one type; bf16 is added in float.
 template <class T>
-void add_to(std::byte* sums, const std::byte* summand, std::int64_t count, bool overwrite) {
+void add_to(std::byte* sums, const std::byte* summand, std::int64_t count) {
+  using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
   auto* to = reinterpret_cast<T*>(sums);
   const auto* from = reinterpret_cast<const T*>(summand);
   parallel_ranges(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) to[i] = overwrite ? from[i] : to[i] + from[i];
+    for (std::int64_t i = begin; i < end; ++i)
+      to[i] = static_cast<T>(static_cast<Wide>(to[i]) + static_cast<Wide>(from[i]));
   });
 }
 
 void add_to(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
             bool overwrite) {
+  if (overwrite) {
+    std::memcpy(sums, summand, static_cast<std::size_t>(count * size_of(dtype)));
+    return;
+  }
   switch (dtype) {
     case DType::i64:
-      return add_to<std::int64_t>(sums, summand, count, overwrite);
+      return add_to<std::int64_t>(sums, summand, count);
     case DType::f64:
-      return add_to<double>(sums, summand, count, overwrite);
+      return add_to<double>(sums, summand, count);
+    case DType::bf16:
+      return add_to<bf16>(sums, summand, count);
     default:
-      return add_to<float>(sums, summand, count, overwrite);
+      return add_to<float>(sums, summand, count);
   }
 }
 
@@ -40,20 +53,23 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
     : stage_(stage),
       layout_(layout),
       made_(stage.definition().accumulate()),
-      summed_(layout.options().exact ? DType::i64 : made_),
+      kept_(layout.options().exact              ? DType::i64
+            : layout.options().narrow_gradients ? DType::bf16
+                                                : made_),
+      reduced_(layout.options().exact ? DType::i64 : made_),
       parts_only_(layout.options().zero >= 2) {
-  TRIREME_CHECK(summed_ == made_ || made_ == DType::f32);
+  TRIREME_CHECK(kept_ == made_ || made_ == DType::f32);
   const bool windows = layout.gradients_in_windows();
   const std::int64_t kept =
       parts_only_ ? layout.state_elements() : stage.definition().flat_elements;
-  memory_.add("gradient sums", windows ? kept * size_of(summed_) : 0);
+  memory_.add("gradient sums", windows ? kept * size_of(kept_) : 0);
   // Exact: the whole window as integers; else the part of a reduced window.
   const std::int64_t window = stage.window_elements();
   memory_.add("gradients on their way",
               !parts_only_             ? 0
-              : layout.options().exact ? 2 * window * size_of(summed_)
-                                       : 2 * window / layout.options().degree * size_of(summed_));
-  begun_.resize(layout.buckets());
+              : layout.options().exact ? 2 * window * size_of(reduced_)
+                                       : 2 * window / layout.options().degree * size_of(reduced_));
+  additions_.resize(layout.buckets());
   written_.resize(layout.buckets());
   reductions_.resize(layout.buckets());
 }
@@ -64,20 +80,23 @@ void Gradients::allocate(const Groups& groups) {
   for (MemoryBlock& block : staging_) block = MemoryBlock(memory_.regions[1].bytes / 2);
 }
 
-void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches) {
+void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches, std::uint64_t seed,
+                           std::uint64_t step) {
   loss_scale_ = loss_scale;
+  seed_ = seed + static_cast<std::uint64_t>(groups_->world->rank()) * 0x9e3779b97f4a7c15;
+  step_ = step;
   // A tied parameter gets two summands per micro-batch, a partial gradient one from each
   // tensor-parallel rank.
   limit_ = fixed_point_limit(2 * global_micro_batches * groups_->tensor->size());
   overflowed_ = false;
-  std::fill(begun_.begin(), begun_.end(), 0);
+  std::fill(additions_.begin(), additions_.end(), 0);
   std::fill(written_.begin(), written_.end(), 0);
 }
 
 std::byte* Gradients::sums(int bucket) const {
-  if (parts_only_) return accumulators_.data() + layout_.state_begin(bucket) * size_of(summed_);
+  if (parts_only_) return accumulators_.data() + layout_.state_begin(bucket) * size_of(kept_);
   std::byte* all = layout_.gradients_in_windows() ? accumulators_.data() : stage_.flat_gradients();
-  return all + layout_.part_begin(bucket) * size_of(summed_);
+  return all + layout_.part_begin(bucket) * size_of(kept_);
 }
 
 std::byte* Gradients::part(int bucket) const {
@@ -117,49 +136,65 @@ void Gradients::clear_padding(int bucket, std::byte* gradients) const {
   }
 }
 
+void Gradients::add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count) {
+  const int number = additions_[bucket]++;
+  const bool overwrite = number == 0;
+  if (kept_ == DType::i64) {
+    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(sums),
+                         reinterpret_cast<const float*>(made), count, loss_scale_, limit_,
+                         overwrite)) {
+      overflowed_ = true;
+    }
+  } else if (kept_ == DType::bf16) {
+    const std::uint64_t key = rounding_key(seed_, step_, static_cast<std::uint32_t>(bucket),
+                                           static_cast<std::uint32_t>(number));
+    add_narrow(reinterpret_cast<bf16*>(sums), reinterpret_cast<const float*>(made), count, key,
+               overwrite);
+  } else {
+    add_to(kept_, sums, made, count, overwrite);
+  }
+}
+
 void Gradients::add_window(int bucket, int window, std::byte* gradients) {
   clear_padding(bucket, gradients);
   const std::int64_t elements = layout_.range(bucket).elements;
-  const bool exact = layout_.options().exact;
-  const bool overwrite = !begun_[bucket];
-  begun_[bucket] = 1;
-  const auto to_fixed = [&](std::byte* to, bool over) {
-    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(to),
-                         reinterpret_cast<const float*>(gradients), elements, loss_scale_, limit_,
-                         over)) {
-      overflowed_ = true;
-    }
-  };
   if (!parts_only_) {
-    to_fixed(accumulators_.data() + layout_.range(bucket).begin * size_of(summed_), overwrite);
-    return;
+    std::byte* whole = accumulators_.data() + layout_.range(bucket).begin * size_of(kept_);
+    return add_made(bucket, whole, gradients, elements);
   }
+  const bool exact = layout_.options().exact;
   std::byte* at = staging_[window].data();
   for (const Pending& other : pending_[window]) {
     at += (exact ? layout_.range(other.bucket).elements : layout_.part(other.bucket)) *
-          size_of(summed_);
+          size_of(reduced_);
   }
   const std::byte* src = gradients;
   std::byte* dst = at;
   if (exact) {
-    to_fixed(at, true);
+    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(at),
+                         reinterpret_cast<const float*>(gradients), elements, loss_scale_, limit_,
+                         true)) {
+      overflowed_ = true;
+    }
     src = at;
-    dst = at + layout_.options().rank * layout_.part(bucket) * size_of(summed_);
+    dst = at + layout_.options().rank * layout_.part(bucket) * size_of(reduced_);
   }
   pending_[window].push_back(
       {bucket, dst,
-       groups_->shard->reduce_scatter(src, dst, layout_.part(bucket), summed_, Reduction::sum,
+       groups_->shard->reduce_scatter(src, dst, layout_.part(bucket), reduced_, Reduction::sum,
                                       {"reduce gradients", bucket})});
-  if (overwrite) {
-    // settle() adds; the first summand of a step finds zeros.
-    std::memset(sums(bucket), 0, static_cast<std::size_t>(layout_.part(bucket) * size_of(summed_)));
-  }
 }
 
 void Gradients::settle(int window) {
   for (Pending& pending : pending_[window]) {
     pending.work.wait();
-    add_to(summed_, sums(pending.bucket), pending.sum, layout_.part(pending.bucket), false);
+    std::byte* to = sums(pending.bucket);
+    const std::int64_t count = layout_.part(pending.bucket);
+    if (reduced_ == kept_) {
+      add_to(kept_, to, pending.sum, count, additions_[pending.bucket]++ == 0);
+    } else {
+      add_made(pending.bucket, to, pending.sum, count);
+    }
   }
   pending_[window].clear();
 }
@@ -170,11 +205,11 @@ void Gradients::start_reduction(int bucket) {
   const std::int64_t part = layout_.part(bucket);
   std::byte* own = sums(bucket);
   if (degree > 1) {
-    const std::byte* whole = own - layout_.options().rank * part * size_of(summed_);
-    reductions_[bucket] = groups_->shard->reduce_scatter(whole, own, part, summed_, Reduction::sum,
+    const std::byte* whole = own - layout_.options().rank * part * size_of(kept_);
+    reductions_[bucket] = groups_->shard->reduce_scatter(whole, own, part, kept_, Reduction::sum,
                                                          {"reduce gradients", bucket});
   } else if (groups_->replicate->size() > 1) {
-    reductions_[bucket] = groups_->replicate->all_reduce(own, part, summed_, Reduction::sum,
+    reductions_[bucket] = groups_->replicate->all_reduce(own, part, kept_, Reduction::sum,
                                                          {"reduce gradients", bucket});
   }
 }
@@ -187,7 +222,7 @@ void Gradients::reduce() {
   if (!copies_left) return;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
     reductions_[bucket] =
-        groups_->replicate->all_reduce(sums(bucket), layout_.part(bucket), summed_, Reduction::sum,
+        groups_->replicate->all_reduce(sums(bucket), layout_.part(bucket), kept_, Reduction::sum,
                                        {"reduce gradients of copies", bucket});
   }
   for (Work& work : reductions_) work.wait();
@@ -198,14 +233,14 @@ void Gradients::tie_with(Gradients& other, int own_parameter, int other_paramete
   const int theirs = other.layout_.bucket_of(other_parameter);
   TRIREME_CHECK(layout_.part(bucket) == other.layout_.part(theirs));
   const std::int64_t count = layout_.part(bucket);
-  add_to(summed_, sums(bucket), other.sums(theirs), count, false);
-  add_to(summed_, other.sums(theirs), sums(bucket), count, true);
+  add_to(kept_, sums(bucket), other.sums(theirs), count, false);
+  add_to(kept_, other.sums(theirs), sums(bucket), count, true);
 }
 
 void Gradients::tie_across(Communicator& embedding, int parameter) {
   const int bucket = layout_.bucket_of(parameter);
   embedding
-      .all_reduce(sums(bucket), layout_.part(bucket), summed_, Reduction::sum,
+      .all_reduce(sums(bucket), layout_.part(bucket), kept_, Reduction::sum,
                   "add gradients of tied embeddings")
       .wait();
 }
@@ -217,7 +252,7 @@ void Gradients::sum_partial_gradients() {
   for (const OwnedSlice& slice : layout_.owned()) {
     if (!stage_.definition().parameters[slice.parameter].spec.partial_gradient) continue;
     pieces.push_back(
-        {sums(slice.bucket) + slice.offset * size_of(summed_), slice.count() * size_of(summed_)});
+        {sums(slice.bucket) + slice.offset * size_of(kept_), slice.count() * size_of(kept_)});
     bytes += pieces.back().second;
   }
   if (bytes == 0) return;
@@ -226,7 +261,7 @@ void Gradients::sum_partial_gradients() {
   std::byte* at = joined.data();
   for (const auto& [data, size] : pieces) at = std::copy_n(data, size, at);
   groups_->tensor
-      ->all_reduce(joined.data(), bytes / size_of(summed_), summed_, Reduction::sum,
+      ->all_reduce(joined.data(), bytes / size_of(kept_), kept_, Reduction::sum,
                    "add gradients of sequence-parallel ranks")
       .wait();
   const std::byte* from = joined.data();
@@ -238,9 +273,10 @@ void Gradients::sum_partial_gradients() {
 
 double Gradients::traffic(std::int64_t micro_batches, int copies) const {
   const int degree = layout_.options().degree;
-  const auto bytes = [&](std::int64_t elements) {
-    return static_cast<double>(elements * size_of(summed_));
+  const auto bytes = [](std::int64_t elements, DType dtype) {
+    return static_cast<double>(elements * size_of(dtype));
   };
+  const DType scattered = parts_only_ ? reduced_ : kept_;
   std::vector<std::int64_t> reductions(static_cast<std::size_t>(layout_.buckets()), 1);
   if (parts_only_) {
     std::fill(reductions.begin(), reductions.end(), 0);
@@ -252,22 +288,22 @@ double Gradients::traffic(std::int64_t micro_batches, int copies) const {
   double sum = 0;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
     sum += static_cast<double>(reductions[bucket]) *
-           scatter_traffic(bytes(layout_.range(bucket).elements), degree);
-    sum += all_reduce_traffic(bytes(layout_.part(bucket)), copies);
+           scatter_traffic(bytes(layout_.range(bucket).elements, scattered), degree);
+    sum += all_reduce_traffic(bytes(layout_.part(bucket), kept_), copies);
   }
   return sum;
 }
 
 double Gradients::tie_traffic(int parameter) const {
   const std::int64_t elements = layout_.part(layout_.bucket_of(parameter));
-  return all_reduce_traffic(static_cast<double>(elements * size_of(summed_)), 2);
+  return all_reduce_traffic(static_cast<double>(elements * size_of(kept_)), 2);
 }
 
 double Gradients::partial_traffic(int tensor_ranks) const {
   std::int64_t bytes = 0;
   for (const OwnedSlice& slice : layout_.owned()) {
     if (stage_.definition().parameters[slice.parameter].spec.partial_gradient)
-      bytes += slice.count() * size_of(summed_);
+      bytes += slice.count() * size_of(kept_);
   }
   return all_reduce_traffic(static_cast<double>(bytes), tensor_ranks);
 }

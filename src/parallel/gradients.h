@@ -19,7 +19,9 @@ class Gradients {
   void allocate(const Groups& groups);
 
   // A step begins, with this factor on the loss and so many micro-batches on all ranks together.
-  void begin_step(double loss_scale, std::int64_t global_micro_batches);
+  // `seed` and `step` choose how sums in bf16 are rounded, differently on every rank.
+  void begin_step(double loss_scale, std::int64_t global_micro_batches, std::uint64_t seed,
+                  std::uint64_t step);
   // Before a pass that makes gradients: whether its micro-batch is the step's last on this rank.
   void begin_pass(bool last) { last_ = last; }
   // Around segments: frees the window that the segment writes; takes what it wrote.
@@ -44,8 +46,9 @@ class Gradients {
   double tie_traffic(int parameter) const;
   double partial_traffic(int tensor_ranks) const;
 
-  // This rank's part of a bucket, in the accumulation type; after complete().
+  // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.
   std::byte* part(int bucket) const;
+  DType dtype() const { return kept_ == DType::bf16 ? kept_ : made_; }
   // Whether an exact sum met a number that it cannot hold.
   bool overflowed() const { return overflowed_; }
 
@@ -56,6 +59,8 @@ class Gradients {
     Work work;
   };
   std::byte* sums(int bucket) const;  // this rank's part among the accumulators
+  // Adds what passes made to sums; the first of a step overwrites them.
+  void add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count);
   void add_window(int bucket, int window, std::byte* gradients);
   void clear_padding(int bucket, std::byte* gradients) const;
   void settle(int window);
@@ -64,8 +69,9 @@ class Gradients {
 
   Stage& stage_;
   const StateLayout& layout_;
-  DType made_;    // type of what the stage makes
-  DType summed_;  // type of the sums
+  DType made_;     // type of what the stage makes
+  DType kept_;     // type of the sums
+  DType reduced_;  // type in which window by window is reduced (ZeRO 2, 3)
   bool parts_only_;
   MemoryPlan memory_;
   MemoryBlock accumulators_, staging_[2];
@@ -74,7 +80,8 @@ class Gradients {
   bool last_ = false;  // as begin_pass said
   double loss_scale_ = 1, limit_ = 0;
   bool overflowed_ = false;
-  std::vector<char> begun_;          // by bucket: holds something of this step
+  std::uint64_t seed_ = 0, step_ = 0;
+  std::vector<int> additions_;       // by bucket: summands of this step so far
   std::vector<int> written_;         // by bucket: passes of the last micro-batch that wrote it
   std::vector<Pending> pending_[2];  // by window
   std::vector<Work> reductions_;     // by bucket

@@ -46,6 +46,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
     : options_(options) {
   TRIREME_CHECK(options.degree >= 1 && options.rank >= 0 && options.rank < options.degree);
   TRIREME_CHECK(options.zero > 0 || options.degree == 1);
+  TRIREME_CHECK(!options.exact || !options.narrow_gradients);
   const auto& parameters = definition.parameters;
   const std::vector<Use> uses = uses_of(definition, options);
 

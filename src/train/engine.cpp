@@ -46,12 +46,14 @@ std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int d
   return counts;
 }
 
-StateOptions state_options(const ParallelConfig& p, const Mesh& mesh, int rank, bool split) {
+StateOptions state_options(const Config& config, const Mesh& mesh, int rank, bool split) {
+  const ParallelConfig& p = config.parallel;
   StateOptions options;
   options.degree = mesh.group_size(shard_axes(static_cast<int>(p.zero)));
   options.zero = options.degree > 1 ? static_cast<int>(p.zero) : 0;
   options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
   options.exact = p.numerics == "exact";
+  options.narrow_gradients = config.run.gradient_dtype == "bf16";
   options.split_weight_grad = split;
   options.tied = word_table;
   return options;
@@ -91,7 +93,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       placement_(placement_of(config.parallel)),
       schedule_kind_(schedule_kind(config.parallel)),
       build_(build_on(build, config, mesh_, rank_)),
-      states_(state_options(config.parallel, mesh_, rank_, splits_backward(schedule_kind_))),
+      states_(state_options(config, mesh_, rank_, splits_backward(schedule_kind_))),
       layers_(assign_layers(config.model.num_layers, placement_, config.parallel.stage_layers)),
       shape_{build.batch, build.seq > 0 ? build.seq : config.model.seq_length,
              config.model.family == "bert",

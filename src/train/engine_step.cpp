@@ -96,7 +96,7 @@ void Engine::weigh_order_loss(Client& client) {
   if (place_.tp > 0 || place_.pp > 0) tokens = 0;  // these ranks see what another one counts
   groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
   const std::int64_t samples = shape_.batch * client.micro_batches() * mesh_.degrees().dp();
-  shape_.order_weight = static_cast<float>(tokens / static_cast<double>(samples));
+  shape_.order_weight = tokens > 0 ? static_cast<float>(tokens / static_cast<double>(samples)) : 1;
 }
 
 // Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
@@ -111,7 +111,8 @@ StepBlock Engine::block_of(const StepInput& input) const {
 
 void Engine::run_micro_batches(const StepInput& input, Client& client, Observer* observer) {
   for (auto& chunk : chunks_) {
-    chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp());
+    chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp(),
+                                 seed_, input.step);
   }
   const Schedule& actions = schedule(input.micro_batches);
   TRIREME_CHECK(
@@ -179,7 +180,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));
-  for (auto& chunk : chunks_) chunk->optimizer->step(input.lr, scale);
+  for (auto& chunk : chunks_) chunk->optimizer->step(input.lr, scale, seed_);
   return result;
 }
 

@@ -69,7 +69,8 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config) {
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
       if (engine.speaks_for(c, spec))
-        bytes += slice.count() * (1 + optimizer.moments()) * size_of(optimizer.dtype());
+        bytes += slice.count() * (size_of(optimizer.dtype()) +
+                                  optimizer.moments() * size_of(optimizer.moment_dtype()));
     }
   }
   plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);

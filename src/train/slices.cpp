@@ -15,13 +15,13 @@ std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer,
     const Parameter& parameter = stage.definition().parameters[owned.parameter];
     if (!wanted(parameter)) continue;
     for (const PlacedRegion& part : regions_of(parameter.spec, owned.begin, owned.end)) {
-      const auto add = [&](const std::string& name, std::byte* data) {
-        slices.push_back({name, optimizer.dtype(), parameter.spec.saved_shape, part.region,
-                          data + part.offset * size_of(optimizer.dtype())});
+      const auto add = [&](const std::string& name, DType dtype, std::byte* data) {
+        slices.push_back({name, dtype, parameter.spec.saved_shape, part.region,
+                          data + part.offset * size_of(dtype)});
       };
-      if (options.weights) add(parameter.name, optimizer.master(owned));
+      if (options.weights) add(parameter.name, optimizer.dtype(), optimizer.master(owned));
       for (int m = 0; options.moments && m < optimizer.moments(); ++m)
-        add(moment_name(parameter.name, m), optimizer.moment(owned, m));
+        add(moment_name(parameter.name, m), optimizer.moment_dtype(), optimizer.moment(owned, m));
     }
   }
   return slices;

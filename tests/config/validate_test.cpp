@@ -199,6 +199,17 @@ TEST(Validate, DecayRatesAndEpsilonThatMomentsCannotHold) {
               HasSubstr("optimizer.momentum"));
 }
 
+TEST(Validate, StatesInTwoBytes) {
+  EXPECT_EQ(refused({"run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}), "accepted");
+  EXPECT_EQ(refused({"parallel.numerics=exact", "optimizer.moment_dtype=bf16"}), "accepted");
+  EXPECT_THAT(refused({"parallel.numerics=exact", "run.gradient_dtype=bf16"}),
+              AllOf(HasSubstr("run.gradient_dtype"), HasSubstr("numerics = \"fast\"")));
+  EXPECT_THAT(refused({"run.precision=fp64", "run.gradient_dtype=bf16"}),
+              AllOf(HasSubstr("run.gradient_dtype"), HasSubstr("fp64")));
+  EXPECT_THAT(refused({"run.precision=fp64", "optimizer.moment_dtype=bf16"}),
+              HasSubstr("optimizer.moment_dtype"));
+}
+
 TEST(ValidateLayout, BatchAgainstRanks) {
   EXPECT_THAT(layout_refused(3, {}),
               AllOf(HasSubstr("3 data-parallel ranks"), HasSubstr("24 or 36")));

@@ -81,7 +81,7 @@ inline StepResult step(Engine& engine, int rank, const Config& config, int numbe
   return engine.train_step(input, [&](std::int64_t k) { return own[k].view(); });
 }
 
-// Masters that this rank speaks for, in their places of the whole tensors.
+// Masters and moments that this rank speaks for, in their places of the whole tensors.
 inline void collect(const Engine& engine, Weights& weights) {
   for (int c = 0; c < engine.chunks(); ++c) {
     const auto slices = saved_slices(engine.stage(c), engine.optimizer(c), [&](const Parameter& p) {
@@ -91,9 +91,13 @@ inline void collect(const Engine& engine, Weights& weights) {
       auto& whole = weights[slice.name];
       whole.resize(static_cast<std::size_t>(slice.tensor.count()),
                    std::numeric_limits<float>::quiet_NaN());
-      const auto* values = reinterpret_cast<const float*>(slice.data);
+      const auto value = [&](std::int64_t i) {
+        return slice.dtype == DType::bf16
+                   ? static_cast<float>(reinterpret_cast<const bf16*>(slice.data)[i])
+                   : reinterpret_cast<const float*>(slice.data)[i];
+      };
       for (const Run& run : overlap(slice.tensor, slice.region, Region::whole(slice.tensor)))
-        std::copy_n(values + run.src, run.count, whole.begin() + run.dst);
+        for (std::int64_t i = 0; i < run.count; ++i) whole[run.dst + i] = value(run.src + i);
     }
   }
 }

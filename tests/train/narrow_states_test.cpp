@@ -1,0 +1,92 @@
+// Gradient sums and moments in bf16: training follows the one in fp32, on every ZeRO stage, and the
+// memory is what it promises.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "train/local_ranks.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t micro_batches = 8;
+constexpr int steps = 30;
+
+Config narrow_config(const std::string& gradients, const std::string& moments) {
+  Config config = config_of("bf16", micro_batches);
+  config.parallel.numerics = "fast";
+  config.run.gradient_dtype = gradients;
+  config.optimizer.moment_dtype = moments;
+  return config;
+}
+
+TEST(NarrowStates, LossesFollowThoseOfWideStates) {
+  const Result wide = train(narrow_config("fp32", "fp32"), 1, steps);
+  ASSERT_LT(wide.losses.back(), 0.8 * wide.losses.front());
+  const auto expect_close = [&](const Result& narrow) {
+    EXPECT_NE(narrow.losses, wide.losses);  // or nothing was rounded
+    for (int s = 0; s < steps; ++s)
+      EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.02 * wide.losses[s]) << "step " << s;
+  };
+  for (const auto& [gradients, moments] :
+       {std::pair{"bf16", "fp32"}, {"fp32", "bf16"}, {"bf16", "bf16"}}) {
+    SCOPED_TRACE(std::string("gradients ") + gradients + ", moments " + moments);
+    expect_close(train(narrow_config(gradients, moments), 1, steps));
+  }
+  for (const int zero : {0, 2, 3}) {
+    SCOPED_TRACE("4 ranks, ZeRO " + std::to_string(zero));
+    Config config = narrow_config("bf16", "bf16");
+    config.parallel.zero = zero;
+    config.parallel.dp_replicate = zero == 2 ? 2 : 1;
+    expect_close(train(config, 4, steps));
+  }
+  Config pipeline = narrow_config("bf16", "bf16");
+  pipeline.parallel.pp = 2;
+  pipeline.parallel.schedule = "zb1p";
+  expect_close(train(pipeline, 4, steps));
+}
+
+// The same seed rounds in the same way, another one in another.
+TEST(NarrowStates, RoundingIsAFunctionOfTheSeed) {
+  Config config = narrow_config("bf16", "bf16");
+  const Result first = train(config, 2, 3);
+  EXPECT_EQ(first.losses, train(config, 2, 3).losses);
+}
+
+TEST(NarrowStates, GradientsThatOverflowSkipTheStep) {
+  Config config = narrow_config("bf16", "bf16");
+  config.run.precision = "fp16";
+  config.optimizer.initial_loss_scale = 0x1p24;
+  config.optimizer.loss_scale_window = 4;
+  config.optimizer.hysteresis = 1;
+  const Result result = train(config, 2, 20);
+  EXPECT_GE(result.skipped(), 3);
+  EXPECT_LT(result.skipped(), 15);
+}
+
+std::int64_t bytes_of(const MemoryPlan& plan, const std::string& name) {
+  for (const MemoryRegion& region : plan.regions) {
+    if (region.name == name) return region.bytes;
+  }
+  return -1;
+}
+
+TEST(NarrowStates, TakeTwoBytesPerParameter) {
+  const auto plan_of = [](const Config& config) {
+    const Engine engine(config, build_options(config), {});
+    return std::pair{engine.memory(), engine.optimizer().layout().state_elements()};
+  };
+  const auto [narrow, elements] = plan_of(narrow_config("bf16", "bf16"));
+  EXPECT_EQ(bytes_of(narrow, "gradient sums"), 2 * elements);
+  EXPECT_EQ(bytes_of(narrow, "first moments"), 2 * elements);
+  EXPECT_EQ(bytes_of(narrow, "second moments"), 2 * elements);
+  EXPECT_EQ(bytes_of(narrow, "master weights"), 4 * elements);
+  const auto [wide, same] = plan_of(narrow_config("fp32", "fp32"));
+  EXPECT_EQ(same, elements);
+  EXPECT_EQ(bytes_of(wide, "gradients"), 4 * elements);
+  EXPECT_EQ(bytes_of(wide, "first moments"), 4 * elements);
+  EXPECT_EQ(bytes_of(wide, "widened states"), 0);
+}
+
+}  // namespace
+}  // namespace trireme
