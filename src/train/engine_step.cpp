@@ -49,6 +49,12 @@ class Totals {
   }
 };
 
+// What gradients of a step are divided by: the tokens that it predicts. A BERT step that predicts
+// none trains on the order of its samples alone.
+double divisor_of(const LossSum& loss) {
+  return loss.tokens > 0 ? loss.tokens : loss.samples;
+}
+
 }  // namespace
 
 // What the runner needs of the engine while it walks.
@@ -171,8 +177,8 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   result.loss = totals.losses();
   result.stop = totals.stops > 0;
   result.saving = totals.saves > 0;
-  const double unscale =
-      result.loss.tokens > 0 ? nominal_tokens(input) / result.loss.tokens / input.loss_scale : 0;
+  const double divisor = divisor_of(result.loss);
+  const double unscale = divisor > 0 ? nominal_tokens(input) / divisor / input.loss_scale : 0;
   // Integer sums that overflowed look finite and mean nothing.
   result.grad_norm = totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
                                           : std::sqrt(totals.squares.value()) * unscale;

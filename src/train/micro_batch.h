@@ -54,8 +54,8 @@ struct BatchShape {
   std::int64_t seq = 1;    // positions of each
   bool bert = false;
   bool order_head = false;
-  // Tokens per sample of the global batch: with it a sample's order loss weighs in the mean over
-  // tokens what it weighs in the mean over samples.
+  // Predicted tokens per sample of the global batch: with it a sample's order loss weighs in the
+  // mean over tokens what it weighs in the mean over samples. 1 where no token is predicted.
   float order_weight = 1;
 
   std::int64_t rows() const { return batch * seq; }

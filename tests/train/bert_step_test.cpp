@@ -1,0 +1,92 @@
+// Steps of BERT that predict no word: they train on the order of the segments alone.
+#include <gtest/gtest.h>
+
+#include "train/engine.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t batch = 4, seq = 8;
+
+Config config_of() {
+  Config config;
+  ModelConfig& m = config.model;
+  m.family = "bert";
+  m.num_layers = 2;
+  m.hidden_size = 16;
+  m.num_heads = 2;
+  m.seq_length = m.max_positions = seq;
+  m.vocab_size = 30;
+  resolve(m);
+  config.run.precision = "fp32";
+  config.train.micro_batch_size = batch;
+  config.train.global_batch_size = batch;
+  return config;
+}
+
+// A step on four samples whose labels the tokens tell.
+StepResult step(Engine& engine, int number, float word_weight) {
+  std::vector<std::int32_t> tokens, targets, segments, lengths, labels;
+  std::vector<float> weights;
+  std::vector<std::int64_t> ids;
+  for (int b = 0; b < batch; ++b) {
+    ids.push_back(b);
+    lengths.push_back(seq);
+    labels.push_back(b % 2);
+    for (int t = 0; t < seq; ++t) {
+      tokens.push_back(b % 2 ? 5 + t : 20 - t);
+      targets.push_back(3);
+      segments.push_back(t >= seq / 2);
+      weights.push_back(t == 2 ? word_weight : 0);
+    }
+  }
+  StepInput input;
+  input.step = static_cast<std::uint64_t>(number);
+  input.micro_batches = 1;
+  input.lr = 0.01;
+  return engine.train_step(input, [&](std::int64_t) {
+    return MicroBatch{tokens.data(), targets.data(),  weights.data(), nullptr,      nullptr,
+                      ids.data(),    segments.data(), lengths.data(), labels.data()};
+  });
+}
+
+TEST(BertStep, WithoutPredictedWordsTrainsTheOrder) {
+  const Config config = config_of();
+  Engine engine(config, build_options(config), {});
+  engine.allocate();
+  engine.initialize();
+  const StepResult first = step(engine, 0, 0);
+  EXPECT_EQ(first.loss.tokens, 0);
+  EXPECT_EQ(first.loss.samples, batch);
+  EXPECT_GT(first.grad_norm, 0.01);
+  StepResult last;
+  for (int s = 1; s < 30; ++s) last = step(engine, s, 0);
+  EXPECT_LT(last.loss.order_mean(), 0.5 * first.loss.order_mean());
+  EXPECT_EQ(last.loss.mean(), last.loss.order_mean());
+}
+
+// The gradient of the order loss does not depend on whether words are predicted.
+TEST(BertStep, TheOrderWeighsTheSameWithAndWithoutWords) {
+  const Config config = config_of();
+  const auto order_gradient = [&](float word_weight) {
+    Engine engine(config, build_options(config), {});
+    engine.allocate();
+    engine.initialize();
+    const StepResult result = step(engine, 0, word_weight);
+    const Stage& stage = engine.stage();
+    const auto& parameters = stage.definition().parameters;
+    const double divisor = result.loss.tokens > 0 ? result.loss.tokens : result.loss.samples;
+    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+      if (parameters[p].name == "order_head.bias")
+        return static_cast<const float*>(stage.gradient(p))[0] * batch * seq / divisor;
+    }
+    return 0.0;
+  };
+  const double alone = order_gradient(0);
+  EXPECT_NE(alone, 0);
+  EXPECT_NEAR(order_gradient(1), alone, 1e-6 * std::abs(alone));
+}
+
+}  // namespace
+}  // namespace trireme
