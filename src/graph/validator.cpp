@@ -1,6 +1,7 @@
 // Checks a finished plan without trusting the planner: it replays the lists and watches who wrote
 // each byte range last.
 #include <map>
+#include <set>
 
 #include "graph/op.h"
 #include "graph/planner.h"
@@ -24,7 +25,7 @@ class Replay {
         if (id != no_value) check_readable(node, id);
       }
       if (!definition(node.op).launch) {
-        give_name(node);
+        seen_through_[node.outputs[0]] = node.inputs[0];
         continue;
       }
       if (node.workspace != no_value) write(node.workspace);
@@ -38,20 +39,6 @@ class Replay {
   void leave_phase(Arena scratch) { held_[static_cast<int>(scratch)].clear(); }
 
  private:
-  // A view writes nothing. One of the whole is but another name of its operand.
-  void give_name(const Node& node) {
-    const Value& x = graph_.value(node.inputs[0]);
-    const Value& view = graph_.value(node.outputs[0]);
-    if (x.shape == view.shape && x.byte_offset == view.byte_offset) {
-      names_[node.outputs[0]] = first_name(node.inputs[0]);
-    }
-  }
-
-  ValueId first_name(ValueId id) const {
-    const auto name = names_.find(id);
-    return name == names_.end() ? id : name->second;
-  }
-
   // The internal ranges of the operands of one node must not overlap, except where one is declared
   // to share the other's memory.
   void check_operands_apart(const Node& node) const {
@@ -90,19 +77,24 @@ class Replay {
     }
   }
 
-  // Whether bytes last written as `writer` are right for a read of `reader`.
+  // Whether bytes last written as `writer` are right for a read of `reader`. A view sees its
+  // operand. A value that no node writes as a whole consists of the parts that are placed in it. An
+  // in-place result makes its operand unreadable, whatever its shape.
   bool carries(ValueId writer, ValueId reader) const {
-    if (writer == first_name(reader)) return true;
-    // Memory is shared by declaration: a part of the whole, or the whole seen through a slice. An
-    // in-place result covers the same bytes as its operand and makes the operand unreadable.
-    const Value& w = graph_.value(writer);
-    const Value& r = graph_.value(reader);
-    return w.storage == r.storage && !(w.shape == r.shape && w.byte_offset == r.byte_offset);
+    for (;;) {
+      if (writer == reader) return true;
+      const auto view = seen_through_.find(reader);
+      if (view == seen_through_.end()) break;
+      reader = view->second;
+    }
+    return !written_.contains(reader) &&
+           graph_.value(writer).storage == graph_.value(reader).storage;
   }
 
   void write(ValueId id) {
     const Placement& placement = plan_.placements[id];
     if (placement.arena == Arena::elsewhere) return;
+    written_.insert(id);
     auto& held = held_[static_cast<int>(placement.arena)];
     const std::int64_t begin = placement.offset, end = begin + graph_.value(id).bytes();
     auto range = held.lower_bound(begin);
@@ -130,7 +122,8 @@ class Replay {
   const Graph& graph_;
   const SegmentPlan& plan_;
   std::map<std::int64_t, Held> held_[static_cast<int>(Arena::count)];
-  std::map<ValueId, ValueId> names_;
+  std::map<ValueId, ValueId> seen_through_;  // by view: the operand whose bytes it shows
+  std::set<ValueId> written_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Gathering parameters, ahead of their use where it can be known.
 #include "parallel/parameters.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -42,6 +44,9 @@ void Parameters::finish() {
     for (Work& work : window.works) work.wait();
     window = {};
   }
+  if (!layout_.parameters_in_windows()) return;
+  for (int s = 0; s < std::min(2, static_cast<int>(stage_.definition().segments.size())); ++s)
+    stage_.poison_parameters(s);
 }
 
 void Parameters::fetch(int segment) {
@@ -50,6 +55,7 @@ void Parameters::fetch(int segment) {
   for (Work& work : window.works) work.wait();
   window.works.clear();
   window.segment = segment;
+  stage_.poison_parameters(segment);
   std::byte* to = stage_.parameter_window(segment);
   for (const int bucket : layout_.buckets_of(segment)) {
     window.works.push_back(gather_->all_gather(part(bucket), to, layout_.part(bucket), dtype_,

@@ -138,10 +138,12 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
       return slots_.release(action.chunk, m);
     }
     case ActionKind::receive_activation:
+      stage.poison(activation_buffer(chunk, m), message_bytes());
       chunk.activation_in[m % chunk.buffers.activations] = pipeline_->receive(
           activation_buffer(chunk, m), message_bytes(), DType::u8, action.peer, {"activations", m});
       return;
     case ActionKind::receive_gradient:
+      stage.poison(gradient_buffer(chunk, m), message_bytes());
       chunk.gradient_in[m % chunk.buffers.gradients] =
           pipeline_->receive(gradient_buffer(chunk, m), message_bytes(), DType::u8, action.peer,
                              {"gradients of activations", m});

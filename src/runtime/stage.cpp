@@ -303,23 +303,63 @@ void Stage::make_programs() {
 
 // --- passes ---
 
-void Stage::poison_scratch(Slot slot, bool saved) const {
+void Stage::poison(std::byte* begin, std::int64_t bytes) const {
+  if (options_.poison && begin) std::memset(begin, 0xff, static_cast<std::size_t>(bytes));
+}
+
+void Stage::poison_parameters(int segment) const {
+  poison(parameter_window(segment), plan_.windows[segment % 2] * size_of(definition_.compute));
+}
+
+void Stage::poison_pass(Pass pass, Slot slot, bool first_micro_batch) const {
   if (!options_.poison) return;
   const RegionBases all = bases(slot);
-  const auto fill = [&](StageRegion region) {
-    if (all[region]) std::memset(all[region], 0xff, static_cast<std::size_t>(plan_.needs[region]));
+  const auto fill = [&](StageRegion region) { poison(all[region], plan_.needs[region]); };
+  const auto fill_boundary = [&](StageRegion region, std::int64_t offset) {
+    if (all[region]) poison(all[region] + offset, plan_.boundary_bytes);
   };
+  const std::size_t segments = definition_.segments.size();
   fill(StageRegion::forward_scratch);
   fill(StageRegion::backward_scratch);
-  if (saved) fill(StageRegion::saved);
+  switch (pass) {
+    case Pass::forward:
+      fill(StageRegion::saved);
+      fill(StageRegion::results);
+      for (std::size_t i = 1; i <= segments; ++i)
+        fill_boundary(StageRegion::block_inputs, boundary(i));
+      break;
+    case Pass::evaluate:
+      fill(StageRegion::results);
+      for (std::size_t i = 1; i <= segments && options_.training; ++i)
+        fill_boundary(StageRegion::block_inputs, boundary(i));
+      break;
+    case Pass::backward:
+      fill(StageRegion::late_saved);
+      // Each gradient has a first writer in a step, which overwrites it.
+      if (first_micro_batch) fill(StageRegion::gradients);
+      // The gradient that enters is there already.
+      for (std::size_t i = 0; i < segments; ++i) {
+        if (grad_boundary(i) != grad_boundary(segments))
+          fill_boundary(StageRegion::activation_grads, grad_boundary(i));
+      }
+      break;
+    case Pass::weight_grad:
+      break;
+  }
 }
 
 void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBlock& step,
                 bool first_micro_batch, Observer* observer) {
   const std::span<const Instruction> all = program.instructions;
   const RegionBases regions = bases(slot);
+  const bool makes_gradients = pass == Pass::backward || pass == Pass::weight_grad;
+  poison_pass(pass, slot, first_micro_batch);
   for (const PassProgram::Run& run : program.runs) {
     if (hooks_) hooks_->before(pass, run.segment);
+    if (makes_gradients && options_.gradient_windows) {
+      poison(gradient_window(run.segment),
+             plan_.windows[run.segment % 2] * size_of(definition_.accumulate()));
+    }
     execute(all.subspan(run.begin, run.end - run.begin), regions, step,
             first_micro_batch || options_.gradient_windows, group_, observer);
     if (hooks_) hooks_->after(pass, run.segment);
@@ -327,23 +367,19 @@ void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBloc
 }
 
 void Stage::forward(Slot slot, const StepBlock& step, Observer* observer) {
-  poison_scratch(slot, true);
   run(Pass::forward, forward_, slot, step, false, observer);
 }
 
 void Stage::backward(Slot slot, const StepBlock& step, bool first_micro_batch, Observer* observer) {
-  poison_scratch(slot, false);
   run(Pass::backward, backward_, slot, step, first_micro_batch, observer);
 }
 
 void Stage::weight_grad(Slot slot, const StepBlock& step, bool first_micro_batch,
                         Observer* observer) {
-  poison_scratch(slot, false);
   run(Pass::weight_grad, weight_grad_, slot, step, first_micro_batch, observer);
 }
 
 void Stage::evaluate(const StepBlock& step, Observer* observer) {
-  poison_scratch(0, false);
   run(Pass::evaluate, evaluate_, 0, step, false, observer);
 }
 

@@ -18,8 +18,10 @@ struct StageOptions {
   bool split_weight_grad = false;
   int late_slots =
       0;  // with it: micro-batches between input and weight gradients; 0: as many as slots
-  bool reuse = true;    // false: every value its own memory
-  bool poison = false;  // fill scratch with NaN before each phase
+  bool reuse = true;  // false: every value its own memory
+  // Fill with NaN what a pass must write before anything reads it: scratch, saved activations,
+  // boundaries, windows and messages.
+  bool poison = false;
   // Parameters and gradients of one segment at a time, in two windows that neighbouring segments
   // take in turns: hooks bring the parameters and take the gradients away.
   bool parameter_windows = false;
@@ -74,6 +76,10 @@ class Stage {
   // parameters.
   void reserve(StageDefinition shape);
   void reshape(StageDefinition shape);
+
+  // With options.poison: fills memory, or the parameter window of a segment, with NaN.
+  void poison(std::byte* begin, std::int64_t bytes) const;
+  void poison_parameters(int segment) const;
 
   // Must outlive the stage; null: none.
   void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
@@ -136,6 +142,8 @@ class Stage {
     std::vector<Run> runs;
   };
 
+  // That no two parameters share memory, and that windows hold the parameters of their segments.
+  void check_flat_layout() const;
   void make_plan();
   void plan_templates();
   void plan_segments();
@@ -163,7 +171,8 @@ class Stage {
 
   void run(Pass pass, const PassProgram& program, Slot slot, const StepBlock& step,
            bool first_micro_batch, Observer* observer);
-  void poison_scratch(Slot slot, bool saved) const;
+  // Before a pass: all that it writes. Windows follow segment by segment.
+  void poison_pass(Pass pass, Slot slot, bool first_micro_batch) const;
 
   StageDefinition definition_;
   StageOptions options_;

@@ -1,5 +1,6 @@
 // How a stage's memory is planned: what each region needs, for one shape or the most of several.
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "runtime/stage.h"
@@ -33,7 +34,35 @@ Stage::Stage(StageDefinition definition, const StageOptions& options)
   make_plan();
 }
 
+void Stage::check_flat_layout() const {
+  const auto& parameters = definition_.parameters;
+  std::vector<int> order(parameters.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return parameters[a].offset < parameters[b].offset; });
+  std::int64_t end = 0;
+  for (const int p : order) {
+    TRIREME_CHECK(parameters[p].offset >= end);
+    end = parameters[p].offset + parameters[p].spec.shape.count();
+  }
+  TRIREME_CHECK(end <= definition_.flat_elements);
+  if (!options_.parameter_windows && !options_.gradient_windows) return;
+  TRIREME_CHECK(definition_.windows.size() == definition_.segments.size());
+  for (std::size_t s = 0; s < definition_.segments.size(); ++s) {
+    for (const int p : definition_.segments[s].parameters) {
+      const auto holds = [&](const FlatRange& range) {
+        return parameters[p].offset >= range.begin &&
+               parameters[p].offset + parameters[p].spec.shape.count() <=
+                   range.begin + range.elements;
+      };
+      const auto& window = definition_.windows[s];
+      TRIREME_CHECK(std::any_of(window.begin(), window.end(), holds));
+    }
+  }
+}
+
 void Stage::make_plan() {
+  check_flat_layout();
   plan_templates();
   plan_segments();
   plan_windows();
@@ -128,7 +157,6 @@ void Stage::plan_segments() {
 
 void Stage::plan_windows() {
   if (!options_.parameter_windows && !options_.gradient_windows) return;
-  TRIREME_CHECK(definition_.windows.size() == definition_.segments.size());
   for (std::size_t s = 0; s < definition_.windows.size(); ++s) {
     std::int64_t elements = 0;
     for (const FlatRange& range : definition_.windows[s]) elements += range.elements;

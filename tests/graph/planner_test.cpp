@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "graph/autodiff.h"
 #include "graph/dump.h"
 #include "graph/recompute.h"
@@ -110,6 +113,96 @@ TEST(Validator, HearsEveryPairThatLivesTogether) {
     }
   }
   EXPECT_EQ(heard, static_cast<int>(ids.size() * (ids.size() - 1)));
+}
+
+// The bytes and the lifetime of each owner of memory: from its first to its last use in the whole
+// replay.
+struct Life {
+  Arena arena;
+  std::int64_t begin, end;
+  int first, last;
+};
+
+std::map<ValueId, Life> lives_of(const Graph& graph, const SegmentPlan& plan) {
+  std::map<ValueId, Life> lives;
+  int time = 0;
+  for (const auto* list : {&plan.forward, &plan.backward, &plan.weight_grad}) {
+    for (const Node& node : *list) {
+      std::vector<ValueId> operands(node.inputs.begin(), node.inputs.end());
+      operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
+      operands.push_back(node.workspace);
+      for (const ValueId id : operands) {
+        if (id == no_value) continue;
+        const ValueId owner = graph.value(id).storage;
+        const Placement& at = plan.placements[owner];
+        if (at.arena == Arena::elsewhere) continue;
+        const std::int64_t end = at.offset + graph.value(owner).bytes();
+        lives.try_emplace(owner, Life{at.arena, at.offset, end, time, time}).first->second.last =
+            time;
+      }
+      ++time;
+    }
+  }
+  return lives;
+}
+
+bool clash(const std::map<ValueId, Life>& lives, ValueId moved) {
+  const Life& a = lives.at(moved);
+  return std::any_of(lives.begin(), lives.end(), [&](const auto& other) {
+    const Life& b = other.second;
+    return other.first != moved && a.arena == b.arena && a.begin < b.end && b.begin < a.end &&
+           a.first <= b.last && b.first <= a.last;
+  });
+}
+
+// Every mutation that puts a value onto another that lives at the same time, and no other.
+TEST(Validator, HearsEveryPlacementThatMovesOntoALivingValue) {
+  int heard = 0, harmless = 0;
+  for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
+    for (const bool split : {false, true}) {
+      const auto graph = small_block();
+      recompute(*graph, how);
+      PlanOptions options;
+      options.split_weight_grad = split;
+      const SegmentPlan good = plan_segment(*graph, options);
+      for (const auto& [owner, life] : lives_of(*graph, good)) {
+        for (const std::int64_t by : {-64, 64}) {
+          if (life.begin + by < 0) continue;
+          SegmentPlan bad = good;
+          for (ValueId id = 0; id < graph->value_count(); ++id) {
+            if (graph->value(id).storage == owner) bad.placements[id].offset += by;
+          }
+          bool thrown = false;
+          try {
+            validate_plan(*graph, bad);
+          } catch (const Error&) {
+            thrown = true;
+          }
+          EXPECT_EQ(thrown, clash(lives_of(*graph, bad), owner)) << "%" << owner << " by " << by;
+          ++(thrown ? heard : harmless);
+        }
+      }
+    }
+  }
+  EXPECT_GT(heard, 50);
+  EXPECT_GT(harmless, 0);
+}
+
+// An in-place result of another shape makes the whole unreadable too.
+TEST(Validator, HearsReadsOfAWholeWhoseSliceWasOverwritten) {
+  Graph g(DType::f32);
+  const ValueId x = g.segment_input({8, 4});
+  const ValueId whole = ops::activation(g, x, ActivationKind::gelu_tanh);
+  const ValueId part = ops::slice(g, whole, 2, 3);
+  const ValueId tables = g.constant(ConstantInput::rope_cos, DType::f32, {3, 1});
+  const ValueId sines = g.constant(ConstantInput::rope_sin, DType::f32, {3, 1});
+  const ValueId positions = g.batch(BatchInput::positions, DType::i32, {3});
+  // Rotates the slice in place.
+  ops::rope(g, part, tables, sines, positions, {3, 1, 0, 2, 2, +1});
+  g.set_output(ops::add(g, no_value, whole, no_value, {}, 8));
+  PlanOptions options;
+  options.training = false;
+  EXPECT_THAT([&] { plan_segment(g, options); }, ThrowsMessage<Error>(HasSubstr("overwritten")));
 }
 
 TEST(Validator, HearsReadsBeforeWrites) {
