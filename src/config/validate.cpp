@@ -39,6 +39,16 @@ void check_heads(const ModelConfig& model) {
         "set model.head_dim",
         model.hidden_size, model.num_heads, divisors_near(model.hidden_size, model.num_heads));
   }
+  constexpr std::int64_t widest_head = 256;  // of the attention kernels
+  if (model.head_dim > widest_head) {
+    fail_input(
+        "model.head_dim = {} is above {}, the widest head that attention can compute: use more "
+        "heads, or narrower ones{}",
+        model.head_dim, widest_head,
+        derived ? fmt::format(" (head_dim is hidden_size / num_heads = {} / {})", model.hidden_size,
+                              model.num_heads)
+                : "");
+  }
   if (model.num_kv_heads > model.num_heads || model.num_heads % model.num_kv_heads != 0) {
     fail_input(
         "model.num_heads = {} is not divisible by model.num_kv_heads = {}: num_kv_heads can be {}",
@@ -128,6 +138,17 @@ void check_batches(const TrainConfig& train) {
                   : divisors_near(train.global_batch_size, train.micro_batch_size));
   }
   check_rampup(train);
+}
+
+// Positions of a micro-batch are counted in 32 bits, also by the libraries that compute products.
+void check_rows(const Config& config) {
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  const std::int64_t batch = config.train.micro_batch_size, length = config.model.seq_length;
+  if (length <= most && batch <= most / length) return;
+  fail_input(
+      "train.micro_batch_size = {} times model.seq_length = {} is more than {} tokens in a "
+      "micro-batch: make one of them smaller",
+      batch, length, most);
 }
 
 void check_length(const TrainConfig& train) {
@@ -317,6 +338,7 @@ void validate(const ModelConfig& model) {
 
 void validate(const Config& config) {
   validate(config.model);
+  check_rows(config);
   check_length(config.train);
   check_batches(config.train);
   check_rates(config.run, config.optimizer);

@@ -210,6 +210,22 @@ TEST(Validate, StatesInTwoBytes) {
               HasSubstr("optimizer.moment_dtype"));
 }
 
+TEST(Validate, HeadsWiderThanAttentionCanCompute) {
+  EXPECT_EQ(refused({"model.head_dim=256"}), "accepted");
+  EXPECT_THAT(refused({"model.head_dim=257"}), HasSubstr("model.head_dim = 257 is above 256"));
+  EXPECT_THAT(refused({"model.num_heads=2"}),
+              AllOf(HasSubstr("model.head_dim = 384"), HasSubstr("768 / 2")));
+}
+
+TEST(Validate, MicroBatchesOfMorePositionsThan32BitsCount) {
+  EXPECT_THAT(refused({"model.seq_length=65536", "train.micro_batch_size=65536",
+                       "train.global_batch_size=65536"}),
+              AllOf(HasSubstr("train.micro_batch_size = 65536"), HasSubstr("2147483647 tokens")));
+  EXPECT_EQ(refused({"model.seq_length=65536", "train.micro_batch_size=32767",
+                     "train.global_batch_size=32767"}),
+            "accepted");
+}
+
 TEST(ValidateLayout, BatchAgainstRanks) {
   EXPECT_THAT(layout_refused(3, {}),
               AllOf(HasSubstr("3 data-parallel ranks"), HasSubstr("24 or 36")));
