@@ -70,6 +70,15 @@ class Program {
   int status_ = 0;
 };
 
+// All values of a number in metrics.jsonl, in order.
+inline std::vector<double> values_of(const std::string& metrics, const std::string& name) {
+  std::vector<double> values;
+  const std::string key = "\"" + name + "\": ";
+  for (std::size_t at = 0; (at = metrics.find(key, at)) != std::string::npos; at += key.size())
+    values.push_back(std::strtod(metrics.c_str() + at + key.size(), nullptr));
+  return values;
+}
+
 // A folder with a small corpus, its tokenizer and token files, and a configuration.
 class Workspace : public testing::Test {
  protected:

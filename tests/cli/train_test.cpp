@@ -67,6 +67,9 @@ TEST_F(Train, EveryPrecisionTrains) {
                                               "optimizer.initial_loss_scale=65536"});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr("done at step 30"));
+    const std::vector<double> losses = values_of(metrics(precision), "loss");
+    ASSERT_EQ(losses.size(), 30u);
+    EXPECT_LT(losses.back(), 0.9 * losses.front()) << precision;
   }
 }
 

@@ -45,15 +45,6 @@ inline std::string mpirun() {
          "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " TRIREME_MPIEXEC;
 }
 
-// All values of a number in metrics.jsonl, in order.
-inline std::vector<double> values_of(const std::string& metrics, const std::string& name) {
-  std::vector<double> values;
-  const std::string key = "\"" + name + "\": ";
-  for (std::size_t at = 0; (at = metrics.find(key, at)) != std::string::npos; at += key.size())
-    values.push_back(std::strtod(metrics.c_str() + at + key.size(), nullptr));
-  return values;
-}
-
 // The largest relative difference between two lists; infinite where they do not match.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size() || a.empty()) return INFINITY;
