@@ -6,8 +6,9 @@
 // stages 0, 1, 2, ... and backward through them in reverse.
 //
 // What a walker does per action:
-//   forward            waits for the activation (unless stage 0), computes, keeps what backward
-//   needs backward           waits for the gradient (unless last stage), both gradients at once
+//   forward            waits for the activation (unless stage 0), computes, keeps what the backward
+//                      pass needs
+//   backward           waits for the gradient (unless last stage), computes both gradients at once
 //   input_grad         waits for the gradient, computes the gradient of the input only
 //   weight_grad        computes the gradient of the weights, later; then nothing is kept any more
 //   receive_*          posts the receive and goes on; the compute action named alike waits for it

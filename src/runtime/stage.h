@@ -16,14 +16,14 @@ struct StageOptions {
   // Null: one slot of its own.
   SlotMemory* slot_memory = nullptr;
   bool split_weight_grad = false;
-  int late_slots =
-      0;  // with it: micro-batches between input and weight gradients; 0: as many as slots
-  bool reuse = true;  // false: every value its own memory
+  // With split_weight_grad: micro-batches between input and weight gradients; 0: as many as slots.
+  int late_slots = 0;
+  bool reuse = true;  // false: every value has its own memory
   // Fill with NaN what a pass must write before anything reads it: scratch, saved activations,
   // boundaries, windows and messages.
   bool poison = false;
-  // Parameters and gradients of one segment at a time, in two windows that neighbouring segments
-  // take in turns: hooks bring the parameters and take the gradients away.
+  // Parameters and gradients of one segment at a time, in two windows that adjacent segments use
+  // alternately: hooks bring the parameters and take the gradients away.
   bool parameter_windows = false;
   bool gradient_windows = false;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,

@@ -166,7 +166,7 @@ TEST(AsyncSave, WritesWhatWasThereAtTheStart) {
     CheckpointState state;
     state.step = step;
     filled_sources(pieces, small());
-    EXPECT_GE(saver.start(state, slices), 0);
+    saver.start(state, slices);
     for (float& value : pieces[0].memory) value = -7;  // training goes on
   }
   const auto report = saver.finish();

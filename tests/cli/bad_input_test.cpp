@@ -188,7 +188,9 @@ TEST_F(BadInput, Preprocessing) {
   EXPECT_FALSE(fs::exists(folder_ / "out_text_document.bin"));
   const Outcome skipped = preprocess({"--skip-bad-lines"});
   EXPECT_EQ(skipped.code, 0) << skipped.out;
-  EXPECT_THAT(skipped.out, HasSubstr("2"));
+  EXPECT_THAT(skipped.out, HasSubstr("skipped 2 lines; the first: "));
+  EXPECT_THAT(skipped.out, HasSubstr("lines.jsonl"));
+  EXPECT_THAT(skipped.out, HasSubstr("line 2"));
 }
 
 TEST_F(BadInput, Tokenizers) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "plan/small_config.h"
 #include "runtime/memory.h"
@@ -85,10 +85,10 @@ TEST(LayoutPlan, OfFiveThousandRanksTakesUnderASecond) {
   const Config config = small({"parallel.tp=8", "parallel.pp=16", "model.num_layers=96",
                                "model.hidden_size=12288", "model.num_heads=96", "parallel.zero=1",
                                "train.global_batch_size=1920", "train.micro_batch_size=1"});
-  const auto begin = std::chrono::steady_clock::now();
+  // Processor time, which does not depend on what else the machine does.
+  const std::clock_t begin = std::clock();
   const LayoutPlan plan = plan_layout(config, 5120);
-  // A bound for gross mistakes only; docs/performance.md has the figure.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0);
   EXPECT_EQ(plan.ranks.size(), 16u);
   EXPECT_GT(plan.ranks[0].memory.total(), std::int64_t{1} << 30);
 }
