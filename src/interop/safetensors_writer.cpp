@@ -35,9 +35,7 @@ std::vector<std::size_t> layout_order(const std::vector<SafetensorsTensor>& tens
 
 SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<SafetensorsTensor> tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : file_(path),
-      begin_(tensors.size()),
-      bytes_(tensors.size()) {
+    : file_(path), begin_(tensors.size()), bytes_(tensors.size()) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::string text = header.dump();
