@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// What becomes of an ASCII character; 0: it is dropped.
+// The form of each ASCII character; 0: it is dropped.
 std::array<char, 128> ascii_map(const BertNormalizer& normalizer) {
   std::array<char, 128> map;
   for (int i = 0; i < 128; ++i) {
@@ -40,7 +40,8 @@ class Collector {
       }
       if (c == kReplacement || is_control(c)) return;
     }
-    const bool spaced = normalizer_.space_ideographs && is_cjk_ideograph(c);
+    const bool left_out = !normalizer_.all_ideographs && c >= 0x2B820 && c <= 0x2B91F;
+    const bool spaced = normalizer_.space_ideographs && is_cjk_ideograph(c) && !left_out;
     if (spaced) pending_.push_back(' ');
     append_utf8(c, pending_);
     if (spaced) pending_.push_back(' ');

@@ -17,6 +17,9 @@ struct BertNormalizer {
   bool space_ideographs = true;
   std::optional<bool> strip_accents;  // where absent, as `lowercase`
   bool lowercase = true;
+  // Whether U+2B820 to U+2B91F count as ideographs: they do in Google's BERT, and the `tokenizers`
+  // library leaves them out.
+  bool all_ideographs = true;
 
   std::string apply(std::string_view text) const;
 };

@@ -35,7 +35,8 @@ class Bert : public Normalizer {
   explicit Bert(const JsonPlace& place)
       : normalizer_{.clean_text = place.flag_or("clean_text", true),
                     .space_ideographs = place.flag_or("handle_chinese_chars", true),
-                    .lowercase = place.flag_or("lowercase", true)} {
+                    .lowercase = place.flag_or("lowercase", true),
+                    .all_ideographs = false} {
     if (place.has("strip_accents")) {
       normalizer_.strip_accents = place.flag_or("strip_accents", false);
     }

@@ -4,16 +4,76 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/error.h"
 #include "tokenizer/char_class.h"
+#include "tokenizer/utf8.h"
 
 namespace trireme {
 namespace {
 
 utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
+
+using Chars = std::vector<utf8proc_int32_t>;
+
+utf8proc_ssize_t checked(utf8proc_ssize_t count) {
+  if (count < 0) fail("cannot bring a text into a Unicode normal form: {}", utf8proc_errmsg(count));
+  return count;
+}
+
+// The full decomposition of each character, marks in the order of the text. (The library's own
+// function for texts also orders marks, in a time that is quadratic in their number.)
+Chars decompose(std::string_view text, utf8proc_option_t options) {
+  Chars chars;
+  chars.reserve(text.size());
+  std::array<utf8proc_int32_t, 32> parts;  // none has more than 18
+  const char* end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const DecodedChar c = decode_utf8(p, end);
+    p += c.length;
+    int boundary = 0;
+    const utf8proc_ssize_t count = checked(
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.value), parts.data(),
+                                static_cast<utf8proc_ssize_t>(parts.size()), options, &boundary));
+    TRIREME_CHECK(static_cast<std::size_t>(count) <= parts.size());
+    chars.insert(chars.end(), parts.begin(), parts.begin() + count);
+  }
+  return chars;
+}
+
+int combining_class(utf8proc_int32_t c) {
+  return utf8proc_get_property(c)->combining_class;
+}
+
+// Sorts each run of marks by combining class; marks of one class keep their order.
+void order_marks(Chars& chars) {
+  const auto is_starter = [](utf8proc_int32_t c) { return combining_class(c) == 0; };
+  for (auto at = chars.begin(); at != chars.end();) {
+    const auto first = std::find_if_not(at, chars.end(), is_starter);
+    at = std::find_if(first, chars.end(), is_starter);
+    if (std::ranges::is_sorted(first, at, {}, combining_class)) continue;
+    std::ranges::stable_sort(first, at, {}, combining_class);
+  }
+}
+
+// Composes what can be composed. The library takes U+11A7, the character before the first trailing
+// Hangul consonant, for such a consonant; as it begins a character and composes with nothing, what
+// lies before it and after it is composed apart.
+void compose(Chars& chars, utf8proc_option_t options) {
+  constexpr utf8proc_int32_t hangul_trailing_base = 0x11A7;
+  auto to = chars.begin();
+  for (auto from = chars.begin(); from != chars.end();) {
+    const auto end = std::find(from, chars.end(), hangul_trailing_base);
+    const utf8proc_ssize_t count = checked(utf8proc_normalize_utf32(&*from, end - from, options));
+    to = std::copy(from, from + count, to);
+    from = end;
+    if (from != chars.end()) *to++ = *from++;
+  }
+  chars.erase(to, chars.end());
 }
 
 }  // namespace
@@ -64,24 +124,15 @@ void append_lower(char32_t c, std::string& out) {
 }
 
 void append_normal_form(NormalForm form, std::string_view text, std::string& out) {
-  int options = UTF8PROC_STABLE;
-  options |=
-      form == NormalForm::nfc || form == NormalForm::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form == NormalForm::nfkc || form == NormalForm::nfkd) options |= UTF8PROC_COMPAT;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const auto size = static_cast<utf8proc_ssize_t>(text.size());
-  std::vector<utf8proc_int32_t> chars(text.size() + 16);
-  const auto option = static_cast<utf8proc_option_t>(options);
-  const auto room = [&] { return static_cast<utf8proc_ssize_t>(chars.size()); };
-  utf8proc_ssize_t count = utf8proc_decompose(bytes, size, chars.data(), room(), option);
-  if (count > room()) {
-    chars.resize(static_cast<std::size_t>(count));
-    count = utf8proc_decompose(bytes, size, chars.data(), room(), option);
-  }
-  if (count >= 0) count = utf8proc_normalize_utf32(chars.data(), count, option);
-  if (count < 0) fail("cannot bring a text into a Unicode normal form: {}", utf8proc_errmsg(count));
-  std::for_each(chars.begin(), chars.begin() + count,
-                [&out](utf8proc_int32_t c) { append_utf8(static_cast<char32_t>(c), out); });
+  const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
+  const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
+  const auto options = static_cast<utf8proc_option_t>(
+      UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+      (compatible ? UTF8PROC_COMPAT : 0));
+  Chars chars = decompose(text, options);
+  order_marks(chars);
+  if (composed) compose(chars, options);
+  for (const utf8proc_int32_t c : chars) append_utf8(static_cast<char32_t>(c), out);
 }
 
 }  // namespace trireme
