@@ -49,7 +49,7 @@ void differentiate(Graph& graph) {
     if (!reached) continue;
     const OpDefinition& def = definition(node->op);
     if (!def.gradient) {
-      fail("{}: lies between a parameter and the loss but has no gradient rule", def.name);
+      fail("{}: this op is between a parameter and the loss, but has no gradient rule", def.name);
     }
     def.gradient(builder, *node);
   }

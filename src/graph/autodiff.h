@@ -1,4 +1,4 @@
-// Differentiation of a segment: appends the backward pass, node by node, from each op's own rule.
+// Differentiation of a segment: appends the backward pass, node by node, by each op's own rule.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace trireme {
 // next segment) and at losses; they end at the parameters and at the segment's input.
 void differentiate(Graph& graph);
 
-// What a gradient rule works with.
+// The interface that gradient rules work with.
 class GradientBuilder {
  public:
   explicit GradientBuilder(Graph& graph) : graph_(graph) {}
@@ -25,7 +25,7 @@ class GradientBuilder {
   void set_grad(ValueId forward_value, ValueId total);
   // Adds the gradient of rows [first_row, ...) of a value; all rows must come, each once.
   void set_rows_grad(ValueId forward_value, ValueId rows_grad, std::int64_t first_row);
-  // Whether the gradient of this value is of use: not for tokens, tables and absent operands.
+  // Whether the gradient of this value is needed: not for tokens, tables and absent operands.
   bool wants_grad(ValueId forward_value) const;
 
   // Emits a node of the input-gradient or the weight-gradient phase.

@@ -85,7 +85,7 @@ ValueId Graph::make_output_grad() {
 
 void Graph::set_input_grad(ValueId value) {
   TRIREME_CHECK(values_[value].role == Role::internal && !is_view(value));
-  // Views of it were made while it was internal: they follow.
+  // Views that were made while it was internal change with it.
   for (Value& other : values_) {
     if (other.storage == value) other.role = Role::input_grad;
   }

@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// Rows of a whole parameter that lie together in the local part: local rows [local_row, + rows) are
-// the whole's rows [row, + rows). Rows are what dimension 0 counts.
+// Rows of a whole parameter that are adjacent in the local part: local rows [local_row, + rows) are
+// the whole's rows [row, + rows). Dimension 0 counts rows.
 struct RowPiece {
   std::int64_t local_row = 0;
   std::int64_t row = 0;
@@ -54,13 +54,13 @@ class Graph {
   ValueId constant(ConstantInput which, DType dtype, Shape shape);
   ValueId cache(CacheBuffer which, Shape shape);
   ValueId segment_input(Shape shape);
-  // Declares an internal value as what leaves the segment.
+  // Declares an internal value as the segment's output.
   void set_output(ValueId value);
   void set_result(ValueId value, ResultOutput which);
   ValueId new_value(DType dtype, Shape shape, Role role = Role::internal, std::int32_t index = 0);
   // A value that shares the memory of `owner` from `byte_offset` on.
   ValueId new_view(ValueId owner, Shape shape, std::int64_t byte_offset);
-  // Makes a fresh internal value a part of another's memory (gradients of slices).
+  // Makes a new internal value a part of another value's memory (gradients of slices).
   void place_in(ValueId value, ValueId owner, std::int64_t byte_offset);
   // The accumulator of a parameter's gradient.
   ValueId gradient_of(ValueId parameter);

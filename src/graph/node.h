@@ -13,7 +13,7 @@ namespace trireme {
 using cpu::ActivationKind;
 using cpu::NormKind;
 
-// Every op; each stands in one file of ops/.
+// Every op; each is defined in one file of ops/.
 enum class OpKind : std::uint8_t {
   embedding,
   embedding_grad,
@@ -44,8 +44,8 @@ enum class OpKind : std::uint8_t {
   count,
 };
 
-// Which pass a node belongs to. Gradients with respect to inputs and to weights are apart, so that
-// a schedule can place them apart.
+// The pass that a node belongs to. Gradients with respect to inputs and to weights are separate, so
+// that a schedule can place them separately.
 enum class Phase : std::uint8_t { forward, input_grad, weight_grad };
 
 struct DropoutAttributes {
@@ -57,11 +57,11 @@ struct NormAttributes {
   NormKind kind;
   double eps;
   DropoutAttributes dropout;  // of the addend, if there is one
-  std::int64_t seq = 0;       // positions per sequence; 0: rows / batch, all rows being here
+  std::int64_t seq = 0;       // positions per sequence; 0: rows / batch, with all rows on this rank
 };
 struct LinearAttributes {
-  // Tensor parallelism: one rank alone adds the bias before products are summed. Its gradient is
-  // every rank's.
+  // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
+  // computes its gradient.
   bool adds_bias = true;
 };
 struct ActivationAttributes {
@@ -115,7 +115,7 @@ struct Node {
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
   std::array<ValueId, max_outputs> outputs;  // no_value where there is none
   ValueId workspace = no_value;
-  std::int32_t prepared = -1;  // index of the kernel's ready-made state, if it has one
+  std::int32_t prepared = -1;  // index of the kernel's prepared state, if it has one
 
   template <class T>
   const T& as() const {

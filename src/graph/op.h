@@ -1,5 +1,5 @@
-// What an op is: its shape rule, its gradient rule, its cost and its kernel. ops/ defines one of
-// these per OpKind; everything else works through this table.
+// The definition of an op: its shape rule, its gradient rule, its cost and its kernel. ops/ has one
+// definition per OpKind; all other code works through that table.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace trireme {
 
 class GradientBuilder;
 
-// What changes from step to step; kernels read it when they run.
+// Values that change from step to step; kernels read them when they run.
 struct StepBlock {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   double grad_scale = 1;  // loss scale / tokens of the global batch
 };
 
-// The ranks that collective ops of a graph talk to, as ops see them. Calls return when the result
-// is there. Counts are elements; reductions are sums in a fixed order, accumulated in f32 for
-// 16-bit types.
+// The ranks that collective ops of a graph communicate with, as ops see them. Calls return when the
+// result is complete. Counts are elements; reductions are sums in a fixed order, accumulated in f32
+// for 16-bit types.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
@@ -45,7 +45,7 @@ struct Launch {
   const StepBlock& step;
   std::int32_t layer;  // number of the block in the whole model, for random numbers
   bool accumulate;     // add to gradients instead of overwriting them
-  RankGroup* group;    // of tensor parallelism; null if this rank is alone
+  RankGroup* group;    // of tensor parallelism; null for a single rank
 
   template <class T>
   T* input(int i) const {
@@ -74,11 +74,11 @@ struct OpDefinition {
   const char* name;
   // Checks the operands and adds the outputs to the node.
   void (*infer)(Graph& graph, Node& node);
-  // Emits the nodes of the gradient; null where the op never lies between a parameter and the loss.
+  // Emits the nodes of the gradient; null where the op is never between a parameter and the loss.
   void (*gradient)(GradientBuilder& builder, const Node& node);
   // Flops of matrix products; bytes are derived from the operands.
   double (*flops)(const Graph& graph, const Node& node);
-  // CPU: may be null where nothing is to be prepared.
+  // CPU: may be null where there is nothing to prepare.
   Prepared (*prepare)(const Graph& graph, const Node& node);
   // CPU: null for ops that only name memory (views).
   void (*launch)(const Launch& launch);
@@ -89,7 +89,7 @@ struct OpDefinition {
 const OpDefinition& definition(OpKind op);
 Cost cost_of(const Graph& graph, const Node& node);
 
-// Ends with a message that begins with the op's name and shows the operand's shape.
+// Throws an error whose message begins with the op's name and shows the operand's shape.
 [[noreturn]] void fail_shape(const Node& node, const Graph& graph, const char* what);
 
 }  // namespace trireme

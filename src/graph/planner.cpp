@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr int phases = 3;  // forward, backward, weight gradients when apart
+constexpr int phases = 3;  // forward, backward, and weight gradients if separate
 
 struct Lifetime {
   int first_phase = -1, last_phase = -1;

@@ -16,7 +16,7 @@ inline std::int64_t align_up(std::int64_t bytes) {
 }
 
 enum class Arena : std::uint8_t {
-  elsewhere,   // not internal: the role says where
+  elsewhere,   // not internal: its role determines its place
   saved,       // written in the forward phase, read later; one copy per micro-batch in flight
   late_saved,  // written in the backward phase for the weight gradients; a copy per micro-batch
                // between the two
@@ -33,8 +33,8 @@ struct Placement {
 struct PlanOptions {
   bool training = true;              // false: only the forward list, everything in scratch
   bool forward_in_backward = false;  // training runs no forward list (a head, fully recomputed)
-  bool split_weight_grad = false;    // weight gradients run later, as a phase of their own
-  bool reuse = true;  // false: every value has memory of its own (to find planner bugs)
+  bool split_weight_grad = false;    // weight gradients run later, in their own phase
+  bool reuse = true;                 // false: every value has its own memory (to find planner bugs)
 };
 
 // Lists in the order in which they run. With split_weight_grad the backward list is cut in two.

@@ -58,7 +58,7 @@ class Rewriter {
     for (ValueId& output : node.outputs) {
       if (output == no_value) continue;
       const Value original = graph_.value(output);
-      if (original.role != Role::internal) continue;  // a result: written where it belongs
+      if (original.role != Role::internal) continue;  // a result is written to its own region
       ValueId copy;
       if (original.storage == output) {
         copy = graph_.new_value(original.dtype, original.shape);

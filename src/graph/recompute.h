@@ -15,8 +15,8 @@ enum class Recompute : std::uint8_t {
 };
 
 // Rewrites graph.backward; call after differentiate(). With `full`, the backward pass no longer
-// reads anything that the forward pass leaves, so the forward pass of a segment whose output nobody
-// needs (the head) can be left out of training altogether.
+// reads any value from the forward pass, so training can omit the forward pass of a segment whose
+// output is not needed (the head).
 void recompute(Graph& graph, Recompute how);
 
 }  // namespace trireme

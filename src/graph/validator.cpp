@@ -1,5 +1,5 @@
-// Checks a finished plan without trusting the planner: it replays the lists and watches who wrote
-// each byte range last.
+// Checks a finished plan without trusting the planner: it replays the lists and records which value
+// was last written to each byte range.
 #include <map>
 #include <set>
 
@@ -77,9 +77,9 @@ class Replay {
     }
   }
 
-  // Whether bytes last written as `writer` are right for a read of `reader`. A view sees its
-  // operand. A value that no node writes as a whole consists of the parts that are placed in it. An
-  // in-place result makes its operand unreadable, whatever its shape.
+  // Whether bytes that were last written as `writer` are valid for a read of `reader`. A view sees
+  // its operand. A value that no node writes as a whole consists of the parts that are placed in
+  // it. An in-place result makes its operand unreadable, whatever its shape.
   bool carries(ValueId writer, ValueId reader) const {
     for (;;) {
       if (writer == reader) return true;

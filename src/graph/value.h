@@ -1,4 +1,4 @@
-// Values of a graph: what a tensor is for, its type and shape, and whose memory it shares.
+// Values of a graph: the purpose, type and shape of a tensor, and whose memory it shares.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class Role : std::uint8_t {
   cache,        // index: CacheBuffer; keys and values of generation
 };
 
-// What the loader gives per micro-batch.
+// The inputs that the loader provides per micro-batch.
 enum class BatchInput : std::int32_t {
   tokens,          // i32 [rows]
   targets,         // i32 [rows]
@@ -38,7 +38,7 @@ enum class BatchInput : std::int32_t {
   lengths,         // i32 [batch]: cached positions before this call (generation), or positions that
                    // are not padding (bert)
   segments,        // i32 [rows]: token types (bert)
-  first_rows,      // i32 [batch]: the row that each sequence begins with (bert)
+  first_rows,      // i32 [batch]: the row at which each sequence begins (bert)
   predicted_rows,  // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
   order_labels,    // i32 [batch]: 1 where the segments are swapped (bert)
   order_weights,   // f32 [batch]: of the order loss, in units of a token's (bert)

@@ -1,4 +1,4 @@
-// Blocks from the system, counted.
+// Blocks of memory from the system, and a count of their bytes.
 #include "runtime/memory.h"
 
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ MemoryBlock::MemoryBlock(std::int64_t bytes) : bytes_(bytes) {
     fail("cannot allocate {}: use a smaller micro-batch, recomputation or a smaller model",
          bytes_to_text(bytes));
   }
-  // Large pages spare the processor most of its address look-ups; without them it still works.
+  // Large pages save the processor most of its address look-ups; it also works without them.
   ::madvise(address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(address);
   allocated_bytes += bytes;
@@ -79,8 +79,8 @@ MemoryBlock::MemoryBlock(std::int64_t bytes) : bytes_(bytes) {
 MemoryBlock::~MemoryBlock() {
   if (!data_) return;
   allocated_bytes -= bytes_;
-  // While an error passes, messages of other ranks may still arrive here, and the error would be
-  // lost in a crash: the memory stays mapped until the process ends, which is soon.
+  // During the unwinding of an error, messages of other ranks may still arrive in this block, and a
+  // crash would hide the error: the memory stays mapped until the process ends, which is soon.
   if (std::uncaught_exceptions() > 0) return;
   ::munmap(data_, static_cast<std::size_t>(bytes_));
 }

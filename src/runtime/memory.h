@@ -18,7 +18,7 @@ struct MemoryPlan {
   std::vector<MemoryRegion> regions;
 
   void add(std::string name, std::int64_t bytes) { regions.push_back({std::move(name), bytes}); }
-  // Adds the regions of another plan, to those of the same name where there are such.
+  // Adds the regions of another plan; regions of the same name are merged.
   void merge(const MemoryPlan& other);
   std::int64_t total() const;
 };
@@ -28,7 +28,7 @@ std::string to_text(const MemoryPlan& plan);
 // "1.25 GiB"
 std::string bytes_to_text(std::int64_t bytes);
 
-// A zeroed, page-aligned block that is counted: allocated() is what the plan must equal.
+// A zeroed, page-aligned block that is counted: the plan must equal allocated().
 class MemoryBlock {
  public:
   MemoryBlock() = default;
@@ -44,7 +44,7 @@ class MemoryBlock {
     return reinterpret_cast<T*>(data_);
   }
 
-  // Bytes of all blocks that exist now.
+  // Bytes of all blocks that currently exist.
   static std::int64_t allocated();
 
  private:

@@ -1,5 +1,5 @@
 // A program: the nodes of all segments of a stage as one flat array. It knows its operands by
-// memory region and offset; a run says where the regions of its micro-batch lie.
+// memory region and offset; a run supplies the addresses of the regions of its micro-batch.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What a stage's memory consists of.
+// The regions of a stage's memory.
 enum class StageRegion : std::uint8_t {
   parameters,
   gradients,
@@ -35,7 +35,7 @@ inline constexpr auto all_regions = [] {
   return regions;
 }();
 
-// One of something for each region.
+// One item for each region.
 template <class T>
 class PerRegion {
  public:
@@ -46,7 +46,7 @@ class PerRegion {
   std::array<T, all_regions.size()> items_{};
 };
 
-// Where each region begins, for one micro-batch; null where there is none.
+// The address of each region for one micro-batch; null where there is none.
 using RegionBases = PerRegion<std::byte*>;
 
 struct Operand {
@@ -73,7 +73,7 @@ struct Instruction {
 
 using Program = std::vector<Instruction>;
 
-// Sees every launch after it ran: profiling, the search for the first NaN.
+// Is called after every launch: profiling, the search for the first NaN.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -81,8 +81,8 @@ class Observer {
   virtual void after(const Launch& launch) = 0;
 };
 
-// Runs instructions. `first_micro_batch`: gradients are overwritten, else added to. `group`: the
-// tensor-parallel ranks, null if this one is alone.
+// Runs instructions. `first_micro_batch`: gradients are overwritten, otherwise added to. `group`:
+// the tensor-parallel ranks, null for a single rank.
 void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock& step,
              bool first_micro_batch, RankGroup* group = nullptr, Observer* observer = nullptr);
 

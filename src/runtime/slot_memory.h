@@ -1,5 +1,5 @@
-// Memory of the micro-batches in flight. The stages of a rank share it: which of them holds a
-// micro-batch in which slot is the schedule's affair.
+// Memory of the micro-batches in flight. The stages of a rank share it: the
+// schedule decides which stage uses which slot.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The regions of which each slot has its own.
+// The regions that each slot has its own copy of.
 constexpr std::array<StageRegion, 4> slot_regions = {StageRegion::block_inputs, StageRegion::saved,
                                                      StageRegion::batch, StageRegion::results};
 
@@ -24,14 +24,14 @@ class SlotMemory {
   explicit SlotMemory(int slots) : slots_(slots) {}
 
   int slots() const { return slots_; }
-  // Makes room in every slot for so many bytes of a region, if there is less; before allocate().
+  // Makes a region of every slot at least this many bytes large; before allocate().
   void fit(StageRegion region, std::int64_t bytes);
   // Of one slot.
   std::int64_t bytes(StageRegion region) const { return parts_[index_of(region)].bytes; }
   // All slots, by region.
   MemoryPlan plan() const;
   void allocate();
-  // Where a region of a slot begins; null if nobody has any of it.
+  // The address of a region of a slot; null if no stage has reserved any of it.
   std::byte* at(StageRegion region, int slot) const;
 
  private:

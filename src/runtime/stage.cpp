@@ -1,4 +1,4 @@
-// Where a stage's values lie, and the running of its passes.
+// Addresses of a stage's values, and the execution of its passes.
 #include "runtime/stage.h"
 
 #include <cstring>
@@ -154,8 +154,8 @@ void* Stage::cache(int segment, CacheBuffer which) const {
   return at(cache_operand(static_cast<std::size_t>(segment), which), 0);
 }
 
-// Without training, segments hand activations on in two places, and without weight gradients that
-// wait, also their gradients.
+// Without training, two buffers alternate as the activations between segments; so do their
+// gradients unless weight gradients run later.
 std::int64_t Stage::boundary(std::size_t i) const {
   return static_cast<std::int64_t>(options_.training ? i : i % 2) * plan_.boundary_bytes;
 }
@@ -261,7 +261,7 @@ void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& 
 }
 
 // The first instruction of a micro-batch that writes a gradient may overwrite it; later ones add.
-// What lies in a window is taken away after each segment of a pass.
+// The contents of a window are taken away after each segment of a pass.
 void Stage::mark_later_writers() {
   std::set<Operand> written;
   for (PassProgram* pass : {&backward_, &weight_grad_}) {

@@ -1,4 +1,5 @@
-// A pipeline stage: a definition with all memory that running it takes, and one program per pass.
+// A pipeline stage: a definition with all the memory that it needs to run, and one program per
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace trireme {
 struct StageOptions {
   bool training = true;
   // The slots that the stages of a rank share; must outlive the stage and be allocated before it.
-  // Null: one slot of its own.
+  // Null: the stage has one slot of its own.
   SlotMemory* slot_memory = nullptr;
   bool split_weight_grad = false;
   // With split_weight_grad: micro-batches between input and weight gradients; 0: as many as slots.
@@ -27,13 +28,13 @@ struct StageOptions {
   bool parameter_windows = false;
   bool gradient_windows = false;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
-  // caches and tables are then its, and not counted again (prompts and single tokens of
+  // caches and tables then belong to it and are not counted again (prompts and single tokens of
   // generation).
   const class Stage* shares = nullptr;
 };
 
-// Where a micro-batch lies: in a slot from its forward pass to its last gradient, and in a late
-// slot between its input and its weight gradients.
+// Where a micro-batch is stored: in a slot from its forward pass to its last gradient, and in a
+// late slot between its input and its weight gradients.
 struct Slot {
   Slot(int both) : index(both), late(both) {}
   Slot(int slot, int late_slot) : index(slot), late(late_slot) {}
@@ -42,8 +43,7 @@ struct Slot {
   int late;
 };
 
-// What a stage plans from its definition and options. Sizes are in bytes where nothing else is
-// said.
+// The plan that a stage derives from its definition and options. Sizes are in bytes unless noted.
 struct StagePlan {
   std::vector<SegmentPlan> train_plans, eval_plans;  // by template
   PerRegion<std::int64_t> needs;  // of one slot or late slot where a region has such
@@ -63,16 +63,16 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // All regions that are its own: shared slots are counted by whoever owns them.
+  // All regions that it owns: shared slots are counted by their owner.
   MemoryPlan memory() const;
   const StageDefinition& definition() const { return definition_; }
-  // Allocates them and makes the programs. `group`: the tensor-parallel ranks, which outlive the
-  // stage; null if this one is alone.
+  // Allocates them and makes the programs. `group`: the tensor-parallel ranks, which must outlive
+  // the stage; null for a single rank.
   void allocate(RankGroup* group = nullptr);
 
-  // Other shapes of the same parameters (sequence lengths that take turns). reserve() plans for
-  // one, before allocate(); reshape() makes it, or the first, what the stage computes from then on,
-  // in memory that was reserved for it. Tables have to be filled again. Not for stages that share
+  // Other shapes with the same parameters (several sequence lengths). reserve() plans for one more,
+  // before allocate(). reshape() switches the stage to a reserved shape or back to the first one,
+  // in memory that was reserved for it; tables have to be filled again. Not for stages that share
   // parameters.
   void reserve(StageDefinition shape);
   void reshape(StageDefinition shape);
@@ -84,14 +84,14 @@ class Stage {
   // Must outlive the stage; null: none.
   void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
 
-  // Addresses; null where the stage has no such value. With windows there is no address of a
-  // parameter or gradient as such.
+  // Addresses; null where the stage has no such value. With windows a single parameter or gradient
+  // has no address.
   void* parameter(int index) const;
   void* gradient(int index) const;
   // All parameters or gradients, in the flat layout; not with windows.
   std::byte* flat_parameters() const;
   std::byte* flat_gradients() const;
-  // The window of a segment: its ranges, one behind the other.
+  // The window of a segment: its ranges, one after the other.
   std::byte* parameter_window(int segment) const;
   std::byte* gradient_window(int segment) const;
   // Elements of the larger of the two windows.
@@ -123,7 +123,7 @@ class Stage {
                 Observer* observer = nullptr);
   void weight_grad(Slot slot, const StepBlock& step, bool first_micro_batch,
                    Observer* observer = nullptr);
-  // The forward pass alone, on the inputs of slot 0.
+  // Only the forward pass, on the inputs of slot 0.
   void evaluate(const StepBlock& step, Observer* observer = nullptr);
 
   // The plan of a template: in training, or of its forward graph alone.

@@ -1,5 +1,5 @@
-// What a pipeline stage computes: segments in order, each an instance of a template graph, and the
-// parameters that they share.
+// The computation of a pipeline stage: segments in order, each an instance of a template graph, and
+// the parameters that they share.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Parameter {
   std::int64_t offset = 0;  // in elements, in the parameter and gradient regions
 };
 
-// A graph with what the runtime needs to know to run it in training.
+// A graph, with the facts that the runtime needs to run it in training.
 struct SegmentTemplate {
   std::unique_ptr<Graph> train;  // differentiated and rewritten; null if the stage does not train
   std::unique_ptr<Graph> eval;   // forward only, without dropout
@@ -44,20 +44,20 @@ struct StageDefinition {
   std::vector<SegmentInstance> segments;
   std::vector<Parameter> parameters;
   std::int64_t flat_elements = 0;  // of all parameters, with the gaps between them
-  // By segment: what its window holds where parameters or gradients lie in windows.
+  // By segment: the contents of its window, if parameters or gradients are in windows.
   std::vector<std::vector<FlatRange>> windows;
 
   DType accumulate() const { return compute == DType::f64 ? DType::f64 : DType::f32; }
 };
 
-// Gives each parameter its offset, one behind the other; call once all are listed.
+// Gives each parameter its offset, one after the other; call when all are listed.
 void lay_out_parameters(StageDefinition& definition);
 
 // The passes of a stage over one micro-batch. `backward` computes the input gradients only where
 // the stage splits off the weight gradients.
 enum class Pass : std::uint8_t { forward, backward, weight_grad, evaluate };
 
-// Is called around each segment of a pass: brings parameters, takes gradients away.
+// Is called before and after each segment of a pass: provides parameters, takes gradients away.
 class SegmentHooks {
  public:
   virtual ~SegmentHooks() = default;

@@ -1,4 +1,4 @@
-// How a stage's memory is planned: what each region needs, for one shape or the most of several.
+// The plan of a stage's memory: the size of each region, for one shape or the largest of several.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Of all kinds, one behind the other.
+// Of all kinds, one after the other.
 template <std::size_t n>
 std::int64_t sum_of(const std::int64_t (&bytes)[n]) {
   std::int64_t sum = 0;
@@ -98,7 +98,7 @@ bool Stage::borrows(StageRegion region) const {
                              region == StageRegion::constants);
 }
 
-// The plans of the templates, and what the largest of them needs of what all segments share.
+// The plans of the templates, and the sizes of the regions that all segments share.
 void Stage::plan_templates() {
   const auto grow = [&](StageRegion region, std::int64_t bytes) {
     plan_.needs[region] = std::max(plan_.needs[region], bytes);
@@ -134,7 +134,7 @@ void Stage::plan_templates() {
   plan_.boundary_bytes = align_up(plan_.boundary_bytes);
 }
 
-// Where each segment's own values lie.
+// The offsets of each segment's own values.
 void Stage::plan_segments() {
   std::int64_t saved = 0, late_saved = 0, caches = 0;
   for (const SegmentInstance& instance : definition_.segments) {

@@ -28,7 +28,7 @@ constexpr int size_of(DType dtype) {
   return 0;
 }
 
-// Names as in configurations and safetensors' spirit: "f32", "bf16", ...
+// Names as in configurations, in the style of safetensors: "f32", "bf16", ...
 std::string_view name_of(DType dtype);
 
 // The upper half of a float; conversion from float rounds to nearest even and keeps NaN.
