@@ -1,6 +1,5 @@
-// Speed of the attention kernels (flop/s) beside that of a plain matrix product as large as a
-// linear layer, on the same threads. Flops of attention are those of its visible pairs of
-// positions.
+// Speed of the attention kernels (flop/s) next to that of a plain matrix product as large as a
+// linear layer, on the same threads. Attention counts the flops of its visible pairs of positions.
 #include <cmath>
 
 #include "backend/cpu/gemm.h"

@@ -1,5 +1,5 @@
-// What the benchmarks share: contenders that run in turns, operands, and how Google Benchmark is
-// set up. Figures are medians of nine short repetitions; all of its flags work, so that
+// Shared by the benchmarks: contenders that run alternately, operands, and the setup of Google
+// Benchmark. Figures are medians of nine short repetitions; all of its flags work, so that
 // --benchmark_filter=REGEX chooses and --benchmark_format=json writes everything.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace trireme::bench {
 
-// One of several ways to spend time that are compared.
+// One of several pieces of work whose times are compared.
 struct Contender {
   std::string name;  // of its counter
   double work;       // bytes or flops of one run
@@ -31,10 +31,11 @@ inline double now(clockid_t clock) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Times the first contender beside the others, its limits or rivals, in turns: what else the
-// machine does then slows all of them. Counters: the work per second of each; the first one's speed
-// in percent of each other's; and its work per second of processor time of all threads, per_core,
-// which says more on a busy machine. (The column CPU knows one thread only, and all contenders.)
+// Times the first contender and the others, its limits or rivals, alternately, so that other work
+// on the machine slows all of them. Counters: the work per second of each; the first one's speed in
+// percent of each other's; and its work per second of processor time of all threads, per_core,
+// which is more meaningful on a busy machine. (The column CPU covers only one thread, and all
+// contenders.)
 inline void in_turns(benchmark::State& state, const std::vector<Contender>& contenders) {
   for (const Contender& one : contenders) one.run();  // warm caches, lazy set-up
   std::vector<double> wall(contenders.size());
@@ -71,7 +72,7 @@ std::vector<T> random_values(std::int64_t count) {
   return out;
 }
 
-// Leaves out means and deviations, which JSON has.
+// Omits means and deviations, which the JSON output has.
 class MedianReporter : public benchmark::ConsoleReporter {
  public:
   MedianReporter() : ConsoleReporter(OO_Tabular) {}

@@ -1,6 +1,7 @@
 // Speed of saving and loading a checkpoint of 1.6 GB (GPT-2 124M with its optimizer state), next to
-// what the folder's disk and the memory can do: bench_checkpoint FOLDER. Without Google Benchmark,
-// because each save finds the disk and the memory as the one before left them: order is part of it.
+// the speed of the folder's disk and of memory: bench_checkpoint FOLDER. It does not use Google
+// Benchmark, because each save finds the disk and the memory as the previous one left them, so the
+// order matters.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

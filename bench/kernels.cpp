@@ -1,5 +1,5 @@
-// Speed of every CPU kernel, in bytes per second, beside a plain copy that moves as many bytes.
-// TRIREME_ISA and TRIREME_THREADS choose the set and the threads.
+// Speed of every CPU kernel, in bytes per second, next to a plain copy of as many bytes.
+// TRIREME_ISA and TRIREME_THREADS choose the instruction set and the number of threads.
 #include "backend/cpu/kernels.h"
 
 #include <cmath>
@@ -14,8 +14,8 @@ using namespace trireme::cpu;
 using bench::random_values;
 using benchmark::State;
 
-// What kernels work on, with the dimensions of GPT-2 124M. `bytes` is the unit in which each kernel
-// says what it must read and write at least.
+// Operands of the kernels, with the dimensions of GPT-2 124M. `bytes` is the unit in which each
+// kernel states the least that it must read and write.
 
 constexpr std::int64_t cols = 768, wide = 4 * cols, vocab = 50257, padded_vocab = 50304;
 
@@ -32,7 +32,7 @@ struct Layer {
   std::vector<A> dw = std::vector<A>(wide), db = dw;
   std::vector<A> scratch =
       std::vector<A>(std::max(norm_grad_workspace(rows, cols), bias_grad_workspace(rows, wide)));
-  // A true rotation: it is applied again and again, and anything else would end in denormal
+  // A true rotation: it is applied again and again, and any other matrix would lead to denormal
   // numbers.
   const std::vector<A> cos = std::vector<A>(rows / 4 * 32, A(0.6));
   const std::vector<A> sin = std::vector<A>(rows / 4 * 32, A(0.8));

@@ -1,7 +1,7 @@
-// The bf16 products of linear layers by our AMX kernels ("own"), beside oneDNN on the same threads:
-// as the engine would use it (plain layouts, "tiles" of one thread each), and by itself with
-// OpenMP's threads, once with plain layouts ("oneDNN") and once with weights that were put into the
-// layout of its choice beforehand ("packed"). All in flop/s.
+// The bf16 products of linear layers by our AMX kernels ("own"), next to oneDNN on the same
+// threads: as the engine would use it (plain layouts, "tiles" of one thread each), and on its own
+// with OpenMP's threads, once with plain layouts ("oneDNN") and once with weights that were
+// converted to its preferred layout beforehand ("packed"). All in flop/s.
 #include <omp.h>
 
 #include <dnnl.hpp>

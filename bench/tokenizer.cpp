@@ -18,7 +18,7 @@ namespace {
 using benchmark::State;
 using Texts = std::vector<std::string_view>;
 
-// The text in documents of about 4 KB, which is what preprocessing feeds a tokenizer.
+// The text in documents of about 4 KB, as preprocessing passes it to a tokenizer.
 Texts documents(std::string_view text) {
   Texts out;
   while (!text.empty()) {

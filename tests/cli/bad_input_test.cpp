@@ -87,7 +87,7 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   expect_refused(train("run"), "step-00000004'");
   write("run/checkpoints/latest", latest);
 
-  // All of it undone, the run goes on from what was saved.
+  // With all of it undone, the run continues from its checkpoint.
   const Outcome resumed = train("run");
   EXPECT_EQ(resumed.code, 0) << resumed.out;
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));

@@ -1,4 +1,4 @@
-// Commands that are stopped or cannot write leave nothing half done behind.
+// Commands that are stopped or cannot write leave nothing half finished.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -126,7 +126,7 @@ TEST_F(Train, StopsAtAnIntervalAndADuration) {
   EXPECT_THAT(metrics("duration"), testing::Not(HasSubstr("{\"step\": 2,")));
 }
 
-// kill -9 at moments spread over the whole run, saves included: it always goes on bit for bit.
+// kill -9 at moments spread over the whole run, saves included: it always continues bit for bit.
 void kill_and_resume(const std::function<Program(void)>& start,
                      const std::function<std::size_t()>& progress, int kills) {
   unsigned state = 12345;
@@ -194,7 +194,7 @@ TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
   const std::string latest = contents(folder_ / "run/checkpoints/latest");
   EXPECT_EQ(run({"inspect", path("run/checkpoints/" + latest.substr(0, latest.find('\n')))}).code,
             0);
-  // With room again it goes on from there.
+  // With free space again it continues from there.
   const Outcome resumed = train("run", {"train.iters=200"});
   EXPECT_EQ(resumed.code, 0) << resumed.out;
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));

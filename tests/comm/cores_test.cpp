@@ -34,7 +34,7 @@ TEST(Cores, PartsCoverAllAndNothingTwice) {
   EXPECT_THAT(part_of({}, 0, 1), IsEmpty());
 }
 
-// In a thread of its own, whose mask goes with it.
+// In its own thread, whose mask disappears with it.
 std::vector<int> shared(const std::string& value, int index, int count) {
   std::vector<int> result;
   std::thread([&] {

@@ -1,4 +1,4 @@
-// The committed reference page is what the table of keys says.
+// The committed reference page agrees with the table of keys.
 #include "config/reference.h"
 
 #include <gmock/gmock.h>

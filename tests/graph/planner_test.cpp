@@ -1,5 +1,5 @@
-// The planner's guards: the validator hears what the planner must never do, and graphs that make no
-// sense are refused when they are built.
+// The planner's guards: the validator reports what the planner must never do, and graphs that make
+// no sense are refused when they are built.
 #include "graph/planner.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A model in parts, run by hand one behind the other: the same bits as in one stage (but for how a
+// A model in parts, run by hand one after the other: the same bits as in one stage (but for how a
 // tied table's two gradients are added).
 #include <gtest/gtest.h>
 
@@ -103,7 +103,7 @@ TEST_P(ModelParts, GiveTheSameBitsAsTheWhole) {
     for (const Parts& parts : {two_parts, four_parts}) {
       expect_equal(run_parts(model, build, parts), whole);
     }
-    // As many layers recomputed in each part as the option says.
+    // Each part recomputes as many layers as the option says.
     build.recompute_layers = 1;
     expect_equal(run_parts(model, build, two_parts), whole);
   }

@@ -119,7 +119,7 @@ void build_slices(Graph& g) {
   g.set_output(ops::add(g, head, tail, no_value, no_dropout, seq));
 }
 
-// Some rows twice, and the whole besides.
+// Some rows twice, and the whole value as well.
 void build_take_rows(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ValueId taken =

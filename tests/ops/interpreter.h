@@ -1,5 +1,5 @@
 // Runs a small differentiated graph in double without planner and runtime: every value has memory
-// of its own, so that what fails here is an op.
+// of its own, so that a failure here points to an op.
 #pragma once
 
 #include <cmath>

@@ -94,7 +94,7 @@ TEST(Check, RefusesWrongPeersAndMessagesThatCross) {
   s = base();
   std::swap(s.actions[1][find(s, 1, receive_activation, 0)],
             s.actions[1][find(s, 1, receive_activation, 1)]);
-  // The second stands before the forward that needs it: posted early enough, but in the wrong
+  // The second comes before the forward that needs it: posted early enough, but in the wrong
   // order.
   move_before(s, 1, find(s, 1, receive_activation, 0), 0);
   move_before(s, 1, find(s, 1, receive_activation, 1), 0);
@@ -125,7 +125,7 @@ TEST(Check, FindsADeadlockAndSaysWhere) {
 }
 
 TEST(Check, BuffersCanBeUsedInTurn) {
-  // What ChunkBuffers promises, by its definition: nobody else sits in buffer m % count.
+  // What ChunkBuffers promises, by its definition: no other micro-batch is in buffer m % count.
   for (const ScheduleKind kind :
        {ScheduleKind::interleaved, ScheduleKind::zb1p, ScheduleKind::zbv, ScheduleKind::vhalf}) {
     const Schedule s = with_early_receives(make_schedule({kind, 4, 11}));

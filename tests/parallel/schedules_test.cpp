@@ -47,7 +47,7 @@ TEST(Schedules, AreLegalForManyShapes) {
   }
 }
 
-// Every stage with times of its own, from a tenth to ten times the usual.
+// Every stage with different times, from a tenth of the usual to ten times as much.
 std::vector<PassTimes> uneven_times(int stages, int seed) {
   std::vector<PassTimes> times(stages);
   const auto draw = [&](int i) {

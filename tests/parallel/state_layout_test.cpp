@@ -62,7 +62,7 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
       EXPECT_EQ(layout.state_elements() * degree, definition.flat_elements);
       for (const OwnedSlice& slice : layout.owned()) {
         EXPECT_LE(slice.offset + slice.count(), layout.part(slice.bucket));
-        // What is owned lies in the flat layout where the parameter does.
+        // An owned part is at the same place in the flat layout as its parameter.
         EXPECT_EQ(layout.part_begin(slice.bucket) + slice.offset,
                   definition.parameters[slice.parameter].offset + slice.begin);
         owned[slice.parameter].push_back({slice.begin, slice.end});

@@ -38,7 +38,7 @@ std::vector<T> part(const std::vector<T>& whole, int index, int of) {
   return {whole.begin() + index * count, whole.begin() + (index + 1) * count};
 }
 
-// Ranks' random_values one behind the other.
+// The random_values of all ranks, one after the other.
 template <class T>
 std::vector<T> gathered(int ranks, int first_stream, std::int64_t count) {
   std::vector<T> all;
@@ -54,8 +54,8 @@ struct Result {
   std::vector<T> y, dx;
 };
 
-// A stage of one segment: the op under test between products with the identity, as it stands
-// between products in a model; at_border: right behind the segment's input.
+// A stage of one segment: the op under test between products with the identity, as it occurs
+// between products in a model; at_border: right after the segment's input.
 template <class T>
 Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& op,
               std::int64_t x_rows, Recompute how, bool at_border = false) {
@@ -186,7 +186,7 @@ TEST(CollectiveOps, RefuseWhatCannotWork) {
   EXPECT_THROW(ops::all_reduce(g, x, 2, true), Error);  // would overwrite the segment's input
 }
 
-// A value that is read under its old name behind grad_all_reduce, as a residual does.
+// A value that is read under its old name after grad_all_reduce, as a residual does.
 TEST(CollectiveOps, ValidatorKnowsThatIdentityWritesNothing) {
   Graph g(DType::f32);
   const ValueId x = ops::activation(g, g.segment_input({rows, columns}), ActivationKind::silu);

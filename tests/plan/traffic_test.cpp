@@ -1,4 +1,4 @@
-// What a plan says that ranks send is what they send.
+// Ranks send as many bytes as the plan says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

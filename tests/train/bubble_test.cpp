@@ -116,8 +116,8 @@ IdleShare idle_share(const std::string& schedule) {
 class Bubble : public testing::TestWithParam<std::string> {};
 
 TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
-  // Whatever else the machine does can only make ranks wait longer: the shortest of three steps
-  // says what the schedule does.
+  // Other work on the machine can only make ranks wait longer: the shortest of three steps shows
+  // the effect of the schedule.
   double measured = 1, expected = 0;
   for (int step = 0; step < 3; ++step) {
     const IdleShare idle = idle_share(GetParam());

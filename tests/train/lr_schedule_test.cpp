@@ -60,7 +60,7 @@ TEST(LrSchedule, InverseSqrt) {
   EXPECT_DOUBLE_EQ(lr(320), kMax / 2);  // sqrt(80 / 320)
   EXPECT_DOUBLE_EQ(lr(720), kMax / 3);
   EXPECT_EQ(lr(881), kMin);
-  // Without a warm-up one sample stands in for it, and the rate stays above min_lr.
+  // Without a warm-up, one sample takes its place, and the rate stays above min_lr.
   const LrSchedule bare = schedule("inverse_sqrt", 0);
   EXPECT_DOUBLE_EQ(bare(0), kMax);
   EXPECT_DOUBLE_EQ(bare(4), kMax / 2);

@@ -1,4 +1,4 @@
-// What is printed: the words of a line, sizes and durations, silence where nobody watches.
+// Printed progress: the words of a line, sizes and durations, silence where nobody watches.
 #include "train/progress.h"
 
 #include <gmock/gmock.h>

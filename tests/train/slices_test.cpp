@@ -75,7 +75,7 @@ TEST(Slices, HoldEveryElementOnce) {
   }
 }
 
-// A range that begins and ends inside of pieces which lie apart in the whole.
+// A range that begins and ends inside pieces that are apart in the whole.
 TEST(Slices, FollowPiecesThatLieApart) {
   ParameterSpec spec;
   spec.shape = {6, 4};

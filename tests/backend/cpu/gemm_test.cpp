@@ -51,7 +51,7 @@ constexpr double rounding<f16> = 0x1p-11;
 template <>
 constexpr double rounding<bf16> = 0x1p-8;
 
-// Every destination and workspace stands between bytes that nobody may touch.
+// Every destination and workspace lies between guard bytes that must stay untouched.
 class GuardedBytes {
  public:
   // Begins `misalignment` bytes after a multiple of 64.

@@ -1,4 +1,4 @@
-// The choice of the instruction set, and TRIREME_ISA, each in a process of its own.
+// The choice of the instruction set, and TRIREME_ISA, each in its own process.
 #include "backend/cpu/isa.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ void choose_in_child(const char* wish) {
 
 class IsaDeathTest : public testing::Test {
  protected:
-  // A child that runs the program anew: nothing of the parent's choice is left in it.
+  // A child that runs the program from the start: none of the parent's choice is left in it.
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 

@@ -46,7 +46,7 @@ T from_double(double value) {
   }
 }
 
-// `count` elements between two guards that nobody may touch; not aligned, as views into larger
+// `count` elements between two guards that must stay untouched; not aligned, as views into larger
 // tensors are not. Filled with a pattern that shows what was never written.
 template <class T>
 class Guarded {
@@ -129,7 +129,7 @@ testing::AssertionResult close(const Guarded<T>& actual, const std::vector<doubl
   return testing::AssertionSuccess();
 }
 
-// Runs `body` with pools of several sizes; leaves the default pool behind.
+// Runs `body` with pools of several sizes; restores the default pool afterwards.
 template <class Body>
 void with_thread_counts(Body body) {
   for (const int threads : {1, 2, 5}) {

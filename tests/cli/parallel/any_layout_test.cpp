@@ -1,4 +1,4 @@
-// Saved on one layout, resumed on another: training goes on as if nothing had changed.
+// Saved on one layout, resumed on another: training continues as if nothing had changed.
 #include "jobs.h"
 
 namespace trireme::testing_cli {

@@ -1,4 +1,4 @@
-// Saves in the background of several ranks: training waits for the copy alone, and says how long.
+// Saves in the background on several ranks: training only waits for the copy, and reports how long.
 #include "jobs.h"
 
 namespace trireme::testing_cli {

@@ -1,4 +1,5 @@
-// Layouts that cannot work: refused before anything else, by one message that says what would do.
+// Layouts that cannot work: refused before anything else, with one message that says what would
+// work.
 #include <csignal>
 
 #include "jobs.h"
@@ -88,7 +89,7 @@ TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("taken")));
 }
 
-// nohup ignores SIGHUP. What stands for mpirun ends with 9 where a signal is passed on to it.
+// nohup ignores SIGHUP. The stand-in for mpirun ends with 9 if a signal is passed on to it.
 TEST_F(BadLayout, SignalsThatWereIgnoredStaySo) {
   write("mpirun",
         "#!/bin/sh\ntrap 'exit 9' USR1\nsleep 0.3\n"
@@ -129,7 +130,7 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
   EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
 }
 
-// Without --nproc all ranks find the same fault: one of them says it.
+// Without --nproc all ranks find the same fault: one of them reports it.
 TEST_F(BadLayout, UnderMpirun) {
   const std::string command = "timeout -s KILL 60 " + mpirun() + " -n 4 " TRIREME_BINARY " train " +
                               path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " +

@@ -1,4 +1,5 @@
-// Jobs whose ranks die or stop: how they are hit, how the job must end, and that it goes on.
+// Jobs whose ranks die or stop: how they are hit, how the job must end, and that it can be
+// continued.
 #pragma once
 
 #include "ranks.h"
@@ -15,7 +16,7 @@ class Faults : public Jobs {
       "train.timeout_s=" +
       std::to_string(timeout_s);
 
-  // Lets the job go on by so many lines of metrics and a moment; false if it ended before.
+  // Lets the job continue for so many lines of metrics and a moment; false if it ended earlier.
   bool advance(Program& program, const std::string& dir, std::size_t lines, double seconds) const {
     const std::size_t target = values_of(metrics(dir), "loss").size() + lines;
     while (program.running() && values_of(metrics(dir), "loss").size() < target)
@@ -59,7 +60,7 @@ class Faults : public Jobs {
     EXPECT_GE(reader.state().step, announced);
     reader.verify();
   }
-  // After a fault the job has ended with one message of its own at most, in time, all ranks gone.
+  // After a fault the job has ended in time, with at most one message, and all ranks are gone.
   void expect_end(Program& program, const std::string& dir, double seconds) const {
     const auto begin = Clock::now();
     const Outcome outcome = wait_for(program, seconds + 20);

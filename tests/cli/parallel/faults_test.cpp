@@ -1,4 +1,4 @@
-// Ranks that die, stop, or fail: the job ends in time and says why, and goes on bit for bit.
+// Ranks that die, stop, or fail: the job ends in time, says why, and continues bit for bit.
 #include <random>
 #include <regex>
 

@@ -1,4 +1,5 @@
-// What layouts save, as the printed plan says; each run checks that it allocated exactly that.
+// The memory that layouts save, according to the printed plan; each run checks that it allocated
+// exactly that.
 #include "jobs.h"
 
 namespace trireme::testing_cli {

@@ -88,7 +88,7 @@ TEST_F(SlowSameBits, WhileSequencesGrow) {
       1);
 }
 
-// Steps of 4, 6, ... 20 micro-batches: each number has a schedule of its own.
+// Steps of 4, 6, ... 20 micro-batches: each number has its own schedule.
 TEST_F(SlowSameBits, WhileTheBatchGrows) {
   const std::string ramp =
       "train.iters=0 train.samples=350 train.rampup_batch_size=[4,2,200] "

@@ -76,7 +76,7 @@ void measure_overlap(Transport& transport) {
     work.wait();
     waited.push_back(seconds_since(end));
     both.push_back(seconds_since(begin));
-    // Nobody waits and nobody computes: what the engine's own thread does, and what it costs.
+    // No thread waits or computes: the work of the engine's own thread, and its cost.
     begin = begin_of();
     const double before = processor_seconds();
     work = reduce();

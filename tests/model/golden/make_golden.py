@@ -36,7 +36,7 @@ GPT = dict(family="gpt", num_layers=2, hidden_size=32, num_heads=4, num_kv_heads
 LLAMA = dict(GPT, family="llama", num_kv_heads=2, ffn_hidden_size=96, position="rope",
              rope_base=10000.0, norm="rms_norm", activation="swiglu", bias=False, qkv_bias=False,
              tie_embeddings=False)
-# Two sentences per sample and padding behind them; about one position in six is predicted. The loss
+# Two sentences per sample and padding after them; about one position in six is predicted. The loss
 # is the mean over these, of all samples together, plus the mean of the samples' order losses.
 BERT = dict(GPT, family="bert", norm_eps=1e-12, activation="gelu_erf", norm_placement="pre",
             order_head=True)
