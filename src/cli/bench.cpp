@@ -23,7 +23,7 @@ struct BenchArguments {
   bool json = false;
 };
 
-// GPT-2 124M with micro-batches of 4 x 1024 tokens: what figures are quoted for.
+// GPT-2 124M with micro-batches of 4 x 1024 tokens, for which docs/performance.md gives figures.
 constexpr const char* gpt2_124m = R"(
 [model]
 family = "gpt"
@@ -119,7 +119,7 @@ std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts
     char end = 0;
     if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &shape.rows, &shape.in, &shape.out, &end) != 3 ||
         shape.rows < 1 || shape.in < 1 || shape.out < 1) {
-      fail_input("'{}' is not ROWSxINxOUT, e.g. 4096x768x3072", text);
+      fail_input("expected a shape ROWSxINxOUT such as 4096x768x3072, found '{}'", text);
     }
     shapes.push_back(shape);
   }
@@ -156,25 +156,26 @@ void add_bench(CLI::App& app) {
   auto* command = app.add_subcommand("bench", "Measure matrix products, ops and training steps");
   command->require_subcommand(1);
   auto a = std::make_shared<BenchArguments>();
-  auto* products = command->add_subcommand("gemm", "the three products of linear layers");
-  products->add_option("--shape", a->shapes, "ROWSxINxOUT; default: those of GPT-2 124M");
-  products->add_option("--precision", a->precision, "of the operands")
+  auto* products =
+      command->add_subcommand("gemm", "Measure the three matrix products of linear layers");
+  products->add_option("--shape", a->shapes, "ROWSxINxOUT; default: the shapes of GPT-2 124M");
+  products->add_option("--precision", a->precision, "Element type of the operands")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32", "fp64"}))
       ->capture_default_str();
-  products->add_flag("--json", a->json, "print the figures as JSON");
+  products->add_flag("--json", a->json, "Print the figures as JSON");
   products->callback([a] { gemm(*a); });
   const auto add = [&](const char* name, const char* help, void (*run)(const BenchArguments&)) {
     auto* sub = command->add_subcommand(name, help);
     sub->add_option("--config", a->file, "TOML file; default: GPT-2 124M, micro-batch 4 x 1024");
     sub->add_option("overrides", a->overrides, "section.key=value, e.g. run.precision=fp32");
-    sub->add_option("--steps", a->steps, "timed steps, after one to warm up")
+    sub->add_option("--steps", a->steps, "Number of timed steps, after one for warm-up")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
-    sub->add_flag("--json", a->json, "print the figures as JSON");
+    sub->add_flag("--json", a->json, "Print the figures as JSON");
     sub->callback([a, run] { run(*a); });
   };
-  add("op", "time, flops and bytes of every op within a training step", op);
-  add("step", "a training step against the speed of its matrix products", step);
+  add("op", "Measure time, flops and bytes of every op in a training step", op);
+  add("step", "Compare a training step with its matrix products alone", step);
 }
 
 }  // namespace trireme::cli

@@ -95,7 +95,7 @@ std::vector<std::int32_t> read_sequence(const IndexedDataset& data, std::int64_t
 
 void show_document(const IndexedDataset& data, const ShowOptions& options) {
   if (options.document < 0 || options.document >= data.documents()) {
-    fail_input("'{}' has no document {}; it has {}, counted from 0", data.prefix(),
+    fail_input("'{}' has no document {}: it has {}, counted from 0", data.prefix(),
                options.document, data.documents());
   }
   std::unique_ptr<Tokenizer> tokenizer;
@@ -148,7 +148,7 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   const std::int64_t steps =
       config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples);
   const SampleCounts counts = sample_counts(config.train, steps, global_batch_size(config, ranks));
-  // Which samples are seen does not depend on the vocabulary, so that it need not be there.
+  // The order of samples does not depend on the vocabulary, so the vocabulary need not be known.
   GptOptions gpt = gpt_options(config, std::numeric_limits<std::int32_t>::max(), -1);
   gpt.masks = {};
   options.masked = config.model.family == "bert";
@@ -156,13 +156,14 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
                                 : DatasetBuilder(config.data, gpt);
   auto dataset = builder.build(options.split, counts.of(options.split));
   if (!dataset) {
-    fail_input("'{}' gives the {} split no data", options.file, name_of(options.split));
+    fail_input("'{}': the {} split is empty; check data.split and data.path", options.file,
+               name_of(options.split));
   }
   return dataset;
 }
 
-// The tokens that the sample's parts name: its input and, as the last, its last target. Of BERT:
-// its input, words already masked, without padding.
+// The tokens of a sample's parts: its input, followed by its last target. For BERT: its input with
+// the masked words replaced, without padding.
 std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, bool masked) {
   Batch batch(1, dataset.seq_length());
   dataset.fill(index, batch.row(0));
@@ -216,10 +217,11 @@ void add_merge(CLI::App& parent) {
   auto options = std::make_shared<MergeOptions>();
   CLI::App* command =
       parent.add_subcommand("merge", "Join indexed token files, documents in the order given");
-  command->add_option("prefix", options->inputs, "files to join, without .bin and .idx")
+  command->add_option("prefix", options->inputs, "Datasets to join: paths without .bin and .idx")
       ->required();
-  command->add_option("--output-prefix", options->output, "where to write")->required();
-  command->add_flag("--json", options->as_json, "print figures as JSON");
+  command->add_option("--output-prefix", options->output, "Prefix of the files to write")
+      ->required();
+  command->add_flag("--json", options->as_json, "Print the figures as JSON");
   command->callback([options] { stoppable([&] { merge(*options); }); });
 }
 
@@ -227,11 +229,15 @@ void add_show(CLI::App& parent) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = parent.add_subcommand(
       "show", "Print the figures of an indexed token file, or one of its documents");
-  command->add_option("prefix", options->prefix, "the file, without .bin and .idx")->required();
-  command->add_option("--document", options->document, "print the ids of this document, from 0")
+  command->add_option("prefix", options->prefix, "Dataset: its path without .bin and .idx")
+      ->required();
+  command
+      ->add_option("--document", options->document,
+                   "Print the token ids of this document; the first is 0")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--decode", options->decode, "print text (of document 0 if none is named)");
-  command->add_flag("--json", options->as_json, "print as JSON, a line per sequence");
+  command->add_flag("--decode", options->decode,
+                    "Print the text instead (of document 0 unless --document names another)");
+  command->add_flag("--json", options->as_json, "Print JSON, one line per sequence");
   add_tokenizer_flags(*command, options->tokenizer);
   command->get_option("--tokenizer-type")->required(false);
   command->callback([options] { show(*options); });
@@ -240,13 +246,13 @@ void add_show(CLI::App& parent) {
 void add_samples(CLI::App& parent) {
   auto options = std::make_shared<SamplesOptions>();
   CLI::App* command = parent.add_subcommand(
-      "samples", "Print the documents and token ranges behind each sample, in training order");
-  command->add_option("file", options->file, "TOML file of the run")->required();
+      "samples", "Print the documents and token ranges of each sample, in training order");
+  command->add_option("file", options->file, "Configuration of the run (TOML)")->required();
   command->add_option("overrides", options->overrides, "section.key=value, applied in order");
-  command->add_option("--first", options->first, "samples to print")
+  command->add_option("--first", options->first, "Number of samples to print")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--skip", options->skip, "samples to pass over before")
+  command->add_option("--skip", options->skip, "Number of samples to skip first")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -257,17 +263,19 @@ void add_samples(CLI::App& parent) {
               if (name == name_of(split)) options->split = split;
             }
           },
-          "which split")
+          "Split to show")
       ->check(CLI::IsMember({"train", "valid", "test"}))
       ->default_str("train");
   command
-      ->add_option("--world-size", options->world_size,
-                   "ranks of the run, where the batch size follows from them (default tp pp cp)")
+      ->add_option(
+          "--world-size", options->world_size,
+          "Number of ranks of the run, which can decide the batch size (default: tp x pp x cp)")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--tokens", options->tokens, "print the token ids too");
-  command->add_flag("--json", options->as_json,
-                    "a line per sample: [[document, first, last], ...], both ends included; with "
-                    "--tokens an object that holds them as \"documents\" and \"tokens\"");
+  command->add_flag("--tokens", options->tokens, "Also print the token ids");
+  command->add_flag(
+      "--json", options->as_json,
+      "Print a line per sample: [[document, first, last], ...], both ends included; with "
+      "--tokens an object with \"documents\" and \"tokens\"");
   command->callback([options] { samples(*options); });
 }
 
