@@ -1,4 +1,4 @@
-// Errors of the standard library and of the system in our words.
+// Messages and exit codes for errors of the standard library and of the system.
 #include "base/as_error.h"
 
 #include <cerrno>

@@ -11,7 +11,7 @@ namespace trireme {
 // Exit codes of the program, as documented in the README.
 enum class ExitCode { ok = 0, failed = 1, bad_input = 2, interrupted = 3 };
 
-// Thrown for what the caller cannot mend. The message says what was wrong, where, and what to do.
+// Thrown for what the caller cannot repair. The message says what was wrong, where, and what to do.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -1,4 +1,4 @@
-// The library parses; its messages are recognised by their keywords and said in our words.
+// The library parses; its messages are recognised by keywords and replaced by our own.
 #include "base/json.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ constexpr Wording wordings[] = {
     {"control character", "a string holds a control character, such as a line break, unescaped"},
     {"ill-formed UTF-8", "a string is not UTF-8"},
     {"surrogate", "a string holds half of a surrogate pair"},
-    {"invalid string", "a backslash in a string begins no escape"},
+    {"invalid string", "a backslash in a string does not begin an escape"},
     {"invalid number", "a number is malformed"},
     {"number overflow", "a number is too large"},
     {"expected end of input", "something follows where the text should end"},
-    {"parsing object key", "a key in double quotes should stand here"},
-    {"parsing object separator", "a ':' should stand here"},
-    {"parsing object", "a ',' or '}' should stand here"},
-    {"parsing array", "a ',' or ']' should stand here"},
+    {"parsing object key", "expected a key in double quotes"},
+    {"parsing object separator", "expected a ':'"},
+    {"parsing object", "expected a ',' or '}'"},
+    {"parsing array", "expected a ',' or ']'"},
 };
 
 JsonFault fault_at(std::string_view text, std::size_t byte, std::string what) {
@@ -80,14 +80,14 @@ JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view l
   for (const auto& [keyword, ours] : wordings) {
     if (library_words.find(keyword) != library_words.npos) return fault_at(text, byte, ours);
   }
-  return fault_at(text, byte, "no value begins like this");
+  return fault_at(text, byte, "expected a value");
 }
 
 json parse_json(std::string_view text, const std::function<void(const JsonFault&)>& on_fault,
                 JsonComments comments) {
   if (const std::size_t byte = too_deep(text); byte > 0) {
     on_fault(fault_at(text, byte,
-                      fmt::format("values lie more than {} deep in each other", max_json_depth)));
+                      fmt::format("values are nested more than {} levels deep", max_json_depth)));
   }
   try {
     return json::parse(text, nullptr, true, comments == JsonComments::skip);
@@ -118,6 +118,21 @@ std::string json_shown(const json& value) {
                            : value.is_number() ? "the number "
                                                : "";
   return kind + (text.size() <= 80 ? text : text.substr(0, 77) + "...");
+}
+
+std::string json_keys_shown(const json& object) {
+  constexpr std::size_t most = 8, longest = 40;
+  if (object.empty()) return "it has no keys";
+  std::string shown;
+  std::size_t count = 0;
+  for (const auto& [key, value] : object.items()) {
+    if (count++ == most) break;
+    const std::string name = key.size() <= longest ? key : key.substr(0, longest) + "...";
+    shown += (shown.empty() ? "" : ", ") +
+             json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+  if (object.size() > most) shown += fmt::format(" and {} more", object.size() - most);
+  return (object.size() == 1 ? "its key is " : "its keys are ") + shown;
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// JSON texts to values, and in plain words what is wrong with a text or a value.
+// Parses JSON texts and describes in plain words what is wrong with a text or a value.
 #pragma once
 
 #include <cstddef>
@@ -33,5 +33,7 @@ nlohmann::json parse_json(std::string_view text,
 
 // How a message shows a value that it did not expect: `the string "12"`, `a list`, `null`.
 std::string json_shown(const nlohmann::json& value);
+// The keys of an object as a message names them: `its keys are "a", "b" and 3 more`.
+std::string json_keys_shown(const nlohmann::json& object);
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr unsigned long room = 64 << 10;  // for what a handler does
+constexpr unsigned long handler_bytes = 64 << 10;  // for the handler itself
 
 class SignalStack {
  public:
@@ -17,7 +17,7 @@ class SignalStack {
     stack_t before{};
     // A thread that has one already, such as a sanitizer's, keeps it.
     if (sigaltstack(nullptr, &before) != 0 || !(before.ss_flags & SS_DISABLE)) return;
-    const unsigned long size = room + getauxval(AT_MINSIGSTKSZ);
+    const unsigned long size = handler_bytes + getauxval(AT_MINSIGSTKSZ);
     memory_ = std::make_unique<char[]>(size);
     const stack_t own{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = size};
     sigaltstack(&own, nullptr);

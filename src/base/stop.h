@@ -1,4 +1,4 @@
-// Signals that end a command in the middle of writing files: nothing half done stays behind.
+// Signals that end a command in the middle of writing files: no partial file is left.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 namespace trireme {
 
 // Runs `work`. SIGINT, SIGTERM or SIGHUP make it end at its next check_stopped() as an error does,
-// so that what is unfinished is removed; then the process dies of the signal, as the shell expects.
+// so that partial files are removed; then the process dies of the signal, as the shell expects.
 // A second signal of the same kind ends it at once; signals that were ignored stay so. One thread
 // at a time.
 void stoppable(const std::function<void()>& work);

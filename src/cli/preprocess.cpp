@@ -106,6 +106,12 @@ void run(const Options& options) {
       line.show(now);
     });
   });
+  for (const std::string& file : result.json_lines_in_txt) {
+    fmt::print(stderr,
+               "note: '{}' begins like JSON lines and was read as such; --text-mode reads it as "
+               "text\n",
+               file);
+  }
   if (result.bad_lines > 0) {
     fmt::print(stderr, "skipped {}; the first: {}\n", counted(result.bad_lines, "line"),
                result.first_bad_line);
@@ -116,9 +122,10 @@ void run(const Options& options) {
 void add_flags(CLI::App& command, Options& options) {
   PreprocessOptions& work = options.work;
   command
-      .add_option("--input", work.inputs,
-                  "files or patterns: JSON lines, or text where the name ends in .txt; also "
-                  "compressed with gzip, xz or zstd")
+      .add_option(
+          "--input", work.inputs,
+          "files or patterns: JSON lines, or text if the name ends in .txt and the file does "
+          "not begin like JSON lines; may be compressed with gzip, xz or zstd")
       ->required();
   command
       .add_option("--output-prefix", work.output_prefix,
@@ -130,18 +137,19 @@ void add_flags(CLI::App& command, Options& options) {
   command.add_flag("--split-sentences", work.split_sentences,
                    "one sequence per sentence, for BERT; files end in _sentence");
   command.add_flag("--keep-newlines", work.keep_newlines,
-                   "with --split-sentences: sentences keep the white space behind them");
+                   "with --split-sentences: sentences keep the white space that follows them");
   command.add_flag("--skip-bad-lines", work.skip_bad_lines,
                    "count lines that are not JSON or lack a key instead of stopping");
-  command.add_flag("--text-mode", work.all_text, "all inputs are plain text, whatever their names");
+  command.add_flag("--text-mode", work.all_text,
+                   "all inputs are plain text, whatever their names and contents");
   const std::map<std::string, DocumentForm> forms = {{"file", DocumentForm::file},
                                                      {"paragraph", DocumentForm::paragraphs},
                                                      {"line", DocumentForm::line}};
   command
-      .add_option(
-          "--documents", work.text_documents,
-          "what a document of plain text is: the file (default), a paragraph (up to a blank "
-          "line) or a line")
+      .add_option("--documents", work.text_documents,
+                  "how plain text is split into documents: the whole file (default), paragraphs "
+                  "(up to a blank "
+                  "line) or lines")
       ->transform(CLI::CheckedTransformer(forms))
       ->option_text("file|paragraph|line");
   work.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -150,7 +158,7 @@ void add_flags(CLI::App& command, Options& options) {
       ->capture_default_str();
   command
       .add_option("--log-interval", options.log_interval,
-                  "where there is no terminal: print progress after so many documents; 0: never")
+                  "without a terminal: print progress after this many documents; 0: never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--json", options.as_json, "print figures as JSON");

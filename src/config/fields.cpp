@@ -9,7 +9,8 @@ namespace {
 // Sizes and counts: far above any real run, far below where a product of two would overflow.
 constexpr double kManyLayers = 1e5;
 constexpr double kWide = 1 << 24;
-constexpr double kManyTokens = 1LL << 31;  // token ids are 32-bit
+constexpr double kManyTokens = 1LL << 31;   // token ids are 32-bit
+constexpr double kManyPositions = 1 << 24;  // attention compares positions as fp32
 constexpr double kCount = 1e15;
 
 FieldLimits any() {
@@ -62,8 +63,9 @@ std::vector<Field> build_table() {
       FIELD(model, ffn_hidden_size, between(0, kWide), "",
             "inner width of the MLP; 0: 4 hidden_size, with swiglu two thirds of it rounded down "
             "to 64"),
-      FIELD(model, seq_length, between(0, kManyTokens), "tokens", "length of a sample; required"),
-      FIELD(model, max_positions, between(0, kManyTokens), "tokens",
+      FIELD(model, seq_length, between(0, kManyPositions), "tokens",
+            "length of a sample; required"),
+      FIELD(model, max_positions, between(0, kManyPositions), "tokens",
             "longest sequence that the model can take; 0: seq_length"),
       FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
             "size of the vocabulary; 0: from the tokenizer; null: ids and one more, which ends "

@@ -44,7 +44,7 @@ double numpy_sum(std::span<const double> values) {
   return sum;
 }
 
-// A list of odd length has no weights. What looks like one among paths, and is no file, was meant
+// A list of odd length has no weights. An entry that looks like one, and is not a file, was meant
 // as one.
 void refuse_lone_weight(const std::vector<std::string>& path) {
   const auto is_number = [](const std::string& text) { return parse_number(text).has_value(); };
@@ -75,7 +75,7 @@ BlendSpec parse_blend(const std::vector<std::string>& path) {
     const std::optional<double> weight = parse_number(path[i]);
     if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
       fail_input(
-          "'{}' stands where the blend needs the weight of '{}': weights are positive "
+          "the blend needs the weight of '{1}' but found '{0}': weights are positive "
           "numbers, given for every dataset or for none",
           path[i], path[i + 1]);
     }

@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::size_t kNoCut = 0;
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // End of the last blank line that closes a paragraph, with all its line ends; kNoCut if none.
 std::size_t end_of_last_blank_line(std::string_view text) {
@@ -34,6 +35,33 @@ bool is_text_name(std::string_view name) {
   return name.ends_with(".txt");
 }
 
+// Whether a file that is named like text begins like JSON lines: an object whose first key or end
+// is in the same line. Refuses what begins like JSON in another layout, which would be no text
+// either.
+bool begins_like_json_lines(const std::string& file) {
+  std::string begin(4096, '\0');
+  begin.resize(open_bytes(file)->read(begin.data(), begin.size()));
+  std::string_view text = begin;
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  const auto skip = [&](const char* blanks) {
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  };
+  skip(" \t\r\n");
+  const bool object = text.starts_with('{'), list = text.starts_with('[');
+  if (!object && !list) return false;
+  text.remove_prefix(1);
+  skip(" \t\r");
+  if (object && (text.starts_with('"') || text.starts_with('}'))) return true;
+  skip(" \t\r\n");
+  if (text.starts_with('"') || (list && text.starts_with('{'))) {
+    fail_input(
+        "'{}' begins like JSON that is not one object per line: expected text or JSON lines; give "
+        "--text-mode to read it as text",
+        file);
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns) {
@@ -53,19 +81,27 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns)
       if (!fs::is_directory(found.gl_pathv[i], error)) files.emplace_back(found.gl_pathv[i]);
     }
     ::globfree(&found);
-    if (result != 0) fail_input("there is no file '{}'", pattern);
+    if (result != 0) fail_input("no file matches '{}'", pattern);
   }
-  if (files.empty()) fail_input("there is no input file");
+  if (files.empty()) fail_input("no input file is given");
   return files;
 }
 
 ChunkReader::ChunkReader(std::vector<std::string> files, DocumentForm text, bool all_text)
-    : files_(std::move(files)), text_(text), all_text_(all_text) {
-  for (const std::string& file : files_) total_bytes_ += File(file, File::Mode::read).size();
+    : files_(std::move(files)) {
+  for (const std::string& file : files_) {
+    total_bytes_ += File(file, File::Mode::read).size();
+    const bool is_text = all_text || (is_text_name(file) && !begins_like_json_lines(file));
+    forms_.push_back(is_text ? text : DocumentForm::json_line);
+  }
 }
 
-DocumentForm ChunkReader::form_of(const std::string& file) const {
-  return all_text_ || is_text_name(file) ? text_ : DocumentForm::json_line;
+std::vector<std::string> ChunkReader::json_lines_in_txt() const {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (forms_[i] == DocumentForm::json_line && is_text_name(files_[i])) found.push_back(files_[i]);
+  }
+  return found;
 }
 
 bool ChunkReader::open_next() {
@@ -75,8 +111,10 @@ bool ChunkReader::open_next() {
   source_ = open_bytes(files_[file_++]);
   line_ = 1;
   rest_.clear();
-  // A byte order mark is no part of the text.
-  if (fill_rest(3) && rest_.starts_with("\xef\xbb\xbf")) rest_.erase(0, 3);
+  // A byte order mark is not part of the text.
+  if (fill_rest(byte_order_mark.size()) && rest_.starts_with(byte_order_mark)) {
+    rest_.erase(0, byte_order_mark.size());
+  }
   return true;
 }
 
@@ -94,7 +132,7 @@ bool ChunkReader::fill_rest(std::size_t wanted) {
 }
 
 std::size_t ChunkReader::find_cut() const {
-  switch (form_of(files_[file_ - 1])) {
+  switch (forms_[file_ - 1]) {
     case DocumentForm::file:
       return kNoCut;
     case DocumentForm::paragraphs:
@@ -126,6 +164,7 @@ bool ChunkReader::next(Chunk& chunk) {
     }
   }
   chunk.file = &files_[file_ - 1];
+  chunk.form = forms_[file_ - 1];
   chunk.first_line = line_;
   chunk.size = cut;
   chunk.bytes.assign(rest_, 0, cut);

@@ -20,17 +20,18 @@ enum class DocumentForm {
 };
 
 // Expands patterns (*, ?, [...]) to sorted file names, in the order of the patterns. Throws
-// bad_input for a pattern that matches nothing and for what is no file.
+// bad_input for a pattern that matches nothing and for a folder.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);
 
 struct Chunk {
-  // Bytes that a reader may touch behind the text.
+  // Bytes that a reader may touch after the text.
   static constexpr std::size_t padding = 64;
 
   std::string bytes;     // the text and its padding
   std::size_t size = 0;  // of the text
   const std::string* file = nullptr;
-  std::int64_t first_line = 1;  // number of the first line in the file
+  DocumentForm form = DocumentForm::json_line;  // of the file
+  std::int64_t first_line = 1;                  // number of the first line in the file
 
   std::string_view text() const { return {bytes.data(), size}; }
 };
@@ -42,14 +43,15 @@ class ChunkReader {
   static constexpr std::size_t target = 1 << 20;
   static constexpr std::size_t document_limit = std::size_t{1} << 30;
 
-  // A file ".txt" (compressed or not) holds text in the form `text`, any other JSON lines; with
-  // `all_text` every file holds text.
+  // A file ".txt" (compressed or not) holds text in the form `text`, unless it begins like JSON
+  // lines; any other file holds JSON lines. With `all_text` every file holds text. Throws bad_input
+  // for a file ".txt" that begins like JSON of another layout.
   ChunkReader(std::vector<std::string> files, DocumentForm text, bool all_text);
 
   // The next chunk; false at the end. A chunk never spans files.
   bool next(Chunk& chunk);
-  // What the documents of a file are.
-  DocumentForm form_of(const std::string& file) const;
+  // The files ".txt" that are read as JSON lines.
+  std::vector<std::string> json_lines_in_txt() const;
 
   // Bytes of all files, and how many of them were read.
   std::uint64_t total_bytes() const { return total_bytes_; }
@@ -61,9 +63,8 @@ class ChunkReader {
   std::size_t find_cut() const;
 
   std::vector<std::string> files_;
-  DocumentForm text_;
-  bool all_text_;
-  std::size_t file_ = 0;  // the next to open
+  std::vector<DocumentForm> forms_;  // by file
+  std::size_t file_ = 0;             // the next to open
   std::unique_ptr<ByteSource> source_;
   std::string rest_;  // read, not yet given
   std::int64_t line_ = 1;

@@ -62,12 +62,12 @@ DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const PreprocessOpt
       type_(token_type_for(tokenizer.vocab_size())),
       json_(options.json_keys) {}
 
-EncodedChunk DocumentEncoder::encode(const Chunk& chunk, DocumentForm form) {
+EncodedChunk DocumentEncoder::encode(const Chunk& chunk) {
   EncodedChunk out;
   out.outputs.resize(options_.json_keys.size());
   out.text_bytes = static_cast<std::int64_t>(chunk.size);
   std::string_view text = chunk.text();
-  if (form == DocumentForm::json_line) {
+  if (chunk.form == DocumentForm::json_line) {
     for (std::int64_t number = chunk.first_line; !text.empty(); ++number) {
       const std::string_view line = take_line(text);
       if (is_blank(line)) continue;
@@ -87,9 +87,9 @@ EncodedChunk DocumentEncoder::encode(const Chunk& chunk, DocumentForm form) {
   }
   std::string repaired;
   if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
-  if (form == DocumentForm::file) {
+  if (chunk.form == DocumentForm::file) {
     add_text(text, out);
-  } else if (form == DocumentForm::line) {
+  } else if (chunk.form == DocumentForm::line) {
     while (!text.empty()) {
       const std::string_view line = take_line(text);
       if (!is_blank(line)) add_text(line, out);
@@ -123,7 +123,7 @@ void DocumentEncoder::add_document(const std::vector<std::string_view>& texts, s
   std::size_t before = 0;
   const auto add_sequence = [&](std::string_view text) {
     tokenizer_.encode_document(text, ids_);
-    // A text without a token is no sequence, as upstream.
+    // A text without tokens does not become a sequence, as upstream.
     if (ids_.size() > before) to.lengths.push_back(static_cast<std::int32_t>(ids_.size() - before));
     before = ids_.size();
   };

@@ -33,7 +33,7 @@ class DocumentEncoder {
   DocumentEncoder(const Tokenizer& tokenizer, const PreprocessOptions& options);
 
   // Throws bad_input for the first bad line unless they are skipped.
-  EncodedChunk encode(const Chunk& chunk, DocumentForm form);
+  EncodedChunk encode(const Chunk& chunk);
 
  private:
   void add_json_line(std::string_view line, EncodedChunk& out);

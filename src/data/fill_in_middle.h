@@ -1,5 +1,5 @@
 // Fill-in-the-middle (Bavarian et al. 2022): some documents are rewritten so that a left-to-right
-// model learns to write what stands between two texts.
+// model learns to write what belongs between two texts.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class FillInMiddle {
   // tokens. Each is cut at two random characters into prefix, middle and suffix, and becomes
   // PRE prefix SUF suffix MID middle, or PRE SUF suffix MID prefix middle. What gets longer than
   // the sample was is cut off; should it get shorter (special tokens in the text are lost), end-of-
-  // document tokens fill it up. Returns how many tokens stand before those. Chance is a function of
+  // document tokens fill it up. Returns how many tokens precede those. Chance is a function of
   // `seed` and `sample` alone.
   std::int64_t apply(std::uint64_t seed, std::int64_t sample,
                      std::vector<std::int32_t>& tokens) const;

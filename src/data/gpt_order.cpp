@@ -146,7 +146,7 @@ void build_starts(const GptOrderRequest& request, const Plan& plan,
     fill_starts(begin, end, block_token[begin / kBlock], request.seq_length, first, lengths,
                 arrays);
   });
-  // The first sample begins at position 0, even if sequences without a token stand there.
+  // The first sample begins at position 0, even if sequences there have no tokens.
   arrays.positions[0] = 0;
 }
 
@@ -165,7 +165,7 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
   NumpyRandom random(request.seed);
   arrays->sequences = shuffled_sequences(request, plan, random);
   // One generator serves both shuffles, so they follow each other; the beginnings of the samples
-  // need no random number and are found meanwhile.
+  // need no random number and are found at the same time.
   std::exception_ptr error;
   std::thread shuffler = start_thread("end other programs", [&] {
     try {

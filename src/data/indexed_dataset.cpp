@@ -152,7 +152,8 @@ void IndexedDataset::check_sequences() {
       if (count < 0) fail_input("'{}' is corrupt: sequence {} has length {}", idx_name(), i, count);
       if (at < 0 || static_cast<std::uint64_t>(at) % width != 0) {
         fail_input(
-            "'{}' is corrupt: sequence {} begins at byte {}, which is no place of a {} token",
+            "'{}' is corrupt: sequence {} begins at byte {}, which is not a multiple of the size "
+            "of a {} token",
             idx_name(), i, at, name_of(token_type_));
       }
       const auto first = static_cast<std::uint64_t>(at);

@@ -21,7 +21,7 @@ struct JsonTexts::State {
   nlohmann::json patient;
 };
 
-// False for everything that is not as it should be; the reason is left to the other reader.
+// False for every line that the other reader may have to refuse; it finds the reason.
 bool JsonTexts::State::read_fast(std::string_view line) {
   simdjson::dom::object object;
   if (parser.parse(line.data(), line.size(), false).get(object)) return false;
@@ -48,7 +48,9 @@ void JsonTexts::State::read_patiently(std::string_view line) {
   for (std::size_t k = 0; k < keys.size(); ++k) {
     texts[k].clear();
     const auto value = patient.find(keys[k]);
-    if (value == patient.end()) fail_input("no key \"{}\"", keys[k]);
+    if (value == patient.end()) {
+      fail_input("no key \"{}\"; {}", keys[k], json_keys_shown(patient));
+    }
     if (value->is_string()) {
       texts[k].push_back(value->get_ref<const std::string&>());
       continue;

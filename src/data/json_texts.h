@@ -13,10 +13,10 @@ class JsonTexts {
   explicit JsonTexts(std::vector<std::string> keys);
   ~JsonTexts();
 
-  // Reads one line; behind it `Chunk::padding` bytes must be readable. Returns for each key the
+  // Reads one line; `Chunk::padding` bytes after it must be readable. Returns for each key the
   // texts of its value, one for a string; they are valid UTF-8 (what was ill-formed is U+FFFD) and
-  // live until the next call. Of a key that stands twice the last counts, as in Python. Throws
-  // bad_input with the reason, without file and line, for a line that is not JSON, is no object,
+  // live until the next call. Of a duplicate key the last counts, as in Python. Throws
+  // bad_input with the reason, without file and line, for a line that is not JSON or not an object,
   // lacks a key or has another kind of value there.
   const std::vector<std::vector<std::string_view>>& read(std::string_view line);
 

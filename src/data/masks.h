@@ -15,7 +15,7 @@ struct MaskOptions {
 };
 
 // Fills all of `row` but tokens and targets, from its tokens. A document ends with, and includes,
-// its end token; what stands before the first end token of the sample is a document too.
+// its end token; the tokens before the first end token of the sample are a document too.
 void fill_masks(const MaskOptions& options, std::int64_t seq_length, const BatchRow& row);
 
 }  // namespace trireme

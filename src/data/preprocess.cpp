@@ -33,6 +33,7 @@ class Pipeline {
         options_(options),
         reader_(expand_inputs(options.inputs), options.text_documents, options.all_text),
         ahead_(std::int64_t{2} * options.workers) {
+    result_.json_lines_in_txt = reader_.json_lines_in_txt();
     const fs::path folder = fs::path(options.output_prefix).parent_path();
     if (!folder.empty()) make_folders(folder);
     for (const std::string& key : options.json_keys) {
@@ -102,7 +103,7 @@ class Pipeline {
       }
       if (more) {
         try {
-          done.chunk = encoder.encode(chunk, reader_.form_of(*chunk.file));
+          done.chunk = encoder.encode(chunk);
         } catch (...) {
           done.error = std::current_exception();
         }
@@ -157,7 +158,7 @@ class Pipeline {
       fail_input("the input holds no document{}{}", result_.bad_lines > 0 ? "; " : "",
                  result_.first_bad_line);
     }
-    // What ends the work while files are written leaves those of no key.
+    // An error in the middle of this leaves the files of all keys as they were.
     for (IndexedDatasetWriter& writer : writers_) writer.complete();
     for (IndexedDatasetWriter& writer : writers_) writer.keep();
     for (std::size_t k = 0; k < writers_.size(); ++k) {
@@ -223,7 +224,7 @@ PreprocessResult preprocess(const Tokenizer& tokenizer, const PreprocessOptions&
   if (options.json_keys.empty()) fail_input("--json-keys: name at least one key");
   for (std::size_t k = 0; k < options.json_keys.size(); ++k) {
     if (std::count(options.json_keys.begin(), options.json_keys.end(), options.json_keys[k]) > 1) {
-      fail_input("--json-keys: '{}' stands there twice", options.json_keys[k]);
+      fail_input("--json-keys: duplicate key '{}'", options.json_keys[k]);
     }
   }
   return Pipeline(tokenizer, options).run(progress);

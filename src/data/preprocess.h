@@ -17,10 +17,10 @@ struct PreprocessOptions {
   std::string output_prefix;
   bool append_eod = false;
   bool split_sentences = false;  // one sequence per sentence; files end in _sentence
-  bool keep_newlines = false;    // sentences keep the white space behind them
+  bool keep_newlines = false;    // sentences keep the white space that follows them
   bool skip_bad_lines = false;   // lines that cannot be read are counted, not an error
-  DocumentForm text_documents = DocumentForm::file;  // what a document of a text file is
-  bool all_text = false;                             // every input is text, whatever its name
+  DocumentForm text_documents = DocumentForm::file;  // how a text file is split into documents
+  bool all_text = false;  // every input is text, whatever its name and content
   int workers = 1;
 };
 
@@ -43,6 +43,8 @@ struct PreprocessResult {
   std::int64_t text_bytes = 0;
   std::int64_t bad_lines = 0;
   std::string first_bad_line;  // why and where; empty if none
+  // Inputs named .txt that were read as JSON lines because they begin like them.
+  std::vector<std::string> json_lines_in_txt;
   double seconds = 0;
 };
 

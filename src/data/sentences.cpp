@@ -87,8 +87,8 @@ class Cursor {
   char32_t value_ = 0;
 };
 
-// Whether a sentence ends with the mark `mark` at `at`; `after` stands behind all marks and closing
-// signs.
+// Whether a sentence ends with the mark `mark` at `at`; `after` is the position after all marks and
+// closing signs.
 bool ends_sentence(std::string_view text, std::size_t at, char32_t mark, Cursor after) {
   if (is_wide_end(mark)) return true;
   if (after.done()) return true;
@@ -101,7 +101,7 @@ bool ends_sentence(std::string_view text, std::size_t at, char32_t mark, Cursor 
   return mark != '.' || !is_abbreviation(text, at, after.value());
 }
 
-// The end of a sentence at the marks that begin at `cursor`, or npos. Moves behind the marks.
+// The end of a sentence at the marks that begin at `cursor`, or npos. Moves past the marks.
 std::size_t end_at_marks(std::string_view text, Cursor& cursor) {
   const std::size_t at = cursor.at();
   char32_t mark = cursor.value();
@@ -121,7 +121,7 @@ void split_sentences(std::string_view text, bool keep_space,
   };
   skip_space();
   std::size_t begin = keep_space ? 0 : cursor.at();
-  std::size_t last = begin;  // end of the last character that is no space
+  std::size_t last = begin;  // end of the last character that is not a space
   const auto emit = [&](std::size_t end) {
     if (last > begin)
       sentences.push_back(text.substr(begin, (keep_space ? cursor.at() : end) - begin));

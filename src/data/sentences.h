@@ -7,8 +7,8 @@
 namespace trireme {
 
 // Replaces `sentences` by the sentences of `text`, which are views into it, in order and without
-// the white space between them; with `keep_space` each has the white space behind it, so that they
-// add up to the text. A text of white space has no sentence.
+// the white space between them; with `keep_space` each has the white space that follows it, so that
+// they add up to the text. A text of white space has no sentence.
 void split_sentences(std::string_view text, bool keep_space,
                      std::vector<std::string_view>& sentences);
 

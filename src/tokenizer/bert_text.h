@@ -1,4 +1,4 @@
-// What BERT does to a text before WordPiece: normalization, and the split into words.
+// BERT's steps before WordPiece: normalization, and the split into words.
 #pragma once
 
 #include <optional>

@@ -49,11 +49,33 @@ void replace_lone_surrogates(std::string& json) {
   }
 }
 
+// Writes null over the numbers that Python's json module writes although they are not JSON.
+void replace_non_numbers(std::string& json) {
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (in_string) {
+      if (json[i] == '\\') {
+        ++i;
+      } else if (json[i] == '"') {
+        in_string = false;
+      }
+      continue;
+    }
+    in_string = json[i] == '"';
+    for (const std::string_view name : {"NaN", "-Infinity", "Infinity"}) {
+      if (json.compare(i, name.size(), name) == 0) json.replace(i, name.size(), "null");
+    }
+  }
+}
+
 }  // namespace
 
 std::string repaired_json(std::string_view line) {
   std::string json = to_valid_utf8(line);
   replace_lone_surrogates(json);
+  if (json.find("NaN") != json.npos || json.find("Infinity") != json.npos) {
+    replace_non_numbers(json);
+  }
   return json;
 }
 
@@ -65,7 +87,8 @@ std::string json_line_text(std::string_view line, const std::string& key, const 
   });
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end()) {
-    fail_input("'{}' line {} has no key '{}'", file, line_number, key);
+    fail_input("'{}' line {} has no key '{}'{}", file, line_number, key,
+               object.is_object() ? "; " + json_keys_shown(object) : "");
   }
   if (!found->is_string()) {
     fail_input("'{}' line {}: the value of '{}' is {}, not a string", file, line_number, key,

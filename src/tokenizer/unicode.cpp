@@ -1,4 +1,4 @@
-// utf8proc behind a small interface.
+// Wraps utf8proc.
 #include "tokenizer/unicode.h"
 
 #include <utf8proc.h>
@@ -62,7 +62,7 @@ void order_marks(Chars& chars) {
 
 // Composes what can be composed. The library takes U+11A7, the character before the first trailing
 // Hangul consonant, for such a consonant; as it begins a character and composes with nothing, what
-// lies before it and after it is composed apart.
+// comes before it and after it is composed separately.
 void compose(Chars& chars, utf8proc_option_t options) {
   constexpr utf8proc_int32_t hangul_trailing_base = 0x11A7;
   auto to = chars.begin();

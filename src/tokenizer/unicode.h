@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// General category Cc, Cf, Cs or Co: what BERT calls control characters, tab and line ends
-// included.
+// General category Cc, Cf, Cs or Co: the characters that BERT calls control characters, tab and
+// line ends included.
 bool is_control(char32_t c);
 // General category P*.
 bool is_punctuation(char32_t c);

@@ -25,19 +25,19 @@ TEST(Json, SaysWhereAndWhyATextIsNone) {
       {"", 1, 1, "there is nothing"},
       {" \n ", 1, 1, "there is nothing"},
       {"{\"a\": [1,\n 2", 2, 3, "the text ends before its value is complete"},
-      {"{\n  \"a\": 1\n  \"b\": 2}", 3, 5, "a ',' or '}' should stand here"},
-      {"[1 2]", 1, 4, "a ',' or ']' should stand here"},
-      {"{\"a\": 1,}", 1, 9, "a key in double quotes should stand here"},
-      {"{'a': 1}", 1, 2, "a key in double quotes should stand here"},
-      {"{\"a\" 1}", 1, 6, "a ':' should stand here"},
-      {"{\"a\": True}", 1, 7, "no value begins like this"},
-      {"{\"a\": }", 1, 7, "no value begins like this"},
+      {"{\n  \"a\": 1\n  \"b\": 2}", 3, 5, "expected a ',' or '}'"},
+      {"[1 2]", 1, 4, "expected a ',' or ']'"},
+      {"{\"a\": 1,}", 1, 9, "expected a key in double quotes"},
+      {"{'a': 1}", 1, 2, "expected a key in double quotes"},
+      {"{\"a\" 1}", 1, 6, "expected a ':'"},
+      {"{\"a\": True}", 1, 7, "expected a value"},
+      {"{\"a\": }", 1, 7, "expected a value"},
       {"{} x", 1, 4, "something follows where the text should end"},
-      {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "no value begins like this"},  // columns are characters
+      {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "expected a value"},  // columns are characters
       {"[\"a\nb\"]", 1, 4, "a string holds a control character, such as a line break, unescaped"},
       {"[\"a", 1, 4, "a string has no closing quote"},
       {"[\"\xff\"]", 1, 3, "a string is not UTF-8"},
-      {"[\"\\q\"]", 1, 4, "a backslash in a string begins no escape"},
+      {"[\"\\q\"]", 1, 4, "a backslash in a string does not begin an escape"},
       {"[-]", 1, 3, "a number is malformed"},
       {"[1,\n 1e999]", 2, 2, "a number is too large"},
   };
@@ -54,7 +54,7 @@ TEST(Json, RefusesValuesThatLieTooDeep) {
   EXPECT_EQ(refusal("[\"" + nested(1000) + "\\\"[\"]"), "");
   EXPECT_EQ(
       refusal(nested(max_json_depth + 1)),
-      "'f.json' is not JSON: line 1, column 257: values lie more than 256 deep in each other");
+      "'f.json' is not JSON: line 1, column 257: values are nested more than 256 levels deep");
   EXPECT_NE(refusal(std::string(1 << 20, '[')), "");
 }
 

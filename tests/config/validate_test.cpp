@@ -49,6 +49,15 @@ std::string layout_refused(std::int64_t ranks, const std::vector<std::string>& o
   return refusal([&] { validate_layout(valid_with(overrides), ranks); });
 }
 
+// Attention compares positions as fp32 numbers, which count exactly up to 2^24.
+TEST(Validate, PositionsAreBounded) {
+  EXPECT_EQ(refused({"model.seq_length=16777216"}), "accepted");
+  for (const char* key : {"model.seq_length", "model.max_positions"}) {
+    EXPECT_THAT(refused({fmt::format("{}=16777217", key)}),
+                AllOf(HasSubstr(key), HasSubstr("16777216")));
+  }
+}
+
 TEST(Validate, AcceptsWhatWorks) {
   EXPECT_EQ(refused({}), "accepted");
   EXPECT_EQ(refused({"model.family=llama", "model.num_kv_heads=4"}), "accepted");

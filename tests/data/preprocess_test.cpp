@@ -85,7 +85,7 @@ TEST_F(Preprocess, SeveralKeysGiveSeveralOutputs) {
   EXPECT_THAT(texts("out_a_document"), ElementsAre("1", "3"));
   EXPECT_THAT(texts("out_b_document"), ElementsAre("2", "4"));
   options.json_keys = {"a", "a"};
-  expect_error(ExitCode::bad_input, {"'a'", "twice"}, [&] { run(options); });
+  expect_error(ExitCode::bad_input, {"'a'", "duplicate"}, [&] { run(options); });
 }
 
 TEST_F(Preprocess, TheFilesOfAllKeysAppearTogether) {
@@ -182,6 +182,48 @@ TEST_F(Preprocess, PlainTextInItsThreeForms) {
   expect_error(ExitCode::bad_input, {"line 3", "not JSON"}, [&] { run(options); });
   options.all_text = true;
   EXPECT_EQ(run(options).documents, 4);
+}
+
+TEST_F(Preprocess, TextNamedTxtIsToldFromJsonByItsContent) {
+  const std::string lines = "\n {\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  write_bytes(folder_ / "a.txt", "\xef\xbb\xbf" + lines);
+  write_bytes(folder_ / "b.txt", "{ not JSON }");
+  PreprocessOptions options = options_of("a.txt");
+  options.inputs.push_back(folder_ / "b.txt");
+  const PreprocessResult result = run(options);
+  EXPECT_THAT(texts(), ElementsAre("one", "two", "{ not JSON }"));
+  EXPECT_THAT(result.json_lines_in_txt, ElementsAre(folder_ / "a.txt"));
+  options.all_text = true;
+  EXPECT_THAT(run(options).json_lines_in_txt, ::testing::IsEmpty());
+  EXPECT_THAT(texts(), ElementsAre(lines, "{ not JSON }"));
+  // JSON, but not in lines: neither text nor lines without asking.
+  for (const char* other : {"{\n  \"text\": \"one\"\n}", "[\n{\"text\": \"one\"}]", "[\"one\"]"}) {
+    write_bytes(folder_ / "c.txt", other);
+    options = options_of("c.txt");
+    expect_error(ExitCode::bad_input, {"c.txt", "not one object per line", "--text-mode"},
+                 [&] { run(options); });
+    options.all_text = true;
+    EXPECT_EQ(run(options).documents, 1);
+  }
+}
+
+TEST_F(Preprocess, ReadsTheNumbersThatPythonWrites) {
+  write_bytes(folder_ / "a.jsonl",
+              "{\"score\": NaN, \"text\": \"one NaN\", \"more\": [Infinity, -Infinity]}\n"
+              "{\"text\": \"\\\"NaN\", \"NaN\": -Infinity}\n");
+  run(options_of("a.jsonl"));
+  EXPECT_THAT(texts(), ElementsAre("one NaN", "\"NaN"));
+  write_bytes(folder_ / "a.jsonl", "{\"text\": NaN}\n");
+  expect_error(ExitCode::bad_input, {"line 1", "\"text\"", "not a string"},
+               [&] { run(options_of("a.jsonl")); });
+  write_bytes(folder_ / "a.jsonl", "{\"text\": \"a\", \"score\": nan}\n");
+  expect_error(ExitCode::bad_input, {"line 1", "not JSON"}, [&] { run(options_of("a.jsonl")); });
+}
+
+TEST_F(Preprocess, NamesTheKeysThatALineHas) {
+  write_bytes(folder_ / "a.jsonl", "{\"content\": \"a\", \"id\": 1}\n");
+  expect_error(ExitCode::bad_input, {"line 1", "no key \"text\"; its keys are \"content\", \"id\""},
+               [&] { run(options_of("a.jsonl")); });
 }
 
 TEST_F(Preprocess, ParagraphsAreNotCutByChunks) {
