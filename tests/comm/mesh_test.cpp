@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <numeric>
 #include <set>
 
@@ -117,7 +117,13 @@ TEST(Mesh, RefusalsProposeDegreesThatFit) {
 }
 
 TEST(Mesh, FiveThousandRanksTakeNoTime) {
-  const auto begin = std::chrono::steady_clock::now();
+  // Processor time, which does not depend on what else the machine does. Sanitizers slow it down.
+#ifdef TRIREME_ASSERTIONS
+  const double limit = 5;
+#else
+  const double limit = 0.5;
+#endif
+  const std::clock_t begin = std::clock();
   const Mesh mesh(fit_degrees(5120, {.tp = 8, .dp_replicate = 20, .pp = 1}));
   EXPECT_EQ(mesh.degrees().dp_shard, 32);
   std::int64_t members = 0;
@@ -129,7 +135,7 @@ TEST(Mesh, FiveThousandRanksTakeNoTime) {
     members += static_cast<std::int64_t>(mesh.embedding_group(rank).size());
   }
   EXPECT_EQ(members, std::int64_t{5120} * (8 + 32 + 20 + 640 + 1 + 8 + 1));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, limit);
 }
 
 }  // namespace
