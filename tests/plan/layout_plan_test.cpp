@@ -85,10 +85,15 @@ TEST(LayoutPlan, OfFiveThousandRanksTakesUnderASecond) {
   const Config config = small({"parallel.tp=8", "parallel.pp=16", "model.num_layers=96",
                                "model.hidden_size=12288", "model.num_heads=96", "parallel.zero=1",
                                "train.global_batch_size=1920", "train.micro_batch_size=1"});
-  // Processor time, which does not depend on what else the machine does.
+  // Processor time, which does not depend on what else the machine does. Sanitizers slow it down.
+#ifdef TRIREME_ASSERTIONS
+  const double limit = 20;
+#else
+  const double limit = 1;
+#endif
   const std::clock_t begin = std::clock();
   const LayoutPlan plan = plan_layout(config, 5120);
-  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, limit);
   EXPECT_EQ(plan.ranks.size(), 16u);
   EXPECT_GT(plan.ranks[0].memory.total(), std::int64_t{1} << 30);
 }
