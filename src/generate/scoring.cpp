@@ -1,4 +1,4 @@
-// One sequence at a time; a stage is built per length.
+// One sequence at a time, by length: a stage is built for each.
 #include "generate/scoring.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void check(const ScoredSequence& sequence, const ModelConfig& m, const std::stri
   }
   const auto& types = sequence.token_types;
   if (types.empty()) return;
-  if (m.family != "bert") fail_input("{} has token types, but the model knows none", where);
+  if (m.family != "bert") fail_input("{} has token types, but the model has none", where);
   if (types.size() != sequence.ids.size())
     fail_input("{} has {} for {}", where, counted(types.size(), "token type"),
                counted(length, "id"));
@@ -34,7 +34,7 @@ void check(const ScoredSequence& sequence, const ModelConfig& m, const std::stri
   }
 }
 
-// Fills what the model has of the inputs of its one sequence.
+// Fills the inputs that the model has for its one sequence.
 void load(Stage& stage, const ScoredSequence& sequence) {
   const auto length = static_cast<std::int64_t>(sequence.ids.size());
   const auto fill = [&](BatchInput which, std::int64_t count, auto&& value) {
@@ -68,42 +68,40 @@ void write_rows(SafetensorsWriter& writer, std::size_t tensor, const Stage& stag
 
 void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequences,
                   const fs::path& output) {
+  TRIREME_CHECK(!sequences.empty());
   const ModelConfig& m = model.config().model;
   const bool order_head = m.family == "bert" && m.order_head;
   std::vector<SafetensorsTensor> tensors;
-  std::int64_t longest = 0;
+  std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     check(sequences[s], m, fmt::format("sequence {}", s));
     const auto length = static_cast<std::int64_t>(sequences[s].ids.size());
-    longest = std::max(longest, length);
+    by_length[length].push_back(s);
     tensors.push_back({fmt::format("logits.{}", s), DType::f32, {length, m.vocab_size}});
     if (order_head) tensors.push_back({fmt::format("order_logits.{}", s), DType::f32, {2}});
   }
   SafetensorsWriter writer(output, tensors, {{"format", "pt"}});
-  // The first stage holds the weights; the others of other lengths share them.
-  std::map<std::int64_t, std::unique_ptr<Stage>> stages;
-  const Stage* holder = nullptr;
-  const auto stage_for = [&](std::int64_t length) -> Stage& {
-    std::unique_ptr<Stage>& stage = stages[length];
-    if (!stage) {
-      BuildOptions build;
-      build.purpose = Purpose::scoring;
-      build.seq = length;
-      stage = model.build(build, holder);
-      if (!holder) holder = stage.get();
-    }
-    return *stage;
+  const auto stage_of = [&](std::int64_t length, const Stage* shares) {
+    BuildOptions build;
+    build.purpose = Purpose::scoring;
+    build.seq = length;
+    return model.build(build, shares);
   };
-  stage_for(longest);
-  std::size_t tensor = 0;
-  for (const ScoredSequence& sequence : sequences) {
-    const auto length = static_cast<std::int64_t>(sequence.ids.size());
-    Stage& stage = stage_for(length);
-    load(stage, sequence);
-    stage.evaluate({});
-    write_rows(writer, tensor++, stage, ResultOutput::logits, length, m.vocab_size,
-               padded_vocabulary(m));
-    if (order_head) write_rows(writer, tensor++, stage, ResultOutput::order_logits, 1, 2, 2);
+  // The longest stage holds the weights and tables; the others come and go.
+  const std::int64_t longest = by_length.rbegin()->first;
+  const std::unique_ptr<Stage> holder = stage_of(longest, nullptr);
+  const std::size_t per_sequence = order_head ? 2 : 1;
+  for (const auto& [length, members] : by_length) {
+    const auto shorter = length == longest ? nullptr : stage_of(length, holder.get());
+    Stage& stage = shorter ? *shorter : *holder;
+    for (const std::size_t s : members) {
+      const std::size_t tensor = s * per_sequence;
+      load(stage, sequences[s]);
+      stage.evaluate({});
+      write_rows(writer, tensor, stage, ResultOutput::logits, length, m.vocab_size,
+                 padded_vocabulary(m));
+      if (order_head) write_rows(writer, tensor + 1, stage, ResultOutput::order_logits, 1, 2, 2);
+    }
   }
   writer.finish();
 }

@@ -66,6 +66,17 @@ void Stage::make_plan() {
   plan_templates();
   plan_segments();
   plan_windows();
+  // A borrowed region is laid out by its owner, whose tables may be longer than this stage needs.
+  if (options_.shares) {
+    const StagePlan& owner = options_.shares->plan_;
+    TRIREME_CHECK(definition_.flat_elements == options_.shares->definition_.flat_elements);
+    TRIREME_CHECK(plan_.cache_offsets == owner.cache_offsets);
+    TRIREME_CHECK(plan_.needs[StageRegion::caches] == owner.needs[StageRegion::caches]);
+    for (std::size_t kind = 0; kind < std::size(plan_.constant_bytes); ++kind) {
+      TRIREME_CHECK(plan_.constant_bytes[kind] <= owner.constant_bytes[kind]);
+      plan_.constant_bytes[kind] = owner.constant_bytes[kind];
+    }
+  }
   const std::int64_t elements = definition_.flat_elements,
                      in_windows = plan_.windows[0] + plan_.windows[1];
   const auto boundaries = static_cast<std::int64_t>(definition_.segments.size()) + 1;

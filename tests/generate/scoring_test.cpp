@@ -61,6 +61,26 @@ TEST_P(Scoring, GivesTheLogitsOfTheReference) {
   }
 }
 
+// Stages of other lengths share weights and tables: that must not show.
+TEST_P(Scoring, EveryLineIsScoredAsIfItWereAlone) {
+  const std::vector<ScoredSequence> sequences = {
+      {{5, 6}, {}}, {{1, 2, 3, 4, 5, 6, 7}, {}}, {{9}, {}}, {{7, 6, 5, 4}, {}}, {{6, 5}, {}}};
+  for (const char* precision : {"fp32", "bf16", "fp64"}) {
+    const std::vector<std::string> overrides = {std::string("run.precision=") + precision};
+    TrainedModel together(folder_ / "run", overrides);
+    write_logits(together, sequences, folder_ / "together.safetensors");
+    const SafetensorsFile all(folder_ / "together.safetensors");
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+      TrainedModel alone(folder_ / "run", overrides);
+      write_logits(alone, {sequences[s]}, folder_ / "alone.safetensors");
+      const SafetensorsFile one(folder_ / "alone.safetensors");
+      const auto want = one.bytes(one.at("logits.0"));
+      const auto got = all.bytes(all.at(fmt::format("logits.{}", s)));
+      EXPECT_TRUE(std::ranges::equal(got, want)) << precision << ", line " << s;
+    }
+  }
+}
+
 TEST_P(Scoring, RefusesWrongTokenTypes) {
   TrainedModel model(folder_ / "run");
   const auto score = [&](std::vector<std::int32_t> types) {
