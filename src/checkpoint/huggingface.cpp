@@ -96,7 +96,9 @@ void keep_tokens(CheckpointState& state, const HuggingFaceTokens& tokens) {
   }
 }
 
-HuggingFaceTokens kept_tokens(const CheckpointState& state) {
+}  // namespace
+
+HuggingFaceTokens imported_tokens(const CheckpointState& state) {
   HuggingFaceTokens tokens;
   const auto find = [&](const std::string& name) -> std::int64_t {
     const auto it = state.counters.find(name);
@@ -109,10 +111,12 @@ HuggingFaceTokens kept_tokens(const CheckpointState& state) {
   return tokens;
 }
 
+namespace {
+
 // Those of the run's tokenizer come first; where it names none, or the same end, the kept ones say
 // more.
 HuggingFaceTokens tokens_of(const CheckpointState& state, const HuggingFaceTokens& given) {
-  HuggingFaceTokens tokens = kept_tokens(state);
+  HuggingFaceTokens tokens = imported_tokens(state);
   const bool other_end = given.eos >= 0 && given.eos != tokens.eos &&
                          !std::ranges::count(tokens.further_eos, given.eos);
   if (other_end) {
@@ -219,10 +223,10 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
           tokenizer.type.empty() ? "no tokenizer's files were found" : ""};
 }
 
-Config checkpoint_config(const fs::path& checkpoint) {
+Config checkpoint_config(const fs::path& checkpoint, const std::vector<std::string>& overrides) {
   const CheckpointReader reader(checkpoint);
   return parse_config(reader.state().config_toml,
-                      (reader.folder() / manifest_file).string() + ": config_toml");
+                      (reader.folder() / manifest_file).string() + ": config_toml", overrides);
 }
 
 ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& to,
@@ -239,9 +243,8 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
 
   OutputFolder output(to);
-  const TokenizerFiles files{config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
-                             config.data.tokenizer_model};
-  std::string note = export_huggingface_tokenizer(files, to, config.model.max_positions);
+  std::string note =
+      export_huggingface_tokenizer(options.tokenizer, to, config.model.max_positions);
   write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes}, assembler);
   output.keep();
   return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),

@@ -7,8 +7,10 @@
 
 #include "base/file.h"
 #include "base/thread_pool.h"
+#include "checkpoint/manifest.h"
 #include "config/config.h"
 #include "interop/huggingface_config.h"
+#include "interop/huggingface_tokenizer.h"
 #include "tensor/dtype.h"
 
 namespace trireme {
@@ -31,11 +33,16 @@ struct ExportOptions {
   std::optional<DType> dtype;  // none: as stored
   // Those of the run's tokenizer; where unknown (-1) the ids that came along with an import count.
   HuggingFaceTokens tokens;
+  TokenizerFiles tokenizer;
   std::int64_t max_file_bytes = 5'000'000'000;
 };
 
-// The configuration that a checkpoint carries.
-Config checkpoint_config(const fs::path& checkpoint);
+// The configuration that a checkpoint carries, with `overrides` such as "data.vocab_file=...".
+Config checkpoint_config(const fs::path& checkpoint,
+                         const std::vector<std::string>& overrides = {});
+
+// The special tokens that an imported checkpoint brought along; -1 and none in any other.
+HuggingFaceTokens imported_tokens(const CheckpointState& state);
 
 // Writes the weights of a checkpoint, config.json, generation_config.json and the tokenizer's files
 // into the folder `to`, which must be empty or not exist.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/reader.h"
+#include "interop/foreign.h"
 
 namespace trireme {
 namespace {
@@ -73,11 +74,20 @@ std::optional<std::string> read_latest(const fs::path& folder) {
   return text;
 }
 
+fs::path run_folder(const fs::path& checkpoint) {
+  fs::path path = fs::absolute(checkpoint).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.parent_path().parent_path();
+}
+
 std::optional<FoundCheckpoint> find_checkpoint(const fs::path& path) {
   if (fs::exists(path / manifest_file)) return FoundCheckpoint{path, false};
   for (const fs::path& folder : {path, path / "checkpoints"}) {
     if (const auto latest = read_latest(folder)) {
       if (!step_of(*latest)) {
+        if (const std::string foreign = describe_foreign(folder); !foreign.empty()) {
+          fail_input("there is no checkpoint in '{}': {}", folder.string(), foreign);
+        }
         const fs::path sound = newest_sound_checkpoint(folder);
         fail_input("'{}' does not name a checkpoint: it should hold a line such as '{}'; {}",
                    (folder / latest_file).string(), step_folder(100),

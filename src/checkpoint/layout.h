@@ -34,6 +34,9 @@ std::vector<fs::path> partial_folders(const fs::path& folder);
 // What `latest` says, or nothing if it is not there.
 std::optional<std::string> read_latest(const fs::path& folder);
 
+// The run's folder that a checkpoint's folder lies in: RUN of RUN/checkpoints/step-00000100.
+fs::path run_folder(const fs::path& checkpoint);
+
 // A checkpoint that a path leads to.
 struct FoundCheckpoint {
   fs::path folder;         // of the checkpoint itself; it need not be sound

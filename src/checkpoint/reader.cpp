@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "checkpoint/layout.h"
 #include "interop/cast.h"
+#include "interop/foreign.h"
 
 namespace trireme {
 
@@ -93,9 +94,20 @@ class CheckpointReader::Worker {
   std::unique_ptr<std::byte[]> scratch_;
 };
 
+namespace {
+
+[[noreturn]] void refuse_without_checkpoint(const fs::path& path) {
+  if (!fs::exists(path)) fail_input("'{}' does not exist", path.string());
+  const std::string foreign = describe_foreign(path);
+  fail_input("there is no checkpoint in '{}'{}{}", path.string(), foreign.empty() ? "" : ": ",
+             foreign);
+}
+
+}  // namespace
+
 CheckpointReader::CheckpointReader(const fs::path& path) {
   const auto found = find_checkpoint(path);
-  if (!found) fail_input("there is no checkpoint in '{}'", path.string());
+  if (!found) refuse_without_checkpoint(path);
   folder_ = found->folder;
   by_latest_ = found->by_latest;
   const fs::path file = folder_ / manifest_file;

@@ -1,5 +1,5 @@
-// `trireme inspect`: lists what a checkpoint, a safetensors file or an indexed dataset holds, and
-// says why where it is not sound.
+// `trireme inspect`: lists the contents of a checkpoint, a safetensors file or an indexed dataset,
+// and says why it is not sound where it is not.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -13,6 +13,7 @@
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
 #include "data/indexed_dataset.h"
+#include "interop/foreign.h"
 #include "interop/safetensors.h"
 #include "interop/tensor_stats.h"
 
@@ -225,10 +226,12 @@ void inspect(const Options& options) {
   if (path.extension() == ".safetensors") return inspect_safetensors(options);
   if (fs::exists(dataset_prefix(options.path) + ".idx")) return inspect_dataset(options);
   if (fs::exists(path)) {
+    const std::string foreign = describe_foreign(path);
     fail_input(
-        "'{}' is none of: a checkpoint's or run's folder, a .safetensors file, the prefix of "
-        "an indexed dataset",
-        options.path);
+        "'{}' is not the folder of a checkpoint or run, nor a .safetensors file, nor the prefix of "
+        "an "
+        "indexed dataset{}{}",
+        options.path, foreign.empty() ? "" : ": ", foreign);
   }
   fail_input("'{}' does not exist, and neither does '{}.idx'", options.path, options.path);
 }
@@ -238,16 +241,16 @@ void inspect(const Options& options) {
 void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "List what a checkpoint, a safetensors file or an indexed dataset holds");
+      "inspect", "List the contents of a checkpoint, a safetensors file or an indexed dataset");
   command
       ->add_option("path", options->path,
                    "Folder of a checkpoint or a run, .safetensors file, or prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--stats", options->stats,
-                    "With each tensor its minimum, maximum and mean, NaNs and infinities");
+                    "Minimum, maximum, mean, NaNs and infinities of every tensor");
   command->add_flag("--no-verify", options->no_verify,
-                    "Do not read a checkpoint's shards to compare their checksums");
+                    "Do not read the shards of a checkpoint to check their checksums");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] {
     options->tensors = options->tensors || options->stats;

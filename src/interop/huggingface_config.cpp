@@ -1,4 +1,4 @@
-// Reading config.json: one function per kind; what its keys do not know is checked by name.
+// Reading config.json: one function per kind of model.
 #include "interop/huggingface_config.h"
 
 #include <nlohmann/json.hpp>
@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/fields.h"
+#include "interop/foreign.h"
 #include "interop/huggingface_activations.h"
 
 namespace trireme {
@@ -13,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads keys with their types; every refusal names file, key and value.
+// Reads keys with their types; every error names file, key and value.
 class Reader {
  public:
   Reader(std::string_view text, const std::string& name)
@@ -30,7 +31,7 @@ class Reader {
   const std::string& name() const { return name_; }
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
 
-  // Numbers: `ours` is the key of [model] that it becomes, whose range it keeps.
+  // Numbers: `ours` is the key of [model] that the value becomes; its range applies.
   std::int64_t size(const char* key, const char* ours) const {
     require(key);
     return size(key, ours, 0);
@@ -70,7 +71,7 @@ class Reader {
   // Refuses a setting that would compute something else.
   void must_be(const char* key, const Json& value) const {
     if (has(key) && json_[key] != value) {
-      refuse(key, "only " + value.dump() + " computes what this program computes");
+      refuse(key, "only " + value.dump() + " is supported");
     }
   }
   [[noreturn]] void refuse(const char* key, const std::string& why) const {
@@ -83,7 +84,7 @@ class Reader {
     for (const auto& activation : huggingface_activations) {
       if (theirs == activation.theirs) return activation.ours;
     }
-    refuse(key, "known are gelu_new, gelu_pytorch_tanh, gelu, silu, swish and relu2");
+    refuse(key, "supported are gelu_new, gelu_pytorch_tanh, gelu, silu, swish and relu2");
   }
 
  private:
@@ -124,16 +125,16 @@ ModelConfig read_gpt2(const Reader& json) {
   return m;
 }
 
-// One object of rotary parameters, spelled in either way.
+// One object of rotary parameters, in either spelling.
 void read_rope_scaling(const Reader& rope, ModelConfig& m) {
   const char* key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(key, "default");
   m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
-  m.rope_percent = rope.number("partial_rotary_factor", "rope_percent", m.rope_percent);
   if (type == "default") return;
   if (type != "linear" && type != "llama3") {
-    rope.refuse(key, "known are default, linear and llama3");
+    rope.refuse(key, "supported are default, linear and llama3");
   }
+  rope.must_be("partial_rotary_factor", 1);
   m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
   if (m.rope_scaling_factor == 1) return;
   m.rope_scaling = type;
@@ -143,13 +144,26 @@ void read_rope_scaling(const Reader& rope, ModelConfig& m) {
   m.rope_original_length = rope.size("original_max_position_embeddings", "rope_original_length");
 }
 
-// transformers 5 has rope_parameters, earlier ones rope_theta and rope_scaling at top level.
+// transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level. A
+// partial_rotary_factor is not read: Llama models of transformers always rotate whole heads.
 void read_rope(const Reader& json, ModelConfig& m) {
   m.rope_base = json.number("rope_theta", "rope_base", 10000);
-  m.rope_percent = json.number("partial_rotary_factor", "rope_percent", 1);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (json.has(key)) read_rope_scaling(json.section(key), m);
   }
+  if (m.rope_scaling != "none") json.must_be("partial_rotary_factor", 1);
+}
+
+// What the user should know about settings that have no effect.
+std::string note_on_llama(const Reader& json) {
+  const auto is_partial = [](const Reader& reader) {
+    return reader.has("partial_rotary_factor") && reader["partial_rotary_factor"] != 1;
+  };
+  if (!is_partial(json) &&
+      !(json.has("rope_parameters") && is_partial(json.section("rope_parameters")))) {
+    return "";
+  }
+  return "config.json: partial_rotary_factor has no effect in a Llama model, as in transformers";
 }
 
 ModelConfig read_llama(const Reader& json) {
@@ -163,7 +177,8 @@ ModelConfig read_llama(const Reader& json) {
   m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
   m.max_positions = json.size("max_position_embeddings", "max_positions", 2048);
   m.vocab_size = json.size("vocab_size", "vocab_size");
-  if (json.text("hidden_act", "silu") != "silu") json.refuse("hidden_act", "only silu is known");
+  if (json.text("hidden_act", "silu") != "silu")
+    json.refuse("hidden_act", "only silu is supported");
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", 1e-6);
   read_rope(json, m);
@@ -181,7 +196,7 @@ ModelConfig read_llama(const Reader& json) {
 
 ModelConfig read_bert(const Reader& json) {
   if (json.text("position_embedding_type", "absolute") != "absolute") {
-    json.refuse("position_embedding_type", "only absolute positions are known");
+    json.refuse("position_embedding_type", "only absolute is supported");
   }
   json.must_be("is_decoder", false);
   json.must_be("add_cross_attention", false);
@@ -203,8 +218,8 @@ ModelConfig read_bert(const Reader& json) {
   return m;
 }
 
-// The ids behind a key, one or a list. Those outside of the vocabulary are defaults that a model
-// with a smaller one never changed.
+// The ids of a key, one or a list. Ids outside the vocabulary are ignored: they are defaults that a
+// model with a smaller vocabulary never changed.
 std::vector<std::int64_t> read_tokens(const Reader& json, const char* key, std::int64_t vocab) {
   std::vector<std::int64_t> ids;
   if (!json.has(key)) return ids;
@@ -241,20 +256,21 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
     out = {HuggingFaceKind::gpt2, read_gpt2(json)};
   } else if (type == "llama") {
     out = {HuggingFaceKind::llama, read_llama(json)};
+    out.note = note_on_llama(json);
   } else if (type == "bert") {
     out = {HuggingFaceKind::bert, read_bert(json)};
     out.model.norm_placement = "post";
   } else if (type == "megatron-bert") {
     out = {HuggingFaceKind::megatron_bert, read_bert(json)};
   } else if (json.has("model_type")) {
-    json.refuse("model_type", "known are gpt2, llama, bert and megatron-bert");
+    json.refuse("model_type", "supported are gpt2, llama, bert and megatron-bert");
   } else {
     fail_input("'{}' lacks 'model_type'", name);
   }
   out.tokens = read_all_tokens(json, out.model.vocab_size);
   ModelConfig& m = out.model;
   m.seq_length = m.max_positions;
-  // What the file says must not be taken for a default that the family may change.
+  // The family must not replace these values as if they were defaults.
   m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps"};
   resolve(m);
   validate(m);
@@ -264,8 +280,10 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
 HuggingFaceModel read_huggingface_config(const fs::path& folder) {
   const fs::path file = folder / "config.json";
   if (!fs::exists(file)) {
-    fail_input("'{}' is not a folder of a Hugging Face model: it has no config.json",
-               folder.string());
+    if (!fs::exists(folder)) fail_input("'{}' does not exist", folder.string());
+    const std::string foreign = describe_foreign(folder);
+    fail_input("'{}' is not the folder of a Hugging Face model: it has no config.json{}{}",
+               folder.string(), foreign.empty() ? "" : "; ", foreign);
   }
   return parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), file.string());
 }

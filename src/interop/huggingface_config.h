@@ -28,17 +28,17 @@ struct HuggingFaceModel {
   HuggingFaceKind kind = HuggingFaceKind::gpt2;
   ModelConfig model;         // resolved
   HuggingFaceTokens tokens;  // those that lie in the vocabulary
+  std::string note;          // about settings that have no effect, or ""
 };
 
 // Reads `folder`/config.json. Refused (exit code 2): a folder without it, values of the wrong type,
-// models of another kind, and settings that would compute something else than our model (scaled
-// rotary positions, sliding windows, ...), naming file, key and value.
+// models of another kind, and settings that our models cannot compute, naming file, key and value.
 HuggingFaceModel read_huggingface_config(const fs::path& folder);
 // The same from text; `name` stands for the file in messages.
 HuggingFaceModel parse_huggingface_config(std::string_view text, const std::string& name);
 
 // The kind as which a model can be exported. Refused (exit code 2) where none computes the same,
-// naming the key that stands in the way.
+// naming the key that prevents it.
 HuggingFaceKind huggingface_kind(const ModelConfig& model);
 
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".

@@ -1,4 +1,4 @@
-// Writing config.json: one function per kind, and what each refuses.
+// Writing config.json: for each kind of model its requirements and its keys.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ const char* activation_name(const ModelConfig& model) {
              model.activation);
 }
 
-// Refuses to export what the kind cannot compute.
+// Refuses to export a setting that the kind of model does not have.
 void require(bool good, const char* kind, const char* key, const std::string& value) {
   if (!good) {
     fail_input("cannot export to Hugging Face: {} has no counterpart for model.{} = {}", kind, key,
@@ -53,7 +53,6 @@ void require_bert(const ModelConfig& m) {
   require(m.activation != "swiglu", kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
-  require(m.tie_embeddings, kind, "tie_embeddings", "false");
   require(m.order_head, kind, "order_head", "false");
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
@@ -77,8 +76,8 @@ Json write_gpt2(const ModelConfig& m) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
-// In a spelling that every version of transformers reads which knows the kind: those before 4.43
-// want exactly "type" and "factor", and do not know llama3.
+// In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
+// and "factor", and do not support llama3.
 Json rope_scaling(const ModelConfig& m) {
   if (m.rope_scaling == "none") return nullptr;
   if (m.rope_scaling == "linear") {
@@ -131,7 +130,7 @@ Json write_bert(const ModelConfig& m, bool megatron) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
-// null where there is none: the defaults of some kinds name tokens.
+// Written as null where there is no such token, because the default of some kinds is a token.
 void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
   const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
   json["bos_token_id"] = id(tokens.bos);
@@ -150,7 +149,7 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
     require_bert(model);
     return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
   }
-  // The family is a set of defaults: what the keys say decides.
+  // The family is only a set of defaults: the keys themselves decide.
   if (model.norm == "rms_norm" || model.position == "rope") {
     require_llama(model);
     return HuggingFaceKind::llama;

@@ -1,4 +1,4 @@
-// Reading piece by piece; writing file by file, block by block.
+// Reads parts of tensors; writes file after file in blocks.
 #include "interop/huggingface_folder.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "interop/cast.h"
+#include "interop/foreign.h"
 #include "interop/safetensors_writer.h"
 
 namespace trireme {
@@ -21,7 +22,6 @@ bool is_plain_name(const std::string& file) {
   return file.ends_with(".safetensors") && file.find('/') == std::string::npos;
 }
 
-// The shape of an entry if it has one that ours can have.
 bool has_shape(const SafetensorsEntry& entry, const Shape& shape) {
   return std::ranges::equal(entry.shape, shape);
 }
@@ -43,7 +43,7 @@ const char* torch_dtype(DType dtype) {
   }
 }
 
-// What is written, and as which types.
+// The tensors to write and their element types.
 struct Weights {
   const TensorAssembler& assembler;
   std::optional<DType> dtype_of_all;
@@ -53,7 +53,7 @@ struct Weights {
   DType dtype(std::size_t i) const { return dtype_of_all.value_or(assembler.dtype(i)); }
   std::int64_t bytes(std::size_t i) const { return tensor(i).shape.count() * size_of(dtype(i)); }
 
-  // The type of most elements: what config.json calls the model's.
+  // The type of most elements, which config.json gives as the type of the model.
   DType main_dtype() const {
     std::map<DType, std::int64_t> elements;
     for (std::size_t i = 0; i < count(); ++i) elements[dtype(i)] += tensor(i).shape.count();
@@ -62,7 +62,7 @@ struct Weights {
   }
 };
 
-// Which tensors go into which file, in their order.
+// The tensors of each file, in order.
 std::vector<std::vector<std::size_t>> split_into_files(const Weights& weights,
                                                        std::int64_t max_bytes) {
   std::vector<std::vector<std::size_t>> files(1);
@@ -131,12 +131,15 @@ void write_weights(const fs::path& folder, const Weights& weights, std::int64_t 
 
 HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
     : folder_(folder) {
-  if (fs::exists(folder / index_file)) {
-    open_index(folder / index_file);
-  } else if (fs::exists(folder / single_file)) {
+  // Where both are there, transformers reads the single file too.
+  if (fs::exists(folder / single_file)) {
     files_.push_back(std::make_unique<OpenFile>(folder / single_file));
+  } else if (fs::exists(folder / index_file)) {
+    open_index(folder / index_file);
   } else {
-    fail_input("'{}' has neither {} nor {}", folder.string(), single_file, index_file);
+    const std::string foreign = describe_foreign(folder);
+    fail_input("'{}' has neither {} nor {}{}{}", folder.string(), single_file, index_file,
+               foreign.empty() ? "" : "; ", foreign);
   }
   collect(model);
 }
@@ -175,13 +178,19 @@ void HuggingFaceWeights::open_index(const fs::path& index) {
 void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   std::set<std::string> wanted;
   for (const NamedTensor& tensor : huggingface_mapping(model).theirs) wanted.insert(tensor.name);
+  std::vector<std::pair<Place, std::string>> copies;
   for (const auto& file : files_) {
     for (const SafetensorsEntry& entry : file->header.tensors()) {
       const std::string name = canonical_huggingface_name(model.kind, entry.name);
-      if (is_huggingface_buffer(model, name)) continue;
+      if (is_huggingface_buffer(model.kind, name)) continue;
+      if (auto original = tied_huggingface_tensor(model, name); !original.empty()) {
+        copies.emplace_back(Place{file.get(), &entry}, std::move(original));
+        continue;
+      }
       if (!wanted.contains(name)) {
         fail_input(
-            "'{}' holds the tensor '{}' {}, which a model with this config.json does not have",
+            "'{}' holds the tensor '{}' {}, which a model with this config.json does not have; "
+            "nothing is left out without a word",
             file->header.path().string(), entry.name, shape_text(entry.shape));
       }
       if (!places_.emplace(name, Place{file.get(), &entry}).second) {
@@ -190,6 +199,30 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
       }
     }
   }
+  // Of tied weights either may be the one that was stored.
+  for (const auto& [copy, original] : copies) {
+    if (!places_.emplace(original, copy).second) check_copy(copy, original);
+  }
+}
+
+// Versions of transformers differ in which of the two they use, so the two must be equal.
+void HuggingFaceWeights::check_copy(const Place& copy, const std::string& original) const {
+  const auto& [file, entry] = at(original);
+  bool same = entry->type == copy.entry->type && entry->shape == copy.entry->shape;
+  constexpr std::uint64_t block = std::uint64_t{4} << 20;
+  std::vector<std::byte> one(block), other(block);
+  for (std::uint64_t done = 0; same && done < entry->bytes(); done += block) {
+    const auto count = static_cast<std::size_t>(std::min(block, entry->bytes() - done));
+    file->data.read_at(entry->begin + done, one.data(), count);
+    copy.file->data.read_at(copy.entry->begin + done, other.data(), count);
+    same = std::memcmp(one.data(), other.data(), count) == 0;
+  }
+  if (same) return;
+  fail_input(
+      "'{}': '{}' differs from '{}', of which it should be a copy (tie_word_embeddings in "
+      "config.json, or its default, says so): set tie_word_embeddings to false there if the model "
+      "has both, or remove the one that it does not use",
+      copy.file->header.path().string(), copy.entry->name, entry->name);
 }
 
 const HuggingFaceWeights::Place& HuggingFaceWeights::at(const std::string& name) const {
@@ -205,7 +238,7 @@ DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) con
                file->header.path().string(), entry->name, shape_text(entry->shape), shape.text());
   }
   if (!entry->dtype || !can_cast(*entry->dtype, DType::f32)) {
-    fail_input("'{}': tensor '{}' is {}; known are F64, F32, BF16 and F16",
+    fail_input("'{}': tensor '{}' is {}; supported are F64, F32, BF16 and F16",
                file->header.path().string(), entry->name, entry->type);
   }
   return *entry->dtype;
@@ -215,7 +248,7 @@ void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, st
   const auto& [file, entry] = at(name);
   const std::int64_t element = size_of(*entry->dtype);
   const std::int64_t width = entry->shape.size() < 2 ? 1 : entry->shape.back();
-  // Whole rows lie one behind the other.
+  // Whole rows lie one after the other.
   const bool at_once = part.columns == width;
   const std::int64_t runs = at_once ? 1 : part.rows;
   const auto run_bytes =

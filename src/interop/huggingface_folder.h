@@ -15,7 +15,8 @@ namespace trireme {
 
 // Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
 // without safetensors, an index that contradicts its files or leaves the folder, tensors that the
-// model does not have. Several threads may read at once.
+// model does not have, copies of tied weights that differ from them. Several threads may read at
+// once.
 class HuggingFaceWeights : public TensorSource {
  public:
   HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model);
@@ -24,7 +25,7 @@ class HuggingFaceWeights : public TensorSource {
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
 
  private:
-  // Tensors are read and not mapped: memory stays free of what was converted already.
+  // Tensors are read instead of mapped, so that converted ones do not stay in memory.
   struct OpenFile {
     SafetensorsFile header;
     File data;
@@ -36,6 +37,7 @@ class HuggingFaceWeights : public TensorSource {
   };
   void open_index(const fs::path& index);
   void collect(const HuggingFaceModel& model);
+  void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
 
   fs::path folder_;

@@ -1,4 +1,4 @@
-// One function per kind of model; it reads like the table in its documentation.
+// One function per kind of model, in the form of a table.
 #include "interop/huggingface_names.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class Table {
  public:
   explicit Table(const ModelConfig& model) : m_(model) {}
 
-  // A tensor that both sides store alike.
+  // A tensor that both sides store in the same way.
   void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
     mapping_.add({ours, shape}, {theirs, shape});
   }
@@ -79,7 +79,7 @@ class Table {
       link_qkv(our, part(query, query_width()), part(key, key_width()), part(value, key_width()));
     }
   }
-  // Two linear layers of theirs, one under the other in ours.
+  // Two linear layers of theirs, whose rows follow each other in ours.
   void stacked(const std::string& ours, const std::string& first, const std::string& second,
                std::int64_t out, std::int64_t in, bool bias) {
     for (const bool weight : {true, false}) {
@@ -148,8 +148,8 @@ TensorMapping llama_mapping(const ModelConfig& m) {
   return table.take();
 }
 
-// Norms after the sums: `mlp_norm` stands between attention and MLP as in the other models, and
-// `output_norm` after the MLP. Norms before the layers: as in the other models.
+// Post-norm: `mlp_norm` is between attention and MLP as in the other models, and `output_norm`
+// after the MLP. Pre-norm: as in the other models.
 TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
@@ -176,7 +176,12 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   table.linear("pooler", "bert.pooler.dense", h, h, true);
   table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
   table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
-  table.same("masked_head.bias", "cls.predictions.bias", {m.vocab_size});
+  // With a head of its own the model adds the decoder's bias instead of cls.predictions.bias.
+  const std::string bias =
+      m.tie_embeddings ? "cls.predictions.bias" : "cls.predictions.decoder.bias";
+  table.same("masked_head.bias", bias, {m.vocab_size});
+  if (!m.tie_embeddings)
+    table.same("head.weight", "cls.predictions.decoder.weight", {m.vocab_size, h});
   table.linear("order_head", "cls.seq_relationship", 2, h, true);
   return table.take();
 }
@@ -225,20 +230,34 @@ std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& 
   return is_head || out.starts_with(prefix) ? out : prefix + out;
 }
 
-bool is_huggingface_buffer(const HuggingFaceModel& model, std::string_view name) {
+bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
+  switch (kind) {
+    case HuggingFaceKind::gpt2:
+      return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
+    case HuggingFaceKind::llama:
+      return name.ends_with(".rotary_emb.inv_freq");
+    case HuggingFaceKind::bert:
+    case HuggingFaceKind::megatron_bert:
+      return ends_with_one_of(name, {".position_ids", ".token_type_ids"});
+  }
+  return false;
+}
+
+std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
+  const bool tied = model.model.tie_embeddings;
   switch (model.kind) {
     case HuggingFaceKind::gpt2:
-      if (ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"})) return true;
-      break;
+      return tied && name == "lm_head.weight" ? "transformer.wte.weight" : "";
     case HuggingFaceKind::llama:
-      if (name.ends_with(".rotary_emb.inv_freq")) return true;
+      return tied && name == "lm_head.weight" ? "model.embed_tokens.weight" : "";
+    case HuggingFaceKind::bert:
+    case HuggingFaceKind::megatron_bert:
       break;
-    default:
-      return ends_with_one_of(name,
-                              {".position_ids", ".token_type_ids", "cls.predictions.decoder.weight",
-                               "cls.predictions.decoder.bias"});
   }
-  return model.model.tie_embeddings && name == "lm_head.weight";
+  if (!tied) return name == "cls.predictions.bias" ? "cls.predictions.decoder.bias" : "";
+  if (name == "cls.predictions.decoder.weight") return "bert.embeddings.word_embeddings.weight";
+  if (name == "cls.predictions.decoder.bias") return "cls.predictions.bias";
+  return "";
 }
 
 }  // namespace trireme

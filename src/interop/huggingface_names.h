@@ -12,15 +12,19 @@ namespace trireme {
 // Ours: linear weights are [out, in]; `attention.qkv` has for each key/value head its queries, its
 // key and its value; swiglu's `mlp.up` has the gate's rows, then the up rows. Theirs: GPT-2 stores
 // linear weights as [in, out] and queries, keys and values as blocks; the others as [out, in] and
-// apart. Tied heads are not among the tensors.
+// apart. Copies of tied weights are not among the tensors.
 TensorMapping huggingface_mapping(const HuggingFaceModel& model);
 
 // The name under which our tables know a tensor of a file: without a prefix that a folder may have
 // or lack, and with today's names for LayerNorm's parameters.
 std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name);
 
-// Whether a tensor of that (canonical) name is no weight of the model: buffers, and heads that are
-// tied. Such tensors are left out.
-bool is_huggingface_buffer(const HuggingFaceModel& model, std::string_view name);
+// Whether a tensor of that (canonical) name is not a weight but a buffer that older versions
+// stored: causal masks, rotary frequencies, position ids. Those, and only those, are ignored.
+bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name);
+
+// The (canonical) name of the weight that a tensor of that (canonical) name must be a copy of, such
+// as a tied head of the embedding; "" for any other tensor.
+std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name);
 
 }  // namespace trireme

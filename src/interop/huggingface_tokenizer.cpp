@@ -1,4 +1,4 @@
-// Vocabularies are copied; tokenizer.json is written from them where only they are there.
+// Vocabularies are copied; a tokenizer.json is written where there is only a vocabulary.
 #include "interop/huggingface_tokenizer.h"
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Not the ordered kind: it looks each of a vocabulary's tokens up in turn.
+// Not ordered_json, which searches linearly for each token of a vocabulary.
 using Json = nlohmann::json;
 
 constexpr std::uint64_t max_vocabulary_bytes = std::uint64_t{256} << 20;
@@ -157,6 +157,31 @@ bool lowers_case(const fs::path& folder) {
   return !json.is_object() || json.value("do_lower_case", Json(true)) != false;
 }
 
+// Whether a folder's tokenizer.json, which loaders prefer, says no more than its vocab.json and
+// merges.txt: no further tokens, no normaliser, nothing added to the text.
+bool is_plain_gpt2(const fs::path& folder) {
+  if (!fs::exists(folder / "tokenizer.json")) return true;
+  const Json json = parse_file(folder / "tokenizer.json"),
+             vocab = parse_file(folder / "vocab.json");
+  if (!json.is_object() || !vocab.is_object()) return false;
+  const auto part = [&](const char* key) { return json.value(key, Json()); };
+  const auto is_byte_level = [](const Json& step) {
+    return step.is_object() && step.value("type", Json()) == "ByteLevel";
+  };
+  const Json added = part("added_tokens"), splitter = part("pre_tokenizer");
+  for (const Json& token : added) {
+    const Json content = token.is_object() ? token.value("content", Json()) : Json();
+    if (!content.is_string() ||
+        vocab.value(content.get<std::string>(), Json()) != token.value("id", Json()))
+      return false;
+  }
+  const Json model = part("model");
+  return model.is_object() && model.value("vocab", Json()) == vocab &&
+         part("normalizer").is_null() && is_byte_level(splitter) &&
+         splitter.value("add_prefix_space", Json(true)) == false &&
+         (part("post_processor").is_null() || is_byte_level(part("post_processor")));
+}
+
 // tokenizer.json, or the folder that holds it.
 fs::path tokenizer_json_of(const std::string& model_file) {
   return fs::is_directory(model_file) ? fs::path(model_file) / "tokenizer.json"
@@ -175,7 +200,8 @@ TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::pa
   const auto there = [&](const char* name) { return fs::exists(folder / name); };
   const bool is_bert = kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
   if (there("tokenizer_config.json")) take("tokenizer_config.json");
-  if (kind == HuggingFaceKind::gpt2 && there("vocab.json") && there("merges.txt")) {
+  if (kind == HuggingFaceKind::gpt2 && there("vocab.json") && there("merges.txt") &&
+      is_plain_gpt2(folder)) {
     return {"gpt2", take("vocab.json"), take("merges.txt"), ""};
   }
   if (is_bert && there("vocab.txt")) {
@@ -220,6 +246,14 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
                {{"tokenizer_class", "LlamaTokenizer"}, {"model_max_length", max_positions}});
     return "tokenizer.json is not written for SentencePiece models; loaders make it from "
            "tokenizer.model";
+  }
+  if (files.type == "tiktoken" || files.type == "TikTokenizer") {
+    const std::string name = fs::path(files.model_file).filename().string();
+    copy_to(files.model_file, folder / name);
+    return fmt::format(
+        "the tiktoken file '{}' was copied, but no tokenizer.json is written for it: add the "
+        "tokenizer.json and tokenizer_config.json that were published with this vocabulary",
+        name);
   }
   if (files.type.empty()) return "the run names no tokenizer: add its files by hand";
   if (files.type == "null" || files.type == "NullTokenizer") {

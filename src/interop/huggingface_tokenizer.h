@@ -1,4 +1,4 @@
-// The tokenizer's files of a Hugging Face folder: which of ours they are, and the reverse.
+// The tokenizer's files of a Hugging Face folder as a tokenizer of ours, and back.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct TokenizerFiles {
   std::string vocab_file, merge_file, model_file;
 };
 
-// Copies the tokenizer's files of a Hugging Face folder into `to` (made if there is anything to
-// copy) and says how we read them. Empty type if there are none that we know.
+// Copies the tokenizer's files of a Hugging Face folder to `to`, which is made if there are any.
+// Returns the paths of the copies and the type of tokenizer; an empty type if none is supported.
 TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::path& to,
                                             HuggingFaceKind kind);
 
 // Writes the tokenizer into a Hugging Face folder: the vocabulary's files, tokenizer.json and
-// tokenizer_config.json. Returns what is missing for a complete folder, in one sentence, or "".
+// tokenizer_config.json. Returns one sentence about what is missing from a complete folder, or "".
 std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::path& folder,
                                          std::int64_t max_positions);
 

@@ -43,9 +43,9 @@ struct SafetensorsHeader {
 // A longer header is refused, as by every other reader of the format.
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
-// Parses and checks a whole file in memory. `name` stands in the messages. Refused (exit code 2):
-// a header that is too long, is not JSON, has duplicate or unknown keys; unknown element types;
-// ranges that leave a hole, overlap, differ from shape x type or do not end with the file.
+// Parses and checks a whole file in memory. `name` is the file's name for messages. Refused (exit
+// code 2): a header that is too long, is not JSON, has duplicate or unknown keys; unknown element
+// types; ranges that leave a hole, overlap, differ from shape x type or do not end with the file.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& name);
 
 // Name in safetensors files of a type of ours ("F32"), and the reverse (empty if we have none).
@@ -68,7 +68,7 @@ class SafetensorsFile {
   std::span<const std::byte> bytes(const SafetensorsEntry& entry) const {
     return file_.bytes().subspan(entry.begin, entry.bytes());
   }
-  // Length word and header: what stands before the tensors.
+  // The length word and the header, up to the first tensor.
   std::span<const std::byte> header_bytes() const {
     return file_.bytes().first(header_.data_begin);
   }

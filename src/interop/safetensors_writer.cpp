@@ -51,7 +51,7 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<Safetenso
     const nlohmann::ordered_json entry{{"dtype", safetensors_type(tensor.dtype)},
                                        {"shape", tensor.shape},
                                        {"data_offsets", {begin_[i], next}}};
-    // Appended as text: an ordered_json object of many tensors would look each name up in turn.
+    // Appended as text: an ordered_json object searches linearly for each name.
     text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() + ":" + entry.dump();
   }
   text += '}';

@@ -1,5 +1,5 @@
-// safetensors files: a streaming writer. All tensors are declared first, so that the header stands;
-// their bytes then arrive in any order and in pieces of any size.
+// safetensors files: a streaming writer. All tensors are declared first, so that the header can be
+// written; their bytes then arrive in any order and in pieces of any size.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class SafetensorsWriter {
   void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
 
   // Checks that as many bytes were written as were declared, makes them durable, closes and
-  // renames. Without it nothing is left behind.
+  // renames the file. Without it, no file remains.
   void finish();
 
   // Length word and header as written, and the size of the finished file.

@@ -1,5 +1,5 @@
-// How the tensors of two worlds correspond: rows of one are rows of the other. One table serves
-// both directions, so what goes there and back is the same to the last bit.
+// How our tensors correspond to those of another format: rows of one are rows of the other. One
+// table serves both directions, so a round trip keeps every bit.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct TensorMapping {
   std::vector<NamedTensor> ours, theirs;
   std::vector<RowLink> links;
 
-  // Adds a tensor that is the same in both worlds, but for its name and how it is stored.
+  // Adds a tensor that is the same on both sides, except for its name and how it is stored.
   void add(const NamedTensor& our, const NamedTensor& their);
   // Adds a pair without links, for those that are cut into rows.
   std::size_t add_ours(const NamedTensor& tensor);
@@ -66,7 +66,7 @@ class TensorSource {
 
 enum class Direction : std::uint8_t { to_ours, to_theirs };
 
-// Makes the tensors of one world from those of the other, a few rows at a time.
+// Makes the tensors of one side from those of the other, a few rows at a time.
 class TensorAssembler {
  public:
   // `mapping` and `source` must live as long. Fails with exit code 2 where the source lacks a

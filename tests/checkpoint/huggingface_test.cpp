@@ -165,7 +165,9 @@ TEST(HuggingFace, TokenizersTravelAlong) {
   const Config config = checkpoint_config(folder / "run");
   EXPECT_EQ(config.data.tokenizer, "gpt2");
   EXPECT_EQ(config.data.merge_file, (folder / "run/tokenizer/merges.txt").string());
-  EXPECT_EQ(export_huggingface(folder / "run", folder / "out", {.tokens = {3, 3}}).note, "");
+  const ExportOptions options{
+      .tokens = {3, 3}, .tokenizer = {"gpt2", config.data.vocab_file, config.data.merge_file, ""}};
+  EXPECT_EQ(export_huggingface(folder / "run", folder / "out", options).note, "");
   EXPECT_EQ(read_file(folder / "out/vocab.json"), read_file(folder / "hf/vocab.json"));
   EXPECT_EQ(read_file(folder / "out/merges.txt"), read_file(folder / "hf/merges.txt"));
   const auto tokenizer = nlohmann::json::parse(read_file(folder / "out/tokenizer.json"));
@@ -176,6 +178,84 @@ TEST(HuggingFace, TokenizersTravelAlong) {
   EXPECT_EQ(generation.at("eos_token_id"), 3);
 }
 
+// Copies the folder of a reference model, with a further tensor that is `original` with one byte
+// changed where `differs`.
+void add_copy(const std::string& model, const std::string& original, const std::string& name,
+              bool differs, const fs::path& to) {
+  fs::create_directory(to);
+  fs::copy(reference(model) / "config.json", to / "config.json");
+  const SafetensorsFile from(reference(model) / "model.safetensors");
+  std::vector<SafetensorsTensor> tensors;
+  for (const SafetensorsEntry& entry : from.tensors())
+    tensors.push_back({entry.name, *entry.dtype, entry.shape});
+  const SafetensorsEntry& source = from.at(original);
+  tensors.push_back({name, *source.dtype, source.shape});
+  SafetensorsWriter writer(to / "model.safetensors", tensors, {{"format", "pt"}});
+  for (std::size_t i = 0; i + 1 < tensors.size(); ++i) {
+    const auto bytes = from.bytes(from.at(tensors[i].name));
+    writer.write(i, 0, bytes.data(), bytes.size());
+  }
+  const auto bytes = from.bytes(source);
+  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  if (differs) copy.back() ^= std::byte{1};
+  writer.write(tensors.size() - 1, 0, copy.data(), copy.size());
+  writer.finish();
+}
+
+TEST(HuggingFace, CopiesOfTiedWeightsMustBeCopies) {
+  struct Case {
+    const char *model, *original, *copy;
+  };
+  for (const Case& c :
+       {Case{"gpt2", "transformer.wte.weight", "lm_head.weight"},
+        Case{"llama_tied", "model.embed_tokens.weight", "lm_head.weight"},
+        Case{"bert", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"},
+        Case{"bert", "cls.predictions.bias", "cls.predictions.decoder.bias"}}) {
+    const ScratchFolder folder;
+    add_copy(c.model, c.original, c.copy, false, folder / "same");
+    import_huggingface(folder / "same", folder / "run", "trireme", nullptr);
+    add_copy(c.model, c.original, c.copy, true, folder / "other");
+    EXPECT_THAT([&] { import_huggingface(folder / "other", folder / "no", "trireme", nullptr); },
+                testing::ThrowsMessage<Error>(testing::AllOf(
+                    HasSubstr(fmt::format("'{}' differs from '{}'", c.copy, c.original)),
+                    HasSubstr("tie_word_embeddings"))))
+        << c.model;
+  }
+}
+
+TEST(HuggingFace, NoTensorIsLeftOutWithoutAWord) {
+  const ScratchFolder folder;
+  add_copy("llama", "model.norm.weight", "model.layers.0.self_attn.q_norm.weight", false,
+           folder / "hf");
+  EXPECT_THAT([&] { import_huggingface(folder / "hf", folder / "run", "trireme", nullptr); },
+              testing::ThrowsMessage<Error>(HasSubstr("model.layers.0.self_attn.q_norm.weight")));
+}
+
+TEST(HuggingFace, AnUntiedBertKeepsItsHead) {
+  const ScratchFolder folder;
+  add_copy("bert", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight", true,
+           folder / "hf");
+  auto json = nlohmann::json::parse(read_file(folder / "hf/config.json"));
+  json["tie_word_embeddings"] = false;
+  std::ofstream(folder / "hf/config.json") << json.dump();
+  import_huggingface(folder / "hf", folder / "run", "trireme", nullptr);
+  EXPECT_TRUE(CheckpointReader(folder / "run").find("head.weight"));
+  export_huggingface(folder / "run", folder / "back", {});
+  auto want = tensors_of(folder / "hf"), got = tensors_of(folder / "back");
+  EXPECT_EQ(got["cls.predictions.decoder.weight"], want["cls.predictions.decoder.weight"]);
+  EXPECT_EQ(got["cls.predictions.decoder.bias"], want["cls.predictions.bias"]);
+}
+
+TEST(HuggingFace, FilesOfPyTorchAreNamed) {
+  const ScratchFolder folder;
+  fs::create_directory(folder / "hf");
+  fs::copy(reference("llama") / "config.json", folder / "hf/config.json");
+  std::ofstream(folder / "hf/pytorch_model.bin") << "x";
+  EXPECT_THAT([&] { import_huggingface(folder / "hf", folder / "run", "trireme", nullptr); },
+              testing::ThrowsMessage<Error>(
+                  testing::AllOf(HasSubstr("pytorch_model.bin"), HasSubstr("save_pretrained"))));
+}
+
 TEST(HuggingFace, NothingIsOverwritten) {
   const ScratchFolder folder;
   import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);
@@ -184,7 +264,7 @@ TEST(HuggingFace, NothingIsOverwritten) {
   EXPECT_THAT([&] { export_huggingface(folder / "run", folder / "run", {}); },
               testing::ThrowsMessage<Error>(HasSubstr("not an empty folder")));
   EXPECT_THAT([&] { export_huggingface(folder / "nowhere", folder / "out", {}); },
-              testing::ThrowsMessage<Error>(HasSubstr("there is no checkpoint")));
+              testing::ThrowsMessage<Error>(HasSubstr("nowhere' does not exist")));
 }
 
 }  // namespace

@@ -60,12 +60,24 @@ TEST(HuggingFaceNames, AcceptOlderFiles) {
             "bert.embeddings.LayerNorm.weight");
   EXPECT_EQ(canonical_huggingface_name(Kind::bert, "cls.predictions.transform.LayerNorm.beta"),
             "cls.predictions.transform.LayerNorm.bias");
+  EXPECT_TRUE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.bias"));
+  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "lm_head.weight"));
+  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.c_attn.bias"));
+}
+
+TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
   const HuggingFaceModel gpt2 = read_huggingface_config(reference("gpt2"));
-  EXPECT_TRUE(is_huggingface_buffer(gpt2, "transformer.h.0.attn.bias"));
-  EXPECT_TRUE(is_huggingface_buffer(gpt2, "lm_head.weight"));
-  EXPECT_FALSE(is_huggingface_buffer(gpt2, "transformer.h.0.attn.c_attn.bias"));
+  EXPECT_EQ(tied_huggingface_tensor(gpt2, "lm_head.weight"), "transformer.wte.weight");
+  EXPECT_EQ(tied_huggingface_tensor(gpt2, "transformer.wpe.weight"), "");
   const HuggingFaceModel llama = read_huggingface_config(reference("llama"));
-  EXPECT_FALSE(is_huggingface_buffer(llama, "lm_head.weight"));
+  EXPECT_EQ(tied_huggingface_tensor(llama, "lm_head.weight"), "");
+  HuggingFaceModel bert = read_huggingface_config(reference("bert"));
+  EXPECT_EQ(tied_huggingface_tensor(bert, "cls.predictions.decoder.bias"), "cls.predictions.bias");
+  bert.model.tie_embeddings = false;
+  EXPECT_EQ(tied_huggingface_tensor(bert, "cls.predictions.bias"), "cls.predictions.decoder.bias");
+  const TensorMapping untied = huggingface_mapping(bert);
+  EXPECT_TRUE(std::ranges::any_of(
+      untied.ours, [](const NamedTensor& tensor) { return tensor.name == "head.weight"; }));
 }
 
 TEST(HuggingFaceConfig, IsRead) {
@@ -166,9 +178,10 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_EQ(refusal({{"rope_type", "default"}}), "accepted");
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 1}}), "accepted");
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 8}}), "accepted");
-  EXPECT_THAT(refusal({{"rope_type", "yarn"}, {"factor", 8}}),
-              HasSubstr("rope_scaling.rope_type is the string \"yarn\"; known are default, linear "
-                        "and llama3"));
+  EXPECT_THAT(
+      refusal({{"rope_type", "yarn"}, {"factor", 8}}),
+      HasSubstr("rope_scaling.rope_type is the string \"yarn\"; supported are default, linear "
+                "and llama3"));
   EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
   EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
   EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),
@@ -185,8 +198,26 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_THAT(refusal(7), HasSubstr("rope_scaling is the number 7; it must be an object"));
 }
 
+// The reference ignores the factor in Llama models, or fails where positions are scaled.
+TEST(HuggingFaceConfig, PartialRotaryPositionsAreReadAsTheReferenceDoes) {
+  auto json = nlohmann::json::parse(read_file(reference("llama") / "config.json"));
+  EXPECT_EQ(parse_huggingface_config(json.dump(), "config.json").note, "");
+  json["partial_rotary_factor"] = 0.5;
+  HuggingFaceModel model = parse_huggingface_config(json.dump(), "config.json");
+  EXPECT_EQ(model.model.rope_percent, 1);
+  EXPECT_THAT(model.note, HasSubstr("partial_rotary_factor has no effect"));
+  json.erase("partial_rotary_factor");
+  json["rope_parameters"] = {{"rope_theta", 500}, {"partial_rotary_factor", 0.5}};
+  model = parse_huggingface_config(json.dump(), "config.json");
+  EXPECT_EQ(model.model.rope_percent, 1);
+  EXPECT_THAT(model.note, HasSubstr("partial_rotary_factor has no effect"));
+  EXPECT_THAT(config_refusal("linear_rope", "partial_rotary_factor", 0.5),
+              HasSubstr("partial_rotary_factor is the number 0.5; only 1 is supported"));
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
-  EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"), HasSubstr("known are gpt2, llama"));
+  EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"),
+              HasSubstr("supported are gpt2, llama"));
   EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", nullptr), HasSubstr("lacks 'n_layer'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is the string \"2\""));
@@ -217,7 +248,6 @@ TEST(HuggingFaceConfig, RefusesNumbersOutsideTheRangesOfTheConfiguration) {
        "resid_pdrop is the number 1.0; it must be at least 0 and below 1"},
       {"gpt2", "initializer_range", -1, "initializer_range is the number -1.0"},
       {"llama", "rope_theta", 0, "rope_theta is the number 0.0; it must be above 0"},
-      {"llama", "partial_rotary_factor", 2, "it must be above 0 and at most 1"},
       {"bert", "attention_probs_dropout_prob", 1.5, "attention_probs_dropout_prob is"},
   };
   for (const auto& [name, key, value, message] : cases)
@@ -232,6 +262,43 @@ TEST(HuggingFaceConfig, RefusesNumbersOutsideTheRangesOfTheConfiguration) {
   scaling["factor"] = 1e7;
   EXPECT_THAT(config_refusal("llama", "rope_scaling", scaling),
               HasSubstr("rope_scaling.factor is the number 10000000.0; it must be at least 1"));
+}
+
+// Loaders read tokenizer.json: what it adds to the vocabulary's files must not get lost.
+TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
+  const fs::path folder = fs::path(testing::TempDir()) / "trireme_tokenizer_json";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::ofstream(folder / "vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
+  std::ofstream(folder / "merges.txt") << "#version: 0.2\na b\n";
+  const auto type = [&] {
+    return import_huggingface_tokenizer(folder, folder / "to", HuggingFaceKind::gpt2).type;
+  };
+  fs::create_directories(folder / "to");
+  export_huggingface_tokenizer(
+      {"gpt2", (folder / "vocab.json").string(), (folder / "merges.txt").string(), ""},
+      folder / "to", 8);
+  EXPECT_EQ(type(), "gpt2");
+  fs::copy_file(folder / "to/tokenizer.json", folder / "tokenizer.json");
+  EXPECT_EQ(type(), "gpt2");
+  auto json = nlohmann::json::parse(read_file(folder / "tokenizer.json"));
+  json["added_tokens"].push_back({{"id", 4}, {"content", "<pad>"}});
+  std::ofstream(folder / "tokenizer.json") << json.dump();
+  EXPECT_EQ(type(), "hf");
+  fs::remove_all(folder);
+}
+
+// Loaders of Hugging Face read no tiktoken files.
+TEST(HuggingFaceTokenizer, ATiktokenFileIsCopiedAndANoteSaysWhatIsMissing) {
+  const fs::path folder = fs::path(testing::TempDir()) / "trireme_tiktoken_export";
+  fs::create_directories(folder);
+  std::ofstream(folder / "in.tiktoken") << "YQ== 0\n";
+  fs::create_directories(folder / "out");
+  const TokenizerFiles files{"tiktoken", "", "", (folder / "in.tiktoken").string()};
+  EXPECT_THAT(export_huggingface_tokenizer(files, folder / "out", 8),
+              AllOf(HasSubstr("'in.tiktoken' was copied"), HasSubstr("tokenizer.json")));
+  EXPECT_EQ(read_file(folder / "out/in.tiktoken"), "YQ== 0\n");
+  fs::remove_all(folder);
 }
 
 TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {

@@ -1,0 +1,88 @@
+// A table of file names, and a walk that is bounded in depth and number.
+#include "interop/foreign.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <iterator>
+#include <string_view>
+
+namespace trireme {
+namespace {
+
+constexpr int deepest = 2;
+constexpr int most_names = 4000;
+
+// A file or folder with such a name (as the shell matches names) belongs to that format. Earlier
+// rows win: formats that contain the files of others come first.
+struct Sign {
+  const char* pattern;
+  std::string_view format;
+  std::string_view advice;
+};
+
+constexpr std::string_view export_first =
+    "which cannot be read: export it to a Hugging Face folder with safetensors files, using the "
+    "tools of the program that wrote it, and then use trireme convert --from hf";
+constexpr std::string_view save_as_safetensors =
+    "which cannot be read: in Python, load it with transformers' from_pretrained(FOLDER) and save "
+    "it "
+    "with save_pretrained(NEW_FOLDER), which writes model.safetensors";
+
+constexpr Sign signs[] = {
+    {"*_model_states.pt", "a DeepSpeed checkpoint", export_first},
+    {"*_optim_states.pt", "a DeepSpeed checkpoint", export_first},
+    {"global_step*", "a DeepSpeed checkpoint", export_first},
+    {"model_optim_rng.pt", "a Megatron checkpoint", export_first},
+    {"distrib_optim.pt", "a Megatron checkpoint", export_first},
+    {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", export_first},
+    {"mp_rank_*", "a Megatron checkpoint", export_first},
+    {"*.distcp", "a PyTorch distributed checkpoint (DCP)", export_first},
+    {"consolidated.*.pth", "Llama weights as Meta publishes them",
+     "which cannot be read: convert them to a Hugging Face folder with transformers' "
+     "convert_llama_weights_to_hf.py, and then use trireme convert --from hf"},
+    {"pytorch_model*.bin", "a Hugging Face model with PyTorch files", save_as_safetensors},
+    {"tf_model*.h5", "a Hugging Face model with TensorFlow files", save_as_safetensors},
+    {"flax_model*.msgpack", "a Hugging Face model with Flax files", save_as_safetensors},
+    {"model*.safetensors", "a Hugging Face model",
+     "which trireme convert --from hf FOLDER RUN makes a run of"},
+    {"*.gguf", "a GGUF model", export_first},
+    {"*.nemo", "a NeMo model", export_first},
+    {"*.ckpt", "a Lightning checkpoint", export_first},
+    {"*.pt", "a PyTorch checkpoint", export_first},
+    {"*.pth", "a PyTorch checkpoint", export_first},
+};
+
+struct Finding {
+  std::size_t sign = std::size(signs);
+  std::string name;  // relative to the path that was asked about
+
+  void look_at(const fs::path& path, const fs::path& from) {
+    const std::string name_here = path.filename().string();
+    for (std::size_t i = 0; i < sign; ++i) {
+      if (fnmatch(signs[i].pattern, name_here.c_str(), 0) != 0) continue;
+      sign = i;
+      name = path == from ? name_here : path.lexically_relative(from).string();
+    }
+  }
+};
+
+}  // namespace
+
+std::string describe_foreign(const fs::path& path) {
+  Finding found;
+  found.look_at(path, path);
+  std::error_code error;
+  fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, error);
+  int names = 0;
+  for (const fs::recursive_directory_iterator end; !error && it != end && names < most_names;
+       it.increment(error), ++names) {
+    found.look_at(it->path(), path);
+    if (it.depth() >= deepest) it.disable_recursion_pending();
+  }
+  if (found.sign == std::size(signs)) return "";
+  return fmt::format("it looks like {} ('{}'), {}", signs[found.sign].format, found.name,
+                     signs[found.sign].advice);
+}
+
+}  // namespace trireme
