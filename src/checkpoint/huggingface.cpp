@@ -216,11 +216,14 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
                  assembler.produce(slice, assembler.dtype(slice), begin, end, dst);
                });
   const SaveReport saved = writer.commit();
+  std::string note = model.note;
+  if (tokenizer.type.empty()) {
+    note += fmt::format("{}no tokenizer's files were found", note.empty() ? "" : "; ");
+  }
   write_file_durably(to / "config.toml", state.config_toml);
   output.keep();
   return {model.kind, saved.folder, static_cast<std::int64_t>(slices.size()),
-          count_elements(mapping.ours),
-          tokenizer.type.empty() ? "no tokenizer's files were found" : ""};
+          count_elements(mapping.ours), std::move(note)};
 }
 
 Config checkpoint_config(const fs::path& checkpoint, const std::vector<std::string>& overrides) {

@@ -1,4 +1,4 @@
-// `trireme convert`: weights from Hugging Face folders, and back.
+// `trireme convert`: Hugging Face folders to runs, and back.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "checkpoint/huggingface.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/reader.h"
 #include "cli/commands.h"
 #include "data/configured_tokenizer.h"
 
@@ -16,6 +18,7 @@ namespace {
 struct Options {
   std::string from, to, input, output, dtype;
   double max_file_gb = 5;
+  std::vector<std::string> overrides;
   bool as_json = false;
 };
 
@@ -33,6 +36,16 @@ const char* name_of(HuggingFaceKind kind) {
   return "?";
 }
 
+// The configuration of a run, its tokenizer's files where they are now.
+Config run_config(const Options& options) {
+  const CheckpointReader reader(options.input);
+  Config config = checkpoint_config(reader.folder(), options.overrides);
+  if (!config.data.tokenizer.empty()) {
+    locate_tokenizer(config, checkpoint_config(reader.folder()), run_folder(reader.folder()));
+  }
+  return config;
+}
+
 // The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
 HuggingFaceTokens special_tokens(const Config& config) {
   if (config.data.tokenizer.empty()) return {};
@@ -42,12 +55,12 @@ HuggingFaceTokens special_tokens(const Config& config) {
   return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
 }
 
-// What stands in the output might be taken for a part of it later.
+// What is in the output already might be taken for a part of it later.
 void require_new_folder(const fs::path& folder) {
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
     fail_input(
-        "'{}' is there already and not an empty folder; give another one, or remove it if a "
-        "conversion into it was stopped",
+        "'{}' exists already and is not an empty folder: give another one, or remove it if it is "
+        "left over from a conversion that was stopped",
         folder.string());
   }
 }
@@ -56,6 +69,12 @@ ConversionReport convert(const Options& options) {
   require_new_folder(options.output);
   if (options.from == "hf" && options.to.empty()) {
     if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
+    if (!options.overrides.empty())
+      fail_input("--set is for --to hf; edit the config.toml that --from hf writes");
+    if (find_checkpoint(options.input)) {
+      fail_input("'{}' holds a checkpoint of Trireme already: use --to hf to export it",
+                 options.input);
+    }
     return import_huggingface(options.input, options.output, "trireme convert",
                               &ThreadPool::global());
   }
@@ -64,13 +83,17 @@ ConversionReport convert(const Options& options) {
     if (options.dtype == "fp32") how.dtype = DType::f32;
     if (options.dtype == "bf16") how.dtype = DType::bf16;
     if (options.dtype == "fp16") how.dtype = DType::f16;
-    how.tokens = special_tokens(checkpoint_config(options.input));
+    const Config config = run_config(options);
+    how.tokens = special_tokens(config);
+    how.tokenizer = {config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
+                     config.data.tokenizer_model};
     how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
     return export_huggingface(options.input, options.output, how);
   }
   fail_input(
-      "give one of --from hf (a Hugging Face folder becomes a run's folder) and --to hf (a "
-      "checkpoint becomes a Hugging Face folder)");
+      "give either --from hf, which makes a run's folder of a Hugging Face folder, or --to hf, "
+      "which "
+      "makes a Hugging Face folder of a checkpoint");
 }
 
 void run(const Options& options) {
@@ -95,25 +118,37 @@ void add_convert(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "convert", "Convert weights from a Hugging Face folder to a run's folder, or back");
-  command->add_option("--from", options->from, "Kind of the input, if not a checkpoint of ours: hf")
-      ->check(CLI::IsMember({"hf"}));
-  command->add_option("--to", options->to, "Kind of the output, if not a run of ours: hf")
-      ->check(CLI::IsMember({"hf"}));
+  // Users of other programs try their names: say more than which values there are.
+  const CLI::Validator only_hf(
+      [](std::string& kind) -> std::string {
+        if (kind == "hf") return "";
+        return fmt::format("must be hf, the only other format that is read and written, not '{}'",
+                           kind);
+      },
+      "hf");
+  command->add_option("--from", options->from, "Format of the input, if it is not Trireme's own")
+      ->check(only_hf);
+  command->add_option("--to", options->to, "Format of the output, if it is not Trireme's own")
+      ->check(only_hf);
   command
-      ->add_option("input", options->input,
-                   "With --from hf its folder; with --to hf a checkpoint's or run's folder")
+      ->add_option(
+          "input", options->input,
+          "With --from hf a Hugging Face folder; with --to hf the folder of a checkpoint or run")
       ->required();
-  command->add_option("output", options->output, "Folder to write; must not hold anything yet")
+  command->add_option("output", options->output, "Folder to write; must not exist or be empty")
       ->required();
   command
       ->add_option("--dtype", options->dtype,
-                   "With --to hf: element type of all weights; default: of each as stored")
+                   "With --to hf: element type of all weights; default: each as it is stored")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to hf: GB after which another safetensors file begins")
+                   "With --to hf: largest size of a safetensors file, in GB")
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1e6));
+  command->add_option("--set", options->overrides,
+                      "With --to hf: section.key=value for the saved configuration, e.g. "
+                      "data.tokenizer_model=FILE");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] { stoppable([&] { run(*options); }); });
 }

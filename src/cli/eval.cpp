@@ -8,12 +8,15 @@
 #include "base/counted.h"
 #include "cli/commands.h"
 #include "data/indexed_dataset.h"
+#include "data/text_documents.h"
+#include "tokenizer/utf8.h"
 
 namespace trireme::cli {
 namespace {
 
 struct EvalArguments {
-  std::string model, text, data, documents = "file";
+  std::string model, text, data;
+  DocumentForm documents = DocumentForm::file;
   EvaluationOptions options;
   std::int64_t limit = 0;
   bool json = false;
@@ -25,39 +28,38 @@ struct Stream {
   std::int64_t bytes = 0;
 };
 
-// Calls body with every document of a text.
-template <class Body>
-void for_each_document(std::string_view text, const std::string& form, Body&& body) {
-  if (form == "file") return body(text);
-  const std::string_view separator = form == "line" ? "\n" : "\n\n";
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) body(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + separator.size()));
-  }
+// What comes before the first document. A model whose documents open with a token of their own
+// (BOS) needs nothing; any other gets the end of an earlier document, as in training, so that the
+// first token can be scored too.
+std::vector<std::int32_t> before_first_document(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> opening;
+  tokenizer.encode_prompt("", opening);
+  if (!opening.empty() || tokenizer.eod_id() < 0) return {};
+  return {tokenizer.eod_id()};
 }
 
-// Documents one behind the other, each between end-of-document tokens, so that the model pays for
-// the borders too.
+// Documents one after the other as preprocessing writes them, with the token that ends documents
+// between them.
 Stream read_text(const EvalArguments& a, const Tokenizer& tokenizer) {
-  const std::string text = read_file(a.text);
+  const std::string file = read_file(a.text);
   Stream stream;
-  stream.bytes = static_cast<std::int64_t>(text.size());
-  const std::int32_t border = tokenizer.eod_id();
-  if (border >= 0) stream.ids.push_back(border);
+  stream.bytes = static_cast<std::int64_t>(file.size());
+  stream.ids = before_first_document(tokenizer);
+  const std::string text = is_valid_utf8(file) ? file : to_valid_utf8(file);
   for_each_document(text, a.documents, [&](std::string_view document) {
-    tokenizer.encode(document, stream.ids);
-    if (border >= 0 && a.documents != "file") stream.ids.push_back(border);
+    tokenizer.encode_document(document, stream.ids);
+    if (tokenizer.eod_id() >= 0 && a.documents != DocumentForm::file)
+      stream.ids.push_back(tokenizer.eod_id());
   });
   return stream;
 }
 
-// Without a tokenizer the text's size is not known and nothing stands before the first document.
+// Without a tokenizer the size of the text is not known, and the first token is not scored.
 Stream read_indexed(const EvalArguments& a, TrainedModel& model) {
   const IndexedDataset data(a.data);
   const Tokenizer* tokenizer = model.config().data.tokenizer.empty() ? nullptr : &model.tokenizer();
   Stream stream;
-  if (tokenizer && tokenizer->eod_id() >= 0) stream.ids.push_back(tokenizer->eod_id());
+  if (tokenizer) stream.ids = before_first_document(*tokenizer);
   for (std::int64_t s = 0; s < data.sequences(); ++s) {
     const std::size_t at = stream.ids.size();
     stream.ids.resize(at + static_cast<std::size_t>(data.length(s)));
@@ -86,8 +88,7 @@ void print_text(const Evaluation& e, std::int64_t step) {
 }
 
 void evaluate(const EvalArguments& a) {
-  if (a.text.empty() == a.data.empty())
-    fail_input("eval needs either --text FILE or --data PREFIX");
+  if (a.text.empty() == a.data.empty()) fail_input("give either --text FILE or --data PREFIX");
   TrainedModel model(a.model, a.overrides);
   model.require_next_token();
   const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
@@ -100,25 +101,30 @@ void evaluate(const EvalArguments& a) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
+  const std::vector<std::pair<std::string, DocumentForm>> forms = {
+      {"file", DocumentForm::file},
+      {"paragraph", DocumentForm::paragraphs},
+      {"line", DocumentForm::line}};
   auto* command =
       app.add_subcommand("eval", "Loss, perplexity and bits per byte on text or indexed data");
   auto a = std::make_shared<EvalArguments>();
-  command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
-  command->add_option("--text", a->text, "text file");
-  command->add_option("--documents", a->documents, "what a document of the text file is")
-      ->check(CLI::IsMember({"file", "paragraph", "line"}))
-      ->capture_default_str();
+  command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
+  command->add_option("--text", a->text, "Text file");
+  command->add_option("--documents", a->documents, "How the text file is split into documents")
+      ->transform(CLI::CheckedTransformer(forms))
+      ->default_str("file");
   command->add_option("--data", a->data,
-                      "prefix of an indexed dataset; without a tokenizer no bits per byte");
-  command->add_option("--batch", a->options.batch, "windows side by side")
+                      "Prefix of an indexed dataset; without a tokenizer no bits per byte");
+  command->add_option("--batch", a->options.batch, "Windows per batch")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command
       ->add_option("--stride", a->options.stride,
-                   "tokens between the beginnings of windows; at most a window; 0: half of one")
+                   "Tokens from the start of one window to the next, at most a window; 0: half a "
+                   "window")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--json", a->json, "print the figures as JSON");
+  command->add_flag("--json", a->json, "Print the figures as JSON");
   command->add_option("--set", a->overrides, "section.key=value for the saved configuration");
   command->callback([a] { evaluate(*a); });
 }

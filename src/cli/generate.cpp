@@ -11,12 +11,15 @@
 namespace trireme::cli {
 namespace {
 
+constexpr std::int64_t largest_length = std::int64_t{1} << 24;  // of what one call may add
+
 struct GenerateArguments {
   std::string model;
   std::vector<std::string> prompts;
   std::string prompt_file;
   std::int64_t sequences = 1;
   GenerateOptions options;
+  bool length_given = false;  // --max-new-tokens is not the default
   bool greedy = false, ignore_eod = false, json = false;
   std::vector<std::string> overrides;
 };
@@ -29,10 +32,13 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::string& text : texts) {
     std::vector<std::int32_t> ids;
-    tokenizer.encode(text, ids);
+    tokenizer.encode_prompt(text, ids);
     if (ids.empty()) {
-      if (tokenizer.eod_id() < 0)
-        fail_input("the prompt is empty and the tokenizer has no token that begins a text");
+      if (tokenizer.eod_id() < 0) {
+        fail_input(
+            "the prompt is empty, and the tokenizer has no token that opens or ends a document: "
+            "give --prompt TEXT");
+      }
       ids.push_back(tokenizer.eod_id());
     }
     for (std::int64_t s = 0; s < a.sequences; ++s) prompts.push_back(ids);
@@ -40,17 +46,35 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
   return prompts;
 }
 
-void check_room(const ModelConfig& m, std::int64_t prompt, std::int64_t more) {
-  if (m.position != "learned" || prompt <= m.max_positions - more) return;
+// How many tokens to add to a prompt of that many. Learned positions end: the default is cut to
+// what is left of them, and a number that was asked for is refused.
+std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std::int64_t prompt) {
+  const std::int64_t asked = a.options.max_new_tokens;
+  if (m.position != "learned" || prompt <= m.max_positions - asked) return asked;
+  const std::string tokens = counted(prompt, "token");
+  const std::string positions = counted(m.max_positions, "learned position");
   if (prompt >= m.max_positions) {
-    fail_input("the prompt has {}; the model has {} and can add none", counted(prompt, "token"),
-               counted(m.max_positions, "learned position"));
+    fail_input("the prompt has {} and the model {}: nothing can be added; shorten the prompt",
+               tokens, positions);
   }
-  fail_input(
-      "a prompt of {} and --max-new-tokens {} do not fit into the model's {}: give "
-      "--max-new-tokens {} or fewer",
-      counted(prompt, "token"), more, counted(m.max_positions, "learned position"),
-      m.max_positions - prompt);
+  const std::int64_t left = m.max_positions - prompt;
+  if (a.length_given) {
+    fail_input(
+        "a prompt of {} and --max-new-tokens {} do not fit into the model's {}: give "
+        "--max-new-tokens {} or fewer",
+        tokens, asked, positions, left);
+  }
+  fmt::print(stderr, "note: at most {} are added instead of {}, because the model has {}\n",
+             counted(left, "token"), asked, positions);
+  return left;
+}
+
+// The tokens that end a sequence: the one that ends documents in training data, and those that came
+// along with an imported model.
+std::vector<std::int32_t> stop_ids(const TrainedModel& model, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids = model.imported_end_ids();
+  if (tokenizer.eod_id() >= 0) ids.push_back(tokenizer.eod_id());
+  return ids;
 }
 
 void generate(GenerateArguments& a) {
@@ -59,13 +83,14 @@ void generate(GenerateArguments& a) {
   TrainedModel model(a.model, a.overrides);
   model.require_next_token();
   const Tokenizer& tokenizer = model.tokenizer();
-  if (!a.ignore_eod && tokenizer.eod_id() >= 0) a.options.stop_ids.push_back(tokenizer.eod_id());
-  auto prompts = encode_prompts(a, tokenizer);
-  std::size_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-  check_room(model.config().model, static_cast<std::int64_t>(longest), a.options.max_new_tokens);
+  if (!a.ignore_eod) a.options.stop_ids = stop_ids(model, tokenizer);
+  const auto prompts = encode_prompts(a, tokenizer);
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts)
+    longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  a.options.max_new_tokens = tokens_to_add(a, model.config().model, longest);
   Generator generator(model, static_cast<std::int64_t>(prompts.size()),
-                      static_cast<std::int64_t>(longest) + a.options.max_new_tokens);
+                      longest + a.options.max_new_tokens);
   const auto outputs = generator.generate(prompts, a.options);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string text = tokenizer.decode(outputs[i], true);
@@ -88,36 +113,46 @@ void add_generate(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue prompts with a trained model");
   auto a = std::make_shared<GenerateArguments>();
   SamplingOptions& sampling = a->options.sampling;
-  command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
-  command->add_option("--prompt", a->prompts, "text to continue; may be repeated");
-  command->add_option("--prompt-file", a->prompt_file, "file whose text is to be continued");
-  command->add_option("--max-new-tokens", a->options.max_new_tokens, "tokens to add at most")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--num-return-sequences", a->sequences, "continuations of each prompt")
+  command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
+  command->add_option("--prompt", a->prompts, "Text to continue; may be repeated");
+  command->add_option("--prompt-file", a->prompt_file, "File whose text is continued");
+  auto* length = command
+                     ->add_option("--max-new-tokens", a->options.max_new_tokens,
+                                  "Largest number of tokens to add; the default is cut to what "
+                                  "a model with learned positions has left")
+                     ->check(CLI::Range(std::int64_t{0}, largest_length))
+                     ->capture_default_str();
+  command->add_option("--num-return-sequences", a->sequences, "Continuations of each prompt")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--temperature", sampling.temperature, "above 0; lower is safer")
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "Sampling temperature (above 0); lower values make the text more predictable")
       ->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "keep the k likeliest tokens; 0: all")
+  command->add_option("--top-k", sampling.top_k, "Draw from the k most likely tokens; 0: from all")
       ->capture_default_str();
   command
       ->add_option("--top-p", sampling.top_p,
-                   "keep the likeliest tokens of this probability together")
+                   "Draw from the most likely tokens that together have this probability")
       ->capture_default_str();
   command
       ->add_option("--repetition-penalty", sampling.repetition_penalty,
-                   "above 1 discourages tokens that stood before")
+                   "Values above 1 penalise tokens that have already appeared")
       ->capture_default_str();
-  command->add_flag("--greedy", a->greedy, "always take the likeliest token");
-  command->add_option("--seed", a->options.seed, "of the draws; equal seeds give equal texts")
+  command->add_flag("--greedy", a->greedy, "Always take the most likely token");
+  command
+      ->add_option("--seed", a->options.seed,
+                   "Seed of the random draws; equal seeds give equal texts")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--ignore-eod", a->ignore_eod, "do not stop at the end of a document");
-  command->add_flag("--json", a->json, "one JSON object per sequence, with its token ids");
+  command->add_flag("--ignore-eod", a->ignore_eod, "Do not stop at the end of a document");
+  command->add_flag("--json", a->json, "Print one JSON object per sequence, with its token ids");
   command->add_option("--set", a->overrides,
                       "section.key=value for the saved configuration, e.g. run.precision=fp32");
-  command->callback([a] { generate(*a); });
+  command->callback([a, length] {
+    a->length_given = length->count() > 0;
+    generate(*a);
+  });
 }
 
 }  // namespace trireme::cli

@@ -50,7 +50,8 @@ std::vector<ScoredSequence> read_ids(const std::string& path) {
     }
     sequences.push_back(std::move(*sequence));
   }
-  if (sequences.empty()) fail_input("'{}' holds no sequence", path);
+  if (sequences.empty())
+    fail_input("'{}' is empty: expected one JSON array of token ids per line", path);
   return sequences;
 }
 
@@ -73,20 +74,20 @@ void score(const ScoreArguments& a) {
 void add_score(CLI::App& app) {
   auto* command = app.add_subcommand("score", "Write the logits of token sequences");
   auto a = std::make_shared<ScoreArguments>();
-  command->add_option("model", a->model, "folder of a run or of a checkpoint")->required();
+  command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
   command
       ->add_option("--ids", a->ids,
-                   "file with one JSON array of token ids per line; for BERT also {\"ids\": [...], "
+                   "File with one JSON array of token ids per line; for BERT also {\"ids\": [...], "
                    "\"token_types\": [...]}")
       ->required();
   command
-      ->add_option(
-          "--output", a->output,
-          "safetensors file: logits.N [tokens, vocabulary] in f32; BERT: also order_logits.N [2]")
+      ->add_option("--output", a->output,
+                   "Safetensors file to write: logits.N [tokens, vocabulary] in f32; BERT: also "
+                   "order_logits.N [2]")
       ->required();
   command->add_option("--set", a->overrides,
                       "section.key=value for the saved configuration, e.g. run.precision=fp32");
-  command->add_flag("--json", a->json, "print what was written as JSON");
+  command->add_flag("--json", a->json, "Print a summary as JSON");
   command->callback([a] { score(*a); });
 }
 

@@ -149,14 +149,15 @@ void add_vocabulary_training(CLI::App& parent) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = parent.add_subcommand(
       "train", "Train a byte-level BPE vocabulary and write vocab.json and merges.txt");
-  command->add_option("--input", options->inputs, "text files to learn from")->required();
-  command->add_option("--vocab-size", options->vocab_size, "tokens, <|endoftext|> included")
+  command->add_option("--input", options->inputs, "Text files to learn from")->required();
+  command
+      ->add_option("--vocab-size", options->vocab_size, "Number of tokens, including <|endoftext|>")
       ->required();
-  command->add_option("--output", options->output, "folder to write to")->required();
-  command->add_flag("--jsonl", options->jsonl, "the inputs hold one JSON object per line");
-  command->add_option("--key", options->key, "with --jsonl: where the text is")
+  command->add_option("--output", options->output, "Folder to write to")->required();
+  command->add_flag("--jsonl", options->jsonl, "The inputs have one JSON object per line");
+  command->add_option("--key", options->key, "With --jsonl: key of the text")
       ->capture_default_str();
-  command->add_flag("--json", options->as_json, "print figures as JSON");
+  command->add_flag("--json", options->as_json, "Print the figures as JSON");
   command->callback([options] { train(*options); });
 }
 
@@ -166,20 +167,22 @@ void add_encode(CLI::App& parent) {
       "encode", "Print the ids of each text as a JSON array on a line of its own");
   add_tokenizer_flags(*command, options->tokenizer);
   auto* source = command->add_option_group("text");
-  auto* text = source->add_option("--text", options->text, "the text itself");
-  source->add_option("--file", options->file, "a file that is one text (- for standard input)");
+  auto* text = source->add_option("--text", options->text, "The text itself");
+  source->add_option("--file", options->file, "File that is one text (-: standard input)");
   auto* jsonl = source->add_option("--jsonl", options->jsonl,
-                                   "a file with one JSON object per line (- for standard input)");
+                                   "File with one JSON object per line (-: standard input)");
   source->require_option(1);
-  command->add_option("--key", options->key, "with --jsonl: where the text is")
+  command->add_option("--key", options->key, "With --jsonl: key of the text")
       ->capture_default_str();
-  auto* pair = command->add_option("--pair", options->pair, "a second text, joined as a pair");
-  command->add_option("--pair-key", options->pair_key, "with --jsonl: where the second text is")
+  auto* pair = command->add_option("--pair", options->pair,
+                                   "A second text, encoded together with the first as a pair");
+  command->add_option("--pair-key", options->pair_key, "With --jsonl: key of the second text")
       ->needs(jsonl)
       ->excludes(pair);
   command->add_flag("--add-special", options->special,
-                    "add the special tokens round the text ([CLS], BOS ...), as pairs always have");
-  command->add_flag("--json", options->as_json, "print {\"ids\": [...], \"type_ids\": [...]}");
+                    "Add the special tokens around the text ([CLS], BOS ...); pairs always have "
+                    "them");
+  command->add_flag("--json", options->as_json, "Print {\"ids\": [...], \"type_ids\": [...]}");
   command->callback([=] { encode(*options, text->count() > 0, pair->count() > 0); });
 }
 
@@ -189,14 +192,14 @@ void add_decode(CLI::App& parent) {
       "decode", "Print the text of ids; of --jsonl, one JSON object per line");
   add_tokenizer_flags(*command, options->tokenizer);
   auto* source = command->add_option_group("ids");
-  source->add_option("--ids", options->ids, "a JSON array, e.g. \"[1, 2, 3]\"");
-  source->add_option("--file", options->file, "a file that is one array (- for standard input)");
+  source->add_option("--ids", options->ids, "A JSON array, e.g. \"[1, 2, 3]\"");
+  source->add_option("--file", options->file, "File with one JSON array (-: standard input)");
   source->add_option("--jsonl", options->jsonl,
-                     "a file with one array per line (- for standard input)");
+                     "File with one JSON array per line (-: standard input)");
   source->require_option(1);
-  command->add_option("--key", options->key, "with --jsonl: the key of the text")
+  command->add_option("--key", options->key, "With --jsonl: key of the text")
       ->capture_default_str();
-  command->add_flag("--skip-special", options->skip_special, "leave special tokens out");
+  command->add_flag("--skip-special", options->skip_special, "Leave special tokens out");
   command->callback([options] { decode(*options); });
 }
 

@@ -10,22 +10,26 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
   const char* group = "Tokenizer";
   command
       .add_option("--tokenizer-type", config.type,
-                  fmt::format("one of {}", fmt::join(tokenizer_type_names(), ", ")))
+                  fmt::format("One of {}", fmt::join(tokenizer_type_names(), ", ")))
       ->required()
       ->group(group);
-  command.add_option("--vocab-file", config.vocab_file, "vocab.json (gpt2) or vocab.txt (bert)")
+  command
+      .add_option("--vocab-file", config.vocab_file,
+                  "Vocabulary: vocab.json (gpt2) or vocab.txt (bert)")
       ->group(group);
-  command.add_option("--merge-file", config.merge_file, "merges.txt (gpt2)")->group(group);
+  command.add_option("--merge-file", config.merge_file, "Merges: merges.txt (gpt2)")->group(group);
   command
       .add_option("--tokenizer-model", config.model_file,
-                  "file of ranks (tiktoken), tokenizer.json or its folder (hf), .model "
+                  "File of ranks (tiktoken), tokenizer.json or its folder (hf), .model "
                   "(sentencepiece), folder with vocab.json and merges.txt (gpt2)")
       ->group(group);
-  command.add_option("--vocab-size", config.vocab_size, "number of ids, EOD aside (null)")
+  command
+      .add_option("--vocab-size", config.vocab_size,
+                  "Number of ids without the end-of-document token (null)")
       ->group(group);
   command
       .add_flag("!--plain-special-text", config.special_text,
-                "encode special tokens that are spelled out in the text like other text")
+                "Encode special tokens that the text spells out like any other text")
       ->group(group);
 }
 

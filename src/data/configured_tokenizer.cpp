@@ -1,9 +1,70 @@
-// From the keys of [data] to a tokenizer.
+// From the keys of [data] to a tokenizer, whose files a run keeps under their own names.
 #include "data/configured_tokenizer.h"
+
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr const char* kept_folder = "tokenizer";
+constexpr const char* config_of_tokenizer = "tokenizer_config.json";
+constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
+
+struct PathKey {
+  const char* name;
+  std::string DataConfig::*path;
+};
+constexpr PathKey path_keys[] = {{"vocab_file", &DataConfig::vocab_file},
+                                 {"merge_file", &DataConfig::merge_file},
+                                 {"tokenizer_model", &DataConfig::tokenizer_model}};
+
+// A file, or a folder of files, that the configuration names, and its name in the run's folder.
+struct KeptPath {
+  PathKey key;
+  std::string name;
+};
+
+// The same names for the same configuration, whether the files are there or not.
+std::vector<KeptPath> kept_paths(const DataConfig& data) {
+  std::vector<KeptPath> kept;
+  std::set<std::string> taken;
+  for (const PathKey& key : path_keys) {
+    fs::path path = fs::path(data.*key.path).lexically_normal();
+    if (path.empty()) continue;
+    if (!path.has_filename()) path = path.parent_path();
+    std::string name = path.filename().string();
+    if (name.empty() || name == "." || name == "..") name = "files";
+    if (!taken.insert(name).second) name = fmt::format("{}-{}", key.name, name);
+    kept.push_back({key, name});
+  }
+  return kept;
+}
+
+void keep_file(const fs::path& from, const fs::path& to) {
+  const std::string bytes = read_file(from, largest_file);
+  if (fs::exists(to) && read_file(to, largest_file) == bytes) return;
+  make_folders(to.parent_path());
+  write_file_durably(to, bytes);
+}
+
+// The folder in which a run with this run.dir was started, if `run` still lies there, or "".
+fs::path started_in(fs::path run, const fs::path& dir) {
+  if (dir.is_absolute()) return {};
+  const fs::path normal = dir.lexically_normal();
+  for (auto part = normal.end(); part != normal.begin();) {
+    --part;
+    if (part->empty() || *part == ".") continue;
+    if (run.filename() != *part) return {};
+    run = run.parent_path();
+  }
+  return run;
+}
+
+}  // namespace
 
 std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
   const DataConfig& data = config.data;
@@ -18,6 +79,41 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
                          .merge_file = data.merge_file,
                          .model_file = data.tokenizer_model,
                          .vocab_size = null ? config.model.vocab_size - 1 : 0});
+}
+
+void keep_tokenizer(const Config& config, const fs::path& run) {
+  if (config.data.tokenizer.empty() || config.data.tokenizer == "null") return;
+  for (const KeptPath& kept : kept_paths(config.data)) {
+    const fs::path from = config.data.*kept.key.path, to = run / kept_folder / kept.name;
+    const bool is_folder = fs::is_directory(from);
+    if (!is_folder) keep_file(from, to);
+    const fs::path from_folder = is_folder ? from : from.parent_path();
+    const fs::path to_folder = is_folder ? to : to.parent_path();
+    for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", config_of_tokenizer}) {
+      // Next to a file only what is read together with a tokenizer.json.
+      if (!is_folder && name != config_of_tokenizer) continue;
+      if (fs::exists(from_folder / name)) keep_file(from_folder / name, to_folder / name);
+    }
+  }
+}
+
+void locate_tokenizer(Config& config, const Config& saved, const fs::path& run) {
+  for (const KeptPath& kept : kept_paths(saved.data)) {
+    std::string& path = config.data.*kept.key.path;
+    if (path != saved.data.*kept.key.path) continue;  // the caller named another
+    const fs::path copy = run / kept_folder / kept.name;
+    const fs::path from_start = started_in(run, saved.run.dir) / path;
+    if (fs::exists(copy)) {
+      path = copy.string();
+    } else if (!fs::exists(path) && fs::exists(from_start)) {
+      path = from_start.string();
+    } else if (!fs::exists(path)) {
+      fail_input(
+          "the run in '{}' was trained with the tokenizer file '{}', which does not exist (seen "
+          "from this folder), and there is no copy '{}': give --set data.{}=FILE",
+          run.string(), path, copy.string(), kept.key.name);
+    }
+  }
 }
 
 }  // namespace trireme

@@ -6,40 +6,11 @@
 
 #include "base/error.h"
 #include "data/sentences.h"
+#include "data/text_documents.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {
 namespace {
-
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == line.npos;
-}
-
-// The next line of `text`, without its end, which is taken off `text`.
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == text.npos ? text.size() : end + 1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
-// The next paragraph of `text`; empty at the end.
-std::string_view take_paragraph(std::string_view& text) {
-  const char* begin = nullptr;
-  const char* end = nullptr;
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (is_blank(line)) {
-      if (begin) break;
-      continue;
-    }
-    if (!begin) begin = line.data();
-    end = line.data() + line.size();
-  }
-  return begin ? std::string_view(begin, static_cast<std::size_t>(end - begin))
-               : std::string_view();
-}
 
 void append_tokens(std::span<const std::int32_t> ids, TokenType type, std::string& out) {
   const std::size_t at = out.size();
@@ -87,19 +58,7 @@ EncodedChunk DocumentEncoder::encode(const Chunk& chunk) {
   }
   std::string repaired;
   if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
-  if (chunk.form == DocumentForm::file) {
-    add_text(text, out);
-  } else if (chunk.form == DocumentForm::line) {
-    while (!text.empty()) {
-      const std::string_view line = take_line(text);
-      if (!is_blank(line)) add_text(line, out);
-    }
-  } else {
-    for (auto paragraph = take_paragraph(text); !paragraph.empty();
-         paragraph = take_paragraph(text)) {
-      add_text(paragraph, out);
-    }
-  }
+  for_each_document(text, chunk.form, [&](std::string_view document) { add_text(document, out); });
   return out;
 }
 

@@ -11,8 +11,9 @@ namespace trireme {
 
 struct EvaluationOptions {
   std::int64_t batch = 8;
-  // Windows of the model's seq_length begin every `stride` tokens; each token is scored once, in
-  // the first window that holds it. 0: half a window, so that tokens see at least that much.
+  // Windows of the model's seq_length start every `stride` tokens; each token is scored once, in
+  // the first window that holds it. 0: half a window, so that later tokens have at least that
+  // context.
   std::int64_t stride = 0;
 };
 
@@ -26,7 +27,7 @@ struct Evaluation {
   double bits_per_byte() const;
 };
 
-// Scores ids[1 ...] given what stands before them. `bytes` is the size of their text.
+// Scores ids[1 ...], each given the ids before it. `bytes` is the size of their text.
 Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>& ids,
                            std::int64_t bytes, const EvaluationOptions& options);
 

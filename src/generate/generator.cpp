@@ -1,4 +1,4 @@
-// Prompts go through in chunks, then one token at a time.
+// Feeds prompts in chunks, then one token at a time.
 #include "generate/generator.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
   BuildOptions build;
   build.purpose = Purpose::decoding;
   build.batch = batch;
-  // A chunk may write padding behind the last position that counts.
+  // A chunk may write padding after the last position that counts.
   build.cache_capacity = capacity + prompt_width_;
   build.seq = 1;
   token_stage_ = model.build(build);
@@ -78,7 +78,7 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
     limit[b] = std::min(capacity_,
                         static_cast<std::int64_t>(sequences[b].size()) + options.max_new_tokens);
     if (static_cast<std::int64_t>(sequences[b].size()) > capacity_) {
-      fail_input("a prompt has {} tokens, more than the {} that there is room for",
+      fail_input("a prompt has {} tokens, but the generator was made for at most {}",
                  sequences[b].size(), capacity_);
     }
   }
@@ -90,7 +90,7 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
   }
 
   while (std::find(done.begin(), done.end(), false) != done.end()) {
-    // Whatever is not cached yet is fed: a whole prompt in the beginning, then one token each.
+    // Feed the tokens that are not cached yet: first the whole prompt, then one token at a time.
     std::vector<std::int64_t> count(static_cast<std::size_t>(batch_), 0);
     std::int64_t most = 0;
     for (std::int64_t b = 0; b < batch_; ++b) {

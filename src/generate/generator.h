@@ -20,11 +20,11 @@ struct GenerateOptions {
 
 class Generator {
  public:
-  // Up to `batch` sequences side by side, each of at most `capacity` tokens, prompt included.
+  // For up to `batch` sequences at once, each of at most `capacity` tokens including the prompt.
   Generator(TrainedModel& model, std::int64_t batch, std::int64_t capacity);
 
   // Continues each prompt (none may be empty); sequence i draws from its own stream. The output
-  // includes the prompt. `on_token(sequence, id)` hears every new token as it is drawn.
+  // includes the prompt. `on_token(sequence, id)` is called for every new token as it is drawn.
   std::vector<std::vector<std::int32_t>> generate(
       std::vector<std::vector<std::int32_t>> sequences, const GenerateOptions& options,
       const std::function<void(std::size_t, std::int32_t)>& on_token = {});

@@ -26,7 +26,7 @@ void penalize_repetition(std::span<float> logits, std::span<const std::int32_t> 
 
 void apply_temperature(std::span<float> logits, float temperature);
 
-// Drops (to -infinity) all below the k-th largest; what equals it stays.
+// Drops (sets to -infinity) all logits below the k-th largest; those equal to it stay.
 void keep_top_k(std::span<float> logits, std::int64_t k);
 
 // Drops the least likely whose probabilities together are at most 1 - p; the likeliest always
@@ -39,8 +39,8 @@ std::int32_t argmax(std::span<const float> logits);
 // The token at which the cumulative probability exceeds `u` in [0, 1). Never one that was dropped.
 std::int32_t draw(std::span<const float> logits, double u);
 
-// The whole chain; `logits` is used up. The draw is a function of (seed, sequence, position) alone:
-// neither the batch nor the number of threads changes it. Scores that are no numbers are an error
+// The whole chain; `logits` is overwritten. The draw is a function of (seed, sequence, position)
+// alone: neither the batch nor the number of threads changes it. A logit that is NaN is an error
 // (fail).
 std::int32_t next_token(std::span<float> logits, std::span<const std::int32_t> history,
                         const SamplingOptions& options, std::uint64_t seed, std::uint64_t sequence,

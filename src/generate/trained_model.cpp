@@ -1,17 +1,36 @@
-// Weights out of a checkpoint into a stage that only runs forward.
+// Loads the weights of a checkpoint into a stage that only runs forward.
 #include "generate/trained_model.h"
 
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "checkpoint/huggingface.h"
+#include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
+#include "runtime/memory.h"
 
 namespace trireme {
+namespace {
+
+std::string manifest_name(const CheckpointReader& reader) {
+  return (reader.folder() / manifest_file).string();
+}
+
+// Better refused now than killed by the system halfway.
+void check_memory(const Stage& stage) {
+  const std::int64_t needed = stage.memory().total(), available = machine_memory_bytes();
+  if (needed <= available) return;
+  fail_input(
+      "this takes {} of memory, and this machine has {}: use shorter or fewer sequences at a time, "
+      "or --set run.precision=bf16",
+      bytes_to_text(needed), bytes_to_text(available));
+}
+
+}  // namespace
 
 TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>& overrides)
     : reader_(path),
-      config_(parse_config(reader_.state().config_toml,
-                           reader_.folder().string() + "/manifest.json", overrides)) {}
+      config_(parse_config(reader_.state().config_toml, manifest_name(reader_), overrides)) {}
 
 const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;
@@ -21,12 +40,24 @@ const Tokenizer& TrainedModel::tokenizer() {
         "example --set data.tokenizer_model=FILE",
         reader_.folder().string());
   }
+  locate_tokenizer(config_, parse_config(reader_.state().config_toml, manifest_name(reader_)),
+                   run_folder(reader_.folder()));
   tokenizer_ = make_tokenizer(config_);
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
-    fail_input("the tokenizer has {} tokens, the model of '{}' {}", tokenizer_->vocab_size(),
-               reader_.folder().string(), config_.model.vocab_size);
+    fail_input(
+        "the tokenizer has {} tokens, but the vocabulary of the model in '{}' has {}: name the "
+        "files "
+        "that it was trained with, by --set data.vocab_file=FILE and the like",
+        tokenizer_->vocab_size(), reader_.folder().string(), config_.model.vocab_size);
   }
   return *tokenizer_;
+}
+
+std::vector<std::int32_t> TrainedModel::imported_end_ids() const {
+  const HuggingFaceTokens tokens = imported_tokens(reader_.state());
+  std::vector<std::int32_t> ids(tokens.further_eos.begin(), tokens.further_eos.end());
+  if (tokens.eos >= 0) ids.push_back(static_cast<std::int32_t>(tokens.eos));
+  return ids;
 }
 
 void TrainedModel::require_next_token() const {
@@ -43,6 +74,7 @@ std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* sh
   stage_options.training = false;
   stage_options.shares = shares;
   auto stage = std::make_unique<Stage>(build_model(config_.model, options), stage_options);
+  check_memory(*stage);
   stage->allocate();
   if (shares) return stage;
   std::vector<TargetSlice> slices;

@@ -20,8 +20,11 @@ class TrainedModel {
   const Config& config() const { return config_; }
   std::int64_t step() const { return reader_.state().step; }
   const fs::path& folder() const { return reader_.folder(); }
-  // Made at the first call; fails with exit code 2 where the configuration names none.
+  // Made at the first call, from the copies in the run's folder where it has them. Fails with exit
+  // code 2 where the configuration names no tokenizer.
   const Tokenizer& tokenizer();
+  // The tokens that end a sequence by the configuration of an imported model; otherwise none.
+  std::vector<std::int32_t> imported_end_ids() const;
 
   // Fails with exit code 2 where the model does not predict the next token, as BERT does not.
   void require_next_token() const;

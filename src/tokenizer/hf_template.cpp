@@ -82,4 +82,13 @@ Encoding PairTemplate::apply(std::string_view text, std::optional<std::string_vi
   return out;
 }
 
+std::vector<std::int32_t> PairTemplate::before_text() const {
+  std::vector<std::int32_t> ids;
+  for (const Part& part : single_) {
+    if (part.text) break;
+    ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+  }
+  return ids;
+}
+
 }  // namespace trireme

@@ -25,6 +25,9 @@ class PairTemplate {
   Encoding apply(std::string_view text, std::optional<std::string_view> pair,
                  const EncodeText& encode) const;
 
+  // The special tokens that open a single text.
+  std::vector<std::int32_t> before_text() const;
+
  private:
   struct Part {
     char text = 0;  // 'A' or 'B'; 0: `ids`

@@ -82,6 +82,12 @@ class HfTokenizer : public Tokenizer {
     ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
   }
 
+  void encode_prompt(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    const std::vector<std::int32_t> opening = template_.before_text();
+    ids.insert(ids.end(), opening.begin(), opening.end());
+    encode(text, ids);
+  }
+
   Encoding encode_with_special(std::string_view text,
                                std::optional<std::string_view> pair) const override {
     return template_.apply(

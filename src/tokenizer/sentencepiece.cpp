@@ -84,6 +84,10 @@ class SentencePieceTokenizer : public Tokenizer {
     encode(text, ids);
   }
 
+  void encode_prompt(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    encode_document(text, ids);
+  }
+
   Encoding encode_with_special(std::string_view text,
                                std::optional<std::string_view> pair) const override {
     Encoding out;

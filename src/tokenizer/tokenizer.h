@@ -69,6 +69,12 @@ class Tokenizer {
     encode(text, ids);
   }
 
+  // Appends the ids of a text that is to be continued: what opens a document, then encode().
+  // Without what encode_document() adds after the text.
+  virtual void encode_prompt(std::string_view text, std::vector<std::int32_t>& ids) const {
+    encode(text, ids);
+  }
+
   // A text, or a pair of texts, with the special tokens that a model of this kind expects around
   // them, for example [CLS] A [SEP] B [SEP].
   virtual Encoding encode_with_special(std::string_view text,

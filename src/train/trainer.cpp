@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "data/configured_tokenizer.h"
 #include "data/dataset_builder.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
@@ -132,6 +133,7 @@ void Trainer::Parts::begin() {
     engine.initialize();
   }
   if (leads()) {
+    keep_tokenizer(config, dir);
     write_file_durably(dir / "config.toml", to_toml(config));
     metrics.emplace(dir / "metrics.jsonl", step);
     timings.emplace(dir / "timings.jsonl", step);

@@ -25,6 +25,8 @@ class Convert : public testing::Test {
     CLI::App app;
     cli::add_convert(app);
     cli::add_score(app);
+    cli::add_generate(app);
+    cli::add_eval(app);
     std::reverse(arguments.begin(), arguments.end());
     testing::internal::CaptureStdout();
     try {
@@ -78,6 +80,45 @@ TEST_F(Convert, ReportsAsJson) {
   EXPECT_EQ(json.at("model"), "LlamaForCausalLM");
   EXPECT_EQ(json.at("tensors"), 21);
   EXPECT_TRUE(fs::exists(folder_ / "out/generation_config.json"));
+}
+
+// The template of this tokenizer puts <s> before a text and </s> after it, as in training data.
+TEST_F(Convert, GenerateAndEvalOpenATextAsPreprocessingDoes) {
+  const fs::path hf = folder_ / "hf";
+  fs::create_directories(hf);
+  for (const char* name : {"config.json", "model.safetensors"})
+    fs::copy_file(reference("llama") / name, hf / name);
+  std::ofstream(hf / "tokenizer.json") << R"({
+    "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "decoder": null,
+    "added_tokens": [
+      {"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+       "normalized": false, "special": true},
+      {"id": 1, "content": "</s>", "single_word": false, "lstrip": false, "rstrip": false,
+       "normalized": false, "special": true}],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                      "use_regex": true},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                 {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]},
+                         "</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+    "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+              "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+              "vocab": {"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4}, "merges": ["a b"]}})";
+  const std::string run_folder = (folder_ / "run").string();
+  run({"convert", "--from", "hf", hf.string(), run_folder});
+  const auto generated = nlohmann::json::parse(run(
+      {"generate", run_folder, "--prompt", "ab", "--greedy", "--max-new-tokens", "1", "--json"}));
+  EXPECT_EQ(generated.at("prompt_tokens"), 2);
+  EXPECT_EQ(generated.at("ids").at(0), 0);
+  EXPECT_EQ(generated.at("ids").at(1), 4);
+  const std::string text = (folder_ / "text.txt").string();
+  std::ofstream(text) << "ab\na\n";
+  // <s> ab </s> and the token that ends documents, then <s> a </s> and again: 7 after the first.
+  const auto lines = nlohmann::json::parse(
+      run({"eval", run_folder, "--text", text, "--documents", "line", "--json"}));
+  EXPECT_EQ(lines.at("tokens"), 7);
 }
 
 TEST_F(Convert, NeedsADirection) {

@@ -12,6 +12,7 @@ namespace trireme::testing_cli {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
 
 class Generate : public Workspace {
  protected:
@@ -56,6 +57,51 @@ TEST_F(Generate, CacheAgreesWithScoresGpt) {
 TEST_F(Generate, CacheAgreesWithScoresLlama) {
   trained({"model.family=llama", "model.num_kv_heads=2"});
   expect_cache_agrees_with_scores();
+}
+
+TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
+  trained({"train.iters=2"});
+  const std::vector<std::string> command = {"generate", path("run"), "--prompt",    "the ship",
+                                            "--json",   "--greedy",  "--ignore-eod"};
+  const Outcome cut = run(command);
+  ASSERT_EQ(cut.code, 0) << cut.out;
+  EXPECT_THAT(cut.out, HasSubstr("instead of 100, because the model has 16 learned positions"));
+  EXPECT_EQ(json::parse(cut.out.substr(cut.out.find('{')))["ids"].size(), 16u);
+  auto asked = command;
+  asked.insert(asked.end(), {"--max-new-tokens", "100"});
+  const Outcome refused = run(asked);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.out, HasSubstr("do not fit into the model's 16 learned positions"));
+}
+
+TEST_F(Generate, AMovedRunBringsItsTokenizer) {
+  trained({"train.iters=2"});
+  const std::vector<std::string> greedy = {"--prompt", "the", "--greedy", "--max-new-tokens", "5"};
+  const auto text_of = [&](const std::string& folder) {
+    std::vector<std::string> command = {"generate", path(folder)};
+    command.insert(command.end(), greedy.begin(), greedy.end());
+    return run(command);
+  };
+  const Outcome before = text_of("run");
+  ASSERT_EQ(before.code, 0) << before.out;
+  fs::rename(path("run"), path("moved"));
+  fs::rename(path("tok"), path("gone"));
+  EXPECT_EQ(text_of("moved").out, before.out);
+  write("text.txt", "the ship turns the wind.\n");
+  EXPECT_EQ(run({"eval", path("moved"), "--text", path("text.txt")}).code, 0);
+  const Outcome exported = run({"convert", "--to", "hf", path("moved"), path("hf")});
+  EXPECT_EQ(exported.code, 0) << exported.out;
+  EXPECT_TRUE(fs::exists(path("hf/tokenizer.json")));
+  // A run of an older version has no copies.
+  fs::remove_all(path("moved/tokenizer"));
+  const Outcome lost = text_of("moved");
+  EXPECT_EQ(lost.code, 2);
+  EXPECT_THAT(lost.out, HasSubstr("--set data.vocab_file=FILE"));
+  const Outcome named =
+      run({"generate", path("moved"), "--prompt", "the", "--greedy", "--max-new-tokens", "5",
+           "--set", "data.vocab_file=" + path("gone/vocab.json"), "--set",
+           "data.merge_file=" + path("gone/merges.txt")});
+  EXPECT_EQ(named.out, before.out);
 }
 
 TEST_F(Generate, SeedsDecideAndSequencesDiffer) {

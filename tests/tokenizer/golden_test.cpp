@@ -80,6 +80,20 @@ TEST_P(HfGolden, ADocumentHasWhatTheTemplateAdds) {
   EXPECT_EQ(ids, tokenizer_->encode_with_special("a ship").ids);
 }
 
+// A prompt is a document that has not ended yet.
+TEST_P(HfGolden, APromptHasWhatTheTemplateAddsBeforeTheText) {
+  Ids prompt, document;
+  tokenizer_->encode_prompt("a ship", prompt);
+  tokenizer_->encode_document("a ship", document);
+  const Ids text = encode(*tokenizer_, "a ship");
+  ASSERT_GE(prompt.size(), text.size());
+  EXPECT_TRUE(std::equal(text.rbegin(), text.rend(), prompt.rbegin()));
+  ASSERT_LE(prompt.size(), document.size());
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), document.begin()));
+  const bool opens = document.front() != text.front();
+  EXPECT_EQ(prompt.size(), text.size() + (opens ? 1 : 0));
+}
+
 INSTANTIATE_TEST_SUITE_P(Files, HfGolden,
                          testing::Values("llama2_prepend", "llama2_metaspace_first",
                                          "char_bpe_unknown", "llama3", "byte_level_nfc_regex",
@@ -115,6 +129,9 @@ TEST(Golden, SentencePiece) {
     llama2->encode_document(text, document);
     EXPECT_EQ(document.front(), llama2->special().bos);
     EXPECT_EQ(Ids(document.begin() + 1, document.end()), ids);
+    Ids prompt;
+    llama2->encode_prompt(text, prompt);
+    EXPECT_EQ(prompt, document);
   }
   for (const json& one : golden.at("decoded")) {
     EXPECT_EQ(plain->decode(one.at("ids").get<Ids>()), one.at("text").get<std::string>());
