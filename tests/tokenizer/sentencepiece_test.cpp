@@ -200,6 +200,27 @@ TEST(SentencePieceBpe, LongWordsTakeTheirTimeOnce) {
   EXPECT_EQ(ids, by_library(library, text));
 }
 
+// Of equal scores the leftmost pair is merged first, also one that a merge has just made possible:
+// after "th", "the" goes before the "et" further right, and "eth" before "the".
+TEST(SentencePieceBpe, EqualScoresGoFromTheLeftInLongWordsToo) {
+  for (const char* other : {"et", "eth"}) {
+    const std::string model =
+        sentencepiece_model(2) + piece("the", -2, normal) + piece(other, -2, normal);
+    const auto encoder = encoder_of(model);
+    sentencepiece::SentencePieceProcessor library;
+    ASSERT_TRUE(library.LoadFromSerializedProto(model).ok());
+    for (const int times : {3, 200}) {
+      std::string text = "e";
+      for (int i = 0; i < times; ++i) text += "the";
+      for (const std::string& one : {text, text.substr(1)}) {
+        Ids ids;
+        encoder->encode(one, ids);
+        EXPECT_EQ(ids, by_library(library, one)) << other << " " << times;
+      }
+    }
+  }
+}
+
 // A word that is spelled like a control symbol cannot be encoded by a model of words.
 TEST(SentencePiece, SaysWhichTextAModelCannotEncode) {
   const fs::path path = fs::path(testing::TempDir()) / fmt::format("words.{}.model", ::getpid());
