@@ -1,7 +1,9 @@
-// `trireme doctor`: what this machine has for training, and what stands in the way.
+// `trireme doctor`: what this machine has for training, and what may be a problem.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/mpi_leftovers.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
 #include "runtime/memory.h"
@@ -64,7 +67,8 @@ Finding threads() {
                                          counted(processors, "processor"))};
   if (processors > 0 && threads > processors) {
     finding.state = State::note;
-    finding.advice = "more threads than processors only hinder each other: lower TRIREME_THREADS";
+    finding.advice =
+        "there are more threads than processors, which is slower: lower TRIREME_THREADS";
   }
   return finding;
 }
@@ -122,8 +126,8 @@ double product_error(cpu::Isa set) {
   return error / largest;
 }
 
-// A processor, a virtual machine or a library that computes wrongly is found here and not in a loss
-// curve.
+// A processor, a virtual machine or a library that gives wrong results is found here and not in a
+// loss curve.
 Finding products() {
   Finding finding{"matrix products", ""};
   for (const cpu::Isa set : {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx}) {
@@ -133,7 +137,8 @@ Finding products() {
                                 right ? "right" : "WRONG");
     if (right) continue;
     finding.state = State::fault;
-    finding.advice = "this machine computes wrong numbers: do not train on it";
+    finding.advice =
+        "the numerical self-test failed: results on this machine are wrong. Do not train on it";
   }
   return finding;
 }
@@ -162,23 +167,55 @@ Finding mpi() {
   if (!is_program(info.launcher)) {
     finding.state = State::note;
     finding.advice =
-        fmt::format("{} is not there: --nproc needs it (Debian: openmpi-bin)", info.launcher);
+        fmt::format("there is no {}, which --nproc needs (Debian: openmpi-bin)", info.launcher);
   }
   return finding;
 }
 
 Finding job() {
-  const LaunchInfo launch = discover_launch();
-  if (launch.size == 1) return {"job", "one process"};
-  return {"job", fmt::format("process {} of {}, started by {}", launch.rank, launch.size,
-                             launch.launcher)};
+  try {
+    const LaunchInfo launch = discover_launch();
+    if (launch.size == 1) return {"job", "one process"};
+    return {"job", fmt::format("process {} of {}, started by {}", launch.rank, launch.size,
+                               launch.launcher)};
+  } catch (const Error& error) {
+    return {"job", "unknown", State::note, error.what()};
+  }
 }
 
+// Variables that mean something to programs on GPUs and nothing to this one.
 Finding gpu() {
-  return {"GPU", "this build has no GPU part"};
+  std::vector<std::string> seen;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    for (const char* prefix : {"CUDA_", "HIP_", "ROCR_", "HSA_", "NCCL_", "RCCL_", "GLOO_"}) {
+      if (text.starts_with(prefix)) seen.push_back(text);
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  Finding finding{"GPU", "this version trains on the CPU only"};
+  if (!seen.empty()) {
+    finding.state = State::note;
+    finding.advice = fmt::format("these variables have no effect: {}", fmt::join(seen, " "));
+  }
+  return finding;
 }
 
-void run(bool as_json) {
+Finding leftovers(bool clean) {
+  const MpiLeftovers left = find_mpi_leftovers();
+  if (left.paths.empty()) return {"MPI leftovers", "none"};
+  const std::string text =
+      fmt::format("{} of killed jobs, {} of shared memory", counted(left.paths.size(), "file"),
+                  bytes_to_text(left.bytes));
+  if (clean) {
+    return {"MPI leftovers",
+            fmt::format("removed {} of {}", remove_leftovers(left), left.paths.size())};
+  }
+  return {"MPI leftovers", text, State::note,
+          fmt::format("trireme doctor --clean removes them: {}", fmt::join(left.paths, " "))};
+}
+
+void run(bool as_json, bool clean) {
   const std::vector<Finding> findings = {{"trireme", TRIREME_VERSION},
                                          processor(),
                                          instruction_set(),
@@ -188,6 +225,7 @@ void run(bool as_json) {
                                          products(),
                                          mpi(),
                                          job(),
+                                         leftovers(clean),
                                          gpu()};
   const char* const names[] = {"good", "note", "fault"};
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
@@ -210,10 +248,13 @@ void run(bool as_json) {
 
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "Show what this machine has for training, and check that it computes right");
+      "doctor", "Check this machine: hardware found, and whether kernels give correct results");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
-  command->callback([json] { run(*json); });
+  const auto clean = std::make_shared<bool>(false);
+  command->add_flag("--clean", *clean,
+                    "Remove shared memory and session folders that killed MPI jobs have left");
+  command->callback([json, clean] { run(*json, *clean); });
 }
 
 }  // namespace trireme::cli

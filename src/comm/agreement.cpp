@@ -1,4 +1,4 @@
-// Compares hashes among ranks and says who differs from the majority.
+// Compares hashes among ranks and names those that differ from the majority.
 #include <algorithm>
 #include <map>
 

@@ -19,7 +19,7 @@ void Work::settle() noexcept {
       pending_->wait();
       return;
     } catch (const std::exception&) {
-      // The transport is broken. Whoever uses it next hears of it.
+      // The transport is broken. The next call that uses it will report it.
     }
   }
   if (!pending_->done()) pending_->detach();

@@ -9,7 +9,7 @@ namespace trireme {
 // Bound by the program and not by its launcher, since every MPI has another way to say it.
 constexpr const char* share_processors_variable = "TRIREME_SHARE_PROCESSORS";
 
-// The logical processors that this thread may run on: packages one behind the other, hardware
+// The logical processors that this thread may run on: packages one after the other, hardware
 // threads of one core side by side. Empty where the system does not tell.
 std::vector<int> own_processors();
 
@@ -18,7 +18,7 @@ std::vector<int> own_processors();
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
 // Keeps this thread, and the threads that it starts later, on its part of the processors, if
-// --nproc asked for it and nobody else has bound it. `index` and `count`: its place among the
+// --nproc asked for it and nothing else has bound it. `index` and `count`: its place among the
 // processes of this machine.
 void share_processors(int index, int count);
 

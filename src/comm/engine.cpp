@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "comm/running_time.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +26,7 @@ ProgressEngine::ProgressEngine(Wire& wire, const ProgressOptions& options)
       options_(options),
       oversubscribed_(wire.place().local_size > wire.place().local_processors),
       answers_(wire.place().size),
+      stalls_(wire.place().size),
       thread_([this] { run(); }) {}
 
 ProgressEngine::~ProgressEngine() {
@@ -114,13 +116,18 @@ void ProgressEngine::wait(Operation& operation) {
       std::erase_if(engine.waits_, [&](const Wait& w) { return w.operation == &operation; });
     }
   } leave{*this, operation};
+  RunningTime time;
+  double allowed = options_.timeout_s;
   for (int round = 0; !operation.done();) {
+    const double waited = time.seconds();
     if (poll()) {
       round = 0;
       continue;
     }
-    const double waited = std::chrono::duration<double>(Clock::now() - since).count();
-    if (waited > options_.timeout_s) expire(operation, waited);
+    if (waited > allowed) {
+      expire(operation, waited);
+      allowed = time.seconds() + options_.timeout_s;
+    }
     pause(round++);
   }
 }

@@ -1,5 +1,5 @@
-// Moves operations on: whoever waits drives them, and while nobody waits a thread of its own does,
-// so that communication goes on under computation. Ends the job when a wait takes too long.
+// Advances operations: a thread that waits drives them, and while none waits a thread of its own
+// does, so that communication goes on under computation. Ends the job when a wait takes too long.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,8 @@ struct ProgressOptions {
   double timeout_s = 600;
   // How long other ranks have to answer when a wait took too long or a rank reports an error.
   double patience_s = 2;
+  // Waits in a row that a rank which is busy with files may move nothing.
+  int busy_waits = 10;
 };
 
 class ProgressEngine {
@@ -59,6 +61,11 @@ class ProgressEngine {
     listener_ = listener;
   }
 
+  void set_activity(ActivitySource source) {
+    const std::lock_guard lock(mutex_);
+    activity_ = std::move(source);
+  }
+
   // Calls of the wire outside of operations.
   template <class Body>
   auto with_wire(Body&& body) {
@@ -78,6 +85,11 @@ class ProgressEngine {
     bool given = false;
     ControlMessage message{};
   };
+  // How long a busy rank has moved nothing.
+  struct Stall {
+    std::uint64_t moved = 0;
+    int waits = 0;
+  };
   enum class Verdict { none, granted, denied };
 
   void start_locked(Operation& operation);
@@ -90,11 +102,14 @@ class ProgressEngine {
   void wake();
 
   // Failure and watchdog, in watchdog.cpp.
-  [[noreturn]] void expire(const Operation& operation, double seconds);
+  void expire(const Operation& operation, double seconds);
+  bool is_excused(const Operation& operation);
+  std::vector<int> missing_ranks(const Operation& operation) const;
   [[noreturn]] void speak(int exit_code, const std::string& message);
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
   bool claim_voice();
+  void release_voice();
   void poll_until(double seconds, const std::function<bool()>& enough);
   void handle_control();
   void handle(const ControlMessage& message, int from);
@@ -114,10 +129,13 @@ class ProgressEngine {
   Clock::time_point patience_ends_{};  // for all that are abandoned
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
+  ActivitySource activity_;
   std::vector<Wait> waits_;
-  int voice_ = -1;  // whom this rank has allowed to speak for the job
+  int voice_ = -1;    // whom this rank has allowed to speak for the job
+  int arbiter_ = -1;  // who has allowed it to this rank
   Verdict verdict_ = Verdict::none;
   std::vector<Answer> answers_;  // by world rank
+  std::vector<Stall> stalls_;    // by world rank
 
   std::atomic<bool> spoken_{false};
   std::atomic<int> callers_{0};      // who want the lock to start something

@@ -27,10 +27,50 @@ int number(const char* name, const char* text) {
   int value = -1;
   const char* const end = text ? text + std::strlen(text) : nullptr;
   if (!text || std::from_chars(text, end, value).ptr != end || text == end || value < 0) {
-    fail_input("the environment variable {} is '{}'; a launcher sets it to a number", name,
-               text ? text : "");
+    fail_input("the environment variable {} should be a number that a launcher has set, not '{}'",
+               name, text ? text : "");
   }
   return value;
+}
+
+// The number that a variable holds, or 0.
+int count_in(const char* text) {
+  int value = 0;
+  if (text) std::from_chars(text, text + std::strlen(text), value);
+  return value;
+}
+
+// torchrun, accelerate, deepspeed and scripts made for them say "several processes" in variables
+// that no MPI knows: each process would train alone on the same files.
+void refuse_foreign_launch(const GetVariable& get) {
+  const auto said = [&](const char* name) {
+    return fmt::format("{}={}", name, get(name) ? get(name) : "");
+  };
+  std::string why;
+  int processes = 0;
+  if (count_in(get("WORLD_SIZE")) > 1) {
+    why = said("WORLD_SIZE");
+    processes = count_in(get("WORLD_SIZE"));
+  } else if (count_in(get("NNODES")) > 1) {
+    why = said("NNODES");
+  } else if (count_in(get("NODE_RANK")) > 0) {
+    why = said("NODE_RANK");
+  } else if (count_in(get("GROUP_RANK")) > 0) {
+    why = said("GROUP_RANK");
+  } else if (const char* master = get("MASTER_ADDR"); master && get("NODE_RANK")) {
+    const std::string address = master;
+    if (address != "localhost" && address != "127.0.0.1" && count_in(get("NNODES")) != 1)
+      why = said("MASTER_ADDR") + " and " + said("NODE_RANK");
+  }
+  if (why.empty()) return;
+  const std::string name = why.substr(0, why.find('='));
+  const std::string n = processes > 0 ? std::to_string(processes) : "N";
+  fail_input(
+      "{} says that this is one of several processes, as torchrun starts them, but trireme is "
+      "started "
+      "by mpirun or srun: mpirun -n {} trireme train ..., srun -n {} trireme train ..., or on one "
+      "machine trireme train --nproc {} .... A process that is alone on purpose: unset {}",
+      why, n, n, n, name);
 }
 
 }  // namespace
@@ -47,6 +87,7 @@ LaunchInfo discover_launch(const GetVariable& get) {
     }
     return {rank, size, launcher.name};
   }
+  refuse_foreign_launch(get);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What to say where a launcher and an MPI library do not know each other.
+// Messages for a launcher and an MPI library that do not fit together.
 #pragma once
 
 #include <string>

@@ -75,7 +75,7 @@ class LocalHub {
 
   [[noreturn]] void abort(int exit_code) {
     {
-      const std::lock_guard lock(mutex_);  // nobody copies any more when this returns
+      const std::lock_guard lock(mutex_);  // no thread is copying once this returns
       ended_ = true;
     }
     throw JobEnded(static_cast<ExitCode>(exit_code));

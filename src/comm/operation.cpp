@@ -131,7 +131,7 @@ class Broadcast final : public Collective {
   bool has_parent_ = false;
 };
 
-// Dissemination: in round k each rank tells the one 2^k ahead and hears from the one 2^k behind.
+// Dissemination: in round k each rank sends to the one 2^k ahead and receives from 2^k before.
 class Barrier final : public Collective {
  public:
   Barrier(GroupState& group, Label label) : Collective(group, label) {

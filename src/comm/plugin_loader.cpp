@@ -36,7 +36,7 @@ void* load_plugin(const LaunchInfo& launch) {
   const fs::path path = find_plugin();
   if (path.empty()) {
     fail(
-        "{} started {} processes, but this build of trireme has no MPI part ({} is not beside the "
+        "{} started {} processes, but this build of trireme has no MPI part ({} is not next to the "
         "program). Install libopenmpi-dev (or load an MPI module) and build again",
         launch.launcher, launch.size, mpi_plugin_file);
   }
@@ -63,14 +63,14 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
     fail("{} belongs to another version of trireme: build or install both together",
          mpi_plugin_file);
   }
-  const bool speaks = launch.rank == 0;
+  const bool prints = launch.rank == 0;
   const std::string warning = srun_warning(library(), variable);
-  if (speaks && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
+  if (prints && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
   std::unique_ptr<Wire> wire(open());
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
-  // All are in the same case, and the one that the launcher calls the first speaks for them.
-  if (!speaks) {
+  // All are in the same situation; only the first one by the launcher's count prints.
+  if (!prints) {
     std::this_thread::sleep_for(
         std::chrono::seconds(1));  // launchers end the others with the first
     throw Error(ExitCode::failed, "");
@@ -81,7 +81,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
 std::string mpi_launcher() {
   if (find_plugin().empty()) {
     fail(
-        "several processes need MPI, and this build of trireme has no MPI part ({} is not beside "
+        "several processes need MPI, and this build of trireme has no MPI part ({} is not next to "
         "the program). Install libopenmpi-dev (or load an MPI module) and build again",
         mpi_plugin_file);
   }

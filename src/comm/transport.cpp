@@ -32,6 +32,7 @@ class SelfTransport final : public Transport {
     return make_self_communicator(0, std::move(name));
   }
   void set_listener(OperationListener*) override {}  // nothing is ever sent
+  void set_activity(ActivitySource) override {}      // nobody ever asks
   void abort(int exit_code, const std::string& message) override {
     std::fprintf(stderr, "trireme: %s\n", message.c_str());
     std::fflush(nullptr);

@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// What a launcher's environment says about this process. Without a launcher: one process.
+// This process as its launcher's environment describes it. Without a launcher: one process.
 struct LaunchInfo {
   int rank = 0;
   int size = 1;
@@ -22,7 +22,8 @@ struct LaunchInfo {
 };
 
 // Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
-// (std::getenv). Values that are no numbers are refused.
+// (std::getenv). Refused (exit code 2): values that are not numbers, and variables of torchrun that
+// mean several processes.
 using GetVariable = std::function<const char*(const char*)>;
 LaunchInfo discover_launch(const GetVariable& get);
 LaunchInfo discover_launch();
@@ -32,7 +33,7 @@ LaunchInfo discover_launch();
 // has no MPI part.
 std::string mpi_launcher();
 
-// What this build and this machine have of MPI.
+// The MPI of this build and of this machine.
 struct MpiInfo {
   std::string plugin;    // the program's MPI part; empty if it was built without
   std::string library;   // "Open MPI v4.1.4"; empty if it cannot be loaded
@@ -50,7 +51,7 @@ struct Place {
   int local_processors = 1;  // that the processes on this node may use together
 };
 
-// Hears of each operation of this rank once it is complete, in whichever thread noticed it.
+// Told of each operation of this rank once it is complete, in whichever thread noticed it.
 class OperationListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -59,6 +60,17 @@ class OperationListener {
   virtual void completed(const std::string& group, const Label& label, std::int64_t sent_bytes,
                          Time begin, Time end) = 0;
 };
+
+// What a rank does that may take longer than a wait may last although nothing is wrong: it reads or
+// writes files.
+struct Activity {
+  bool busy = false;
+  std::uint64_t moved =
+      0;             // differs from the last answer if something has moved since: bytes, files
+  std::string text;  // "is writing a checkpoint, 31.0 of 84.0 GiB"
+};
+// Asked from another thread while the rank is busy. Must not wait.
+using ActivitySource = std::function<Activity()>;
 
 class Transport {
  public:
@@ -72,18 +84,22 @@ class Transport {
   // transport must outlive it.
   virtual std::unique_ptr<Communicator> group(std::vector<int> world_ranks, std::string name) = 0;
 
-  // From now on; null: nobody. The listener outlives what is under way.
+  // From now on; null: none. The listener must outlive every operation under way.
   virtual void set_listener(OperationListener* listener) = 0;
 
+  // What this rank answers where another one has waited for too long. As long as something moves,
+  // the other goes on waiting.
+  virtual void set_activity(ActivitySource source) = 0;
+
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
-  // ...". Where several ranks fail at once, one of them speaks. To be called with whatever error
+  // ...". Where several ranks fail at once, only one prints. To be called with whatever error
   // ends a rank's work, so that no other rank waits for it.
   [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
 };
 
 struct TransportOptions {
   // A wait of this long ends the job, with a message that names the operation and the ranks that
-  // did not arrive (train.timeout_s).
+  // did not arrive (train.timeout_s). Time in which the waiting rank was suspended does not count.
   double timeout_s = 600;
 };
 

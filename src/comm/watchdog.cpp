@@ -1,9 +1,9 @@
-// How a job ends when something is wrong: the ranks agree on who speaks, that one asks the others
-// what they do, says it once, and ends all.
+// How a job ends when something is wrong: the ranks agree on one that prints the message, and it
+// ends all.
 //
-// Agreement: who wants to speak asks the first rank that answers, in rank order, for the voice; a
-// rank gives its voice once. Answers come from whichever thread of the asked rank polls, so a rank
-// that computes answers too; one that is stopped or dead does not.
+// Agreement: a rank that wants to print asks the first rank that answers, in rank order, for the
+// voice; a rank gives its voice once. Answers come from whichever thread of the asked rank polls,
+// so a rank that computes answers too; one that is stopped or dead does not.
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,24 +11,26 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/engine.h"
 #include "comm/rank_list.h"
+#include "comm/running_time.h"
 
 namespace trireme {
 namespace {
 
-enum Kind : std::uint8_t { claim, grant, denial, query, answer };
+enum Kind : std::uint8_t { claim, grant, denial, release, query, answer };
 
-constexpr int max_arbiters = 4;           // unanswering ranks in a row before a rank just speaks
-constexpr double silence_s = 10;          // for the speaking rank to end the job
-constexpr std::size_t max_described = 8;  // ranks that a message describes one by one
+constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a rank just prints
+constexpr double silence_s = 10;  // for the rank that prints to end the job
+constexpr std::size_t max_described = 8;           // ranks that a message describes one by one
 constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
 constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
 
-// Launchers read what ranks say from pipes and drop what is left there when a job is aborted, so
-// that the message must be through before.
+// Launchers read the output of ranks from pipes and drop the rest when a job is aborted, so the
+// message must have been read before.
 void wait_until_read(int fd) {
   struct stat kind {};
   if (fstat(fd, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
@@ -64,6 +66,9 @@ void ProgressEngine::handle(const ControlMessage& message, int from) {
     case denial:
       verdict_ = Verdict::denied;
       return;
+    case release:
+      if (voice_ == from) voice_ = -1;
+      return;
     case query:
       wire_.send_control(answer_to(message, from), from);
       return;
@@ -90,7 +95,11 @@ ControlMessage ProgressEngine::answer_to(const ControlMessage& message, int from
     }
     reply.arrived = begun > message.index;
   }
-  if (!waits_.empty()) {
+  if (const Activity now = activity_ ? activity_() : Activity{}; now.busy) {
+    reply.busy = 1;
+    reply.moved = now.moved;
+    std::strncpy(reply.text, now.text.c_str(), sizeof reply.text - 1);
+  } else if (!waits_.empty()) {
     const Wait& wait = waits_.front();
     reply.waiting = 1;
     reply.seconds = std::chrono::duration<float>(Clock::now() - wait.since).count();
@@ -102,14 +111,12 @@ ControlMessage ProgressEngine::answer_to(const ControlMessage& message, int from
 }
 
 void ProgressEngine::poll_until(double seconds, const std::function<bool()>& enough) {
-  const Clock::time_point begin = Clock::now();
-  for (;;) {
+  for (RunningTime time; time.seconds() <= seconds;) {
     {
       const std::lock_guard lock(mutex_);
       poll_locked();
       if (enough()) return;
     }
-    if (std::chrono::duration<double>(Clock::now() - begin).count() > seconds) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -130,9 +137,22 @@ bool ProgressEngine::claim_voice() {
     });
     Verdict verdict = Verdict::none;
     poll_until(options_.patience_s, [&] { return (verdict = verdict_) != Verdict::none; });
-    if (verdict != Verdict::none) return verdict == Verdict::granted;
+    if (verdict != Verdict::none) {
+      arbiter_ = arbiter;
+      return verdict == Verdict::granted;
+    }
   }
   return true;
+}
+
+// For a rank that finds that it has nothing to say after all.
+void ProgressEngine::release_voice() {
+  const std::lock_guard lock(mutex_);
+  if (voice_ == wire_.place().rank) voice_ = -1;
+  if (arbiter_ < 0) return;
+  ControlMessage message{};
+  message.kind = release;
+  wire_.send_control(message, std::exchange(arbiter_, -1));
 }
 
 void ProgressEngine::speak(int exit_code, const std::string& message) {
@@ -170,22 +190,26 @@ void ProgressEngine::abort(int exit_code, const std::string& message) {
   stay_silent(exit_code);
 }
 
+// Returns where the wait may go on; otherwise ends the job.
 void ProgressEngine::expire(const Operation& operation, double seconds) {
   const int exit_code = static_cast<int>(ExitCode::failed);
-  if (!claim_voice()) stay_silent(exit_code);
   ask_all(operation);
+  if (operation.done() || is_excused(operation)) return;
+  if (!claim_voice()) stay_silent(exit_code);
   std::string message;
   {
     const std::lock_guard lock(mutex_);
-    message = report(operation, seconds);
+    if (!operation.done()) message = report(operation, seconds);
   }
+  if (message.empty()) return release_voice();
   speak(exit_code, message);
 }
 
 void ProgressEngine::ask_all(const Operation& operation) {
   const int size = wire_.place().size;
-  const Expectation expectation = operation.expectation();
   with_wire([&](Wire& wire) {
+    if (operation.done()) return;  // and has no expectation
+    const Expectation expectation = operation.expectation();
     ControlMessage message{};
     message.kind = query;
     message.question = static_cast<std::uint8_t>(expectation.kind);
@@ -197,41 +221,73 @@ void ProgressEngine::ask_all(const Operation& operation) {
     }
   });
   poll_until(options_.patience_s, [&] {
+    if (operation.done()) return true;
     return std::count_if(answers_.begin(), answers_.end(),
                          [](const Answer& a) { return a.given; }) == size - 1;
   });
 }
 
-// What a rank said, or that it did not.
-std::string ProgressEngine::state_of(int world_rank) const {
-  const Answer& a = answers_[world_rank];
-  if (!a.given)
-    return fmt::format("rank {} (does not answer: stopped, dead or cut off)", world_rank);
-  if (!a.message.waiting) return fmt::format("rank {} (computes)", world_rank);
-  return fmt::format("rank {} (waits for {} since {:.0f} s)", world_rank, a.message.text,
-                     a.message.seconds);
+// Whether everybody who is missing answers and somebody is busy with files that move. Whom a
+// missing rank waits for does not matter: it may be the busy one.
+bool ProgressEngine::is_excused(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  if (operation.done()) return true;
+  bool moves = false;
+  for (std::size_t rank = 0; rank < answers_.size(); ++rank) {
+    const ControlMessage& answer = answers_[rank].message;
+    Stall& stall = stalls_[rank];
+    if (!answers_[rank].given || !answer.busy) {
+      stall = {};
+      continue;
+    }
+    stall = {answer.moved, stall.moved == answer.moved ? stall.waits + 1 : 0};
+    moves |= stall.waits < options_.busy_waits;
+  }
+  return moves && std::ranges::all_of(missing_ranks(operation),
+                                      [&](int rank) { return answers_[rank].given; });
 }
 
-std::string ProgressEngine::report(const Operation& operation, double seconds) const {
+// The ranks of whom the operation still expects something and who have not begun it.
+std::vector<int> ProgressEngine::missing_ranks(const Operation& operation) const {
   const GroupState& group = operation.group();
   const Expectation expectation = operation.expectation();
   std::vector<int> missing;
-  std::vector<int> mute;  // in the whole job
-  for (int rank = 0; rank < wire_.place().size; ++rank) {
-    if (rank != wire_.place().rank && !answers_[rank].given) mute.push_back(rank);
-  }
   for (int k = 0; k < group.size(); ++k) {
     const int rank = group.world_ranks[k];
     const bool asked = expectation.peer < 0 ? k != group.rank : k == expectation.peer;
     if (asked && !(answers_[rank].given && answers_[rank].message.arrived)) missing.push_back(rank);
   }
+  return missing;
+}
+
+// What a rank answered, or that it did not.
+std::string ProgressEngine::state_of(int world_rank) const {
+  const Answer& a = answers_[world_rank];
+  if (!a.given)
+    return fmt::format("rank {} (does not answer: stopped, dead or cut off)", world_rank);
+  if (a.message.busy) {
+    return fmt::format("rank {} ({}; nothing has moved for {:.0f} s)", world_rank, a.message.text,
+                       stalls_[world_rank].waits * options_.timeout_s);
+  }
+  if (!a.message.waiting) return fmt::format("rank {} (is computing)", world_rank);
+  return fmt::format("rank {} (has been waiting for {} for {:.0f} s)", world_rank, a.message.text,
+                     a.message.seconds);
+}
+
+std::string ProgressEngine::report(const Operation& operation, double seconds) const {
+  const GroupState& group = operation.group();
+  const std::vector<int> missing = missing_ranks(operation);
+  std::vector<int> mute;  // in the whole job
+  for (int rank = 0; rank < wire_.place().size; ++rank) {
+    if (rank != wire_.place().rank && !answers_[rank].given) mute.push_back(rank);
+  }
   std::string text =
       fmt::format("'{}' of group {} (ranks {}) is not complete after {:.1f} s. ",
                   operation.label().text(), group.name, rank_list(group.world_ranks), seconds);
   if (missing.empty()) {
-    text += "All ranks have arrived, but the transfer does not go on";
+    text += "All ranks have arrived, but nothing is transferred";
   } else {
-    text += "Not arrived: ";
+    text += "Missing: ";
     for (std::size_t i = 0; i < std::min(missing.size(), max_described); ++i) {
       text += (i ? ", " : "") + state_of(missing[i]);
     }

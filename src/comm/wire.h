@@ -13,15 +13,17 @@
 
 namespace trireme {
 
-// A small message beside the data, for failures and the watchdog: plain bytes.
+// A small message next to the data, for failures and the watchdog: plain bytes.
 struct ControlMessage {
   std::uint8_t kind;
   std::uint8_t question;  // see watchdog.cpp
   std::uint8_t arrived;
   std::uint8_t waiting;
+  std::uint8_t busy;  // see Activity
   float seconds;
   std::uint64_t group;
   std::uint64_t index;
+  std::uint64_t moved;
   char text[72];
 };
 

@@ -45,6 +45,35 @@ TEST_F(Doctor, TakesAnEmptyMpirunForNone) {
   EXPECT_EQ(findings({{"TRIREME_MPIRUN", ""}}).at("MPI"), findings({}).at("MPI"));
 }
 
+TEST_F(Doctor, SaysThatVariablesOfGpusHaveNoEffect) {
+  const auto gpu = findings({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"NCCL_DEBUG", "INFO"}}).at("GPU");
+  EXPECT_EQ(gpu["state"], "note");
+  EXPECT_THAT(gpu["advice"].get<std::string>(),
+              testing::AllOf(HasSubstr("CUDA_VISIBLE_DEVICES=0,1"), HasSubstr("NCCL_DEBUG=INFO")));
+}
+
+TEST_F(Doctor, SeesTheVariablesOfTorchrun) {
+  const auto job = findings({{"WORLD_SIZE", "4"}, {"RANK", "0"}}).at("job");
+  EXPECT_EQ(job["state"], "note");
+  EXPECT_THAT(job["advice"].get<std::string>(), HasSubstr("mpirun -n 4"));
+}
+
+// A session folder of a process that cannot be; the number is above every limit of process ids.
+TEST_F(Doctor, OffersToRemoveWhatKilledJobsLeft) {
+  const std::string session = "ompi.host." + std::to_string(::geteuid()) + "/pid.2000000000";
+  fs::create_directories(path(session + "/contact"));
+  fs::create_directories(path("ompi.host." + std::to_string(::geteuid()) + "/pid.1"));
+  const Program::Environment here = {{"TMPDIR", folder_.string()}};
+  const auto found = findings(here).at("MPI leftovers");
+  EXPECT_EQ(found["state"], "note");
+  EXPECT_THAT(found["advice"].get<std::string>(),
+              testing::AllOf(HasSubstr("--clean"), HasSubstr(path(session)),
+                             testing::Not(HasSubstr("/pid.1 "))));
+  EXPECT_EQ(run({"doctor", "--clean"}, here).code, 0);
+  EXPECT_FALSE(fs::exists(path(session)));
+  EXPECT_TRUE(fs::exists(path("ompi.host." + std::to_string(::geteuid()) + "/pid.1")));
+}
+
 TEST_F(Doctor, SeesItsPlaceInAJob) {
   const auto found = findings({{"PMI_RANK", "2"}, {"PMI_SIZE", "8"}});
   EXPECT_THAT(found.at("job")["found"].get<std::string>(), HasSubstr("process 2 of 8"));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/rank_list.h"
+#include "comm/running_time.h"
 
 namespace trireme {
 namespace {
@@ -159,8 +160,49 @@ TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
     transport.world().all_reduce(&x, 1, DType::f32, Reduction::sum, {"reduce gradients", 3}).wait();
   });
   EXPECT_THAT(text, HasSubstr("'reduce gradients 3' of group world (ranks 0-3)"));
-  EXPECT_THAT(text, HasSubstr("Not arrived: rank 2 (computes)"));
+  EXPECT_THAT(text, HasSubstr("Missing: rank 2 (is computing)"));
   EXPECT_EQ(lines(text), 1);
+}
+
+// Rank 1 is busy with files for many times the limit; `moved` says how far it is.
+void wait_for_busy_rank(Transport& transport, const std::function<std::uint64_t()>& moved) {
+  if (transport.place().rank == 1) {
+    transport.set_activity([&] {
+      return Activity{true, moved(), "is writing a checkpoint, 1.0 GiB of 2.0 GiB"};
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    transport.set_activity(nullptr);
+  }
+  transport.world().barrier("end of a save").wait();
+}
+
+TEST(Watchdog, WaitsForARankWhoseFilesMove) {
+  std::atomic<std::uint64_t> bytes{0};
+  EXPECT_NO_THROW(run_local_ranks(
+      3, {.timeout_s = 0.02, .patience_s = 0.3, .busy_waits = 4},
+      [&](Transport& transport) { wait_for_busy_rank(transport, [&] { return ++bytes; }); }));
+}
+
+TEST(Watchdog, NamesARankWhoseFilesMoveNoMore) {
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(run_local_ranks(
+                   3, {.timeout_s = 0.02, .patience_s = 0.3, .busy_waits = 4},
+                   [&](Transport& transport) { wait_for_busy_rank(transport, [] { return 7; }); }),
+               Error);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("rank 1 (is writing a checkpoint, 1.0 GiB of 2.0 GiB; nothing has "
+                              "moved for"));
+  EXPECT_EQ(lines(text), 1);
+}
+
+TEST(RunningTime, CountsNoTimeInWhichNobodyLooked) {
+  using namespace std::chrono_literals;
+  const auto begin = RunningTime::Clock::now();
+  RunningTime time;
+  EXPECT_NEAR(time.seconds(begin + 500ms), 0.5, 0.1);
+  EXPECT_NEAR(time.seconds(begin + 1200ms), 1.2, 0.1);
+  EXPECT_NEAR(time.seconds(begin + 2h), 2.2, 0.1);
+  EXPECT_NEAR(time.seconds(begin + 2h + 300ms), 2.5, 0.1);
 }
 
 TEST(Watchdog, SeesMismatchedCalls) {
@@ -187,7 +229,7 @@ TEST(Watchdog, SpeaksWhenAGroupIsNotMade) {
     transport.group({0, 1, 2}, "tp");
   });
   EXPECT_THAT(text, HasSubstr("making group tp (ranks 0-2)"));
-  EXPECT_THAT(text, HasSubstr("rank 1 (computes)"));
+  EXPECT_THAT(text, HasSubstr("rank 1 (is computing)"));
 }
 
 TEST(Failure, OneMessageNamesTheRank) {

@@ -56,6 +56,33 @@ TEST(LaunchInfo, ABatchScriptIsOneProcess) {
   EXPECT_EQ(discover({{"SLURM_NTASKS", "64"}, {"SLURM_PROCID", "0"}}).size, 1);
 }
 
+// Alone, each of these processes would train on the same files.
+TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
+  const std::vector<Variables> several = {
+      {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RUN_ID", "x"}},
+      {{"WORLD_SIZE", "16"}},
+      {{"NNODES", "2"}, {"NODE_RANK", "0"}},
+      {{"NODE_RANK", "1"}},
+      {{"MASTER_ADDR", "node7"}, {"NODE_RANK", "0"}}};
+  for (const Variables& variables : several) {
+    EXPECT_THAT([&] { discover(variables); },
+                testing::ThrowsMessage<Error>(testing::AllOf(testing::HasSubstr("mpirun -n"),
+                                                             testing::HasSubstr("srun -n"),
+                                                             testing::HasSubstr("unset"))));
+  }
+  EXPECT_THAT([&] { discover(several[0]); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("WORLD_SIZE=4")));
+  for (const Variables& alone :
+       {Variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}}, Variables{{"MASTER_ADDR", "node7"}},
+        Variables{{"NNODES", "1"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "node7"}}}) {
+    EXPECT_EQ(discover(alone).size, 1);
+  }
+  // Left over in the environment of a real launcher they do not matter.
+  Variables mpi = several[0];
+  mpi.merge(Variables{{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
+  EXPECT_EQ(discover(mpi).size, 8);
+}
+
 TEST(LaunchInfo, RefusesNonsense) {
   EXPECT_THROW(discover({{"PMI_SIZE", "many"}, {"PMI_RANK", "0"}}), Error);
   EXPECT_THROW(discover({{"PMI_SIZE", "4"}}), Error);
@@ -113,6 +140,7 @@ class Watched final : public Transport {
   Communicator& world() override { throw std::logic_error("not asked for"); }
   std::unique_ptr<Communicator> group(std::vector<int>, std::string) override { return nullptr; }
   void set_listener(OperationListener*) override {}
+  void set_activity(ActivitySource) override {}
   void abort(int exit_code, const std::string& message) override {
     throw Aborted{exit_code, message};
   }

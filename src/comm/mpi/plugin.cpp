@@ -41,7 +41,7 @@ MPI_Request unpack(Wire::Request packed) {
   return request;
 }
 
-// Errors come back as codes, so that they can be said with a name and a place.
+// Errors come back as codes, so that messages can give a name and a place.
 MPI_Comm with_error_codes(MPI_Comm comm) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   return comm;
@@ -197,8 +197,8 @@ class MpiWire final : public Wire {
   std::list<Letter> letters_;  // addresses must stay
 };
 
-// "Open MPI v4.1.4", "MPICH 4.0.2": the begin of what MPI says about itself, which may go on with a
-// page about its build.
+// "Open MPI v4.1.4", "MPICH 4.0.2": the first part of MPI's description of itself, which may
+// continue with a page about its build.
 std::string library_name() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;

@@ -1,4 +1,4 @@
-// The border between the program and the plugin that holds everything of MPI.
+// The interface between the program and the plugin that contains everything about MPI.
 #pragma once
 
 namespace trireme {
@@ -6,7 +6,7 @@ namespace trireme {
 class Wire;
 
 // To be raised whenever Wire, ControlMessage or Place change.
-constexpr int wire_interface_version = 2;
+constexpr int wire_interface_version = 3;
 
 constexpr const char* mpi_plugin_file = "libtrireme_mpi.so";
 constexpr const char* mpi_plugin_version_symbol = "trireme_wire_interface_version";

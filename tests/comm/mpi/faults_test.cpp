@@ -88,7 +88,7 @@ TEST(Faults, AStoppedFirstRankDoesNotSilenceTheOthers) {
 TEST(Faults, ASlowRankIsToldFromADeadOne) {
   const Outcome outcome = probe("busy", 1);
   EXPECT_THAT(outcome.output, HasSubstr("'end of step' of group world (ranks 0-3)"));
-  EXPECT_THAT(outcome.output, HasSubstr("rank 3 (computes)"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 3 (is computing)"));
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
