@@ -77,6 +77,12 @@ std::vector<std::int32_t> stop_ids(const TrainedModel& model, const Tokenizer& t
   return ids;
 }
 
+// A model may have more ids than its tokenizer, for example a padded vocabulary: they have no text.
+std::string text_of(std::vector<std::int32_t> ids, const Tokenizer& tokenizer) {
+  std::erase_if(ids, [&](std::int32_t id) { return id >= tokenizer.vocab_size(); });
+  return tokenizer.decode(ids, true);
+}
+
 void generate(GenerateArguments& a) {
   a.options.sampling.sample = !a.greedy;
   validate(a.options.sampling);
@@ -93,7 +99,7 @@ void generate(GenerateArguments& a) {
                       longest + a.options.max_new_tokens);
   const auto outputs = generator.generate(prompts, a.options);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string text = tokenizer.decode(outputs[i], true);
+    const std::string text = text_of(outputs[i], tokenizer);
     if (a.json) {
       const nlohmann::json json = {{"sequence", i},
                                    {"ids", outputs[i]},
