@@ -58,6 +58,17 @@ function(trireme_include_exception file header reason)
   file(APPEND ${trireme_module_table} "exception ${file} ${header} ${reason}\n")
 endfunction()
 
+# trireme_precompiled(<target> <arguments of target_precompile_headers>...): ccache keeps such objects only
+# if it is told to trust the compiler about the header.
+function(trireme_precompiled target)
+  target_precompile_headers(${target} ${ARGN})
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  if(CCACHE)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
+  endif()
+endfunction()
+
 # trireme_tests(<folder> [extra libraries...]): all *_test.cpp files of tests/<folder> as one program.
 # Test suites whose name begins with "Slow" run under the label "slow", all others under "fast".
 function(trireme_tests folder)
@@ -69,6 +80,7 @@ function(trireme_tests folder)
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE trireme_${name} ${ARGN} GTest::gmock GTest::gtest_main)
   target_compile_options(test_${name} PRIVATE -O1)
+  trireme_precompiled(test_${name} REUSE_FROM test_headers)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
     TRIREME_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/${folder}/data"
