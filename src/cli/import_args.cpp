@@ -2,46 +2,54 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "megatron/import.h"
 
 namespace trireme::cli {
 namespace {
 
-constexpr std::uint64_t kLargestScript = 1 << 20;
-
 struct Options {
   std::string script;
   std::vector<std::string> arguments;
   std::vector<std::string> set;
   std::string output;
+  std::string isolation = "auto";
+  double timeout = 20;
+  int devices = 0;
+  int launch = 0;
+  bool run = false;
   bool as_json = false;
 };
 
-megatron::ScriptOptions script_options(const Options& options) {
-  megatron::ScriptOptions result;
-  result.name = options.script;
-  result.arguments = options.arguments;
-  // Who calls matters to paths alone; nothing else of the environment is asked.
-  for (const char* name : {"HOME", "USER"}) {
-    if (const char* value = std::getenv(name)) result.variables[name] = value;
-  }
+megatron::ImportOptions import_options(const Options& options) {
+  megatron::ImportOptions result;
+  result.file =
+      options.output.empty() ? fs::path(options.script).stem().string() + ".toml" : options.output;
+  result.launch = options.launch;
+  result.script.arguments = options.arguments;
+  result.script.devices = options.devices;
+  result.script.limit =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   for (const std::string& text : options.set) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos)
       fail_input("--set {}: expected NAME=VALUE", text);
-    result.variables[text.substr(0, equals)] = text.substr(equals + 1);
+    result.script.variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
+  using script::Isolation;
+  if (options.isolation == "overlay") result.script.isolations = {Isolation::overlay};
+  if (options.isolation == "landlock") result.script.isolations = {Isolation::landlock};
+  if (options.isolation == "none") result.script.isolations = {Isolation::none};
   return result;
 }
 
-// Of one line, so that it can stand in a comment.
+// Fit for a comment.
 std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -84,11 +92,28 @@ void print_json(const megatron::Import& import) {
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+void require_consent(const Options& options) {
+  if (options.run) return;
+  fail_input(
+      "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
+      "Launchers and Python are replaced by programs that only record how they were called; files "
+      "that the script writes vanish afterwards, it has no network, and it is ended after {} s. "
+      "Without executing anything: put 'trireme pretrain-gpt --print-config' in place of "
+      "'python pretrain_gpt.py' in front of the flags",
+      options.script, options.timeout);
+}
+
 void run(const Options& options) {
-  const std::string text = read_file(options.script, kLargestScript);
-  const std::string file =
-      options.output.empty() ? fs::path(options.script).stem().string() + ".toml" : options.output;
-  const megatron::Import import = megatron::import_script(text, script_options(options), file);
+  // Before consent, so that a wrong name is not found out later.
+  if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
+  require_consent(options);
+  const megatron::ImportOptions how = import_options(options);
+  fmt::print(stderr, "note: executing {} with bash, {}\n", options.script,
+             options.isolation == "none" ? "with nothing that keeps it from changing files"
+                                         : "in a scratch layer that vanishes afterwards");
+  std::fflush(stderr);
+  megatron::Import import;
+  stoppable([&] { import = megatron::import_script(options.script, how); });
   if (!options.output.empty()) write_file_durably(options.output, import.toml);
   if (options.as_json) {
     print_json(import);
@@ -96,10 +121,19 @@ void run(const Options& options) {
     fmt::print("{}", summary(options, import));
     if (options.output.empty()) fmt::print("\n{}", import.toml);
   }
-  if (import.incomplete.empty()) return;
   std::fflush(stdout);
-  fail_input("this configuration cannot be trained yet: {}; mend the script or the configuration",
-             one_line(import.incomplete));
+  if (!import.incomplete.empty()) {
+    fail_input(
+        "this configuration cannot be trained yet: {}; correct the script or the "
+        "configuration",
+        one_line(import.incomplete));
+  }
+  if (import.lost.empty()) return;
+  fail_input(
+      "{} of the script could not be carried over, so this would be a different training: "
+      "see 'Not carried over' above",
+      import.lost.size() == 1 ? fmt::format("'{}'", one_line(import.lost[0].flag))
+                              : fmt::format("{} parts", import.lost.size()));
 }
 
 }  // namespace
@@ -107,24 +141,39 @@ void run(const Options& options) {
 void add_import_args(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "import-args", "Turn a launch script of Megatron into a configuration, without running it");
+      "import-args", "Turn a launch script of Megatron into a configuration by running it");
   command
       ->add_option("script", options->script,
-                   "Shell script that starts pretrain_gpt.py or "
-                   "pretrain_bert.py")
+                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py")
       ->required();
   command->add_option("arguments", options->arguments, "The script's own arguments: $1 and so on");
+  command->add_flag("--run", options->run, "Agree that the script is executed");
   command
       ->add_option("--set", options->set,
                    "NAME=VALUE: a variable that the script expects from outside; repeatable")
       ->allow_extra_args(false);
   command->add_option("--output", options->output,
                       "Write the configuration to this file; default: print it");
+  command->add_option("--timeout", options->timeout, "End the script after this many seconds [20]")
+      ->check(CLI::Range(0.1, 3600.0));
+  command
+      ->add_option("--devices", options->devices,
+                   "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--launch", options->launch,
+                   "Which training to import where the script starts several: 1, 2, ...")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--isolation", options->isolation,
+                   "How the script is kept from changing files: overlay (sees its own changes), "
+                   "landlock (may not write), none; auto: the first of the two that works here")
+      ->check(CLI::IsMember({"auto", "overlay", "landlock", "none"}));
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->footer(
       "Prints the launch line and what could not be carried over as comments, then the\n"
-      "configuration. Nothing is executed; docs/from-megatron.md says what is understood.\n"
-      "Exit code 2 where the result cannot be trained as it stands.");
+      "configuration. docs/from-megatron.md describes how scripts are run. Exit code 2 where\n"
+      "the result would not be the same training; the configuration is written all the same.");
   command->callback([options] { run(*options); });
 }
 

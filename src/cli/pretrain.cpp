@@ -33,7 +33,7 @@ int take_nproc(std::vector<std::string>& arguments) {
     int count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1 << 16)
-      fail_input("--nproc: '{}' is no number of processes from 1 to 65536", text);
+      fail_input("--nproc: expected a number of processes from 1 to 65536, found '{}'", text);
     arguments.erase(at, value + 1);
     return count;
   }
@@ -70,7 +70,7 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
 
 void add(CLI::App& app, megatron::Program program, const char* name, const char* description) {
   CLI::App* command = app.add_subcommand(name, description);
-  // All arguments come here as they are: flags are read by Megatron's rules, not by CLI11's.
+  // All arguments are passed on as they are: flags are read by Megatron's rules, not by CLI11's.
   command->set_help_flag("");
   command->prefix_command();
   command->callback([command, program] { pretrain(program, command->remaining()); });

@@ -1,4 +1,5 @@
-// Reads flags as Python's argparse does for Megatron: no abbreviations, the last value counts.
+// Reads flags as Python's argparse does for Megatron: no abbreviations; of several values the last
+// holds.
 #include "megatron/command_line.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "-5" and "-.5" are values, whatever else begins with '-' is a flag.
+// "-5" and "-.5" are values, anything else that starts with '-' is a flag.
 bool is_flag(const std::string& argument) {
   if (argument.size() < 2 || argument[0] != '-') return false;
   return !is_digit(argument[1]) && argument[1] != '.';
@@ -55,7 +56,7 @@ std::string plain_number(const std::string& text) {
   return plain;
 }
 
-// "" if the value is fine; else what is wrong with it.
+// The problem with the value; "" if there is none.
 std::string range_problem(const Flag& flag, const std::string& value) {
   const Field* field = flag.fate == Fate::key ? field_of(flag.keys) : nullptr;
   FieldLimits limits = field ? field->limits : FieldLimits{};
@@ -71,17 +72,17 @@ std::string range_problem(const Flag& flag, const std::string& value) {
                      range.empty() ? "finite" : range);
 }
 
-// Puts the value into the form that later code relies on; "" or what is wrong with it.
+// Puts the value into the form that later code relies on. Returns the problem with it, or "".
 std::string normalize(const Flag& flag, std::string& value) {
   if (flag.kind == Kind::integer || flag.kind == Kind::integers) {
     const std::string text = integer_text(value);
-    if (text.empty()) return fmt::format("'{}' is no integer", shown(value));
+    if (text.empty()) return fmt::format("'{}' is not an integer", shown(value));
     value = text;
     return range_problem(flag, value);
   }
   if (flag.kind == Kind::number) {
     const std::string text = number_text(value);
-    if (text.empty()) return fmt::format("'{}' is no number", shown(value));
+    if (text.empty()) return fmt::format("'{}' is not a number", shown(value));
     value = text;
     return range_problem(flag, value);
   }
@@ -92,7 +93,7 @@ std::string normalize(const Flag& flag, std::string& value) {
     names.push_back(theirs);
   }
   const std::string near = nearest_name(value, names);
-  return fmt::format("'{}' is none of {}{}", shown(value), fmt::join(names, ", "),
+  return fmt::format("'{}' is not one of {}{}", shown(value), fmt::join(names, ", "),
                      near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
 }
 
@@ -106,9 +107,10 @@ void unknown_flag(const std::string& name, Program program, Complaints& complain
   std::vector<std::string> names;
   for (const Flag& flag : all_flags()) names.push_back(flag.name);
   const std::string near = nearest_name(name, names);
-  complaints.add(shown(name),
-                 fmt::format("no flag of pretrain-{}{}", program == Program::gpt ? "gpt" : "bert",
-                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  complaints.add(
+      shown(name),
+      fmt::format("unknown flag of pretrain-{}{}", program == Program::gpt ? "gpt" : "bert",
+                  near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
 // Walks over the arguments; knows where the values of a flag end.
@@ -126,8 +128,9 @@ class Reader {
       } else if (is_flag(argument)) {
         read_flag(argument);
       } else if (!argument.empty()) {
-        complaints_.add(shown(argument),
-                        "is no flag, and belongs to none; overrides are section.key=value");
+        complaints_.add(
+            shown(argument),
+            "is neither a flag nor the value of one; overrides are written section.key=value");
       }
     }
   }
@@ -221,7 +224,7 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
 CommandLine parse_command_line(std::span<const std::string> arguments, Program program,
                                Complaints& complaints) {
   if (arguments.size() > kMostArguments) {
-    fail_input("{} arguments are more than the {} that are read", arguments.size(), kMostArguments);
+    fail_input("found {} arguments; at most {} are read", arguments.size(), kMostArguments);
   }
   CommandLine line;
   Reader(arguments, line, program, complaints).read();

@@ -1,4 +1,4 @@
-// What a DeepSpeed configuration says, as the flags that say the same.
+// Reads a DeepSpeed configuration as the flags that mean the same.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@ std::optional<std::string> read_if_there(const std::string& path) {
   return read_file(path, kLargestFile);
 }
 
-// What stands at a key, or null.
+// The value of a key, or null.
 const Json& at(const Json& json, const char* key) {
   static const Json nothing;
   const auto value = json.is_object() ? json.find(key) : json.end();
@@ -40,7 +40,7 @@ const Json& at(const Json& json, const char* first, const char* second) {
 }
 
 // DeepSpeed's callers fill in what is "auto", as they do for absent keys.
-bool says_nothing(const Json& value) {
+bool is_absent(const Json& value) {
   return value.is_null() || value == "auto";
 }
 
@@ -70,18 +70,31 @@ class Deepspeed {
 
  private:
   void loss_scaling(const Json& json) {
-    number("--loss-scale", "fp16.loss_scale", at(json, "fp16", "loss_scale"));
-    number("--loss-scale-window", "fp16.loss_scale_window", at(json, "fp16", "loss_scale_window"));
-    number("--hysteresis", "fp16.hysteresis", at(json, "fp16", "hysteresis"));
-    number("--min-loss-scale", "fp16.min_loss_scale", at(json, "fp16", "min_loss_scale"));
+    // DeepSpeed scales the loss itself, and never sees Megatron's flags.
+    for (const auto& [flag, key] : {std::pair{"--loss-scale", "loss_scale"},
+                                    {"--loss-scale-window", "loss_scale_window"},
+                                    {"--hysteresis", "hysteresis"},
+                                    {"--min-loss-scale", "min_loss_scale"}}) {
+      overrule(flag, fmt::format("fp16.{}", key).c_str(), at(json, "fp16", key));
+    }
     const Json& power = at(json, "fp16", "initial_scale_power");
-    if (says_nothing(power)) return;
+    if (is_absent(power)) return;
     const double exponent = power.is_number() ? power.get<double>() : -1;
     if (exponent < 0 || exponent > 64) {
       return refuse(fmt::format("is {}, not a number from 0 to 64", json_shown(power)),
                     "fp16.initial_scale_power");
     }
-    number("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(exponent));
+    overrule("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(exponent));
+  }
+
+  // A number of the file that wins over the flag.
+  void overrule(const std::string& flag, const char* key, const Json& json) {
+    if (json.is_number() && draft_.has(flag) && draft_.number(flag, 0) != json.get<double>()) {
+      draft_.note(flag, fmt::format("{} gives way to {} = {} in {}", draft_.value(flag), key,
+                                    json.dump(), path_));
+      draft_.line().flags.erase(flag);
+    }
+    number(flag, key, json);
   }
 
   void require_object(const Json& json, const std::string& key) {
@@ -90,7 +103,7 @@ class Deepspeed {
   }
 
   void number(const std::string& name, const char* key, const Json& json) {
-    if (says_nothing(json)) return;
+    if (is_absent(json)) return;
     if (!json.is_number()) return refuse(fmt::format("is {}, not a number", json_shown(json)), key);
     const Flag& flag = *find_flag(name);
     const double value = json.get<double>();
@@ -109,7 +122,7 @@ class Deepspeed {
   // `other` is the flag of the other half precision.
   void precision(const std::string& name, const char* other, const char* section,
                  const Json& enabled) {
-    if (says_nothing(enabled)) return;
+    if (is_absent(enabled)) return;
     if (!enabled.is_boolean()) {
       return refuse(fmt::format("is {}, not true or false", json_shown(enabled)),
                     fmt::format("{}.enabled", section));
@@ -128,9 +141,9 @@ class Deepspeed {
     }
   }
 
-  // Follows from the batch sizes and the ranks, so that it says something only without them.
+  // Follows from the batch sizes and the ranks, so it matters only without them.
   void accumulation(const Json& steps) {
-    if (says_nothing(steps)) return;
+    if (is_absent(steps)) return;
     if (!steps.is_number()) {
       refuse(fmt::format("is {}, not a number", json_shown(steps)), "gradient_accumulation_steps");
     } else if (steps != 1 && !draft_.has("--global-batch-size")) {
@@ -147,10 +160,11 @@ class Deepspeed {
       const Json& offload = at(json, "zero_optimization", name);
       const Json& device = at(offload, "device");
       require_object(offload, key);
-      if (says_nothing(device) || device == "none") continue;
-      refuse(fmt::format("is {}; states and weights stay where the model is: leave it out",
-                         json_shown(device)),
-             key + ".device");
+      if (is_absent(device) || device == "none") continue;
+      refuse(
+          fmt::format("is {}; states and weights stay where they are computed with: leave it out",
+                      json_shown(device)),
+          key + ".device");
     }
   }
 
@@ -175,10 +189,10 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   if (!draft.has("--deepspeed_config")) return read_curriculum(draft, "", Json::object());
   const std::string path = draft.value("--deepspeed_config");
   const std::optional<std::string> text =
-      options.read_json ? options.read_json(path) : read_if_there(path);
+      options.read_file ? options.read_file(path) : read_if_there(path);
   if (!text) {
-    return draft.complaints().add("--deepspeed_config",
-                                  fmt::format("'{}' is not there; its values count", path));
+    return draft.complaints().add(
+        "--deepspeed_config", fmt::format("there is no file '{}', whose values would hold", path));
   }
   if (text->size() > kLargestFile) {
     return draft.complaints().add("--deepspeed_config", fmt::format("'{}' is too long", path));

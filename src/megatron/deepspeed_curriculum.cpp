@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr const char* kFlag = "--curriculum-learning-legacy";
 constexpr const char* kSection = "curriculum_learning";
 
-// One section of the file. Its functions throw what the caller passes on as a complaint.
+// One section of the file. Its functions throw errors, which the caller passes on as complaints.
 class Section {
  public:
   Section(const std::string& path, const Json& json, std::string name)
@@ -72,11 +72,11 @@ std::int64_t sequence_length(const Draft& draft) {
 
 void translate(Draft& draft, const Section& section, const std::string& origin) {
   if (section.text("curriculum_type") != "seqlen") {
-    section.refuse("curriculum_type", "but only \"seqlen\" is there: sequences that grow");
+    section.refuse("curriculum_type", "but only \"seqlen\" is available: sequences that grow");
   }
   const std::string type = section.text("schedule_type");
   if (type != "fixed_linear" && type != "fixed_root") {
-    section.refuse("schedule_type", "but only fixed_linear and fixed_root are there");
+    section.refuse("schedule_type", "but only fixed_linear and fixed_root are available");
   }
   const std::int64_t longest = section.count("max_difficulty");
   const std::int64_t length = sequence_length(draft);
@@ -99,7 +99,7 @@ void translate(Draft& draft, const Section& section, const std::string& origin) 
   }
 }
 
-// What `enabled` says in a section that may be absent.
+// The value of `enabled` in a section that may be absent.
 std::optional<bool> enabled_in(const std::string& path, const Json& json, const char* section) {
   const auto found = json.find(section);
   if (found == json.end() || found->is_null()) return std::nullopt;
@@ -110,8 +110,8 @@ void refuse_data_efficiency(Draft& draft, const std::string& path, const Json& j
   try {
     if (enabled_in(path, json, "data_efficiency") != true) return;
     fail_input(
-        "data_efficiency in {} is not there; curriculum_learning with curriculum_type \"seqlen\" "
-        "is",
+        "data_efficiency in {} is not available; curriculum_learning with curriculum_type "
+        "\"seqlen\" is",
         path);
   } catch (const Error& error) {
     draft.complaints().add("--deepspeed_config", error.what());
@@ -123,7 +123,7 @@ void refuse_data_efficiency(Draft& draft, const std::string& path, const Json& j
 void read_curriculum(Draft& draft, const std::string& path, const Json& json) {
   const bool asked = draft.has(kFlag);
   if (asked && path.empty()) {
-    return draft.complaints().add(kFlag, "needs --deepspeed_config FILE, which says the lengths");
+    return draft.complaints().add(kFlag, "needs --deepspeed_config FILE, which gives the lengths");
   }
   refuse_data_efficiency(draft, path, json);
   try {

@@ -1,4 +1,4 @@
-// The table of the keys that are read, and what it lacks.
+// The table of the keys that are read, and the search for others.
 #include "megatron/deepspeed_keys.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Each with all that stands below it.
+// Each with everything below it.
 constexpr std::string_view kRead[] = {"train_batch_size",
                                       "train_micro_batch_size_per_gpu",
                                       "gradient_clipping",
@@ -46,7 +46,7 @@ bool is_section(const std::string& key) {
   return std::ranges::any_of(kRead, [&](auto read) { return read.starts_with(key + "."); });
 }
 
-// The keys of an object that are not read, with the sections that they stand in.
+// The keys of an object that are not read, with the names of their sections.
 void collect_unread(const Json& json, const std::string& prefix, std::vector<std::string>& keys) {
   for (const auto& [name, value] : json.items()) {
     const std::string key = prefix + name;

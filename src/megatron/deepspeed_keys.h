@@ -7,7 +7,7 @@
 
 namespace trireme::megatron {
 
-// The keys of the object `json` that are not read, with the sections that they stand in:
+// The keys of the object `json` that are not read, with the names of their sections:
 // "fp16.consecutive_hysteresis".
 std::vector<std::string> unread_deepspeed_keys(const nlohmann::json& json);
 

@@ -1,4 +1,4 @@
-// A translation in the making: what was given, and what has been decided so far.
+// A translation in progress: the flags given, and the settings decided so far.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Draft {
   bool has(const std::string& flag) const { return line_.flags.contains(flag); }
   // The (last) value; "" where the flag is absent.
   std::string value(const std::string& flag) const;
-  // What an integer flag says, or `otherwise`.
+  // The value of an integer flag, or `otherwise`.
   std::int64_t integer(const std::string& flag, std::int64_t otherwise) const;
   double number(const std::string& flag, double otherwise) const;
 
@@ -31,7 +31,7 @@ class Draft {
   void set(const std::string& key, const std::string& value, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void note(const std::string& flag, const std::string& text);
-  // Complains about required flags that are not there.
+  // Complains about required flags that are missing.
   void miss(const std::string& flags);
 
   // Complains about flags that were given together, and takes the second away. True if they were.
@@ -45,8 +45,8 @@ class Draft {
   std::map<std::string, std::size_t> index_;  // key: place in translation_.settings
 };
 
-// The rules, in the order in which they run. The first two only change what is given; then flags
-// that stand for one key become settings, before the others.
+// The rules, in the order in which they run. The first two only change the given flags; then
+// flags that correspond to one key become settings, before the others.
 void read_deepspeed(Draft& draft, const TranslateOptions& options);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);

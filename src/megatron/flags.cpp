@@ -1,5 +1,5 @@
-// Puts the groups together and writes what the table says in words.
-#include "megatron/flags.h"
+// Puts the groups together and puts its rows into words.
+#include "megatron/flags_make.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,7 +46,29 @@ std::vector<std::string> words(const std::string& text) {
   return result;
 }
 
+void add_all(std::vector<Flag>& flags, Fate fate, const char* why, const char* names) {
+  for (const std::string& word : words(names)) {
+    const std::size_t equals = word.find('=');
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    const Kind kind = value == "N"         ? Kind::integer
+                      : value == "X"       ? Kind::number
+                      : value == "TEXT"    ? Kind::text
+                      : value == "N..."    ? Kind::integers
+                      : value == "TEXT..." ? Kind::texts
+                                           : Kind::none;
+    flags.push_back({word.substr(0, equals), kind, fate, "", "", "", why});
+  }
+}
+
 }  // namespace
+
+void add_ignored(std::vector<Flag>& flags, const char* why, const char* names) {
+  add_all(flags, Fate::ignored, why, names);
+}
+
+void add_refused(std::vector<Flag>& flags, const char* why, const char* names) {
+  add_all(flags, Fate::refused, why, names);
+}
 
 std::span<const Flag> all_flags() {
   return table();

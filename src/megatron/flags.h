@@ -1,4 +1,4 @@
-// The flags of Megatron's pre-training scripts, and what becomes of each: one table, which the
+// The flags of Megatron's pre-training scripts, and the fate of each: one table, which the
 // parser, the help and docs/from-megatron.md read. Names, types and defaults are those of
 // Megatron-LM (core 0.12) and, where a line says so, of Megatron-DeepSpeed.
 #pragma once
@@ -10,14 +10,14 @@
 
 namespace trireme::megatron {
 
-// What stands behind a flag: nothing, one value, or any number of values.
+// The values that follow a flag: none, one, or any number.
 enum class Kind { none, integer, number, text, choice, integers, texts };
 
 enum class Fate {
   key,      // its value becomes the value of a configuration key
   rule,     // decides one or more keys together with other flags (translate_*.cpp)
-  ignored,  // nothing becomes of it; `text` says why that changes nothing
-  refused   // means something that is not there; `text` says what to do
+  ignored,  // has no effect; `text` gives the reason why none is needed
+  refused   // asks for something that is not available; `text` says what to do
 };
 
 struct Flag {
@@ -27,15 +27,14 @@ struct Flag {
   std::string keys;    // key: "section.key"; rule: all that it touches, ", " between
   std::string values;  // choice: "theirs=ours theirs=ours"; none: what the key becomes
                        // refused: values that mean Megatron's default, thus harmless
-  std::string
-      absent;        // key: what Megatron takes where the flag is absent, as our value; "" nothing
-  std::string text;  // one line for people
+  std::string absent;  // key: Megatron's default, as our value; "": none
+  std::string text;    // one line for people
   bool required = false;
   bool bert_only = false;
   std::string group;  // filled by all_flags()
 };
 
-// The whole table; flags of a group stand together.
+// The whole table, group by group.
 std::span<const Flag> all_flags();
 
 // The flag of that name; null where there is none.

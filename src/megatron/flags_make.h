@@ -41,6 +41,9 @@ inline Flag ignored(std::string name, Kind kind, std::string why) {
 inline Flag refused(std::string name, Kind kind, std::string why, std::string harmless = "") {
   return {std::move(name), kind, Fate::refused, "", std::move(harmless), "", std::move(why)};
 }
+// Several flags with one reason: "--a --b=N --c=TEXT..." with their values as help shows them.
+void add_ignored(std::vector<Flag>& flags, const char* why, const char* names);
+void add_refused(std::vector<Flag>& flags, const char* why, const char* names);
 inline Flag bert_only(Flag flag) {
   flag.bert_only = true;
   return flag;

@@ -1,17 +1,20 @@
-// Flags that say what the model is.
+// Flags of the model.
 #include "megatron/flags_make.h"
 
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kOtherModel = "belongs to a model that is not there";
-constexpr const char* kExperts = "counts for mixtures of experts only";
+constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
+constexpr const char* kNoExperts = "mixtures of experts are not available";
+constexpr const char* kExperts = "has an effect only in mixtures of experts";
+constexpr const char* kLatent = "has an effect only with --multi-latent-attention";
+constexpr const char* kOneInit = "all weights are drawn with model.init_std";
 
 }  // namespace
 
 std::vector<Flag> model_flags() {
   using enum Kind;
-  return {
+  std::vector<Flag> flags = {
       required("--num-layers", integer, "model.num_layers"),
       required("--hidden-size", integer, "model.hidden_size"),
       required("--num-attention-heads", integer, "model.num_heads"),
@@ -24,7 +27,7 @@ std::vector<Flag> model_flags() {
       rule("--group-query-attention", none, "model.num_kv_heads",
            "num_kv_heads is --num-query-groups, or 1; without it every head has its own"),
       rule("--num-query-groups", integer, "model.num_kv_heads",
-           "counts with --group-query-attention only"),
+           "has an effect only with --group-query-attention"),
       rule("--num-key-value-heads", integer, "model.num_kv_heads", "Megatron-DeepSpeed's name"),
       rule("--position-embedding-type", choice, "model.position",
            "absent: `learned`; other types are refused", "learned_absolute rope none"),
@@ -34,6 +37,8 @@ std::vector<Flag> model_flags() {
            "as --position-embedding-type none, unless rotary"),
       to_key("--rotary-base", number, "model.rope_base", "10000"),
       to_key("--rotary-percent", number, "model.rope_percent", "1.0"),
+      to_key("--rotary-position-embeddings-theta", number, "model.rope_base", "",
+             "Megatron-DeepSpeed's name of --rotary-base"),
       refused("--rotary-interleaved", none, "rotary pairs are the two halves of a head here"),
       rule("--rotary-seq-len-interpolation-factor", integer,
            "model.rope_scaling, model.rope_scaling_factor", "above 1: `linear` with this factor"),
@@ -42,7 +47,7 @@ std::vector<Flag> model_flags() {
            "model.rope_original_length",
            "`llama3` with Megatron's 1, 4 and 8192"),
       rule("--rope-scaling-factor", number, "model.rope_scaling_factor",
-           "counts with --use-rope-scaling only; absent: 8"),
+           "has an effect only with --use-rope-scaling; absent: 8"),
       chooses("--normalization", "model.norm",
               "LayerNorm=layer_norm RMSNorm=rms_norm layernorm=layer_norm rmsnorm=rms_norm",
               "layer_norm"),
@@ -53,6 +58,10 @@ std::vector<Flag> model_flags() {
       refused("--apply-residual-connection-post-layernorm", none,
               "residuals go round the normalisation here"),
       rule("--swiglu", none, "model.activation", "`swiglu`"),
+      rule("--glu-activation", choice, "model.activation, model.ffn_hidden_size",
+           "`swiglu`; as in BigScience's fork, --ffn-hidden-size is then 4 times --hidden-size "
+           "unless it is given",
+           "swiglu"),
       rule("--squared-relu", none, "model.activation", "`squared_relu`"),
       rule("--openai-gelu", none, "model.activation", "`gelu_tanh`"),
       rule("--no-bias-gelu-fusion", none, "model.activation",
@@ -69,23 +78,34 @@ std::vector<Flag> model_flags() {
       refused("--init-method-xavier-uniform", none,
               "weights are drawn from a normal distribution; leave it out"),
       ignored("--no-initialization", none, "weights that are loaded are not initialised first"),
+      ignored("--pad-vocab-size-to", integer,
+              "padding is never trained nor stored; model.vocab_multiple pads in memory"),
+      refused("--embed-layernorm", none, "the embedding is not normalised here"),
+      refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      refused("--num-experts", integer, "mixtures of experts are not there", "1"),
-      ignored("--moe-router-topk", integer, kExperts),
-      ignored("--moe-router-load-balancing-type", text, kExperts),
-      ignored("--moe-aux-loss-coeff", number, kExperts),
-      ignored("--moe-z-loss-coeff", number, kExperts),
-      ignored("--moe-grouped-gemm", none, kExperts),
-      ignored("--moe-token-dispatcher-type", text, kExperts),
-      ignored("--moe-permute-fusion", none, kExperts),
-      ignored("--moe-expert-capacity-factor", number, kExperts),
-      refused("--multi-latent-attention", none, kOtherModel),
-      refused("--mtp-num-layers", integer, kOtherModel),
-      refused("--spec", texts, "a module of Python; what it changes must be said in flags"),
+      refused("--num-experts", integer, kNoExperts, "1"),
+      refused("--num-experts-switch", integer, kNoExperts),
+      refused("--spec", texts, "a module of Python: give the flags that say the same"),
       refused("--yaml-cfg", text, "bring the flags instead"),
-      ignored("--use-mcore-models", none, "there is one implementation"),
-      ignored("--use-legacy-models", none, "there is one implementation"),
   };
+  add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
+  add_refused(flags, kOtherModel,
+              "--decoder-num-layers=N --multi-latent-attention --mtp-num-layers=N");
+  add_ignored(flags, kExperts,
+              "--moe-router-topk=N --moe-router-load-balancing-type=TEXT --moe-aux-loss-coeff=X "
+              "--moe-z-loss-coeff=X --moe-grouped-gemm --moe-token-dispatcher-type=TEXT "
+              "--moe-permute-fusion --moe-expert-capacity-factor=X --moe-router-pre-softmax "
+              "--moe-router-dtype=TEXT --moe-router-score-function=TEXT "
+              "--moe-router-topk-scaling-factor=X --moe-shared-expert-intermediate-size=N "
+              "--moe-shared-expert-overlap --moe-layer-freq=TEXT --moe-ffn-hidden-size=N "
+              "--moe-pad-expert-input-to-capacity --moe-token-drop-policy=TEXT "
+              "--moe-per-layer-logging --topk=N --expert-interval=N... --mlp-type=TEXT --use-tutel "
+              "--enable-expert-tensor-parallelism --disable-moe-top2-2nd-expert-sampling");
+  add_ignored(flags, kLatent,
+              "--q-lora-rank=N --kv-lora-rank=N --qk-head-dim=N --qk-pos-emb-head-dim=N "
+              "--v-head-dim=N --rotary-scaling-factor=X");
+  add_ignored(flags, "there is one implementation", "--use-mcore-models --use-legacy-models");
+  return flags;
 }
 
 }  // namespace trireme::megatron

@@ -5,15 +5,19 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kRemoved = "Megatron itself no longer takes it";
-constexpr const char* kFp8 = "fp8 is not there; leave it out, the run is then in bf16";
-constexpr const char* kFp8Detail = "counts with --fp8-format only";
-constexpr const char* kFp32States = "states of the optimizer and gradients are fp32 here";
+constexpr const char* kFp8 = "fp8 is not available; without it the run is in bf16";
+constexpr const char* kFp8Detail = "has an effect only with --fp8-format";
+constexpr const char* kOneRate = "all parameters have one learning rate";
+constexpr const char* kNoSkipping = "iterations cannot be skipped";
+constexpr const char* kNoCooldown =
+    "schedules with a constant part and a cool-down are written as --lr-decay-style WSD";
+constexpr const char* kFp32States = "the states of the optimizer and the gradients are fp32 here";
 
 }  // namespace
 
 std::vector<Flag> training_flags() {
   using enum Kind;
-  return {
+  std::vector<Flag> flags = {
       required("--micro-batch-size", integer, "train.micro_batch_size"),
       to_key("--global-batch-size", integer, "train.global_batch_size", "0",
              "0: micro batch size times data-parallel degree"),
@@ -28,11 +32,12 @@ std::vector<Flag> training_flags() {
       to_key("--exit-duration-in-mins", number, "train.exit_duration_minutes"),
       ignored("--exit-signal-handler", none, "a signal always saves before the run ends"),
       to_key("--eval-interval", integer, "train.eval_interval", "1000"),
-      to_key("--eval-iters", integer, "train.eval_iters", "100"),
+      rule("--eval-iters", integer, "train.eval_iters",
+           "absent: `100`; below 0: no evaluation, as in Megatron"),
       refused("--skip-train", none, "use `trireme eval`"),
-      ignored("--test-mode", none, "tests of Megatron itself"),
+      ignored("--test-mode", none, "belongs to the tests of Megatron itself"),
       to_key("--seed", integer, "run.seed", "1234"),
-      refused("--data-parallel-random-init", none, "all ranks begin with the same weights"),
+      refused("--data-parallel-random-init", none, "all ranks start with the same weights"),
       chooses("--optimizer", "optimizer.name", "adam=adamw sgd=sgd", "adamw",
               "Megatron's adam decays weights apart from the gradient"),
       turns("--no-decoupled-weight-decay", "optimizer.name", "adam", ""),
@@ -43,19 +48,21 @@ std::vector<Flag> training_flags() {
       to_key("--weight-decay", number, "optimizer.weight_decay", "0.01"),
       refused("--weight-decay-incr-style", text, "weight decay stays as it is over a run",
               "constant"),
-      refused("--start-weight-decay", number, "weight decay stays as it is over a run"),
-      refused("--end-weight-decay", number, "weight decay stays as it is over a run"),
       to_key("--clip-grad", number, "optimizer.clip_grad", "1.0"),
       turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
       ignored("--check-for-nan-in-loss-and-grad", none, "train.check_nan is on unless turned off"),
-      ignored("--check-for-spiky-loss", none, "watch loss and grad_norm in metrics.jsonl"),
-      ignored("--check-for-large-grads", none, "watch loss and grad_norm in metrics.jsonl"),
       ignored("--calculate-per-token-loss", none, "tokens always weigh equally"),
-      refused("--iterations-to-skip", integers, "iterations cannot be skipped"),
+      refused("--step-batch-size-schedule", text, "the batch grows as --rampup-batch-size says"),
+      refused("--random-ltd", none, "layers cannot drop tokens"),
       rule("--recompute-granularity", choice, "parallel.recompute", "absent: `none`",
            "full selective"),
       rule("--recompute-activations", none, "parallel.recompute", "`selective`"),
       rule("--checkpoint-activations", none, "parallel.recompute", "`full`; an old name"),
+      rule("--activations-checkpoint-method", choice, "parallel.recompute",
+           "an old way to say --recompute-granularity full --recompute-method", "uniform block"),
+      rule("--activations-checkpoint-num-layers", integer, "parallel.recompute_layers",
+           "an old name of --recompute-num-layers"),
+      ignored("--profile-backward", none, "use train.trace_steps"),
       rule("--recompute-method", choice, "parallel.recompute_layers",
            "uniform: all layers, one at a time; block: the first --recompute-num-layers of a stage",
            "uniform block"),
@@ -65,24 +72,37 @@ std::vector<Flag> training_flags() {
            "an old name of --recompute-num-layers with uniform"),
       refused("--recompute-modules", texts, "selective recomputation chooses by itself",
               "core_attn"),
-      ignored("--distribute-saved-activations", none,
-              "--sequence-parallel divides all of them over the tensor-parallel ranks"),
       ignored("--deterministic-mode", none, "the same layout always gives the same bits"),
       ignored("--train-sync-interval", integer, "ranks cannot run apart"),
-      ignored("--manual-gc", none, "there is no garbage collector"),
-      ignored("--manual-gc-interval", integer, "there is no garbage collector"),
-      ignored("--no-manual-gc-eval", none, "there is no garbage collector"),
-      ignored("--empty-unused-memory-level", integer, "memory is planned before the run"),
-      refused("--optimizer-cpu-offload", none, "states of the optimizer stay where the model is"),
-      ignored("--adlr-autoresume", none, "a run that is started again always goes on"),
-      ignored("--adlr-autoresume-interval", integer, "a run that is started again always goes on"),
+      refused("--optimizer-cpu-offload", none,
+              "the states of the optimizer stay where the model is"),
       ignored("--rerun-mode", text, "train.check_nan names the op and layer of the first NaN"),
   };
+  add_refused(flags, "weight decay stays as it is over a run",
+              "--start-weight-decay=X --end-weight-decay=X");
+  add_ignored(flags, "watch loss and grad_norm in metrics.jsonl",
+              "--check-for-spiky-loss --check-for-large-grads");
+  add_refused(flags, kNoSkipping,
+              "--iterations-to-skip=N... --train-range-to-skip=N... --train-iters-to-skip=TEXT...");
+  add_refused(flags, "use `trireme generate`", "--inference --ds-inference");
+  add_ignored(flags, "Ctrl-C, SIGTERM or SIGUSR1 save and stop a run",
+              "--kill-switch-path=TEXT --kill-switch-file=TEXT");
+  add_ignored(flags, "--sequence-parallel divides all of them over the tensor-parallel ranks",
+              "--distribute-checkpointed-activations --distribute-saved-activations");
+  add_ignored(flags, "memory is planned before the run",
+              "--split-transformers --scattered-embeddings --memory-centric-tiled-linear "
+              "--tile-factor=N --checkpoint-in-cpu --contigious-checkpointing "
+              "--synchronize-each-layer --empty-unused-memory-level=N");
+  add_ignored(flags, "there is no garbage collector",
+              "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
+  add_ignored(flags, "a run that is started again always resumes",
+              "--adlr-autoresume --adlr-autoresume-interval=N");
+  return flags;
 }
 
 std::vector<Flag> learning_rate_flags() {
   using enum Kind;
-  return {
+  std::vector<Flag> flags = {
       required("--lr", number, "optimizer.lr"),
       to_key("--min-lr", number, "optimizer.min_lr", "0.0"),
       chooses("--lr-decay-style", "optimizer.decay_style",
@@ -99,18 +119,22 @@ std::vector<Flag> learning_rate_flags() {
       chooses("--lr-wsd-decay-style", "optimizer.wsd_decay_style",
               "exponential linear cosine minus_sqrt", "exponential"),
       refused("--warmup", integer, kRemoved),
-      refused("--decoupled-lr", number, "one learning rate for all parameters"),
-      refused("--decoupled-min-lr", number, "one learning rate for all parameters"),
-      ignored("--override-opt_param-scheduler", none, "the configuration always decides"),
-      ignored("--override-lr-scheduler", none, "the configuration always decides"),
+      refused("--head-lr-mult", number, kOneRate, "1.0"),
       refused("--use-checkpoint-opt_param-scheduler", none,
               "the configuration always decides; leave it out and keep the other flags"),
   };
+  add_refused(flags, kOneRate, "--decoupled-lr=X --decoupled-min-lr=X");
+  add_refused(flags, kNoCooldown,
+              "--lr-constant-tokens=N --lr-constant-fraction=X --lr-cooldown-tokens=N "
+              "--lr-cooldown-fraction=X --lr_constant_plus_cooldown");
+  add_ignored(flags, "the configuration always decides",
+              "--override-opt_param-scheduler --override-lr-scheduler");
+  return flags;
 }
 
 std::vector<Flag> precision_flags() {
   using enum Kind;
-  return {
+  std::vector<Flag> flags = {
       rule("--fp16", none, "run.precision", "`fp16`"),
       rule("--bf16", none, "run.precision", "`bf16`; with neither: `fp32`"),
       to_key("--loss-scale", number, "optimizer.loss_scale", "", "absent or 0: dynamic"),
@@ -120,9 +144,6 @@ std::vector<Flag> precision_flags() {
       to_key("--hysteresis", integer, "optimizer.hysteresis", "2"),
       ignored("--accumulate-allreduce-grads-in-fp32", none, "gradients always accumulate in fp32"),
       ignored("--grad-reduce-in-bf16", none, "gradients are reduced in fp32, which is no less"),
-      ignored("--attention-softmax-in-fp32", none, "the softmax is always computed in fp32"),
-      ignored("--apply-query-key-layer-scaling", none, "the softmax is always computed in fp32"),
-      ignored("--no-query-key-layer-scaling", none, "the softmax is always computed in fp32"),
       ignored("--fp16-lm-cross-entropy", none, "the loss is always computed in fp32"),
       refused("--fp32-residual-connection", none, "the residual stream has the compute type"),
       ignored("--disable-bf16-reduced-precision-matmul", none, "products accumulate in fp32"),
@@ -131,15 +152,15 @@ std::vector<Flag> precision_flags() {
       refused("--main-params-dtype", text, kFp32States, "fp32"),
       refused("--exp-avg-dtype", text, kFp32States, "fp32"),
       refused("--exp-avg-sq-dtype", text, kFp32States, "fp32"),
-      refused("--fp8-format", text, kFp8),
-      refused("--fp8-param-gather", none, kFp8),
-      ignored("--fp8-recipe", text, kFp8Detail),
-      ignored("--fp8-margin", integer, kFp8Detail),
-      ignored("--fp8-interval", integer, kFp8Detail),
-      ignored("--fp8-amax-history-len", integer, kFp8Detail),
-      ignored("--fp8-amax-compute-algo", text, kFp8Detail),
-      ignored("--no-fp8-wgrad", none, kFp8Detail),
   };
+  add_ignored(flags, "the softmax is always computed in fp32",
+              "--attention-softmax-in-fp32 --apply-query-key-layer-scaling "
+              "--no-query-key-layer-scaling");
+  add_refused(flags, kFp8, "--fp8-format=TEXT --fp8-param-gather --fp8-e4m3 --fp8-hybrid");
+  add_ignored(flags, kFp8Detail,
+              "--fp8-recipe=TEXT --fp8-margin=N --fp8-interval=N --fp8-amax-history-len=N "
+              "--fp8-amax-compute-algo=TEXT --no-fp8-wgrad");
+  return flags;
 }
 
 }  // namespace trireme::megatron

@@ -4,26 +4,35 @@
 #include <string>
 #include <vector>
 
-#include "megatron/launch_script.h"
+#include "megatron/translate.h"
+#include "script/run.h"
 
 namespace trireme::megatron {
 
 struct Import {
   int line = 0;  // of the launch in the script
   Program program = Program::gpt;
-  std::string toml;         // with comments that say where each value comes from
+  std::string toml;         // with comments that name the origin of each value
   std::string launch;       // "mpirun -n 4 trireme train FILE.toml"
   std::int64_t ranks = 0;   // 0: not known
   std::string incomplete;   // why the configuration cannot be trained yet; empty where it can
-  std::vector<Note> lost;   // could not be carried over
+  std::vector<Note> lost;   // could not be carried over: the training would be a different one
   std::vector<Note> notes;  // carried over or harmless, but worth a line
 };
 
-// Reads the script's first launch and translates its flags leniently. `file` is the name that the
-// launch line uses for the configuration. Files that the script names (DeepSpeed's configuration)
-// are read where they lie, unless the script itself writes them. Throws bad_input for text that is
-// no script, and where it starts neither pretrain_gpt.py nor pretrain_bert.py.
-Import import_script(const std::string& text, const ScriptOptions& options,
-                     const std::string& file);
+struct ImportOptions {
+  script::ScriptOptions script;
+  std::string file;  // the name of the configuration in the launch line
+  int launch = 0;    // which of several trainings; 0: there must be one
+};
+
+// Runs the script and translates the flags of the training that it starts, leniently. Files that
+// the flags name (DeepSpeed's configuration) are read as they are when the training starts. Throws
+// bad_input where the script starts no training, or several different ones.
+Import import_script(const fs::path& path, const ImportOptions& options);
+
+// The same, once the script has been run.
+Import import_run(const script::ScriptRun& run, const std::string& name,
+                  const ImportOptions& options);
 
 }  // namespace trireme::megatron

@@ -1,4 +1,4 @@
-// Translations as TOML; the table of flags as help and as Markdown.
+// Translations as TOML, and the table of flags as help.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,32 +29,12 @@ std::string plain_toml(const std::vector<Setting>& settings) {
   return text;
 }
 
-// Comments stand in one column, but not far to the right of a long value.
+// Comments are aligned in one column, unless the value is long.
 constexpr std::size_t kCommentColumn = 40;
 
 std::string padded_line(const std::string& line, const std::string& comment) {
   if (line.size() > 2 * kCommentColumn) return fmt::format("# {}\n{}\n", comment, line);
   return fmt::format("{:<{}}  # {}\n", line, kCommentColumn, comment);
-}
-
-// Markdown's table cells end at a bar.
-std::string cell(std::string text) {
-  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
-    text.replace(at, 1, "\\|");
-  return text;
-}
-
-const char* fate_word(Fate fate) {
-  switch (fate) {
-    case Fate::key:
-    case Fate::rule:
-      return "carried over";
-    case Fate::ignored:
-      return "ignored";
-    case Fate::refused:
-      return "refused";
-  }
-  return "";
 }
 
 // Without Markdown's quotes of code.
@@ -98,11 +78,12 @@ trireme {} [--print-config] [--json] [--nproc N] FLAGS... [section.key=value...]
 
   --print-config   print the configuration as TOML for `trireme train`, and stop
   --json           print the summary as JSON; progress goes to stderr
-  --nproc N        start so many processes on this machine with mpirun
+  --nproc N        start N processes on this machine with mpirun
   --help           print this text
 
-Flags are written as for Megatron; the last of several counts. Each flag that is accepted without
-effect gets one note. docs/from-megatron.md says how to bring scripts, data and checkpoints.
+Flags are written as for Megatron; of several equal ones the last holds. Each flag that is accepted
+without effect gets one note. docs/from-megatron.md describes how to bring scripts, data and
+checkpoints along.
 )",
       name);
   std::string group;
@@ -117,25 +98,6 @@ effect gets one note. docs/from-megatron.md says how to bring scripts, data and 
                         unquoted(fate_text(flag)), flag.required ? "; required" : "");
   }
   return text;
-}
-
-std::string flags_markdown() {
-  std::string page, group;
-  for (const Flag& flag : all_flags()) {
-    if (flag.group != group) {
-      page += fmt::format(
-          "{}### {}\n\n| flag | value | fate | what becomes of it |\n|---|---|---|---|\n",
-          group.empty() ? "" : "\n", flag.group);
-      group = flag.group;
-    }
-    std::string what = fate_text(flag);
-    if (flag.fate == Fate::ignored) what = flag.text;
-    if (flag.fate == Fate::refused && what.starts_with("refused: ")) what = flag.text;
-    page += fmt::format("| `{}` | {} | {} | {}{}{} |\n", flag.name, cell(value_text(flag)),
-                        fate_word(flag.fate), cell(what), flag.required ? "; required" : "",
-                        flag.bert_only ? "; counts with pretrain-bert only" : "");
-  }
-  return page;
 }
 
 }  // namespace trireme::megatron

@@ -21,7 +21,7 @@ void rename(Draft& draft, const std::string& to, const std::string& from) {
   draft.line().flags.erase(from);
 }
 
-// The flag that says in iterations or samples what Megatron-DeepSpeed says in tokens.
+// The flag for iterations or samples that corresponds to one for tokens.
 std::string counted_flag(const std::string& flag, bool by_samples) {
   const std::string unit = by_samples ? "samples" : "iters";
   if (flag == "--lr-decay-tokens") return "--lr-decay-" + unit;
@@ -47,7 +47,7 @@ void lengths_in_tokens(Draft& draft) {
       const bool ends_run = std::string(flag) == "--train-tokens";
       if (!ends_run) draft.contradicts(flag, counted, "the schedule has one length");
       if (ends_run && draft.integer(counted, 0) <= count) {
-        draft.note(flag, fmt::format("the run ends before, by {}", counted));
+        draft.note(flag, fmt::format("the run ends earlier, by {}", counted));
         continue;
       }
     }
@@ -83,6 +83,10 @@ struct Pair {
 constexpr Pair kExclusive[] = {
     {"--bf16", "--fp16", "there is one precision"},
     {"--swiglu", "--squared-relu", "there is one activation"},
+    {"--enable-zbh1-pipeline", "--num-layers-per-virtual-pipeline-stage",
+     "they are two pipeline schedules"},
+    {"--enable-zbh1-pipeline", "--num-virtual-stages-per-pipeline-rank",
+     "they are two pipeline schedules"},
     {"--swiglu", "--openai-gelu", "there is one activation"},
     {"--squared-relu", "--openai-gelu", "there is one activation"},
     {"--group-query-attention", "--num-key-value-heads", "give the number to --num-query-groups"},
@@ -92,7 +96,7 @@ constexpr Pair kExclusive[] = {
     {"--train-data-path", "--split", "--split cuts what --data-path names"},
     {"--use-torch-fsdp2", "--use-distributed-optimizer", "both shard the states"},
     {"--num-layers-per-virtual-pipeline-stage", "--num-virtual-stages-per-pipeline-rank",
-     "either one says the number of chunks"},
+     "each gives the number of chunks"},
 };
 
 void positions(Draft& draft) {
@@ -110,6 +114,12 @@ void reconcile(Draft& draft) {
   rename(draft, "--seq-length", "--encoder-seq-length");
   rename(draft, "--norm-epsilon", "--layernorm-epsilon");
   rename(draft, "--save-interval", "--persistent-save-interval");
+  rename(draft, "--rotary-base", "--rotary-position-embeddings-theta");
+  rename(draft, "--recompute-num-layers", "--activations-checkpoint-num-layers");
+  if (draft.has("--activations-checkpoint-method")) {
+    draft.give("--recompute-granularity", "full");
+    rename(draft, "--recompute-method", "--activations-checkpoint-method");
+  }
   for (const Pair& pair : kExclusive) draft.contradicts(pair.flag, pair.other, pair.why);
   positions(draft);
   lengths_in_tokens(draft);

@@ -1,5 +1,7 @@
-// What several flags of the model decide together.
+// Keys of the model that several flags decide together.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "megatron/draft.h"
 
@@ -26,6 +28,7 @@ std::string position(Draft& draft, std::string& origin) {
 // Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
 std::string activation(Draft& draft, std::string& origin) {
   for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
+                                   {"--glu-activation", "swiglu"},
                                    {"--squared-relu", "squared_relu"},
                                    {"--openai-gelu", "gelu_tanh"}}) {
     if (!draft.has(flag)) continue;
@@ -54,7 +57,7 @@ void heads(Draft& draft) {
   }
 }
 
-// Rotary frequencies for longer sequences; `flag` says how, `factor` by how much.
+// Rotary frequencies for longer sequences; `flag` gives the kind, `factor` the amount.
 void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
   const bool given = draft.has(factor);
   if (given && draft.number(factor, 0) <= 1) {
@@ -108,9 +111,13 @@ void translate_model(Draft& draft) {
   if (draft.has("--no-bias-gelu-fusion")) {
     draft.note("--no-bias-gelu-fusion",
                function == "gelu_erf"
-                   ? "kernels are chosen here; Megatron's unfused GELU is the exact one, and so is "
+                   ? "kernels are chosen here; Megatron's unfused GELU is the exact one, as is "
                      "model.activation = \"gelu_erf\""
                    : "kernels are chosen here, with the same meaning");
+  }
+  if (draft.has("--glu-activation") && !draft.has("--ffn-hidden-size")) {
+    const std::int64_t hidden = std::min<std::int64_t>(draft.integer("--hidden-size", 0), 1 << 30);
+    draft.set("model.ffn_hidden_size", fmt::format("{}", 4 * hidden), "--glu-activation");
   }
   heads(draft);
   biases(draft);
@@ -119,7 +126,7 @@ void translate_model(Draft& draft) {
                           (norm == "RMSNorm" || norm == "rmsnorm") &&
                           draft.has("--disable-bias-linear");
   const bool bert = draft.program() == Program::bert;
-  // The family only fills what is not said; every key that depends on it is said.
+  // The family only provides defaults; every key that depends on it is set explicitly.
   draft.set_text("model.family",
                  bert         ? "bert"
                  : like_llama ? "llama"

@@ -1,4 +1,4 @@
-// What several flags of the layout decide together.
+// Keys of the layout that several flags decide together.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -80,6 +80,14 @@ void virtual_stages(Draft& draft) {
   draft.set_text("parallel.schedule", "interleaved", flag);
 }
 
+void zero_bubble(Draft& draft) {
+  const char* flag = "--enable-zbh1-pipeline";
+  if (!draft.has(flag)) return;
+  if (draft.integer("--pipeline-model-parallel-size", 1) < 2)
+    return draft.note(flag, "no effect without pipeline parallelism");
+  draft.set_text("parallel.schedule", "zb1p", flag);
+}
+
 void uneven_stages(Draft& draft) {
   const char* first = "--decoder-first-pipeline-num-layers";
   const char* last = "--decoder-last-pipeline-num-layers";
@@ -87,7 +95,8 @@ void uneven_stages(Draft& draft) {
   const std::int64_t layers = draft.integer("--num-layers", 0);
   const std::int64_t pp = draft.integer("--pipeline-model-parallel-size", 1);
   const std::int64_t given = (draft.has(first) ? 1 : 0) + (draft.has(last) ? 1 : 0);
-  // Above the number of layers it is wrong anyhow, and the rest of the arithmetic cannot overflow.
+  // Above the number of layers it is wrong in any case, and the rest of the arithmetic cannot
+  // overflow.
   const std::int64_t front = std::clamp<std::int64_t>(draft.integer(first, 0), -1, layers + 1);
   const std::int64_t back = std::clamp<std::int64_t>(draft.integer(last, 0), -1, layers + 1);
   const std::int64_t rest = layers - front - back;
@@ -112,6 +121,7 @@ void uneven_stages(Draft& draft) {
 void translate_parallel(Draft& draft) {
   sharding(draft);
   virtual_stages(draft);
+  zero_bubble(draft);
   uneven_stages(draft);
   if (!draft.has("--sequence-parallel")) return;
   if (draft.integer("--tensor-model-parallel-size", 1) > 1) {

@@ -1,9 +1,11 @@
-// What several flags of the run decide together: precision, length, data, checkpoints.
+// Keys of the run that several flags decide together: precision, length, data, checkpoints.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "megatron/draft.h"
+#include "megatron/foreign.h"
 
 namespace trireme::megatron {
 namespace {
@@ -39,7 +41,7 @@ void recomputation(Draft& draft) {
   const bool method = draft.has("--recompute-method");
   if (method && value != "full") {
     draft.complaints().add("--recompute-method",
-                           "counts with --recompute-granularity full only, as in Megatron");
+                           "has an effect only with --recompute-granularity full, as in Megatron");
   } else if (draft.value("--recompute-method") == "block") {
     draft.set("parallel.recompute_layers",
               fmt::format("{}", draft.integer("--recompute-num-layers", 1)),
@@ -50,6 +52,26 @@ void recomputation(Draft& draft) {
         draft.has("--recompute-num-layers") ? "--recompute-num-layers" : "--checkpoint-num-layers",
         "layers are recomputed one at a time, which takes no more memory");
   }
+}
+
+// Hugging Face's name a folder, or a model that Python would download.
+void set_tokenizer_file(Draft& draft, const char* flag, bool hugging_face) {
+  const fs::path path = draft.value(flag);
+  std::error_code error;
+  if (hugging_face && fs::is_directory(path, error)) {
+    draft.set_text("data.tokenizer_model", (path / "tokenizer.json").string(), flag);
+    return;
+  }
+  const bool local = path.is_absolute() || path.extension() == ".json" || fs::exists(path, error);
+  if (hugging_face && !local) {
+    draft.complaints().add(flag, fmt::format("'{}' is not a folder here, and models are not "
+                                             "downloaded: give a folder with tokenizer.json",
+                                             path.string()));
+    return;
+  }
+  const fs::path file =
+      hugging_face && path.extension() != ".json" ? path / "tokenizer.json" : path;
+  draft.set_text("data.tokenizer_model", file.string(), flag);
 }
 
 void tokenizer(Draft& draft) {
@@ -71,6 +93,12 @@ void tokenizer(Draft& draft) {
   for (const auto& [theirs, ours] : choices(*find_flag("--tokenizer-type"))) {
     if (theirs == type) draft.set_text("data.tokenizer", ours, origin);
   }
+  const bool hugging_face =
+      type == "HFTokenizer" || type == "HuggingFaceTokenizer" || type == "PretrainedFromHF";
+  const char* const file = draft.has("--tokenizer-name-or-path") && hugging_face
+                               ? "--tokenizer-name-or-path"
+                               : "--tokenizer-model";
+  if (draft.has(file)) set_tokenizer_file(draft, file, hugging_face);
   const auto need = [&](const char* flag) {
     if (!draft.has(flag)) draft.complaints().add(type, fmt::format("needs {}", flag));
   };
@@ -79,10 +107,10 @@ void tokenizer(Draft& draft) {
     if (draft.has("--tokenizer-model")) return;  // a folder with both files
     need("--merge-file");
   }
-  need(wordpiece || type == "GPT2BPETokenizer" ? "--vocab-file" : "--tokenizer-model");
+  need(wordpiece || type == "GPT2BPETokenizer" ? "--vocab-file" : file);
 }
 
-// A number above or below what the key takes is refused when the key is read.
+// A number out of range is refused when the key is read.
 void fill_in_the_middle(Draft& draft) {
   struct Part {
     const char* flag;
@@ -112,6 +140,67 @@ void fill_in_the_middle(Draft& draft) {
   }
 }
 
+// Megatron takes the numbers that it finds in the text, whatever else is there.
+void split(Draft& draft) {
+  const std::string text = draft.value("--split");
+  if (!draft.has("--split")) {
+    if (!draft.has("--train-data-path"))
+      draft.set_text("data.split", "969, 30, 1", "Megatron's default");
+    return;
+  }
+  std::string numbers;
+  bool inside = false;
+  for (const char c : text) {
+    const bool digit = (c >= '0' && c <= '9') || c == '.';
+    if (digit && !inside && !numbers.empty()) numbers += ",";
+    if (digit) numbers += c;
+    inside = digit;
+  }
+  const bool plain = text.find_first_not_of("0123456789., ") == std::string::npos;
+  draft.set_text("data.split", plain || numbers.empty() ? text : numbers, "--split");
+}
+
+void evaluation(Draft& draft) {
+  const std::int64_t iters = draft.integer("--eval-iters", 100);
+  draft.set("train.eval_iters", fmt::format("{}", std::max<std::int64_t>(iters, 0)),
+            draft.has("--eval-iters") ? "--eval-iters" : "Megatron's default");
+  if (iters < 0) draft.note("--eval-iters", "is below 0: no evaluation, as in Megatron");
+}
+
+void profile(Draft& draft) {
+  const std::int64_t first = std::clamp<std::int64_t>(draft.integer("--profile-step-start", 10), 0,
+                                                      std::int64_t{1} << 40) +
+                             1;
+  const std::int64_t last = draft.integer("--profile-step-end", 12);
+  if (draft.has("--profile") && first <= last) {
+    draft.set("train.trace_steps", fmt::format("[{}, {}]", first, last), "--profile");
+  } else if (draft.has("--profile") || draft.has("--profile-step-start") ||
+             draft.has("--profile-step-end")) {
+    draft.note(draft.has("--profile") ? "--profile" : "--profile-step-start",
+               draft.has("--profile") ? "no effect: its last step comes before its first"
+                                      : "no effect without --profile, as in Megatron");
+  }
+}
+
+// A folder with checkpoints that another program wrote: a run would start with new weights next to
+// them.
+void refuse_foreign_checkpoints(Draft& draft) {
+  for (const char* flag : {"--load", "--save", "--pretrained-checkpoint"}) {
+    const std::string what = draft.has(flag) ? foreign_checkpoint(draft.value(flag)) : "";
+    if (what.empty()) continue;
+    const bool saves = std::string(flag) == "--save";
+    draft.complaints().add(
+        flag,
+        fmt::format("'{}' holds {}, which Trireme does not read: the run would start with new "
+                    "weights. {}",
+                    draft.value(flag), what,
+                    saves ? "Give another folder to --save"
+                          : "Convert it to a Hugging Face folder, and that with `trireme "
+                            "convert --from hf FOLDER RUN`; then give RUN to --load"));
+    return;
+  }
+}
+
 }  // namespace
 
 void translate_run(Draft& draft) {
@@ -119,11 +208,14 @@ void translate_run(Draft& draft) {
   recomputation(draft);
   tokenizer(draft);
   fill_in_the_middle(draft);
+  split(draft);
+  evaluation(draft);
+  profile(draft);
   const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
   if (uneven && !draft.has("--calculate-per-token-loss")) {
     draft.note("loss",
                "tokens weigh equally, as with --calculate-per-token-loss; without it Megatron "
-               "weighs micro-batches equally, however many tokens count in each");
+               "weighs micro-batches equally, however many tokens each of them has");
   }
   if (draft.has("--distributed-timeout-minutes")) {
     const double seconds = 60 * draft.number("--distributed-timeout-minutes", 10);
@@ -138,6 +230,7 @@ void translate_run(Draft& draft) {
 }
 
 void translate_checkpoint(Draft& draft) {
+  refuse_foreign_checkpoints(draft);
   const std::string save = draft.value("--save");
   const std::string load = draft.value("--load");
   if (draft.has("--save")) {
@@ -148,7 +241,7 @@ void translate_checkpoint(Draft& draft) {
   if (draft.has("--load") && load != save) draft.set_text("checkpoint.load", load, "--load");
   if (draft.has("--finetune") && draft.has("--load") && load == save) {
     draft.complaints().add("--finetune",
-                           "needs a --save that is not --load: a run goes on from its own folder");
+                           "needs a --save that is not --load: a run resumes from its own folder");
   }
   if (draft.has("--pretrained-checkpoint")) {
     if (draft.has("--load") && load != save) {

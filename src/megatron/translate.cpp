@@ -1,4 +1,4 @@
-// The way from flags to settings: flags that stand for one key first, then the rules.
+// From flags to settings: first the flags that correspond to one key, then the rules.
 #include "megatron/translate.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ void take_given(Draft& draft) {
     const Flag& flag = *find_flag(name);
     if (!draft.has(name)) continue;  // taken away again
     if (flag.bert_only && draft.program() != Program::bert) {
-      draft.note(name, "counts with pretrain-bert only");
+      draft.note(name, "has an effect only with pretrain-bert");
     } else if (flag.fate == Fate::ignored) {
       draft.note(name, flag.text);
     } else if (flag.fate == Fate::key) {

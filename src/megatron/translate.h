@@ -36,34 +36,31 @@ struct Translation {
 
 struct TranslateOptions {
   Program program = Program::gpt;
-  // Collects what is wrong in Translation::lost and goes on, instead of refusing it.
+  // Collects problems in Translation::lost and continues, instead of throwing the first one.
   bool lenient = false;
-  // The text of a DeepSpeed configuration, or nothing where there is no such file. Where the
+  // The text of a file that a flag names, or nothing where there is no such file. Where the
   // function is empty, files are read.
-  std::function<std::optional<std::string>(const std::string& path)> read_json;
+  std::function<std::optional<std::string>(const std::string& path)> read_file;
 };
 
-// `arguments` are what stands behind the script's name. Flags may be written "--flag value" or
+// `arguments` are the words after the script's name. Flags may be written "--flag value" or
 // "--flag=value"; the last of several counts, as in Megatron. Errors (bad input) name flag, value
 // and what is allowed: unknown flags (with the nearest name), values of the wrong kind or out of
-// range, flags that contradict each other, flags whose meaning is not there, required flags that
+// range, flags that contradict each other, flags for what is not available, required flags that
 // are missing. Every default of Megatron's that differs from ours becomes a setting.
 Translation translate(std::span<const std::string> arguments, const TranslateOptions& options);
 
 // The settings and overrides as a configuration. Throws bad_input for overrides that are wrong.
 Config to_config(const Translation& translation);
 
-// Refuses what cannot work on any number of ranks, in terms of flags.
+// Throws bad_input, in terms of flags, where the configuration cannot work on any number of ranks.
 void check(const Config& config);
 
 // The settings and overrides as TOML with a comment for each key: `trireme train` reads it as the
 // configuration that to_config() gives.
 std::string to_toml(const Translation& translation);
 
-// "trireme pretrain-gpt --help": the flags by group with what becomes of them.
+// "trireme pretrain-gpt --help": the flags by group, each with its fate.
 std::string help(Program program);
-
-// The table of all flags as Markdown, for docs/from-megatron.md.
-std::string flags_markdown();
 
 }  // namespace trireme::megatron

@@ -169,7 +169,8 @@ TEST_F(BadInput, FlagsAreNamedWithWhatTheyAllow) {
 
 TEST_F(BadInput, ImportedScriptsThatLackFlags) {
   write("run.sh", "python pretrain_gpt.py --num-layers 2 --hidden-size 64\n");
-  const Outcome outcome = run({"import-args", path("run.sh"), "--output", path("run.toml")});
+  const Outcome outcome =
+      run({"import-args", "--run", path("run.sh"), "--output", path("run.toml")});
   expect_refused(outcome, "--num-attention-heads");
   EXPECT_THAT(outcome.out, HasSubstr("cannot be trained yet"));
   EXPECT_TRUE(fs::exists(path("run.toml")));

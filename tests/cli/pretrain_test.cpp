@@ -40,7 +40,8 @@ class Pretrain : public Workspace {
 
   // Imports a script of recipes/megatron into run.toml.
   void import(const std::string& name) const {
-    const Outcome outcome = run({"import-args", recipe(name), "--output", path("run.toml")});
+    const Outcome outcome =
+        run({"import-args", "--run", recipe(name), "--output", path("run.toml")});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
   }
@@ -290,10 +291,10 @@ TEST_F(Pretrain, HelpAndWrongInput) {
                               HasSubstr("refused: "), HasSubstr("accepted, with a note: ")));
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--num-layer", "2"}, "did you mean '--num-layers'?"},
-      {{"--lr", "fast"}, "--lr: 'fast' is no number"},
+      {{"--lr", "fast"}, "--lr: 'fast' is not a number"},
       {{"--fp16"}, "--fp16: contradicts --bf16"},
       {{"--num-experts", "4"}, "--num-experts"},
-      {{"--nproc", "x"}, "--nproc: 'x' is no number"},
+      {{"--nproc", "x"}, "--nproc: expected a number of processes from 1 to 65536, found 'x'"},
       {{"--nproc", "4", "--tensor-model-parallel-size", "3"}, "parallel.tp = 3"},
       {{"train.itres=3"}, "did you mean \"train.iters\"?"},
       {{"--hidden-size", "65"}, "model.hidden_size is --hidden-size"},
@@ -307,22 +308,60 @@ TEST_F(Pretrain, HelpAndWrongInput) {
 }
 
 TEST_F(Pretrain, ImportArgsPrintsAndWrites) {
-  const Outcome printed = run({"import-args", recipe("gpt_345m.sh"), "ckpt", "tok", "corpus"});
+  const Outcome printed =
+      run({"import-args", "--run", recipe("gpt_345m.sh"), "ckpt", "tok", "corpus"});
   ASSERT_EQ(printed.code, 0) << printed.out;
   EXPECT_THAT(printed.out, AllOf(HasSubstr("# Launch: mpirun -n 4 trireme train gpt_345m.toml"),
                                  HasSubstr("path = [\"corpus\"]")));
   const Outcome json =
-      run({"import-args", recipe("llama_1b.sh"), "--set", "NUM_NODES=2", "--json"});
+      run({"import-args", "--run", recipe("llama_1b.sh"), "--set", "NUM_NODES=2", "--json"});
   EXPECT_THAT(json.out, AllOf(HasSubstr("\"ranks\":16"), HasSubstr("\"not_carried_over\":[]")));
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"nothing.sh"},
                                                     {recipe("gpt_345m.sh"), "--set", "=1"},
                                                     {path("empty.sh")}}) {
     write("empty.sh", "#!/bin/sh\necho hello\n");
     std::vector<std::string> all = arguments;
-    all.insert(all.begin(), "import-args");
+    all.insert(all.begin(), {"import-args", "--run"});
     const Outcome outcome = run(all);
     EXPECT_EQ(outcome.code, 2) << outcome.out;
   }
+}
+
+TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {
+  write("run.sh", "touch made; python pretrain_gpt.py --num-layers 2\n");
+  const Outcome asked = run({"import-args", path("run.sh")});
+  EXPECT_EQ(asked.code, 2);
+  EXPECT_THAT(asked.out, AllOf(HasSubstr("add --run to agree"), Not(HasSubstr("executing"))));
+  const Outcome agreed = run({"import-args", path("run.sh"), "--run"});
+  EXPECT_EQ(agreed.code, 2);
+  EXPECT_THAT(agreed.out, AllOf(HasSubstr("note: executing"), HasSubstr("num_layers = 2"),
+                                HasSubstr("cannot be trained yet")));
+  EXPECT_FALSE(fs::exists("made"));
+}
+
+// The file is there, and the exit code says that it is another training.
+TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
+  std::string command = "deepspeed --num_gpus 1";
+  for (std::string word : flags("run", {"--num-experts", "8", "--use-flash-attn"})) {
+    if (word == "pretrain-gpt") word = "pretrain_gpt.py";
+    command += " " + word;
+  }
+  write("run.sh", command + "\n");
+  const Outcome outcome =
+      run({"import-args", "--run", path("run.sh"), "--output", path("run.toml")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("#   --num-experts: '8': mixtures of experts"),
+                                 HasSubstr("#   --use-flash-attn: "),
+                                 HasSubstr("'--num-experts' of the script could not be carried "
+                                           "over")));
+  EXPECT_TRUE(fs::exists(path("run.toml")));
+}
+
+TEST_F(Pretrain, ACheckpointOfMegatronInSaveIsNotIgnored) {
+  fs::create_directories(path("run") + "/iter_0001000");
+  const Outcome outcome = run(flags("run"));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("holds a checkpoint of Megatron (iter_0001000)"));
 }
 
 }  // namespace

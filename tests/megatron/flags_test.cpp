@@ -1,6 +1,7 @@
 // The table is sound, and docs/from-megatron.md and --help say what it says.
 #include "megatron/flags.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,7 +160,45 @@ TEST(Flags, HelpNamesThemAll) {
   EXPECT_THAT(megatron::help(Program::gpt), ::testing::Not(HasSubstr("--mask-prob")));
 }
 
-// What stands between these lines of the page comes from the table.
+// Markdown's table cells end at a bar.
+std::string cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
+    text.replace(at, 1, "\\|");
+  return text;
+}
+
+const char* fate_word(Fate fate) {
+  switch (fate) {
+    case Fate::key:
+    case Fate::rule:
+      return "carried over";
+    case Fate::ignored:
+      return "ignored";
+    case Fate::refused:
+      return "refused";
+  }
+  return "";
+}
+
+std::string flags_markdown() {
+  std::string page, group;
+  for (const Flag& flag : all_flags()) {
+    if (flag.group != group) {
+      page += fmt::format("{}### {}\n\n| flag | value | result | meaning |\n|---|---|---|---|\n",
+                          group.empty() ? "" : "\n", flag.group);
+      group = flag.group;
+    }
+    std::string what = fate_text(flag);
+    if (flag.fate == Fate::ignored) what = flag.text;
+    if (flag.fate == Fate::refused && what.starts_with("refused: ")) what = flag.text;
+    page += fmt::format("| `{}` | {} | {} | {}{}{} |\n", flag.name, cell(value_text(flag)),
+                        fate_word(flag.fate), cell(what), flag.required ? "; required" : "",
+                        flag.bert_only ? "; only with pretrain-bert" : "");
+  }
+  return page;
+}
+
+// The part of the page between these lines comes from the table.
 constexpr const char* kBegin = "<!-- flags: generated from src/megatron/flags_*.cpp -->\n";
 constexpr const char* kEnd = "<!-- end of flags -->\n";
 

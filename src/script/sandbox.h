@@ -1,0 +1,45 @@
+// Runs a program so that nothing outside of a scratch folder changes: not a file, not another
+// process, nothing on the network.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trireme::script {
+
+// How files are kept from changing, best first.
+enum class Isolation {
+  overlay,   // namespaces: the program sees its own changes, which vanish with it
+  landlock,  // the kernel forbids writing outside of the scratch folder
+  none       // nothing is kept from changing
+};
+
+struct SandboxRequest {
+  std::vector<std::string> command;      // a program by its full path, and its arguments
+  std::vector<std::string> environment;  // NAME=VALUE
+  fs::path folder;                       // where it starts
+  fs::path scratch;                      // an existing folder, writable whatever the isolation
+  std::chrono::milliseconds limit{};     // of time
+  Isolation isolation = Isolation::overlay;
+};
+
+struct SandboxResult {
+  bool started = false;  // false: `problem` says why this isolation cannot be had here
+  int status = 0;        // exit code, or 128 and the signal
+  std::string problem;   // a limit that ended the program; empty where it ended by itself
+  // The last part of standard output and error.
+  std::string output;
+  // What the program left in scratch/calls: contents of the files 0, 1, 2 ...
+  std::vector<std::string> calls;
+};
+
+// Runs the command with no input until it and its children have ended, or a limit is reached: of
+// time, of processes (500), of the size of a file (64 MiB) and of all files in an overlay (256
+// MiB). Every process that it started has ended when this returns. Throws what check_stopped()
+// throws.
+SandboxResult run_in_sandbox(const SandboxRequest& request);
+
+}  // namespace trireme::script
