@@ -74,10 +74,9 @@ class LongMerger {
     ids_ = ids;
     count_ = static_cast<std::uint32_t>(count);
     tokens_.resize(count);
-    if (first_.size() < merges.rank_limit()) {
-      first_.resize(merges.rank_limit(), kNone);
-      filled_.resize(merges.rank_limit() / 64 + 1);
-    }
+    if (first_.size() < merges.rank_limit()) first_.resize(merges.rank_limit(), kNone);
+    // One word at least: there may be no merges at all.
+    filled_.resize(std::max(filled_.size(), merges.rank_limit() / 64 + 1));
     for (std::uint32_t at = 0; at < count_; ++at) {
       tokens_[at] = {.previous = at - 1, .next = at + 1};
     }
