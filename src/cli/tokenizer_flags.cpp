@@ -24,6 +24,11 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
                   "(sentencepiece), folder with vocab.json and merges.txt (gpt2)")
       ->group(group);
   command
+      .add_option("--tokenizer-pattern", config.pattern,
+                  "Kind of a tiktoken file, where its ranks do not tell: gpt2, cl100k_base, "
+                  "o200k_base, llama3, llama3.1, qwen, qwen2 or kimi")
+      ->group(group);
+  command
       .add_option("--vocab-size", config.vocab_size,
                   "Number of ids without the end-of-document token (null)")
       ->group(group);

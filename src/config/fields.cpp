@@ -125,6 +125,8 @@ std::vector<Field> build_table() {
       FIELD(data, merge_file, any(), "", "merges of gpt2 (merges.txt)"),
       FIELD(data, tokenizer_model, any(), "",
             "file of tiktoken or sentencepiece, tokenizer.json of hf"),
+      FIELD(data, tokenizer_pattern, any(), "",
+            "kind of a tiktoken file, see docs/tokenizers.md; \"\": the file tells"),
       FIELD(data, prefetch, between(1, 1e6), "micro-batches", "kept ready ahead of training"),
       FIELD(data, reset_position_ids, any(), "", "positions start again in each document"),
       FIELD(data, reset_attention_mask, any(), "", "attention stays inside a document"),

@@ -78,6 +78,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
                          .vocab_file = data.vocab_file,
                          .merge_file = data.merge_file,
                          .model_file = data.tokenizer_model,
+                         .pattern = data.tokenizer_pattern,
                          .vocab_size = null ? config.model.vocab_size - 1 : 0});
 }
 

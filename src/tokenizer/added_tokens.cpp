@@ -26,7 +26,9 @@ bool is_word(char32_t c) {
   static const Regex word(std::string("[") + kWordCharacters + "]", "added tokens");
   std::string text;
   append_utf8(c, text);
-  return word.find(text, 0).has_value();
+  bool found = false;
+  word.for_each_match(text, [&](std::size_t, std::size_t) { found = true; });
+  return found;
 }
 
 bool is_alone(std::string_view text, std::size_t begin, std::size_t end) {
@@ -58,7 +60,8 @@ std::size_t without_space_after(std::string_view text, std::size_t end) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), trie_(1) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, bool special_text)
+    : tokens_(std::move(tokens)), special_text_(special_text), trie_(1) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const std::string& content = tokens_[i].content;
     if (content.empty()) continue;
@@ -119,13 +122,20 @@ void AddedTokens::cut(std::string_view text, const std::function<void(std::strin
                       const std::function<void(const AddedToken&)>& on_token) const {
   std::size_t done = 0;  // all before it has been reported
   std::size_t from = 0;
+  std::size_t space_end = 0;  // of the white space that a token took along after it
   while (const auto found = tokens_.empty() ? std::nullopt : find(text, from)) {
     auto [begin, end, token] = *found;
     from = end;
+    if (token->special && !special_text_) continue;
     if (token->single_word && !is_alone(text, begin, end)) continue;
-    // White space that an earlier token took along cannot be taken again.
-    if (token->lstrip) begin = without_space_before(text, begin, done);
-    if (token->rstrip) end = without_space_after(text, end);
+    // White space that an earlier token took along cannot be taken again; a token that consists of
+    // it is then left out.
+    if (token->lstrip) begin = std::max(without_space_before(text, begin, done), done);
+    if (token->rstrip) {
+      if (end >= space_end) space_end = without_space_after(text, end);
+      end = space_end;
+    }
+    if (begin >= end) continue;
     if (done < begin) on_text(text.substr(done, begin - done));
     on_token(*token);
     done = end;

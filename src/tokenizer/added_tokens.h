@@ -26,11 +26,12 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // Empty contents are never found.
-  explicit AddedTokens(std::vector<AddedToken> tokens);
+  // Empty contents are never found. Without `special_text` a special token that is spelled out stays
+  // text.
+  explicit AddedTokens(std::vector<AddedToken> tokens, bool special_text = true);
 
   // Cuts `text`: calls on_text for each stretch between tokens that is not empty and on_token for
-  // each token, in order.
+  // each token, in order. Of a token whose place another took along as white space nothing is left.
   void cut(std::string_view text, const std::function<void(std::string_view)>& on_text,
            const std::function<void(const AddedToken&)>& on_token) const;
 
@@ -52,6 +53,7 @@ class AddedTokens {
   std::int32_t step(std::int32_t node, char byte) const;
 
   std::vector<AddedToken> tokens_;
+  bool special_text_ = true;
   std::vector<Node> trie_;
   std::array<bool, 256> starts_{};  // bytes that begin a token
   int only_start_ = -1;             // the one such byte, if there is just one

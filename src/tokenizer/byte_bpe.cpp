@@ -106,10 +106,13 @@ void ByteBpe::encode_split(std::string_view text, std::vector<std::int32_t>& ids
 
 void ByteBpe::encode(SplitPattern pattern, std::string_view text,
                      std::vector<std::int32_t>& ids) const {
-  if (pattern == SplitPattern::gpt2) {
-    encode_split<SplitPattern::gpt2>(text, ids);
-  } else {
-    encode_split<SplitPattern::cl100k>(text, ids);
+  switch (pattern) {
+    case SplitPattern::gpt2:
+      return encode_split<SplitPattern::gpt2>(text, ids);
+    case SplitPattern::cl100k:
+      return encode_split<SplitPattern::cl100k>(text, ids);
+    case SplitPattern::qwen2:
+      return encode_split<SplitPattern::qwen2>(text, ids);
   }
 }
 

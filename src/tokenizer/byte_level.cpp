@@ -4,12 +4,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tokenizer/unicode.h"
+#include "tokenizer/utf8.h"
 
 namespace trireme {
 
 ByteLevelTokenizer::ByteLevelTokenizer(ByteLevelParts parts)
     : bpe_(std::move(parts.bpe)),
       pattern_(parts.pattern),
+      regex_(std::move(parts.regex)),
+      nfc_(parts.nfc),
       added_(std::move(parts.added)),
       special_text_(parts.special_text),
       prefix_(parts.prefix) {
@@ -24,13 +28,29 @@ ByteLevelTokenizer::ByteLevelTokenizer(ByteLevelParts parts)
 }
 
 void ByteLevelTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (!special_text_) {
-    bpe_.encode(pattern_, text, ids);
-    return;
+  std::string own;
+  if ((regex_ || nfc_) && !is_valid_utf8(text)) {
+    own = to_valid_utf8(text);
+    text = own;
   }
+  if (nfc_) {
+    std::string composed;
+    append_normal_form(NormalForm::nfc, text, composed);
+    own.swap(composed);
+    text = own;
+  }
+  if (!special_text_) return encode_plain(text, ids);
   added_.cut(
-      text, [&](std::string_view stretch) { bpe_.encode(pattern_, stretch, ids); },
+      text, [&](std::string_view stretch) { encode_plain(stretch, ids); },
       [&](const AddedToken& token) { ids.push_back(token.id); });
+}
+
+void ByteLevelTokenizer::encode_plain(std::string_view text,
+                                      std::vector<std::int32_t>& ids) const {
+  if (!regex_) return bpe_.encode(pattern_, text, ids);
+  regex_->for_each_match(text, [&](std::size_t begin, std::size_t end) {
+    bpe_.encode_piece(text.substr(begin, end - begin), ids);
+  });
 }
 
 Encoding ByteLevelTokenizer::encode_with_special(std::string_view text,

@@ -1,14 +1,16 @@
-// Tokenizers over bytes: GPT-2's vocab.json with merges.txt, and tiktoken files (cl100k, Llama 3).
+// Tokenizers over bytes: GPT-2's vocab.json with merges.txt, and tiktoken files.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/byte_bpe.h"
+#include "tokenizer/regex.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {
@@ -17,6 +19,9 @@ namespace trireme {
 struct ByteLevelParts {
   ByteBpe bpe;
   SplitPattern pattern = SplitPattern::gpt2;
+  // Instead of `pattern`, where that has no hand-written form; its matches are all of any text.
+  std::optional<Regex> regex;
+  bool nfc = false;  // texts are brought into normal form C first
   // Special tokens, by content and id; their ids may lie in the vocabulary or beyond it.
   std::vector<AddedToken> added;
   bool special_text = true;
@@ -39,9 +44,12 @@ class ByteLevelTokenizer : public Tokenizer {
 
  private:
   const AddedToken* added_token(std::int32_t id) const;
+  void encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   ByteBpe bpe_;
   SplitPattern pattern_;
+  std::optional<Regex> regex_;
+  bool nfc_;
   AddedTokens added_;
   std::vector<std::int32_t> added_by_id_;  // index into added_.tokens(), -1: an ordinary token
   bool special_text_;
@@ -52,9 +60,9 @@ class ByteLevelTokenizer : public Tokenizer {
 std::unique_ptr<Tokenizer> load_gpt2(const std::string& vocab_file, const std::string& merge_file,
                                      bool special_text);
 
-// A file of lines "base64-of-token rank". The number of tokens tells which vocabulary it is, and
-// with it the pattern and the special tokens: 50,256 GPT-2, 100,256 cl100k, any other number Llama
-// 3's.
-std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, bool special_text);
+// A file of lines "base64-of-token rank". `pattern` names its kind (tiktoken_kinds.h); empty: the
+// ranks tell, or it is refused.
+std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, const std::string& pattern,
+                                         bool special_text);
 
 }  // namespace trireme

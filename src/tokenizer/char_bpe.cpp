@@ -31,14 +31,15 @@ bool holds_border(std::string_view token) {
 CharBpe::CharBpe(Vocabulary vocabulary, MergeTable merges, Options options)
     : vocabulary_(std::move(vocabulary)),
       merges_(std::move(merges)),
-      options_(options),
+      options_(std::move(options)),
       whole_(static_cast<std::size_t>(vocabulary_.size())),
       serial_(next_tokenizer_serial()) {
   for (std::size_t byte = 0; byte < 256; ++byte) {
     byte_ids_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
   }
   // A text may be cut before the mark of each word if no token reaches over such a border.
-  cut_at_words_ = !options_.whole_pieces && vocabulary_.find(kMark) >= 0;
+  cut_at_words_ = !options_.whole_pieces && options_.prefix.empty() && options_.suffix.empty() &&
+                  vocabulary_.find(kMark) >= 0;
   std::vector<std::int32_t> ids;
   for (std::int32_t id = 0; id < vocabulary_.size(); ++id) {
     if (!vocabulary_.has(id)) continue;
@@ -100,9 +101,18 @@ void CharBpe::append_merged(std::string_view part, std::vector<std::int32_t>& id
     if (held) ids.push_back(options_.unknown);
     held = false;
   };
+  const bool affixes = !options_.prefix.empty() || !options_.suffix.empty();
+  std::string with_affixes;
   for (const char* p = part.data(); p < end;) {
-    const std::string_view character(p, decode_utf8(p, end).length);
+    std::string_view character(p, decode_utf8(p, end).length);
+    const bool first = p == part.data();
     p += character.size();
+    if (affixes) {
+      with_affixes = first ? "" : options_.prefix;
+      with_affixes += character;
+      if (p == end) with_affixes += options_.suffix;
+      character = with_affixes;
+    }
     const std::int32_t id = vocabulary_.find(character);
     if (id >= 0) {
       release();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,8 @@ class CharBpe {
     bool fuse_unknown = false;   // neighbouring unknown characters become one token
     bool whole_pieces = false;   // a piece that is a token becomes it, whatever the merges say
     std::int32_t unknown = -1;   // -1: unknown characters are left out
+    std::string prefix;          // of every character of a piece but the first
+    std::string suffix;          // of the last character of a piece
   };
 
   CharBpe(Vocabulary vocabulary, MergeTable merges, Options options);

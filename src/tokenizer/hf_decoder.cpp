@@ -110,7 +110,11 @@ class Replace : public Decoder {
   explicit Replace(const JsonPlace& place)
       : pattern_(place.at("pattern")), content_(place.at("content").text()) {}
   void apply(Tokens& tokens) const override {
-    for (std::string& token : tokens) token = pattern_.replace(token, content_);
+    for (std::string& token : tokens) {
+      HfText text{.text = std::move(token)};
+      pattern_.replace(text, content_);
+      token = std::move(text.text);
+    }
   }
 
  private:
@@ -144,6 +148,25 @@ class Strip : public Decoder {
   std::string content_;
   std::uint64_t start_;
   std::uint64_t stop_;
+};
+
+// The tokens of words that end in a suffix.
+class BpeWords : public Decoder {
+ public:
+  explicit BpeWords(const JsonPlace& place) : suffix_(place.text_or("suffix", "</w>")) {
+    if (suffix_.empty()) place.refuse("has an empty suffix");
+  }
+  void apply(Tokens& tokens) const override {
+    const HfPattern suffix = HfPattern::literal(suffix_);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      HfText text{.text = std::move(tokens[i])};
+      suffix.replace(text, i + 1 < tokens.size() ? " " : "");
+      tokens[i] = std::move(text.text);
+    }
+  }
+
+ private:
+  std::string suffix_;
 };
 
 class Metaspace : public Decoder {
@@ -204,10 +227,12 @@ Made make_decoder(const JsonPlace& place, bool byte_level) {
   if (type == "Metaspace") return std::make_unique<Metaspace>(place);
   if (type == "Replace") return std::make_unique<Replace>(place);
   if (type == "Strip") return std::make_unique<Strip>(place);
+  if (type == "BPEDecoder") return std::make_unique<BpeWords>(place);
   if (type == "WordPiece") return std::make_unique<WordPieces>(place);
   place.refuse(
       fmt::format("is of type '{}', which is not supported; supported are Sequence, "
-                  "ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip and WordPiece",
+                  "ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and "
+                  "WordPiece",
                   type));
 }
 

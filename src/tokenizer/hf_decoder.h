@@ -18,7 +18,7 @@ class Decoder {
 
 // Makes a decoder from its description. Null makes one that joins tokens with spaces. For a
 // `byte_level` model tokens come as the bytes that they spell. Known types: Sequence, ByteLevel,
-// ByteFallback, Fuse, Metaspace, Replace, Strip, WordPiece. Errors: any other type.
+// ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder, WordPiece. Errors: any other type.
 std::unique_ptr<Decoder> make_decoder(const JsonPlace& place, bool byte_level);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/char_bpe.h"
@@ -17,15 +18,23 @@ using Made = std::unique_ptr<HfModel>;
 
 class ByteBpeModel : public HfModel {
  public:
-  explicit ByteBpeModel(ByteBpe bpe) : bpe_(std::move(bpe)) {}
+  // `outside`: tokens that are not in the alphabet of bytes, as the file spells them.
+  ByteBpeModel(ByteBpe bpe, std::unordered_map<std::string, std::int32_t> outside)
+      : bpe_(std::move(bpe)), outside_(std::move(outside)) {}
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
     bpe_.encode_piece(piece, ids);
   }
   const Vocabulary& vocabulary() const override { return bpe_.vocabulary(); }
   const ByteBpe* byte_bpe() const override { return &bpe_; }
+  std::int32_t id_of_spelling(std::string_view token) const override {
+    if (const auto bytes = unspell_bytes(token)) return bpe_.vocabulary().find(*bytes);
+    const auto found = outside_.find(std::string(token));
+    return found == outside_.end() ? -1 : found->second;
+  }
 
  private:
   ByteBpe bpe_;
+  std::unordered_map<std::string, std::int32_t> outside_;
 };
 
 class CharBpeModel : public HfModel {
@@ -52,6 +61,23 @@ class WordPieceModel : public HfModel {
 
  private:
   WordPiece model_;
+};
+
+// Each piece is a token or unknown.
+class WordLevelModel : public HfModel {
+ public:
+  WordLevelModel(Vocabulary vocabulary, std::int32_t unknown)
+      : vocabulary_(std::move(vocabulary)), unknown_(unknown) {}
+  void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
+    const std::int32_t id = vocabulary_.find(piece);
+    ids.push_back(id >= 0 ? id : unknown_);
+  }
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  std::int32_t unknown() const override { return unknown_; }
+
+ private:
+  Vocabulary vocabulary_;
+  std::int32_t unknown_;
 };
 
 // An object of tokens and ids. In a byte-level vocabulary a token that is not in the alphabet of
@@ -95,44 +121,65 @@ std::pair<std::string, std::string> read_merge(const JsonPlace& place) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-MergeTable read_merges(const JsonPlace& place, const Vocabulary& vocabulary, bool byte_level) {
+// How tokens of a BPE are spelled.
+struct Spelling {
+  bool byte_level = false;
+  std::string prefix;  // of tokens that continue a word
+};
+
+MergeTable read_merges(const JsonPlace& place, const Vocabulary& vocabulary,
+                       const Spelling& spelling) {
   MergeTable merges;
   const std::size_t count = place.size();
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    const JsonPlace line = place.at(rank);
+  std::uint32_t rank = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const JsonPlace line = place.at(i);
+    if (line.is_text() && line.text().starts_with("#version")) continue;
     const auto [left, right] = read_merge(line);
     const auto id_of = [&](const std::string& token) {
-      const auto bytes = byte_level ? unspell_bytes(token) : token;
+      const auto bytes = spelling.byte_level ? unspell_bytes(token) : token;
       const std::int32_t id = bytes ? vocabulary.find(*bytes) : -1;
       if (id < 0) line.refuse(fmt::format("names '{}', which is not in the vocabulary", token));
       return id;
     };
     const std::int32_t first = id_of(left);
     const std::int32_t second = id_of(right);
-    const std::int32_t merged = id_of(left + right);
-    if (!merges.add(first, second, {static_cast<std::uint32_t>(rank), merged})) {
+    if (!right.starts_with(spelling.prefix)) {
+      line.refuse(fmt::format("names '{}', which does not begin with the continuing_subword_prefix",
+                              right));
+    }
+    const std::int32_t merged = id_of(left + right.substr(spelling.prefix.size()));
+    if (!merges.add(first, second, {rank++, merged})) {
       line.refuse(fmt::format("repeats the merge of '{}' and '{}'", left, right));
     }
   }
   return merges;
 }
 
-Made make_bpe(const JsonPlace& place, bool byte_level) {
-  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!place.text_or(affix, "").empty()) {
-      place.refuse(fmt::format("has a {}, which is not supported", affix));
-    }
+Made make_byte_bpe(const JsonPlace& place) {
+  Vocabulary vocabulary = read_vocabulary(place.at("vocab"), true);
+  MergeTable merges = read_merges(place.at("merges"), vocabulary, {.byte_level = true});
+  std::unordered_map<std::string, std::int32_t> outside;
+  for (const auto& [token, id] : place.at("vocab").value().items()) {
+    if (!unspell_bytes(token)) outside.emplace(token, id.get<std::int32_t>());
   }
-  Vocabulary vocabulary = read_vocabulary(place.at("vocab"), byte_level);
-  MergeTable merges = read_merges(place.at("merges"), vocabulary, byte_level);
   const bool whole_pieces = place.flag_or("ignore_merges", false);
-  if (byte_level) {
-    return std::make_unique<ByteBpeModel>(
-        ByteBpe(std::move(vocabulary), std::move(merges), whole_pieces));
+  return std::make_unique<ByteBpeModel>(
+      ByteBpe(std::move(vocabulary), std::move(merges), whole_pieces), std::move(outside));
+}
+
+Made make_bpe(const JsonPlace& place, bool byte_level) {
+  if (place.has("dropout") && place.at("dropout").value() != 0) {
+    place.at("dropout").refuse("is not 0, so that ids would be drawn at random; set it to null");
   }
+  if (byte_level) return make_byte_bpe(place);
   CharBpe::Options options{.byte_fallback = place.flag_or("byte_fallback", false),
                            .fuse_unknown = place.flag_or("fuse_unk", false),
-                           .whole_pieces = whole_pieces};
+                           .whole_pieces = place.flag_or("ignore_merges", false),
+                           .prefix = place.text_or("continuing_subword_prefix", ""),
+                           .suffix = place.text_or("end_of_word_suffix", "")};
+  Vocabulary vocabulary = read_vocabulary(place.at("vocab"), false);
+  MergeTable merges = read_merges(place.at("merges"), vocabulary, {.prefix = options.prefix});
   if (place.has("unk_token")) {
     options.unknown = vocabulary.find(place.at("unk_token").text());
     if (options.unknown < 0) place.at("unk_token").refuse("is not in the vocabulary");
@@ -148,20 +195,52 @@ Made make_wordpiece(const JsonPlace& place) {
       WordPiece(read_vocabulary(place.at("vocab"), false), options, place.file()));
 }
 
+Made make_word_level(const JsonPlace& place) {
+  Vocabulary vocabulary = read_vocabulary(place.at("vocab"), false);
+  const std::int32_t unknown = vocabulary.find(place.at("unk_token").text());
+  if (unknown < 0) place.at("unk_token").refuse("is not in the vocabulary");
+  return std::make_unique<WordLevelModel>(std::move(vocabulary), unknown);
+}
+
+// Older files do not name the type; the reference takes the first whose fields are all there.
+std::string type_of(const JsonPlace& model) {
+  if (model.has("type")) return model.at("type").text();
+  if (model.has("merges")) return "BPE";
+  if (model.has("continuing_subword_prefix") && model.has("max_input_chars_per_word")) {
+    return "WordPiece";
+  }
+  if (model.has("unk_token")) return "WordLevel";
+  model.refuse("has no 'type', and neither the fields of a BPE, a WordPiece nor a WordLevel model");
+}
+
 }  // namespace
 
+bool can_work_on_bytes(const JsonPlace& model) {
+  if (!model.value().is_object() || type_of(model) != "BPE") return false;
+  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!model.text_or(affix, "").empty()) return false;
+  }
+  if (!model.has("unk_token") && !model.flag_or("byte_fallback", false)) return true;
+  const JsonPlace vocabulary = model.at("vocab");
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    if (!vocabulary.has(spell_bytes({&text, 1}))) return false;
+  }
+  return true;
+}
+
 Made make_hf_model(const JsonPlace& place, bool byte_level) {
-  const std::string absent = place.has("merges") ? "BPE" : "WordPiece";
-  const std::string type = place.text_or("type", absent);
+  const std::string type = type_of(place);
   if (type == "BPE") return make_bpe(place, byte_level);
   if (type == "WordPiece") return make_wordpiece(place);
+  if (type == "WordLevel") return make_word_level(place);
   if (type == "Unigram") {
     place.refuse(
         "is of type 'Unigram', which is not supported; use the SentencePiece .model file "
         "with --tokenizer-type sentencepiece");
   }
   place.refuse(fmt::format(
-      "is of type '{}', which is not supported; supported are BPE and WordPiece", type));
+      "is of type '{}', which is not supported; supported are BPE, WordPiece and WordLevel", type));
 }
 
 }  // namespace trireme

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tokenizer/bert_text.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/hf_pattern.h"
 #include "tokenizer/unicode.h"
 
@@ -22,15 +24,32 @@ class Sequence : public Normalizer {
       if (Made part = make_normalizer(parts.at(i))) parts_.push_back(std::move(part));
     }
   }
-  void apply(std::string& text) const override {
+  void apply(HfText& text) const override {
     for (const Made& part : parts_) part->apply(text);
+  }
+  bool mixes_characters() const override {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [](const Made& part) { return part->mixes_characters(); });
   }
 
  private:
   std::vector<Made> parts_;
 };
 
-class Bert : public Normalizer {
+// One that treats the start of a text no matter what follows it, so that it can be tried on it alone.
+class ByPart : public Normalizer {
+ public:
+  void apply(HfText& text) const final {
+    const std::string first = rewrite(std::string_view(text.text).substr(0, text.from_first));
+    text.text = rewrite(text.text);
+    text.from_first = std::min(first.size(), text.text.size());
+  }
+
+ private:
+  virtual std::string rewrite(std::string_view text) const = 0;
+};
+
+class Bert : public ByPart {
  public:
   explicit Bert(const JsonPlace& place)
       : normalizer_{.clean_text = place.flag_or("clean_text", true),
@@ -41,17 +60,20 @@ class Bert : public Normalizer {
       normalizer_.strip_accents = place.flag_or("strip_accents", false);
     }
   }
-  void apply(std::string& text) const override { text = normalizer_.apply(text); }
 
  private:
+  std::string rewrite(std::string_view text) const override { return normalizer_.apply(text); }
+
   BertNormalizer normalizer_;
 };
 
 class Prepend : public Normalizer {
  public:
   explicit Prepend(const JsonPlace& place) : what_(place.at("prepend").text()) {}
-  void apply(std::string& text) const override {
-    if (!text.empty()) text.insert(0, what_);
+  void apply(HfText& text) const override {
+    if (text.text.empty()) return;
+    text.text.insert(0, what_);
+    if (text.from_first > 0) text.from_first += what_.size();
   }
 
  private:
@@ -62,7 +84,7 @@ class Replace : public Normalizer {
  public:
   explicit Replace(const JsonPlace& place)
       : pattern_(place.at("pattern")), content_(place.at("content").text()) {}
-  void apply(std::string& text) const override { text = pattern_.replace(text, content_); }
+  void apply(HfText& text) const override { pattern_.replace(text, content_); }
 
  private:
   HfPattern pattern_;
@@ -70,11 +92,13 @@ class Replace : public Normalizer {
 };
 
 // Rewrites a text character by character.
-class ByCharacter : public Normalizer {
+class ByCharacter : public ByPart {
  public:
   using Rewrite = void (*)(char32_t, std::string&);
   explicit ByCharacter(Rewrite rewrite) : rewrite_(rewrite) {}
-  void apply(std::string& text) const override {
+
+ private:
+  std::string rewrite(std::string_view text) const override {
     std::string out;
     const char* end = text.data() + text.size();
     for (const char* p = text.data(); p < end;) {
@@ -82,11 +106,15 @@ class ByCharacter : public Normalizer {
       rewrite_(c.value, out);
       p += c.length;
     }
-    text.swap(out);
+    return out;
   }
 
- private:
   Rewrite rewrite_;
+};
+
+class ByteLevel : public ByPart {
+ private:
+  std::string rewrite(std::string_view text) const override { return spell_bytes(text); }
 };
 
 void keep_unless_mark(char32_t c, std::string& out) {
@@ -97,7 +125,8 @@ class Strip : public Normalizer {
  public:
   explicit Strip(const JsonPlace& place)
       : left_(place.flag_or("strip_left", true)), right_(place.flag_or("strip_right", true)) {}
-  void apply(std::string& text) const override {
+  void apply(HfText& what) const override {
+    std::string& text = what.text;
     std::size_t first = text.size(), last = 0;
     const char* end = text.data() + text.size();
     for (const char* p = text.data(); p < end;) {
@@ -110,7 +139,9 @@ class Strip : public Normalizer {
       p += c.length;
     }
     if (right_) text.resize(left_ ? std::max(first, last) : last);
-    if (left_) text.erase(0, std::min(first, text.size()));
+    const std::size_t cut = left_ ? std::min(first, text.size()) : 0;
+    text.erase(0, cut);
+    what.from_first = std::min(from_first_after(cut, what.from_first), text.size());
   }
 
  private:
@@ -118,16 +149,18 @@ class Strip : public Normalizer {
   bool right_;
 };
 
-class Form : public Normalizer {
+class Form : public ByPart {
  public:
   explicit Form(NormalForm form) : form_(form) {}
-  void apply(std::string& text) const override {
-    std::string out;
-    append_normal_form(form_, text, out);
-    text.swap(out);
-  }
+  bool mixes_characters() const override { return true; }
 
  private:
+  std::string rewrite(std::string_view text) const override {
+    std::string out;
+    append_normal_form(form_, text, out);
+    return out;
+  }
+
   NormalForm form_;
 };
 
@@ -143,15 +176,26 @@ Made make_normalizer(const JsonPlace& place) {
   if (type == "Lowercase") return std::make_unique<ByCharacter>(append_lower);
   if (type == "StripAccents") return std::make_unique<ByCharacter>(keep_unless_mark);
   if (type == "Strip") return std::make_unique<Strip>(place);
+  if (type == "ByteLevel") return std::make_unique<ByteLevel>();
   if (type == "NFC") return std::make_unique<Form>(NormalForm::nfc);
   if (type == "NFD") return std::make_unique<Form>(NormalForm::nfd);
   if (type == "NFKC") return std::make_unique<Form>(NormalForm::nfkc);
   if (type == "NFKD") return std::make_unique<Form>(NormalForm::nfkd);
   place.refuse(
       fmt::format("is of type '{}', which is not supported; supported are Sequence, "
-                  "BertNormalizer, Prepend, Replace, Lowercase, StripAccents, Strip, NFC, "
-                  "NFD, NFKC and NFKD",
+                  "BertNormalizer, Prepend, Replace, Lowercase, StripAccents, Strip, "
+                  "ByteLevel, NFC, NFD, NFKC and NFKD",
                   type));
+}
+
+bool spells_bytes(const JsonPlace& place) {
+  const std::string type = place.text_or("type", "");
+  if (type != "Sequence") return type == "ByteLevel";
+  const JsonPlace parts = place.at("normalizers");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (spells_bytes(parts.at(i))) return true;
+  }
+  return false;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tokenizer/hf_text.h"
 #include "tokenizer/json_place.h"
 
 namespace trireme {
@@ -11,12 +12,18 @@ namespace trireme {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // Rewrites `text`, which is and stays valid UTF-8.
-  virtual void apply(std::string& text) const = 0;
+  // Rewrites `text`, which is valid UTF-8 before and after.
+  virtual void apply(HfText& text) const = 0;
+  // Whether from_first is exact only in being 0 or not, since characters are composed or change places.
+  virtual bool mixes_characters() const { return false; }
 };
 
 // Makes a normalizer from its description; null makes none. Known types: Sequence, BertNormalizer,
-// Prepend, Replace, Lowercase, StripAccents, Strip, NFC, NFD, NFKC, NFKD. Errors: any other type.
+// Prepend, Replace, Lowercase, StripAccents, Strip, ByteLevel, NFC, NFD, NFKC, NFKD. Errors: any
+// other type.
 std::unique_ptr<Normalizer> make_normalizer(const JsonPlace& place);
+
+// Whether it, or a part of it, is of type ByteLevel, so that the model sees bytes that are spelled.
+bool spells_bytes(const JsonPlace& normalizer);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Patterns, literal or regular.
+// Patterns: literal, regular, or by character.
 #include "tokenizer/hf_pattern.h"
 
 #include "tokenizer/utf8.h"
@@ -8,7 +8,8 @@ namespace trireme {
 HfPattern::HfPattern(const JsonPlace& place) {
   if (place.has("String")) {
     literal_ = place.at("String").text();
-    if (literal_.empty()) place.refuse("is an empty string, which is found everywhere");
+    // The reference reads a string as a regular expression, and the empty one matches everywhere.
+    if (literal_.empty()) regex_.emplace("", place.name());
   } else if (place.has("Regex")) {
     regex_.emplace(place.at("Regex").text(), place.name());
   } else {
@@ -16,38 +17,55 @@ HfPattern::HfPattern(const JsonPlace& place) {
   }
 }
 
-std::optional<Regex::Match> HfPattern::find(std::string_view text, std::size_t from) const {
-  if (!regex_) {
-    const std::size_t at = text.find(literal_, from);
-    if (at == std::string_view::npos) return std::nullopt;
-    return Regex::Match{at, at + literal_.size()};
+HfPattern HfPattern::literal(std::string text) {
+  HfPattern pattern;
+  pattern.literal_ = std::move(text);
+  return pattern;
+}
+
+void HfPattern::for_each_match(std::string_view text, const Regex::OnMatch& on_match) const {
+  if (regex_) return regex_->for_each_match(text, on_match);
+  if (character_) {
+    const char* end = text.data() + text.size();
+    for (const char* p = text.data(); p < end;) {
+      const DecodedChar c = decode_utf8(p, end);
+      const auto at = static_cast<std::size_t>(p - text.data());
+      if (character_(c.value)) on_match(at, at + c.length);
+      p += c.length;
+    }
+    return;
   }
-  while (from <= text.size()) {
-    const auto match = regex_->find(text, from);
-    if (!match || match->end > match->begin) return match;
-    if (match->end == text.size()) break;
-    from = match->end + decode_utf8(text.data() + match->end, text.data() + text.size()).length;
+  for (std::size_t at = text.find(literal_); at != std::string_view::npos;
+       at = text.find(literal_, at + literal_.size())) {
+    on_match(at, at + literal_.size());
   }
-  return std::nullopt;
 }
 
 void HfPattern::cut(std::string_view text,
                     const std::function<void(std::size_t, std::size_t, bool)>& emit) const {
+  if (text.empty()) return;
   std::size_t done = 0;
-  while (const auto match = find(text, done)) {
-    if (done < match->begin) emit(done, match->begin, false);
-    emit(match->begin, match->end, true);
-    done = match->end;
-  }
+  for_each_match(text, [&](std::size_t begin, std::size_t end) {
+    if (done < begin) emit(done, begin, false);
+    emit(begin, end, true);
+    done = end;
+  });
   if (done < text.size()) emit(done, text.size(), false);
 }
 
-std::string HfPattern::replace(std::string_view text, std::string_view content) const {
-  std::string out;
-  cut(text, [&](std::size_t begin, std::size_t end, bool matches) {
-    out += matches ? content : text.substr(begin, end - begin);
+void HfPattern::replace(HfText& text, std::string_view content) const {
+  HfText out;
+  cut(text.text, [&](std::size_t begin, std::size_t end, bool matches) {
+    const std::string_view part = std::string_view(text.text).substr(begin, end - begin);
+    out.text += matches ? content : part;
+    // The content counts as made of the last character that it replaces.
+    if (!matches) {
+      out.from_first += std::min(from_first_after(begin, text.from_first), part.size());
+    } else if (end == 0 || end <= text.from_first) {
+      out.from_first += content.size();
+    }
   });
-  return out;
+  text = std::move(out);
 }
 
 }  // namespace trireme

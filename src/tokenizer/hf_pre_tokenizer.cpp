@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tokenizer/bert_text.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/hf_pattern.h"
 
 namespace trireme {
@@ -20,23 +21,28 @@ constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 class Sequence : public PreTokenizer {
  public:
-  explicit Sequence(const JsonPlace& place) {
+  Sequence(const JsonPlace& place, bool spell) {
     const JsonPlace parts = place.at("pretokenizers");
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (Made part = make_pre_tokenizer(parts.at(i))) parts_.push_back(std::move(part));
+      if (Made part = make_pre_tokenizer(parts.at(i), spell)) parts_.push_back(std::move(part));
     }
   }
-  void cut(std::string_view text, bool first, const Emit& emit) const override {
-    cut_from(0, text, first, emit);
+  void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
+    cut_from(0, text, from_first, emit);
   }
 
  private:
-  void cut_from(std::size_t part, std::string_view text, bool first, const Emit& emit) const {
-    if (part == parts_.size()) return emit(text, first);
-    parts_[part]->cut(text, first, [&](std::string_view piece, bool piece_first) {
-      cut_from(part + 1, piece, piece_first, emit);
+  void cut_from(std::size_t part, std::string_view text, std::size_t from_first,
+                const Emit& emit) const {
+    if (part == parts_.size()) return emit(text, from_first);
+    parts_[part]->cut(text, from_first, [&](std::string_view piece, std::size_t piece_from_first) {
+      if (!piece.empty()) cut_from(part + 1, piece, piece_from_first, emit);
     });
   }
 
@@ -45,26 +51,35 @@ class Sequence : public PreTokenizer {
 
 class ByteLevel : public PreTokenizer {
  public:
-  explicit ByteLevel(const JsonPlace& place)
+  ByteLevel(const JsonPlace& place, bool spell)
       : add_prefix_space_(place.flag_or("add_prefix_space", true)),
-        use_regex_(place.flag_or("use_regex", true)) {}
+        use_regex_(place.flag_or("use_regex", true)),
+        spell_(spell) {}
 
-  void cut(std::string_view text, bool first, const Emit& emit) const override {
+  void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
     std::string spaced;
     if (add_prefix_space_ && !text.starts_with(' ')) {
       spaced = " " + std::string(text);
       text = spaced;
+      if (from_first > 0) ++from_first;
     }
-    if (!use_regex_) return emit(text, first);
+    if (!use_regex_) return finish(text, from_first, emit);
     split<SplitPattern::gpt2>(
         text.data(), text.data() + text.size(), [&](const char* begin, const char* end) {
-          emit({begin, static_cast<std::size_t>(end - begin)}, first && begin == text.data());
+          finish({begin, static_cast<std::size_t>(end - begin)},
+                 from_first_after(static_cast<std::size_t>(begin - text.data()), from_first), emit);
         });
   }
 
  private:
+  void finish(std::string_view piece, std::size_t from_first, const Emit& emit) const {
+    if (!spell_) return emit(piece, from_first);
+    emit(spell_bytes(piece), spell_bytes(piece.substr(0, from_first)).size());
+  }
+
   bool add_prefix_space_;
   bool use_regex_;
+  bool spell_;
 };
 
 // What happens to the matches of a pattern.
@@ -85,7 +100,7 @@ class Split : public PreTokenizer {
   Split(HfPattern pattern, Behavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  void cut(std::string_view text, bool first, const Emit& emit) const override {
+  void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
     std::vector<Part> parts;
     pattern_.cut(text, [&](std::size_t begin, std::size_t end, bool matches) {
       parts.push_back({begin, end, matches != invert_});
@@ -97,7 +112,8 @@ class Split : public PreTokenizer {
     }
     for (const Part& part : parts) {
       if (behavior_ == Behavior::removed && part.matches) continue;
-      emit(text.substr(part.begin, part.end - part.begin), first && part.begin == 0);
+      emit(text.substr(part.begin, part.end - part.begin),
+           from_first_after(part.begin, from_first));
     }
   }
 
@@ -150,15 +166,22 @@ Made make_split(const JsonPlace& place) {
                                  place.flag_or("invert", false));
 }
 
-Made make_split(const std::string& regex, Behavior behavior, bool invert, const JsonPlace& place) {
-  return std::make_unique<Split>(HfPattern(regex, place.name()), behavior, invert);
+Made make_delimiter_split(const JsonPlace& place) {
+  const std::string& delimiter = place.at("delimiter").text();
+  if (delimiter.empty()) place.refuse("has an empty delimiter");
+  return std::make_unique<Split>(HfPattern::literal(delimiter), Behavior::removed, false);
+}
+
+bool is_number(char32_t c) {
+  return char_classes()[c] == CharClass::number;
 }
 
 class Bert : public PreTokenizer {
  public:
-  void cut(std::string_view text, bool first, const Emit& emit) const override {
-    split_bert_words(
-        text, [&](std::string_view word) { emit(word, first && word.data() == text.data()); });
+  void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
+    split_bert_words(text, [&](std::string_view word) {
+      emit(word, from_first_after(static_cast<std::size_t>(word.data() - text.data()), from_first));
+    });
   }
 };
 
@@ -172,31 +195,43 @@ class Metaspace : public PreTokenizer {
     if (scheme != "always" && scheme != "first" && scheme != "never") {
       place.refuse(fmt::format("has an unknown prepend_scheme '{}'", scheme));
     }
-    if (mark_.empty()) place.refuse("has an empty replacement");
+    if (mark_.empty() || decode_utf8(mark_.data(), mark_.data() + mark_.size()).length != mark_.size()) {
+      place.refuse(fmt::format("has the replacement '{}', which is not a single character", mark_));
+    }
     always_ = scheme == "always";
     first_ = scheme == "first";
   }
 
-  void cut(std::string_view text, bool first, const Emit& emit) const override {
-    std::string marked;
-    for (const char byte : text) {
-      if (byte == ' ') {
-        marked += mark_;
-      } else {
-        marked.push_back(byte);
-      }
+  void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
+    const std::string start = with_marks(text.substr(0, from_first));
+    std::string marked = with_marks(text);
+    from_first = start.size();
+    if ((always_ || (first_ && from_first > 0)) && !marked.starts_with(mark_)) {
+      marked.insert(0, mark_);
+      if (from_first > 0) from_first += mark_.size();
     }
-    if ((always_ || (first_ && first)) && !marked.starts_with(mark_)) marked.insert(0, mark_);
-    if (!split_) return emit(marked, first);
+    if (!split_) return emit(marked, from_first);
     const std::string_view all = marked;
     for (std::size_t begin = 0; begin < all.size();) {
       const std::size_t end = std::min(all.find(mark_, begin + 1), all.size());
-      emit(all.substr(begin, end - begin), first && begin == 0);
+      emit(all.substr(begin, end - begin), from_first_after(begin, from_first));
       begin = end;
     }
   }
 
  private:
+  std::string with_marks(std::string_view text) const {
+    std::string out;
+    for (const char byte : text) {
+      if (byte == ' ') {
+        out += mark_;
+      } else {
+        out.push_back(byte);
+      }
+    }
+    return out;
+  }
+
   std::string mark_;
   bool split_;
   bool always_ = false;
@@ -205,46 +240,66 @@ class Metaspace : public PreTokenizer {
 
 }  // namespace
 
-Made make_pre_tokenizer(const JsonPlace& place) {
+Made make_pre_tokenizer(const JsonPlace& place, bool spell) {
   if (place.is_null()) return nullptr;
   const std::string& type = place.at("type").text();
-  if (type == "Sequence") return std::make_unique<Sequence>(place);
-  if (type == "ByteLevel") return std::make_unique<ByteLevel>(place);
+  if (type == "Sequence") return std::make_unique<Sequence>(place, spell);
+  if (type == "ByteLevel") return std::make_unique<ByteLevel>(place, spell);
   if (type == "Split") return make_split(place);
   if (type == "BertPreTokenizer") return std::make_unique<Bert>();
   if (type == "Metaspace") return std::make_unique<Metaspace>(place);
   if (type == "Whitespace") {
-    return make_split(fmt::format("[{0}]+|[^{0}\\s]+", kWordCharacters), Behavior::removed, true,
-                      place);
+    const std::string words = fmt::format("[{0}]+|[^{0}\\s]+", kWordCharacters);
+    return std::make_unique<Split>(HfPattern(words, place.name()), Behavior::removed, true);
   }
-  if (type == "WhitespaceSplit") return make_split(R"(\s)", Behavior::removed, false, place);
+  if (type == "WhitespaceSplit") {
+    return std::make_unique<Split>(HfPattern(is_white_space), Behavior::removed, false);
+  }
   if (type == "Digits") {
     const bool individual = place.flag_or("individual_digits", false);
-    return make_split(individual ? R"(\p{N})" : R"(\p{N}+)", Behavior::isolated, false, place);
+    return std::make_unique<Split>(HfPattern(is_number),
+                                   individual ? Behavior::isolated : Behavior::contiguous, false);
   }
   if (type == "Punctuation") {
-    return std::make_unique<Split>(HfPattern(R"([\p{P}$+<=>^`|~])", place.name()),
-                                   behavior_of(place, "Isolated"), false);
+    return std::make_unique<Split>(HfPattern(is_bert_punctuation), behavior_of(place, "Isolated"),
+                                   false);
   }
+  if (type == "CharDelimiterSplit") return make_delimiter_split(place);
   place.refuse(
       fmt::format("is of type '{}', which is not supported; supported are Sequence, "
                   "ByteLevel, Split, BertPreTokenizer, Metaspace, Whitespace, "
-                  "WhitespaceSplit, Digits and Punctuation",
+                  "WhitespaceSplit, Digits, Punctuation and CharDelimiterSplit",
                   type));
 }
 
-bool is_byte_level(const JsonPlace& place) {
-  if (place.is_null()) return false;
-  const std::string& type = place.at("type").text();
-  if (type == "ByteLevel") return true;
-  if (type != "Sequence") return false;
-  const JsonPlace parts = place.at("pretokenizers");
+namespace {
+
+// The parts of a pre-tokenizer in order, those of sequences within sequences too.
+void collect_parts(const JsonPlace& place, std::vector<JsonPlace>& parts) {
+  if (place.is_null()) return;
+  if (place.at("type").text() != "Sequence") return parts.push_back(place);
+  const JsonPlace members = place.at("pretokenizers");
+  for (std::size_t i = 0; i < members.size(); ++i) collect_parts(members.at(i), parts);
+}
+
+}  // namespace
+
+ByteLevelPlace place_of_byte_level(const JsonPlace& place) {
+  std::vector<JsonPlace> parts;
+  collect_parts(place, parts);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!is_byte_level(parts.at(i))) continue;
-    if (i + 1 < parts.size()) parts.refuse("has ByteLevel before its end, which is not supported");
-    return true;
+    if (parts[i].at("type").text() != "ByteLevel") continue;
+    return i + 1 == parts.size() ? ByteLevelPlace::last : ByteLevelPlace::earlier;
   }
-  return false;
+  return ByteLevelPlace::nowhere;
+}
+
+bool cuts_before_first_metaspace(const JsonPlace& place) {
+  std::vector<JsonPlace> parts;
+  collect_parts(place, parts);
+  return std::any_of(parts.begin() + !parts.empty(), parts.end(), [](const JsonPlace& part) {
+    return part.text_or("prepend_scheme", "") == "first";
+  });
 }
 
 std::optional<SplitPattern> known_split(const JsonPlace& place) {
@@ -265,6 +320,7 @@ std::optional<SplitPattern> known_split(const JsonPlace& place) {
   const std::string pattern = split.at("pattern").text_or("Regex", "");
   if (pattern == kGpt2Pattern) return SplitPattern::gpt2;
   if (pattern == kLlama3Pattern) return SplitPattern::cl100k;
+  if (pattern == kQwen2Pattern) return SplitPattern::qwen2;
   return std::nullopt;
 }
 

@@ -14,23 +14,29 @@ namespace trireme {
 
 class PreTokenizer {
  public:
-  // Receives a piece, and whether it lies at the very start of the text that was to be encoded.
-  using Emit = std::function<void(std::string_view piece, bool first)>;
+  // Receives a piece, and how many bytes at its start come from the first character of the text that
+  // was to be encoded (HfText).
+  using Emit = std::function<void(std::string_view piece, std::size_t from_first)>;
 
   virtual ~PreTokenizer() = default;
   // `text` is valid UTF-8 and not empty. A piece is valid during the call of `emit` only.
-  virtual void cut(std::string_view text, bool first, const Emit& emit) const = 0;
+  virtual void cut(std::string_view text, std::size_t from_first, const Emit& emit) const = 0;
 };
 
 // Makes a pre-tokenizer from its description; null makes none. Known types: Sequence, ByteLevel,
-// Split, BertPreTokenizer, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation. Errors: any
-// other type.
-std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonPlace& place);
+// Split, BertPreTokenizer, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation,
+// CharDelimiterSplit. With `spell` ByteLevel spells the bytes (byte_alphabet.h) as the reference does,
+// otherwise it leaves them to a byte-level model. Errors: any other type.
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonPlace& place, bool spell);
 
-// Whether it ends in ByteLevel, so that the model's vocabulary spells bytes.
-bool is_byte_level(const JsonPlace& pre_tokenizer);
+// Where in a pre-tokenizer ByteLevel is.
+enum class ByteLevelPlace { nowhere, last, earlier };
+ByteLevelPlace place_of_byte_level(const JsonPlace& pre_tokenizer);
 
-// The hand-written splitter that does the same, if there is one.
+// Whether a Metaspace that asks for the first character of the text comes after something that cuts.
+bool cuts_before_first_metaspace(const JsonPlace& pre_tokenizer);
+
+// The hand-written splitter that does the same without spelling, if there is one.
 std::optional<SplitPattern> known_split(const JsonPlace& pre_tokenizer);
 
 }  // namespace trireme

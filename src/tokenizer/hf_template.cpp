@@ -20,13 +20,18 @@ void PairTemplate::read(const JsonPlace& place) {
   if (type == "Sequence") {
     const JsonPlace parts = place.at("processors");
     for (std::size_t i = 0; i < parts.size(); ++i) read(parts.at(i));
-  } else if (type == "TemplateProcessing") {
+    return;
+  }
+  if (type == "ByteLevel") return;  // changes no ids
+  if (adds_tokens_) place.refuse("is the second that adds tokens, which is not supported");
+  adds_tokens_ = true;
+  if (type == "TemplateProcessing") {
     const JsonPlace special = place.at("special_tokens");
     single_ = read_parts(place.at("single"), special);
     pair_ = read_parts(place.at("pair"), special);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     read_bert(place, type == "RobertaProcessing");
-  } else if (type != "ByteLevel") {
+  } else {
     place.refuse(
         fmt::format("is of type '{}', which is not supported; supported are TemplateProcessing, "
                     "BertProcessing, RobertaProcessing, ByteLevel and Sequence",

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,20 +46,46 @@ std::vector<AddedToken> read_added_tokens(const JsonPlace& place) {
   return tokens;
 }
 
+// In which form pieces of text reach the model.
+enum class Form {
+  characters,
+  spelled,  // as the spelling of their bytes, in characters
+  bytes     // as bytes: the same ids as `spelled`, faster
+};
+
+Form form_of(const JsonPlace& root) {
+  if (spells_bytes(part(root, "normalizer"))) return Form::spelled;
+  switch (place_of_byte_level(part(root, "pre_tokenizer"))) {
+    case ByteLevelPlace::nowhere:
+      return Form::characters;
+    case ByteLevelPlace::earlier:
+      return Form::spelled;
+    case ByteLevelPlace::last:
+      break;
+  }
+  return can_work_on_bytes(root.at("model")) ? Form::bytes : Form::spelled;
+}
+
 class HfTokenizer : public Tokenizer {
  public:
   HfTokenizer(const JsonPlace& root, bool special_text)
-      : byte_level_(is_byte_level(part(root, "pre_tokenizer"))),
-        special_text_(special_text),
+      : form_(form_of(root)),
         normalizer_(make_normalizer(part(root, "normalizer"))),
-        pre_tokenizer_(make_pre_tokenizer(part(root, "pre_tokenizer"))),
-        model_(make_hf_model(root.at("model"), byte_level_)),
-        decoder_(make_decoder(part(root, "decoder"), byte_level_)),
+        pre_tokenizer_(
+            make_pre_tokenizer(part(root, "pre_tokenizer"), form_ == Form::spelled)),
+        model_(make_hf_model(root.at("model"), form_ == Form::bytes)),
+        decoder_(make_decoder(part(root, "decoder"), form_ == Form::bytes)),
         template_(part(root, "post_processor")) {
-    if (model_->byte_bpe() && !normalizer_) {
-      known_split_ = known_split(part(root, "pre_tokenizer"));
+    if (form_ == Form::bytes) known_split_ = known_split(part(root, "pre_tokenizer"));
+    const JsonPlace pre_tokenizer = part(root, "pre_tokenizer");
+    if (normalizer_ && normalizer_->mixes_characters() &&
+        cuts_before_first_metaspace(pre_tokenizer)) {
+      pre_tokenizer.refuse(
+          "has a Metaspace with prepend_scheme 'first' after another part, which is not supported "
+          "after a normalizer that composes or decomposes characters");
     }
-    take_added_tokens(read_added_tokens(part(root, "added_tokens")), part(root, "added_tokens"));
+    const JsonPlace added = part(root, "added_tokens");
+    take_added_tokens(read_added_tokens(added), added, special_text);
     special_.unk = model_->unknown();
   }
 
@@ -66,11 +94,10 @@ class HfTokenizer : public Tokenizer {
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
     std::string valid;
-    if (!known_split_ && !is_valid_utf8(text)) {
+    if ((!known_split_ || normalizer_) && !is_valid_utf8(text)) {
       valid = to_valid_utf8(text);
       text = valid;
     }
-    if (!special_text_) return encode_raw(text, true, ids);
     raw_.cut(
         text,
         [&](std::string_view stretch) { encode_raw(stretch, stretch.data() == text.data(), ids); },
@@ -98,7 +125,7 @@ class HfTokenizer : public Tokenizer {
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
     std::vector<std::string> tokens;
     for (const std::int32_t id : ids) {
-      std::string token = token_bytes(id);
+      std::string token = token_text(id);
       if (!skip_special || !is_special_[static_cast<std::size_t>(id)]) {
         tokens.push_back(std::move(token));
       }
@@ -110,63 +137,101 @@ class HfTokenizer : public Tokenizer {
   }
 
   std::string token_bytes(std::int32_t id) const override {
-    check_id(id);
-    if (const AddedToken* token = added_token(id)) return spelled_bytes(token->content);
-    if (!model_->vocabulary().has(id)) {
-      fail_input("token id {} is a hole in the vocabulary: no token has it", id);
-    }
-    return std::string(model_->vocabulary().bytes(id));
+    const std::string token = token_text(id);
+    return form_ == Form::spelled ? unspell_bytes(token).value_or(token) : token;
   }
 
   std::int32_t token_id(std::string_view bytes) const override {
     for (const AddedToken& token : all_added_) {
       if (token.content == bytes) return token.id;
     }
-    return model_->vocabulary().find(bytes);
+    return model_->vocabulary().find(form_ == Form::spelled ? spell_bytes(bytes) : bytes);
   }
 
  private:
   // Added tokens that are not normalized are sought in the raw text, the others after them in the
   // normalized stretches between.
-  void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place) {
+  void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place,
+                         bool special_text) {
     std::vector<AddedToken> raw, normalized;
+    std::set<std::string> forms;
     vocab_size_ = model_->vocabulary().size();
-    const std::size_t limit =
-        most_ids(tokens.size() + static_cast<std::size_t>(model_->vocabulary().count()));
-    for (const AddedToken& token : tokens) {
-      if (static_cast<std::size_t>(token.id) >= limit) {
-        place.refuse(fmt::format("gives '{}' the id {}, too large for the number of tokens",
-                                 token.content, token.id));
-      }
+    check_ids(tokens, place);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const AddedToken& token = tokens[i];
       vocab_size_ = std::max(vocab_size_, token.id + 1);
       (token.normalized ? normalized : raw).push_back(token);
-      if (token.normalized && normalizer_) normalizer_->apply(normalized.back().content);
+      if (!token.normalized || !normalizer_) continue;
+      HfText form{.text = token.content};
+      normalizer_->apply(form);
+      if (form.text.empty() || !forms.insert(form.text).second) {
+        place.at(i).refuse(fmt::format("has the content '{}', of which the normalizer makes {}",
+                                       token.content,
+                                       form.text.empty() ? "nothing" : "another token's form"));
+      }
+      normalized.back().content = form.text;
     }
     added_by_id_.assign(static_cast<std::size_t>(vocab_size_), -1);
     is_special_.assign(static_cast<std::size_t>(vocab_size_), false);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      std::int32_t& index = added_by_id_[static_cast<std::size_t>(tokens[i].id)];
-      if (index >= 0) {
-        const std::string& first = tokens[static_cast<std::size_t>(index)].content;
-        place.at(i).refuse(
-            fmt::format("gives '{}' the id {} of '{}'", tokens[i].content, tokens[i].id, first));
-      }
-      const std::int32_t known = model_->vocabulary().find(spelled_bytes(tokens[i].content));
-      if (known >= 0 && known != tokens[i].id) {
-        place.at(i).refuse(fmt::format("gives '{}' the id {}, but the vocabulary gives it {}",
-                                       tokens[i].content, tokens[i].id, known));
-      }
-      index = static_cast<std::int32_t>(i);
+      added_by_id_[static_cast<std::size_t>(tokens[i].id)] = static_cast<std::int32_t>(i);
       is_special_[static_cast<std::size_t>(tokens[i].id)] = tokens[i].special;
     }
-    raw_ = AddedTokens(std::move(raw));
-    normalized_ = AddedTokens(std::move(normalized));
+    raw_ = AddedTokens(std::move(raw), special_text);
+    normalized_ = AddedTokens(std::move(normalized), special_text);
     all_added_ = std::move(tokens);
   }
 
-  // A byte-level decoder reads every token in the alphabet of bytes, added ones too.
-  std::string spelled_bytes(const std::string& content) const {
-    return byte_level_ ? unspell_bytes(content).value_or(content) : content;
+  // The reference gives an added token the id that the vocabulary has for it, or the next one that is
+  // free, whatever the file says.
+  void check_ids(const std::vector<AddedToken>& tokens, const JsonPlace& place) const {
+    const std::size_t limit =
+        most_ids(tokens.size() + static_cast<std::size_t>(model_->vocabulary().count()));
+    std::unordered_map<std::int32_t, std::string> content_of_id;
+    std::set<std::string> contents;
+    std::int32_t next = model_->vocabulary().count();
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const std::string& content = tokens[i].content;
+      const std::int32_t id = tokens[i].id;
+      if (content.empty()) place.at(i).refuse("has an empty content");
+      if (static_cast<std::size_t>(id) >= limit) {
+        place.refuse(fmt::format("gives '{}' the id {}, too large for the number of tokens", content,
+                                 id));
+      }
+      const auto [first, is_new] = content_of_id.emplace(id, content);
+      if (!is_new) {
+        place.at(i).refuse(fmt::format("gives '{}' the id {} of '{}'", content, id, first->second));
+      }
+      if (!contents.insert(content).second) {
+        place.at(i).refuse(fmt::format("repeats the content '{}'", content));
+      }
+      const std::int32_t known = model_->id_of_spelling(content);
+      if (known >= 0 && known != id) {
+        place.at(i).refuse(
+            fmt::format("gives '{}' the id {}, but the vocabulary gives it {}", content, id, known));
+      }
+      if (known >= 0) continue;
+      if (id != next) {
+        place.at(i).refuse(fmt::format(
+            "gives '{}' the id {}, but the next free one, which Hugging Face's library takes, is {}",
+            content, id, next));
+      }
+      ++next;
+    }
+  }
+
+  // The token as the decoder takes it. A byte-level decoder reads every token in the alphabet of
+  // bytes, added ones too.
+  std::string token_text(std::int32_t id) const {
+    check_id(id);
+    if (const AddedToken* token = added_token(id)) {
+      return form_ == Form::bytes ? unspell_bytes(token->content).value_or(token->content)
+                                  : token->content;
+    }
+    if (!model_->vocabulary().has(id)) {
+      fail_input("token id {} is a hole in the vocabulary: no token has it", id);
+    }
+    return std::string(model_->vocabulary().bytes(id));
   }
 
   const AddedToken* added_token(std::int32_t id) const {
@@ -174,34 +239,36 @@ class HfTokenizer : public Tokenizer {
     return index < 0 ? nullptr : &all_added_[static_cast<std::size_t>(index)];
   }
 
-  // A stretch of the text between raw added tokens.
+  // A stretch of the text between raw added tokens; `first`: the text begins with it.
   void encode_raw(std::string_view text, bool first, std::vector<std::int32_t>& ids) const {
-    std::string normal;
+    HfText normal;
+    normal.from_first =
+        first && !text.empty() ? decode_utf8(text.data(), text.data() + text.size()).length : 0;
     if (normalizer_) {
-      normal = text;
+      normal.text = text;
       normalizer_->apply(normal);
-      text = normal;
+      text = normal.text;
     }
-    if (!special_text_) return encode_normal(text, first, ids);
     normalized_.cut(
         text,
         [&](std::string_view stretch) {
-          encode_normal(stretch, first && stretch.data() == text.data(), ids);
+          const auto at = static_cast<std::size_t>(stretch.data() - text.data());
+          encode_normal(stretch, from_first_after(at, normal.from_first), ids);
         },
         [&](const AddedToken& token) { ids.push_back(token.id); });
   }
 
-  void encode_normal(std::string_view text, bool first, std::vector<std::int32_t>& ids) const {
+  void encode_normal(std::string_view text, std::size_t from_first,
+                     std::vector<std::int32_t>& ids) const {
     if (known_split_) return model_->byte_bpe()->encode(*known_split_, text, ids);
     if (text.empty()) return;
     if (!pre_tokenizer_) return model_->encode(text, ids);
-    pre_tokenizer_->cut(text, first, [&](std::string_view piece, bool) {
+    pre_tokenizer_->cut(text, from_first, [&](std::string_view piece, std::size_t) {
       if (!piece.empty()) model_->encode(piece, ids);
     });
   }
 
-  bool byte_level_;
-  bool special_text_;
+  Form form_;
   std::unique_ptr<Normalizer> normalizer_;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unique_ptr<HfModel> model_;

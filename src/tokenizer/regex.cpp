@@ -1,98 +1,172 @@
-// PCRE2 behind a small interface; its header stays in this file.
+// Oniguruma behind a small interface; its header stays in this file.
 #include "tokenizer/regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+#include <oniguruma.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
 
 #include "base/error.h"
+#include "tokenizer/regex_syntax.h"
+#include "tokenizer/stand_ins.h"
+#include "tokenizer/utf8.h"
 
 namespace trireme {
 namespace {
 
-// Under UCP, PCRE2 lets \s match U+180E as old Unicode did; the White_Space property is what the
-// tokenizer libraries mean.
-std::string with_unicode_spaces(std::string_view pattern) {
-  std::string out;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
-      out.push_back(pattern[i]);
-      continue;
-    }
-    const char escaped = pattern[++i];
-    if (escaped == 's') {
-      out += "\\p{White_Space}";
-    } else if (escaped == 'S') {
-      out += "\\P{White_Space}";
-    } else {
-      out += {'\\', escaped};
-    }
-  }
-  return out;
-}
-
-std::string message_of(int error) {
-  unsigned char buffer[256] = {};
-  pcre2_get_error_message(error, buffer, sizeof buffer);
-  return reinterpret_cast<const char*>(buffer);
-}
+constexpr unsigned kMostStack = 20'000'000;           // entries of some 50 bytes
+constexpr unsigned long kMostStepsBack = 100'000'000;  // in one search
+// Processor time that all searches in one text may take.
+constexpr double kSeconds = 20, kSecondsPerByte = 1e-5;
 
 // What a thread needs to match: reused, since to make it costs more than most matches.
 struct Workspace {
-  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
-  pcre2_match_context* context = pcre2_match_context_create(nullptr);
-  pcre2_jit_stack* stack = pcre2_jit_stack_create(32 << 10, 8 << 20, nullptr);
+  OnigRegion* region = onig_region_new();
+  OnigMatchParam* limits = onig_new_match_param();
 
-  Workspace() { pcre2_jit_stack_assign(context, nullptr, stack); }
+  Workspace() {
+    onig_initialize_match_param(limits);
+    onig_set_match_stack_limit_size_of_match_param(limits, kMostStack);
+    onig_set_retry_limit_in_search_of_match_param(limits, kMostStepsBack);
+  }
   ~Workspace() {
-    pcre2_jit_stack_free(stack);
-    pcre2_match_context_free(context);
-    pcre2_match_data_free(data);
+    onig_free_match_param(limits);
+    onig_region_free(region, 1);
   }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 };
 
+std::string message_of(int code, OnigErrorInfo* info = nullptr) {
+  OnigUChar buffer[ONIG_MAX_ERROR_MESSAGE_LEN] = {};
+  const int length =
+      info ? onig_error_code_to_str(buffer, code, info) : onig_error_code_to_str(buffer, code);
+  return {reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(std::max(length, 0))};
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The time that is left for a text of so many bytes.
+class Deadline {
+ public:
+  explicit Deadline(std::size_t bytes)
+      : seconds_(kSeconds + kSecondsPerByte * static_cast<double>(bytes)) {}
+
+  // Call it before each search. Most calls do not ask for the time.
+  bool has_passed() {
+    if (++searches_ % 16 != 0) return false;
+    const double now = processor_seconds();
+    if (searches_ == 16) begin_ = now;
+    return now - begin_ > seconds_;
+  }
+
+ private:
+  double seconds_;
+  double begin_ = 0;
+  std::uint64_t searches_ = 0;
+};
+
+const OnigUChar* place(std::string_view text, std::size_t at) {
+  return reinterpret_cast<const OnigUChar*>(text.data()) + at;
+}
+
 }  // namespace
 
 struct Regex::Code {
-  pcre2_code* compiled = nullptr;
+  regex_t* compiled = nullptr;
+  RegexSyntax syntax;
   std::string where;
 
-  ~Code() { pcre2_code_free(compiled); }
+  ~Code() { onig_free(compiled); }
+
+  // Whether the pattern takes two characters of one kind for the same: it names neither of them, and
+  // no range that holds only one.
+  bool alike(char32_t a, char32_t b) const {
+    const auto& named = syntax.named;
+    const auto& ranges = syntax.ranges;
+    return !syntax.looks_closer &&
+           std::none_of(named.begin(), named.end(), [&](char32_t c) { return c == a || c == b; }) &&
+           std::all_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+             const auto holds = [&](char32_t c) { return range.first <= c && c <= range.second; };
+             return holds(a) == holds(b);
+           });
+  }
+
+  void check_young_characters(std::string_view text) const {
+    const char* end = text.data() + text.size();
+    for (const char* p = text.data(); p < end;) {
+      const DecodedChar c = decode_utf8(p, end);
+      p += c.length;
+      const char32_t older = stand_in(c.value);
+      if (older != c.value && !alike(c.value, older)) {
+        fail_input(
+            "{}: the text has the character U+{:04X}, which is younger than the Unicode 14 of this "
+            "system's regular expressions, and the pattern leaves open whether it matches it",
+            where, static_cast<std::uint32_t>(c.value));
+      }
+    }
+  }
 };
 
 Regex::Regex(const std::string& pattern, const std::string& where)
     : code_(std::make_unique<Code>()) {
-  const std::string unicode = with_unicode_spaces(pattern);
-  int error = 0;
-  PCRE2_SIZE offset = 0;
+  [[maybe_unused]] static const int ready = [] {
+    OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+    return onig_initialize(encodings, 1);
+  }();
   code_->where = where;
-  code_->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(unicode.data()), unicode.size(),
-                                  PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
-  if (!code_->compiled) {
-    fail_input("{}: the regular expression '{}' does not compile: {} (at character {})", where,
-               pattern, message_of(error), offset);
+  code_->syntax = read_regex_syntax(pattern, where);
+  const std::string& source = code_->syntax.pattern;
+  OnigErrorInfo info{};
+  const int code = onig_new(&code_->compiled, place(source, 0), place(source, source.size()),
+                            ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
+  if (code != ONIG_NORMAL) {
+    fail_input("{}: the regular expression '{}' does not compile: {}", where, pattern,
+               message_of(code, &info));
   }
-  // Where just-in-time compilation is not to be had, pcre2_match interprets the pattern.
-  pcre2_jit_compile(code_->compiled, PCRE2_JIT_COMPLETE);
 }
 
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from) const {
-  thread_local Workspace workspace;
-  const int found =
-      pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                  PCRE2_NO_UTF_CHECK, workspace.data, workspace.context);
-  if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (found < 0) {
-    fail_input("{}: the regular expression gives up on a text of {} bytes: {}", code_->where,
-               text.size(), message_of(found));
+void Regex::for_each_match(std::string_view text, const OnMatch& on_match) const {
+  const std::string older = with_stand_ins(text);
+  if (!older.empty()) {
+    code_->check_young_characters(text);
+    text = older;
   }
-  const PCRE2_SIZE* span = pcre2_get_ovector_pointer(workspace.data);
-  return Match{span[0], span[1]};
+  thread_local Workspace workspace;
+  Deadline deadline(text.size());
+  constexpr auto kNone = static_cast<std::size_t>(-1);
+  std::size_t last_end = kNone;
+  for (std::size_t from = 0; from <= text.size();) {
+    const int found =
+        deadline.has_passed()
+            ? ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER
+            : onig_search_with_param(code_->compiled, place(text, 0), place(text, text.size()),
+                                     place(text, from), place(text, text.size()), workspace.region,
+                                     ONIG_OPTION_NONE, workspace.limits);
+    if (found == ONIG_MISMATCH) return;
+    if (found < 0) {
+      fail_input("{}: the regular expression gives up on a text of {} bytes: {}", code_->where,
+                 text.size(), message_of(found));
+    }
+    const auto begin = static_cast<std::size_t>(workspace.region->beg[0]);
+    const auto end = static_cast<std::size_t>(workspace.region->end[0]);
+    if (begin == end && end == last_end) {
+      if (from == text.size()) return;
+      from += decode_utf8(text.data() + from, text.data() + text.size()).length;
+      continue;
+    }
+    from = last_end = end;
+    on_match(begin, end);
+  }
 }
 
 }  // namespace trireme

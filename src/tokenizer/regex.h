@@ -1,34 +1,34 @@
-// Regular expressions for the pre-tokenizers and normalizers that have no hand-written form: PCRE2,
-// compiled to machine code, with the Unicode meaning that tokenizer libraries give to \s and \d.
+// Regular expressions of tokenizer files, on the engine of the reference library: Oniguruma, with
+// its own syntax.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-// What \w means to the regular expressions of tokenizer libraries, as the inside of a bracket.
-inline constexpr const char* kWordCharacters = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D})";
+// What \w means to the Rust parts of the reference library, as the inside of a bracket.
+inline constexpr const char* kWordCharacters = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control})";
 
 class Regex {
  public:
-  // Errors: a pattern that does not compile is bad input; `where` names its origin.
+  // Errors: a pattern that does not compile, or that is not certain to mean the same as in the
+  // reference library, is bad input; `where` names its origin.
   Regex(const std::string& pattern, const std::string& where);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  struct Match {
-    std::size_t begin;
-    std::size_t end;
-  };
+  using OnMatch = std::function<void(std::size_t begin, std::size_t end)>;
 
-  // The first match in `text` (valid UTF-8) at or after `from`. Errors: a pattern that exceeds
-  // PCRE2's limits on backtracking is bad input; it does not run for ever.
-  std::optional<Match> find(std::string_view text, std::size_t from) const;
+  // Calls on_match for all matches in `text`, valid UTF-8, from left to right. An empty match counts
+  // unless it lies at the end of the match before it. Errors: a text for which the pattern takes too
+  // many steps is bad input, so the time is bounded; so is one with characters that are younger than
+  // Unicode 14, if the pattern leaves open whether it matches them.
+  void for_each_match(std::string_view text, const OnMatch& on_match) const;
 
  private:
   struct Code;

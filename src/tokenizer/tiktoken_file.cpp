@@ -1,12 +1,12 @@
-// Reads a file of ranks as tiktoken and Llama 3 have it, and knows the special tokens beside it.
+// Reads a file of ranks as tiktoken has it.
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/fingerprint.h"
+#include "tokenizer/tiktoken_kinds.h"
 
 namespace trireme {
 namespace {
@@ -96,50 +96,19 @@ Vocabulary read_ranks(const std::string& file, std::string_view content) {
   return ranks;
 }
 
-std::vector<AddedToken> cl100k_tokens() {
-  return {{.content = "<|endoftext|>", .id = 100257},
-          {.content = "<|fim_prefix|>", .id = 100258},
-          {.content = "<|fim_middle|>", .id = 100259},
-          {.content = "<|fim_suffix|>", .id = 100260},
-          {.content = "<|endofprompt|>", .id = 100276}};
-}
-
-// Llama 3 has 256 special tokens after the ranks; most are reserved and numbered.
-std::vector<AddedToken> llama3_tokens(std::int32_t first) {
-  std::vector<AddedToken> tokens;
-  int reserved = 0;
-  for (int i = 0; i < 256; ++i) {
-    std::string content;
-    switch (i) {
-      case 0:
-        content = "<|begin_of_text|>";
-        break;
-      case 1:
-        content = "<|end_of_text|>";
-        break;
-      case 6:
-        content = "<|start_header_id|>";
-        break;
-      case 7:
-        content = "<|end_header_id|>";
-        break;
-      case 9:
-        content = "<|eot_id|>";
-        break;
-      default:
-        content = fmt::format("<|reserved_special_token_{}|>", reserved++);
-    }
-    tokens.push_back({.content = content, .id = first + i});
+std::int32_t id_of(std::string_view content, const std::vector<AddedToken>& tokens) {
+  for (const AddedToken& token : tokens) {
+    if (token.content == content) return token.id;
   }
-  return tokens;
+  return -1;
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, bool special_text) {
+std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, const std::string& pattern,
+                                         bool special_text) {
   const std::string content = read_file(model_file, kMaxFile);
   Vocabulary ranks = read_ranks(model_file, content);
-  const std::int32_t count = ranks.size();
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     if (ranks.find({&text, 1}) < 0) {
@@ -147,21 +116,24 @@ std::unique_ptr<Tokenizer> load_tiktoken(const std::string& model_file, bool spe
                  model_file, byte);
     }
   }
+  const TiktokenKind& kind = tiktoken_kind(pattern, ranks, model_file);
   MergeTable merges = merges_of_ranks(ranks);
-  ByteLevelParts parts{.bpe = ByteBpe(std::move(ranks), std::move(merges), true)};
-  parts.pattern = count == 50256 ? SplitPattern::gpt2 : SplitPattern::cl100k;
-  if (count == 50256 || count == 100256) {
-    const std::int32_t eod = count == 50256 ? 50256 : 100257;
-    parts.added = count == 50256 ? std::vector<AddedToken>{{.content = "<|endoftext|>", .id = eod}}
-                                 : cl100k_tokens();
-    parts.special = {.eod = eod, .bos = eod, .eos = eod};
-  } else {
-    parts.added = llama3_tokens(count);
-    parts.special = {.eod = count + 1, .bos = count, .eos = count + 1};
-    parts.prefix = count;
-  }
+  std::vector<AddedToken> special = kind.special(ranks.size());
+  ByteLevelParts parts{.bpe = ByteBpe(std::move(ranks), std::move(merges), true),
+                       .pattern = kind.pattern,
+                       .nfc = kind.nfc};
+  if (kind.regex) parts.regex.emplace(kind.regex, std::string(kind.name));
+  const std::int32_t end = id_of(kind.end, special), begin = id_of(kind.begin, special);
+  parts.special = {.eod = end, .bos = begin, .eos = end};
+  parts.special.pad = id_of("[PAD]", special);
+  parts.special.unk = id_of("[UNK]", special);
+  if (kind.begins_texts) parts.prefix = begin;
+  parts.added = std::move(special);
   parts.special_text = special_text;
-  parts.fingerprint = Fingerprint("tiktoken").add(content).add(special_text).digest();
+  Fingerprint fingerprint("tiktoken");
+  fingerprint.add(content).add(special_text);
+  if (!pattern.empty()) fingerprint.add(kind.name);
+  parts.fingerprint = fingerprint.digest();
   return std::make_unique<ByteLevelTokenizer>(std::move(parts));
 }
 

@@ -64,7 +64,7 @@ Made make_gpt2(const Config& c) {
   return load_gpt2(vocab(c), existing(c, kMergeFile), c.special_text);
 }
 Made make_tiktoken(const Config& c) {
-  return load_tiktoken(model(c), c.special_text);
+  return load_tiktoken(model(c), c.pattern, c.special_text);
 }
 Made make_bert(const Config& c) {
   return load_bert(vocab(c), true, c.special_text);
@@ -122,7 +122,12 @@ std::span<const std::string_view> tokenizer_type_names() {
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
   for (const Maker& maker : kMakers) {
-    if (maker.name == config.type) return maker.make(config);
+    if (maker.name != config.type) continue;
+    if (!config.pattern.empty() && maker.make != make_tiktoken) {
+      fail_input("--tokenizer-pattern (data.tokenizer_pattern) is for tiktoken files alone, not for {}",
+                 config.type);
+    }
+    return maker.make(config);
   }
   fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));
 }

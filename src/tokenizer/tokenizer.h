@@ -14,7 +14,7 @@ namespace trireme {
 
 // What a tokenizer is made from. `type` is one of our names or one of Megatron's:
 //   gpt2           GPT2BPETokenizer        vocab_file (vocab.json), merge_file (merges.txt)
-//   tiktoken       TikTokenizer            model_file (ranks in base64: cl100k, Llama 3, GPT-2)
+//   tiktoken       TikTokenizer            model_file (ranks in base64), pattern
 //   hf             HuggingFaceTokenizer    model_file (tokenizer.json, or the folder that holds it)
 //   bert           BertWordPieceLowerCase  vocab_file (vocab.txt)
 //   bert_cased     BertWordPieceCase       vocab_file (vocab.txt)
@@ -27,6 +27,7 @@ struct TokenizerConfig {
   std::string vocab_file;
   std::string merge_file;
   std::string model_file;
+  std::string pattern;  // tiktoken only: kind of file (tiktoken_kinds.h); empty: the ranks tell
   std::int64_t vocab_size = 0;  // null only: ids 0 .. vocab_size-1; EOD is vocab_size
   // Whether a special token that is spelled out in the text (such as "<|endoftext|>") becomes its
   // id, as the reference libraries do, or is encoded like any other text.

@@ -115,7 +115,17 @@ TEST_F(BadInput, Tiktoken) {
     bytes += fmt::format("{}{}== {}\n", digits[i >> 2], digits[(i & 3) << 4], i);
   }
   write_file_durably(folder_ / "sound", bytes);
-  EXPECT_EQ(make_tokenizer({.type = "tiktoken", .model_file = path("sound")})->vocab_size(), 512);
+  const auto vocab_size = [&](const std::string& pattern) {
+    return make_tokenizer({.type = "tiktoken", .model_file = path("sound"), .pattern = pattern})
+        ->vocab_size();
+  };
+  EXPECT_EQ(vocab_size("llama3"), 512);
+  EXPECT_EQ(vocab_size("gpt2"), 257);
+  expect_refused([&] { vocab_size(""); }, "has 256 ranks and does not say how text is cut");
+  expect_refused([&] { vocab_size("llama"); }, "unknown pattern 'llama'; known are gpt2,");
+  expect_refused(
+      [&] { make_tokenizer({.type = "hf", .model_file = path("sound"), .pattern = "gpt2"}); },
+      "is for tiktoken files alone");
 
   refuse("tiktoken", "", "holds no tokens");
   refuse("tiktoken", bytes + "Y*== 256\n", "line 257: the token is not base64");
@@ -168,7 +178,8 @@ TEST_F(BadInput, TokenizerJson) {
   refuse("hf", with({{"model", {{"merges", {"ab"}}}}}), "model.merges[0] is 'ab'");
   refuse("hf", with({{"model", {{"merges", {{"a"}}}}}}), "model.merges[0] is not a pair");
   refuse("hf", with({{"model", {{"unk_token", "u"}}}}), "model.unk_token is not in the vocabulary");
-  refuse("hf", with({{"model", {{"end_of_word_suffix", "</w>"}}}}), "has a end_of_word_suffix");
+  refuse("hf", with({{"model", {{"continuing_subword_prefix", "##"}}}}),
+         "model.merges[0] names 'b', which does not begin with the continuing_subword_prefix");
   refuse("hf", with({{"normalizer", {{"type", "Magic"}}}}), "normalizer is of type 'Magic'");
   refuse("hf", with({{"pre_tokenizer", {{"type", "Magic"}}}}), "pre_tokenizer is of type 'Magic'");
   refuse("hf", with({{"decoder", {{"type", "Magic"}}}}), "decoder is of type 'Magic'");

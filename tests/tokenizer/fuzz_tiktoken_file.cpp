@@ -22,7 +22,8 @@ FUZZ_SEEDS({bytes_and(""), bytes_and("dGg= 256\ndGhl 257\nICA= 258\n"), "dGg= 0\
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const trireme::FuzzFile file("tiktoken", {reinterpret_cast<const char*>(data), size});
   return trireme::fuzz_reader([&] {
-    const auto tokenizer = trireme::make_tokenizer({.type = "tiktoken", .model_file = file.path()});
+    const auto tokenizer = trireme::make_tokenizer(
+        {.type = "tiktoken", .model_file = file.path(), .pattern = "llama3"});
     try_tokenizer(*tokenizer, true);
   });
 }

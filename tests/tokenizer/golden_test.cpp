@@ -104,9 +104,12 @@ INSTANTIATE_TEST_SUITE_P(Files, HfGolden,
 TEST(Golden, Tiktoken) {
   const json golden = read_golden("tiktoken");
   const TemporaryFile file("small.tiktoken", golden.at("ranks").get<std::string>());
-  const auto special = make_tokenizer({.type = "tiktoken", .model_file = file.path()});
-  const auto plain =
-      make_tokenizer({.type = "TikTokenizer", .model_file = file.path(), .special_text = false});
+  const TokenizerConfig config{
+      .type = "TikTokenizer", .model_file = file.path(), .pattern = "llama3"};
+  TokenizerConfig plain_text = config;
+  plain_text.special_text = false;
+  const auto special = make_tokenizer(config);
+  const auto plain = make_tokenizer(plain_text);
   for (const json& one : golden.at("cases")) {
     const std::string text = one.at("text");
     EXPECT_EQ(encode(*special, text), one.at("ids").get<Ids>()) << text;

@@ -1,0 +1,271 @@
+// Parts of a tokenizer.json whose meaning is easily taken for another. The ids are those of Hugging
+// Face's library, version 0.23.3.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/tokenizer.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using Ids = std::vector<std::int32_t>;
+
+class HfParts : public testing::Test {
+ protected:
+  HfParts() : file_(fs::temp_directory_path() / "trireme_hf_parts.json") {}
+  ~HfParts() override { fs::remove(file_); }
+
+  std::unique_ptr<Tokenizer> load(const json& content, bool special_text = true) const {
+    write_file_durably(file_, content.dump());
+    return make_tokenizer(
+        {.type = "hf", .model_file = file_.string(), .special_text = special_text});
+  }
+
+  static Ids encode(const Tokenizer& tokenizer, std::string_view text) {
+    Ids ids;
+    tokenizer.encode(text, ids);
+    return ids;
+  }
+
+  // How many pieces a pre-tokenizer makes: each is an unknown word.
+  std::size_t pieces(const json& pre_tokenizer, std::string_view text) const {
+    const json model = {{"type", "WordLevel"}, {"vocab", {{"?", 0}}}, {"unk_token", "?"}};
+    return encode(*load({{"model", model}, {"pre_tokenizer", pre_tokenizer}}), text).size();
+  }
+
+  void expect_refused(const json& content, const std::string& message) const {
+    try {
+      load(content);
+      ADD_FAILURE() << "accepted; expected: " << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
+
+  fs::path file_;
+};
+
+json bpe(const json& vocab, const json& merges = json::array()) {
+  return {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}};
+}
+
+json bytes_vocabulary() {
+  json vocab;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    vocab[spell_bytes({&text, 1})] = byte;
+  }
+  return vocab;
+}
+
+const json kByteLevel = {
+    {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+
+json split(const std::string& regex, const std::string& behavior = "Isolated") {
+  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
+}
+
+// A long piece and nothing to merge.
+TEST_F(HfParts, BpeWithoutMerges) {
+  const auto tokenizer = load({{"model", bpe(bytes_vocabulary())}, {"pre_tokenizer", kByteLevel}});
+  EXPECT_EQ(encode(*tokenizer, std::string(500, 'x')), Ids(500, 'x'));
+}
+
+// GPT-NeoX: runs of spaces are added tokens, and the vocabulary spells runs of bytes like them.
+TEST_F(HfParts, AddedTokensAreComparedWithTheSpellingOfTheVocabulary) {
+  json vocab = bytes_vocabulary();
+  vocab["\u0120\u0120"] = 256;
+  const json content = {
+      {"model", bpe(vocab, {"\u0120 \u0120"})},
+      {"pre_tokenizer", kByteLevel},
+      {"added_tokens", {{{"id", 257}, {"content", "  "}, {"normalized", true}}}}};
+  EXPECT_EQ(encode(*load(content), "a  b"), (Ids{'a', 257, 'b'}));
+
+  json other = content;
+  other["added_tokens"][0]["id"] = 300;
+  expect_refused(other, "the next free one, which Hugging Face's library takes, is 257");
+  other["added_tokens"][0] = {{"id", 257}, {"content", "\u0120\u0120"}};
+  expect_refused(other, "but the vocabulary gives it 256");
+}
+
+TEST_F(HfParts, WhiteSpaceTokensThatStripBothWays) {
+  const json content = {
+      {"model", bpe({{"a", 0}, {"b", 1}, {"\u0120", 2}})},
+      {"pre_tokenizer", kByteLevel},
+      {"added_tokens",
+       {{{"id", 3}, {"content", " "}, {"lstrip", true}, {"rstrip", true}, {"normalized", false}}}}};
+  EXPECT_EQ(encode(*load(content), "a    b"), (Ids{0, 3, 1}));
+}
+
+TEST_F(HfParts, PlainSpecialTextLeavesOtherAddedTokensAlone) {
+  const json content = {{"model", bpe({{"a", 0}, {"<", 1}, {">", 2}})},
+                        {"added_tokens",
+                         {{{"id", 3}, {"content", "<a>"}, {"special", true}},
+                          {{"id", 4}, {"content", ">a"}, {"special", false}}}}};
+  EXPECT_EQ(encode(*load(content), "<a>a"), (Ids{3, 0}));
+  EXPECT_EQ(encode(*load(content, false), "<a>a"), (Ids{1, 0, 2, 0}));
+  EXPECT_EQ(encode(*load(content, false), "a>a"), (Ids{0, 4}));
+}
+
+TEST_F(HfParts, MetaspaceAsksForTheFirstCharacterOfTheRawText) {
+  const json vocab = {{"\u2581", 0}, {"a", 1}, {"x", 2}};
+  const json first = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  const auto with = [&](const json& normalizer) {
+    return load({{"model", bpe(vocab)}, {"pre_tokenizer", first}, {"normalizer", normalizer}});
+  };
+  EXPECT_EQ(encode(*with(nullptr), "a"), (Ids{0, 1}));
+  // The normalizer removes the first character, so no piece begins with it.
+  EXPECT_EQ(encode(*with({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}), " a"),
+            (Ids{1}));
+  const auto replace = [](const std::string& from, const std::string& to) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  EXPECT_EQ(encode(*with(replace("xx", "a")), "xxa"), (Ids{1, 1}));
+  EXPECT_EQ(encode(*with(replace("x", "a")), "xa"), (Ids{0, 1, 1}));
+  EXPECT_EQ(encode(*with({{"type", "Prepend"}, {"prepend", "x"}}), "a"), (Ids{0, 2, 1}));
+}
+
+TEST_F(HfParts, ModelsWithoutAType) {
+  const json vocab = {{"a", 0}, {"?", 1}, {"ab", 2}};
+  const auto word = load({{"model", {{"vocab", vocab}, {"unk_token", "?"}}}});
+  EXPECT_EQ(encode(*word, "ab"), (Ids{2}));
+  EXPECT_EQ(encode(*word, "aa"), (Ids{1}));
+  const auto wordpiece = load({{"model",
+                                {{"vocab", vocab},
+                                 {"unk_token", "?"},
+                                 {"continuing_subword_prefix", ""},
+                                 {"max_input_chars_per_word", 100}}}});
+  EXPECT_EQ(encode(*wordpiece, "aa"), (Ids{0, 0}));
+  expect_refused({{"model", {{"vocab", vocab}}}}, "model has no 'type'");
+  expect_refused({{"model", {{"type", "WordLevel"}, {"vocab", vocab}, {"unk_token", "!"}}}},
+                 "unk_token is not in the vocabulary");
+}
+
+// Where bytes are missing, the unknown token takes their places; WordPiece sees the spelling too.
+TEST_F(HfParts, ByteLevelWithoutAllBytes) {
+  json model = bpe({{"a", 0}, {"?", 1}, {"\u00C3", 2}});
+  model["unk_token"] = "?";
+  EXPECT_EQ(encode(*load({{"model", model}, {"pre_tokenizer", kByteLevel}}), "a\u00E9"),
+            (Ids{0, 2, 1}));
+  model.erase("unk_token");
+  EXPECT_EQ(encode(*load({{"model", model}, {"pre_tokenizer", kByteLevel}}), "a\u00E9"),
+            (Ids{0, 2}));
+  const json wordpiece = {{"type", "WordPiece"},
+                          {"vocab", {{"?", 0}, {"\u0120", 1}, {"##a", 2}}},
+                          {"unk_token", "?"}};
+  EXPECT_EQ(encode(*load({{"model", wordpiece}, {"pre_tokenizer", kByteLevel}}), " a"),
+            (Ids{1, 2}));
+}
+
+// Falcon: what follows ByteLevel sees the spelling, in which the byte 0xB2 is a digit.
+TEST_F(HfParts, ByteLevelBeforeOtherParts) {
+  json vocab = bytes_vocabulary();
+  vocab["\u00C2\u00B2"] = 256;
+  const json digits = {{"type", "Digits"}, {"individual_digits", false}};
+  const json content = {
+      {"model", bpe(vocab, {"\u00C2 \u00B2"})},
+      {"pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {kByteLevel, digits}}}},
+      {"decoder", {{"type", "ByteLevel"}}}};
+  const auto tokenizer = load(content);
+  EXPECT_EQ(encode(*tokenizer, "\u00B2"), (Ids{0xC2, 0xB2}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 32}), "\u00B2 ");
+  EXPECT_EQ(tokenizer->token_bytes(32), " ");
+  EXPECT_EQ(tokenizer->token_id(" "), 32);
+
+  const json normalizer = {{"type", "ByteLevel"}};
+  const auto normalized = load({{"model", bpe(vocab, {"\u00C2 \u00B2"})}, {"normalizer", normalizer}});
+  EXPECT_EQ(encode(*normalized, "\u00B2a"), (Ids{256, 'a'}));
+}
+
+TEST_F(HfParts, AffixesOfWords) {
+  json model = bpe({{"a", 0}, {"b</w>", 1}, {"##b</w>", 2}, {"ab</w>", 3}, {"##a", 4}},
+                   {"a ##b</w>"});
+  model["continuing_subword_prefix"] = "##";
+  model["end_of_word_suffix"] = "</w>";
+  const auto tokenizer = load({{"model", model},
+                               {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                               {"decoder", {{"type", "BPEDecoder"}, {"suffix", "</w>"}}}});
+  EXPECT_EQ(encode(*tokenizer, "ab aab b"), (Ids{3, 0, 4, 2, 1}));
+  EXPECT_EQ(tokenizer->decode(Ids{3, 1}), "ab b");
+}
+
+TEST_F(HfParts, DropoutIsRefused) {
+  json model = bpe({{"a", 0}});
+  model["dropout"] = 0.1;
+  expect_refused({{"model", model}}, "ids would be drawn at random");
+  model["dropout"] = 0.0;
+  EXPECT_EQ(load({{"model", model}})->vocab_size(), 1);
+}
+
+TEST_F(HfParts, EmptyMatchesCut) {
+  // Before every third digit from the right.
+  EXPECT_EQ(pieces(split(R"((?=(\d{3})+(?!\d)))"), "1234567"), 3u);
+  EXPECT_EQ(pieces({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}}, "abc"),
+            3u);
+}
+
+struct Cut {
+  const char* regex;
+  const char* text;
+  std::size_t pieces;
+};
+
+// What Oniguruma takes for something else than Perl's regular expressions do.
+TEST_F(HfParts, RegularExpressionsAreOnigurumas) {
+  const Cut cuts[] = {
+      {R"([a-z&&[^b]]+)", "abab", 4},       // an intersection
+      {R"(^b)", "a\nb", 2},                 // line anchors
+      {R"(a{1,2}+)", "aaaaa", 1},           // not possessive, but repeated
+      {R"(\h)", "gaga", 4},                 // a hexadecimal digit
+      {R"((?m)a.b)", "xa\nbx", 3},          // the dot takes line ends
+      {R"((?i)ss)", "x\u00DFx", 3},         // sharp s is a case of ss
+      {R"([a[b]]+)", "xabx", 3},            // a set within a set
+      {R"(a{,2})", "xaaax", 4},             // up to two
+      {R"([[:punct:]])", "a$b", 3},         // with symbols, since 6.9.9
+      {R"(\p{Han}+)", "\u4E00\u3001", 2},   // the script, without its extensions
+      {R"([\p{P}\p{S}]+)", "a\U0001FA77b", 3},  // U+1FA77 is younger than Unicode 14
+      {R"(\p{Lu})", "a\u1C89b", 3},
+  };
+  for (const Cut& cut : cuts) {
+    EXPECT_EQ(pieces(split(cut.regex), cut.text), cut.pieces) << cut.regex;
+  }
+}
+
+TEST_F(HfParts, RegularExpressionsThatAreNotCertainAreRefused) {
+  const auto refused = [&](const std::string& regex, const std::string& message) {
+    expect_refused({{"model", bpe({{"a", 0}})}, {"pre_tokenizer", split(regex)}}, message);
+  };
+  refused(R"(a\z)", "uses \\z");
+  refused(R"((?(a)b|c))", "a condition");
+  refused(R"((?~ab))", "an absent group");
+  refused(R"((*FAIL))", "a callout");
+  refused(R"((?Ii)a)", "the option (?Ii)");
+  refused(R"([[:nothing:]])", "outside of a POSIX bracket");
+  refused(R"(\p{PosixPunct})", "\\p{posixpunct}");
+  refused(R"(\p{NoSuchScript})", "does not compile");
+}
+
+TEST_F(HfParts, HostileRegularExpressionsEnd) {
+  const auto refused = [&](const std::string& regex, const std::string& text) {
+    try {
+      pieces(split(regex), text);
+      ADD_FAILURE() << "accepted: " << regex;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      EXPECT_THAT(error.what(), HasSubstr("the regular expression gives up on a text of"));
+    }
+  };
+  refused("(a+a+)+b", std::string(60, 'a') + "cb");
+}
+
+}  // namespace
+}  // namespace trireme
