@@ -26,8 +26,8 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // Empty contents are never found. Without `special_text` a special token that is spelled out stays
-  // text.
+  // Empty contents are never found. Without `special_text` a special token that is spelled out
+  // stays text.
   explicit AddedTokens(std::vector<AddedToken> tokens, bool special_text = true);
 
   // Cuts `text`: calls on_text for each stretch between tokens that is not empty and on_token for

@@ -45,8 +45,7 @@ void ByteLevelTokenizer::encode(std::string_view text, std::vector<std::int32_t>
       [&](const AddedToken& token) { ids.push_back(token.id); });
 }
 
-void ByteLevelTokenizer::encode_plain(std::string_view text,
-                                      std::vector<std::int32_t>& ids) const {
+void ByteLevelTokenizer::encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (!regex_) return bpe_.encode(pattern_, text, ids);
   regex_->for_each_match(text, [&](std::size_t begin, std::size_t end) {
     bpe_.encode_piece(text.substr(begin, end - begin), ids);

@@ -36,14 +36,14 @@ constexpr std::size_t most_ids(std::size_t tokens) {
   return 65536 + 16 * tokens;
 }
 
-// Whether the model is a BPE that can work on the bytes of a text whose spelling (byte_alphabet.h) the
-// reference would give it: without affixes, and with nothing to put in place of a byte that is not in
-// the vocabulary.
+// Whether the model is a BPE that can work on the bytes of a text whose spelling (byte_alphabet.h)
+// the reference would give it: without affixes, and with nothing to put in place of a byte that is
+// not in the vocabulary.
 bool can_work_on_bytes(const JsonPlace& model);
 
-// BPE, WordPiece or WordLevel. Where "type" is absent the other fields tell, as in the reference. In a
-// `byte_level` model the tokens spell bytes. Errors: an unknown type, vocabulary and merges that
-// contradict each other, an id that two tokens have.
+// BPE, WordPiece or WordLevel. Where "type" is absent the other fields tell, as in the reference.
+// In a `byte_level` model the tokens spell bytes. Errors: an unknown type, vocabulary and merges
+// that contradict each other, an id that two tokens have.
 std::unique_ptr<HfModel> make_hf_model(const JsonPlace& place, bool byte_level);
 
 }  // namespace trireme

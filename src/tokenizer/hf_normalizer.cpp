@@ -36,7 +36,8 @@ class Sequence : public Normalizer {
   std::vector<Made> parts_;
 };
 
-// One that treats the start of a text no matter what follows it, so that it can be tried on it alone.
+// One that treats the start of a text no matter what follows it, so that it can be tried on it
+// alone.
 class ByPart : public Normalizer {
  public:
   void apply(HfText& text) const final {

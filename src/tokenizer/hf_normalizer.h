@@ -14,7 +14,8 @@ class Normalizer {
   virtual ~Normalizer() = default;
   // Rewrites `text`, which is valid UTF-8 before and after.
   virtual void apply(HfText& text) const = 0;
-  // Whether from_first is exact only in being 0 or not, since characters are composed or change places.
+  // Whether from_first is exact only in being 0 or not, since characters are composed or change
+  // places.
   virtual bool mixes_characters() const { return false; }
 };
 

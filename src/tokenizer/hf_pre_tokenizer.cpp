@@ -195,7 +195,8 @@ class Metaspace : public PreTokenizer {
     if (scheme != "always" && scheme != "first" && scheme != "never") {
       place.refuse(fmt::format("has an unknown prepend_scheme '{}'", scheme));
     }
-    if (mark_.empty() || decode_utf8(mark_.data(), mark_.data() + mark_.size()).length != mark_.size()) {
+    if (mark_.empty() ||
+        decode_utf8(mark_.data(), mark_.data() + mark_.size()).length != mark_.size()) {
       place.refuse(fmt::format("has the replacement '{}', which is not a single character", mark_));
     }
     always_ = scheme == "always";

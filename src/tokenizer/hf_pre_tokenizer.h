@@ -14,8 +14,8 @@ namespace trireme {
 
 class PreTokenizer {
  public:
-  // Receives a piece, and how many bytes at its start come from the first character of the text that
-  // was to be encoded (HfText).
+  // Receives a piece, and how many bytes at its start come from the first character of the text
+  // that was to be encoded (HfText).
   using Emit = std::function<void(std::string_view piece, std::size_t from_first)>;
 
   virtual ~PreTokenizer() = default;
@@ -25,15 +25,16 @@ class PreTokenizer {
 
 // Makes a pre-tokenizer from its description; null makes none. Known types: Sequence, ByteLevel,
 // Split, BertPreTokenizer, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation,
-// CharDelimiterSplit. With `spell` ByteLevel spells the bytes (byte_alphabet.h) as the reference does,
-// otherwise it leaves them to a byte-level model. Errors: any other type.
+// CharDelimiterSplit. With `spell` ByteLevel spells the bytes (byte_alphabet.h) as the reference
+// does, otherwise it leaves them to a byte-level model. Errors: any other type.
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonPlace& place, bool spell);
 
 // Where in a pre-tokenizer ByteLevel is.
 enum class ByteLevelPlace { nowhere, last, earlier };
 ByteLevelPlace place_of_byte_level(const JsonPlace& pre_tokenizer);
 
-// Whether a Metaspace that asks for the first character of the text comes after something that cuts.
+// Whether a Metaspace that asks for the first character of the text comes after something that
+// cuts.
 bool cuts_before_first_metaspace(const JsonPlace& pre_tokenizer);
 
 // The hand-written splitter that does the same without spelling, if there is one.

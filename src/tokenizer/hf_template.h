@@ -18,8 +18,8 @@ class PairTemplate {
   PairTemplate();
 
   // Reads TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel (which changes no ids),
-  // a Sequence of them of which one adds tokens, or null. Errors: any other type, or a special token
-  // without ids.
+  // a Sequence of them of which one adds tokens, or null. Errors: any other type, or a special
+  // token without ids.
   explicit PairTemplate(const JsonPlace& place);
 
   using EncodeText = std::function<void(std::string_view, std::vector<std::int32_t>&)>;

@@ -9,8 +9,9 @@ namespace trireme {
 
 struct HfText {
   std::string text;
-  // How many bytes at its start were made of the first character of the text that was to be encoded:
-  // what a Metaspace of prepend_scheme "first" asks. 0 where that character was cut off or removed.
+  // How many bytes at its start were made of the first character of the text that was to be
+  // encoded: what a Metaspace of prepend_scheme "first" asks. 0 where that character was cut off or
+  // removed.
   std::size_t from_first = 0;
 };
 

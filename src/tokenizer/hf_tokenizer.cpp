@@ -71,8 +71,7 @@ class HfTokenizer : public Tokenizer {
   HfTokenizer(const JsonPlace& root, bool special_text)
       : form_(form_of(root)),
         normalizer_(make_normalizer(part(root, "normalizer"))),
-        pre_tokenizer_(
-            make_pre_tokenizer(part(root, "pre_tokenizer"), form_ == Form::spelled)),
+        pre_tokenizer_(make_pre_tokenizer(part(root, "pre_tokenizer"), form_ == Form::spelled)),
         model_(make_hf_model(root.at("model"), form_ == Form::bytes)),
         decoder_(make_decoder(part(root, "decoder"), form_ == Form::bytes)),
         template_(part(root, "post_processor")) {
@@ -182,8 +181,8 @@ class HfTokenizer : public Tokenizer {
     all_added_ = std::move(tokens);
   }
 
-  // The reference gives an added token the id that the vocabulary has for it, or the next one that is
-  // free, whatever the file says.
+  // The reference gives an added token the id that the vocabulary has for it, or the next one that
+  // is free, whatever the file says.
   void check_ids(const std::vector<AddedToken>& tokens, const JsonPlace& place) const {
     const std::size_t limit =
         most_ids(tokens.size() + static_cast<std::size_t>(model_->vocabulary().count()));
@@ -195,8 +194,8 @@ class HfTokenizer : public Tokenizer {
       const std::int32_t id = tokens[i].id;
       if (content.empty()) place.at(i).refuse("has an empty content");
       if (static_cast<std::size_t>(id) >= limit) {
-        place.refuse(fmt::format("gives '{}' the id {}, too large for the number of tokens", content,
-                                 id));
+        place.refuse(
+            fmt::format("gives '{}' the id {}, too large for the number of tokens", content, id));
       }
       const auto [first, is_new] = content_of_id.emplace(id, content);
       if (!is_new) {
@@ -207,14 +206,15 @@ class HfTokenizer : public Tokenizer {
       }
       const std::int32_t known = model_->id_of_spelling(content);
       if (known >= 0 && known != id) {
-        place.at(i).refuse(
-            fmt::format("gives '{}' the id {}, but the vocabulary gives it {}", content, id, known));
+        place.at(i).refuse(fmt::format("gives '{}' the id {}, but the vocabulary gives it {}",
+                                       content, id, known));
       }
       if (known >= 0) continue;
       if (id != next) {
-        place.at(i).refuse(fmt::format(
-            "gives '{}' the id {}, but the next free one, which Hugging Face's library takes, is {}",
-            content, id, next));
+        place.at(i).refuse(
+            fmt::format("gives '{}' the id {}, but the next free one, which Hugging Face's library "
+                        "takes, is {}",
+                        content, id, next));
       }
       ++next;
     }

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr unsigned kMostStack = 20'000'000;           // entries of some 50 bytes
+constexpr unsigned kMostStack = 20'000'000;            // entries of some 50 bytes
 constexpr unsigned long kMostStepsBack = 100'000'000;  // in one search
 // Processor time that all searches in one text may take.
 constexpr double kSeconds = 20, kSecondsPerByte = 1e-5;
@@ -84,8 +84,8 @@ struct Regex::Code {
 
   ~Code() { onig_free(compiled); }
 
-  // Whether the pattern takes two characters of one kind for the same: it names neither of them, and
-  // no range that holds only one.
+  // Whether the pattern takes two characters of one kind for the same: it names neither of them,
+  // and no range that holds only one.
   bool alike(char32_t a, char32_t b) const {
     const auto& named = syntax.named;
     const auto& ranges = syntax.ranges;

@@ -24,10 +24,10 @@ class Regex {
 
   using OnMatch = std::function<void(std::size_t begin, std::size_t end)>;
 
-  // Calls on_match for all matches in `text`, valid UTF-8, from left to right. An empty match counts
-  // unless it lies at the end of the match before it. Errors: a text for which the pattern takes too
-  // many steps is bad input, so the time is bounded; so is one with characters that are younger than
-  // Unicode 14, if the pattern leaves open whether it matches them.
+  // Calls on_match for all matches in `text`, valid UTF-8, from left to right. An empty match
+  // counts unless it lies at the end of the match before it. Errors: a text for which the pattern
+  // takes too many steps is bad input, so the time is bounded; so is one with characters that are
+  // younger than Unicode 14, if the pattern leaves open whether it matches them.
   void for_each_match(std::string_view text, const OnMatch& on_match) const;
 
  private:

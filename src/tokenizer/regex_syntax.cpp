@@ -1,5 +1,5 @@
-// One pass over a pattern, which knows escapes, groups and POSIX brackets and leaves the rest to the
-// engine.
+// One pass over a pattern, which knows escapes, groups and POSIX brackets and leaves the rest to
+// the engine.
 #include "tokenizer/regex_syntax.h"
 
 #include <algorithm>
@@ -20,9 +20,11 @@ constexpr std::array<std::string_view, 15> kPosixNames = {
 // Properties for which a stand-in agrees with the character that it stands for: the sets of
 // make_unicode_ranges.py and what follows from them. In the loose spelling of names.
 constexpr std::string_view kExactProperties =
-    " any assigned c l m n p s z cc cf cn co cs ll lm lo lt lu mc me mn nd nl no pc pd pe pf pi po ps "
+    " any assigned c l m n p s z cc cf cn co cs ll lm lo lt lu mc me mn nd nl no pc pd pe pf pi po "
+    "ps "
     "sc sk sm so zl zp zs other letter mark number punctuation symbol separator lowercaseletter "
-    "uppercaseletter titlecaseletter modifierletter otherletter decimalnumber alphabetic alpha alnum "
+    "uppercaseletter titlecaseletter modifierletter otherletter decimalnumber alphabetic alpha "
+    "alnum "
     "word space digit upper lower whitespace emoji extendedpictographic common inherited latin han "
     "hiragana katakana hangul cyrillic greek arabic hebrew thai devanagari joincontrol ";
 
@@ -59,7 +61,8 @@ class Reader {
  private:
   [[noreturn]] void refuse(std::string_view construct) const {
     fail_input(
-        "{}: the regular expression uses {}, whose meaning differs between versions of Oniguruma, so "
+        "{}: the regular expression uses {}, whose meaning differs between versions of Oniguruma, "
+        "so "
         "the result might differ from that of Hugging Face's library; write it without",
         where_, construct);
   }
@@ -140,8 +143,7 @@ class Reader {
     }
     names_word_ = names_word_ || name == "word";
     if (name == "graph" || name == "print") out_.looks_closer = true;
-    const std::string members =
-        name == "punct" ? "\\p{P}\\p{S}" : "[:" + std::string(name) + ":]";
+    const std::string members = name == "punct" ? "\\p{P}\\p{S}" : "[:" + std::string(name) + ":]";
     out_.pattern += (negated ? "[^" : "[") + members + "]";
     rest_.remove_prefix(end + 2);
   }

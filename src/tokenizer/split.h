@@ -1,6 +1,6 @@
 // Pre-tokenizers by hand: where the regular expressions of GPT-2, of cl100k and Llama 3, and of
-// Qwen 2 split a text. Equal to Oniguruma on every string (a differential test holds them to it), several times
-// faster, and linear in the length of the text whatever it holds.
+// Qwen 2 split a text. Equal to Oniguruma on every string (a differential test holds them to it),
+// several times faster, and linear in the length of the text whatever it holds.
 //   GPT-2:  's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   cl100k: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 //           | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+

@@ -124,8 +124,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
   for (const Maker& maker : kMakers) {
     if (maker.name != config.type) continue;
     if (!config.pattern.empty() && maker.make != make_tiktoken) {
-      fail_input("--tokenizer-pattern (data.tokenizer_pattern) is for tiktoken files alone, not for {}",
-                 config.type);
+      fail_input(
+          "--tokenizer-pattern (data.tokenizer_pattern) is for tiktoken files alone, not for {}",
+          config.type);
     }
     return maker.make(config);
   }

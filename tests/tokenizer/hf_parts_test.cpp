@@ -66,8 +66,7 @@ json bytes_vocabulary() {
   return vocab;
 }
 
-const json kByteLevel = {
-    {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+const json kByteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
 
 json split(const std::string& regex, const std::string& behavior = "Isolated") {
   return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
@@ -83,10 +82,9 @@ TEST_F(HfParts, BpeWithoutMerges) {
 TEST_F(HfParts, AddedTokensAreComparedWithTheSpellingOfTheVocabulary) {
   json vocab = bytes_vocabulary();
   vocab["\u0120\u0120"] = 256;
-  const json content = {
-      {"model", bpe(vocab, {"\u0120 \u0120"})},
-      {"pre_tokenizer", kByteLevel},
-      {"added_tokens", {{{"id", 257}, {"content", "  "}, {"normalized", true}}}}};
+  const json content = {{"model", bpe(vocab, {"\u0120 \u0120"})},
+                        {"pre_tokenizer", kByteLevel},
+                        {"added_tokens", {{{"id", 257}, {"content", "  "}, {"normalized", true}}}}};
   EXPECT_EQ(encode(*load(content), "a  b"), (Ids{'a', 257, 'b'}));
 
   json other = content;
@@ -117,7 +115,8 @@ TEST_F(HfParts, PlainSpecialTextLeavesOtherAddedTokensAlone) {
 
 TEST_F(HfParts, MetaspaceAsksForTheFirstCharacterOfTheRawText) {
   const json vocab = {{"\u2581", 0}, {"a", 1}, {"x", 2}};
-  const json first = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  const json first = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
   const auto with = [&](const json& normalizer) {
     return load({{"model", bpe(vocab)}, {"pre_tokenizer", first}, {"normalizer", normalizer}});
   };
@@ -158,9 +157,8 @@ TEST_F(HfParts, ByteLevelWithoutAllBytes) {
   model.erase("unk_token");
   EXPECT_EQ(encode(*load({{"model", model}, {"pre_tokenizer", kByteLevel}}), "a\u00E9"),
             (Ids{0, 2}));
-  const json wordpiece = {{"type", "WordPiece"},
-                          {"vocab", {{"?", 0}, {"\u0120", 1}, {"##a", 2}}},
-                          {"unk_token", "?"}};
+  const json wordpiece = {
+      {"type", "WordPiece"}, {"vocab", {{"?", 0}, {"\u0120", 1}, {"##a", 2}}}, {"unk_token", "?"}};
   EXPECT_EQ(encode(*load({{"model", wordpiece}, {"pre_tokenizer", kByteLevel}}), " a"),
             (Ids{1, 2}));
 }
@@ -172,8 +170,7 @@ TEST_F(HfParts, ByteLevelBeforeOtherParts) {
   const json digits = {{"type", "Digits"}, {"individual_digits", false}};
   const json content = {
       {"model", bpe(vocab, {"\u00C2 \u00B2"})},
-      {"pre_tokenizer",
-       {{"type", "Sequence"}, {"pretokenizers", {kByteLevel, digits}}}},
+      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {kByteLevel, digits}}}},
       {"decoder", {{"type", "ByteLevel"}}}};
   const auto tokenizer = load(content);
   EXPECT_EQ(encode(*tokenizer, "\u00B2"), (Ids{0xC2, 0xB2}));
@@ -182,13 +179,14 @@ TEST_F(HfParts, ByteLevelBeforeOtherParts) {
   EXPECT_EQ(tokenizer->token_id(" "), 32);
 
   const json normalizer = {{"type", "ByteLevel"}};
-  const auto normalized = load({{"model", bpe(vocab, {"\u00C2 \u00B2"})}, {"normalizer", normalizer}});
+  const auto normalized =
+      load({{"model", bpe(vocab, {"\u00C2 \u00B2"})}, {"normalizer", normalizer}});
   EXPECT_EQ(encode(*normalized, "\u00B2a"), (Ids{256, 'a'}));
 }
 
 TEST_F(HfParts, AffixesOfWords) {
-  json model = bpe({{"a", 0}, {"b</w>", 1}, {"##b</w>", 2}, {"ab</w>", 3}, {"##a", 4}},
-                   {"a ##b</w>"});
+  json model =
+      bpe({{"a", 0}, {"b</w>", 1}, {"##b</w>", 2}, {"ab</w>", 3}, {"##a", 4}}, {"a ##b</w>"});
   model["continuing_subword_prefix"] = "##";
   model["end_of_word_suffix"] = "</w>";
   const auto tokenizer = load({{"model", model},
@@ -209,8 +207,9 @@ TEST_F(HfParts, DropoutIsRefused) {
 TEST_F(HfParts, EmptyMatchesCut) {
   // Before every third digit from the right.
   EXPECT_EQ(pieces(split(R"((?=(\d{3})+(?!\d)))"), "1234567"), 3u);
-  EXPECT_EQ(pieces({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}}, "abc"),
-            3u);
+  EXPECT_EQ(
+      pieces({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}}, "abc"),
+      3u);
 }
 
 struct Cut {
@@ -222,16 +221,16 @@ struct Cut {
 // What Oniguruma takes for something else than Perl's regular expressions do.
 TEST_F(HfParts, RegularExpressionsAreOnigurumas) {
   const Cut cuts[] = {
-      {R"([a-z&&[^b]]+)", "abab", 4},       // an intersection
-      {R"(^b)", "a\nb", 2},                 // line anchors
-      {R"(a{1,2}+)", "aaaaa", 1},           // not possessive, but repeated
-      {R"(\h)", "gaga", 4},                 // a hexadecimal digit
-      {R"((?m)a.b)", "xa\nbx", 3},          // the dot takes line ends
-      {R"((?i)ss)", "x\u00DFx", 3},         // sharp s is a case of ss
-      {R"([a[b]]+)", "xabx", 3},            // a set within a set
-      {R"(a{,2})", "xaaax", 4},             // up to two
-      {R"([[:punct:]])", "a$b", 3},         // with symbols, since 6.9.9
-      {R"(\p{Han}+)", "\u4E00\u3001", 2},   // the script, without its extensions
+      {R"([a-z&&[^b]]+)", "abab", 4},           // an intersection
+      {R"(^b)", "a\nb", 2},                     // line anchors
+      {R"(a{1,2}+)", "aaaaa", 1},               // not possessive, but repeated
+      {R"(\h)", "gaga", 4},                     // a hexadecimal digit
+      {R"((?m)a.b)", "xa\nbx", 3},              // the dot takes line ends
+      {R"((?i)ss)", "x\u00DFx", 3},             // sharp s is a case of ss
+      {R"([a[b]]+)", "xabx", 3},                // a set within a set
+      {R"(a{,2})", "xaaax", 4},                 // up to two
+      {R"([[:punct:]])", "a$b", 3},             // with symbols, since 6.9.9
+      {R"(\p{Han}+)", "\u4E00\u3001", 2},       // the script, without its extensions
       {R"([\p{P}\p{S}]+)", "a\U0001FA77b", 3},  // U+1FA77 is younger than Unicode 14
       {R"(\p{Lu})", "a\u1C89b", 3},
   };
