@@ -44,6 +44,10 @@ class ByPart : public Normalizer {
     const std::string first = rewrite(std::string_view(text.text).substr(0, text.from_first));
     text.text = rewrite(text.text);
     text.from_first = std::min(first.size(), text.text.size());
+    // What follows may have joined the last character of the start.
+    while (text.from_first < text.text.size() && (text.text[text.from_first] & 0xC0) == 0x80) {
+      ++text.from_first;
+    }
   }
 
  private:

@@ -130,6 +130,14 @@ TEST_F(HfParts, MetaspaceAsksForTheFirstCharacterOfTheRawText) {
   EXPECT_EQ(encode(*with(replace("xx", "a")), "xxa"), (Ids{1, 1}));
   EXPECT_EQ(encode(*with(replace("x", "a")), "xa"), (Ids{0, 1, 1}));
   EXPECT_EQ(encode(*with({{"type", "Prepend"}, {"prepend", "x"}}), "a"), (Ids{0, 2, 1}));
+  // The first character joins the second before the next part of the normalizer sees them.
+  const json compose = {
+      {"type", "Sequence"},
+      {"normalizers", {{{"type", "NFC"}}, replace("\u00E9", "a"), {{"type", "NFC"}}}}};
+  EXPECT_EQ(encode(*with(compose), "e\u0301"), (Ids{0, 1}));
+  const json twice = {{"type", "Sequence"},
+                      {"normalizers", {{{"type", "NFC"}}, {{"type", "NFC"}}}}};
+  EXPECT_EQ(encode(*with(twice), "e\u0301a"), (Ids{0, 1}));
 }
 
 TEST_F(HfParts, ModelsWithoutAType) {
