@@ -1,4 +1,4 @@
-// Added tokens: strings that become one id wherever they stand in a text, found leftmost first and
+// Added tokens: strings that become one id wherever they occur in a text, found leftmost first and
 // of those the longest, before the rest of the text is split and encoded.
 #pragma once
 
@@ -18,9 +18,9 @@ struct AddedToken {
   std::int32_t id = -1;
   bool special = true;       // left out by decode(ids, skip_special)
   bool single_word = false;  // only between characters that do not belong to words
-  bool lstrip = false;       // takes the white space before it along
+  bool lstrip = false;       // also takes the white space before it
   bool rstrip = false;       // and after it
-  bool normalized = false;   // sought in the normalized text, in its own normalized form
+  bool normalized = false;   // searched in the normalized text, in its own normalized form
 };
 
 class AddedTokens {

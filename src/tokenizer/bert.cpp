@@ -92,7 +92,7 @@ Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
     if (token.empty()) fail_input("'{}' line {} is empty; each line is one token", file, number);
     if (!is_valid_utf8(token)) fail_input("'{}' line {} is not UTF-8", file, number);
     if (const std::int32_t first = vocabulary.find(token); first >= 0) {
-      fail_input("'{}' line {}: '{}' stands in line {} already", file, number, token, first + 1);
+      fail_input("'{}' line {}: '{}' is already in line {}", file, number, token, first + 1);
     }
     vocabulary.add(static_cast<std::int32_t>(number - 1), token);
   }

@@ -11,7 +11,7 @@
 namespace trireme {
 
 // In this order: drops NUL, U+FFFD and control characters, turns white space into spaces; puts
-// spaces round ideographs; strips accents (NFD without nonspacing marks); lower-cases.
+// spaces around ideographs; strips accents (NFD without nonspacing marks); lower-cases.
 struct BertNormalizer {
   bool clean_text = true;
   bool space_ideographs = true;

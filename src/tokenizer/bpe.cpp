@@ -91,7 +91,7 @@ class LongMerger {
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
-  static constexpr std::size_t kKeep = 1 << 20;  // tokens; the room of a longer text is given back
+  static constexpr std::size_t kKeep = 1 << 20;  // tokens; the memory of a longer text is freed
 
   struct Token {
     std::uint32_t previous;

@@ -66,7 +66,7 @@ class VocabularyReader : public nlohmann::json_sax<json> {
     // A key outside the byte alphabet is an added token spelled as it is.
     const std::string bytes = unspell_bytes(key_).value_or(key_);
     const auto small = static_cast<std::int32_t>(id);
-    if (vocabulary_.find(bytes) >= 0) return complain(": '{}' stands there twice", key_);
+    if (vocabulary_.find(bytes) >= 0) return complain(": duplicate entry '{}'", key_);
     if (vocabulary_.has(small)) {
       return complain(": '{}' and '{}' have the same id {}", spell_bytes(vocabulary_.bytes(small)),
                       key_, id);
@@ -139,7 +139,7 @@ struct MergeLine {
     }
     const auto rank = static_cast<std::uint32_t>(merges.size());
     if (!merges.add(left, right, {rank, merged})) {
-      fail_input("'{}' line {}: the merge '{}' stands there twice", file, number, text);
+      fail_input("'{}' line {}: duplicate merge '{}'", file, number, text);
     }
   }
 };

@@ -1,4 +1,4 @@
-// The post-processors of a tokenizer.json: which special tokens stand round a text or a pair.
+// The post-processors of a tokenizer.json: which special tokens are put around a text or a pair.
 #pragma once
 
 #include <cstdint>

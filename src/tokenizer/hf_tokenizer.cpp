@@ -148,7 +148,7 @@ class HfTokenizer : public Tokenizer {
   }
 
  private:
-  // Added tokens that are not normalized are sought in the raw text, the others after them in the
+  // Added tokens that are not normalized are searched in the raw text, the others after them in the
   // normalized stretches between.
   void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place,
                          bool special_text) {

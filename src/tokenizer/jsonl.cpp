@@ -1,4 +1,4 @@
-// Reads a text out of a line of JSON, tolerant of what texts from the web hold.
+// Reads a text out of a line of JSON, tolerant of the faults that texts from the web have.
 #include "tokenizer/jsonl.h"
 
 #include <nlohmann/json.hpp>

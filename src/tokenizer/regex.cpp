@@ -1,4 +1,4 @@
-// Oniguruma behind a small interface; its header stays in this file.
+// A small interface to Oniguruma, whose header stays in this file.
 #include "tokenizer/regex.h"
 
 #include <oniguruma.h>

@@ -43,7 +43,7 @@ bool WordPiece::spell(std::string_view word, std::vector<std::int32_t>& ids) con
   const auto begins_character = [](char byte) { return (byte & 0xC0) != 0x80; };
   const auto characters = std::count_if(word.begin(), word.end(), begins_character);
   if (static_cast<std::size_t>(characters) > options_.max_characters) return false;
-  // The word with room for the prefix before any of its positions, over what was matched already.
+  // The word with space for the prefix before any of its positions, over what was matched already.
   const std::string& prefix = options_.prefix;
   std::string buffer = prefix + std::string(word);
   std::size_t start = prefix.size();

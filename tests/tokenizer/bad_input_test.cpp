@@ -82,7 +82,7 @@ TEST_F(BadInput, Vocabulary) {
   refuse_gpt2(R"({"a": -1})", merges_, "the id of 'a' is not a whole number");
   refuse_gpt2(R"({"a": 1.5})", merges_, "the id of 'a' is not a whole number");
   refuse_gpt2(R"({"a": 99999999999})", merges_, "is too large");
-  refuse_gpt2(R"({"a": 0, "a": 1})", merges_, "'a' stands there twice");
+  refuse_gpt2(R"({"a": 0, "a": 1})", merges_, "duplicate entry 'a'");
   refuse_gpt2(R"({"a": 0, "b": 0})", merges_, "'a' and 'b' have the same id 0");
 
   json hole = vocab_;
@@ -105,7 +105,7 @@ TEST_F(BadInput, Merges) {
   refuse_gpt2(vocab, line("t "), "line 3");
   refuse_gpt2(vocab, line("qq t"), "'qq' is not in the vocabulary");
   refuse_gpt2(vocab, line("q z"), "makes a token that is not in the vocabulary");
-  refuse_gpt2(vocab, merges_ + "h e\nh e\n", "stands there twice");
+  refuse_gpt2(vocab, merges_ + "h e\nh e\n", "duplicate merge 'h e'");
 }
 
 TEST_F(BadInput, Tiktoken) {
@@ -145,7 +145,7 @@ TEST_F(BadInput, Bert) {
   refuse("bert", "", "holds no tokens");
   refuse("bert", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "no token '[MASK]'");
   refuse("bert", "[PAD]\na\n", "no token '[UNK]'");
-  refuse("bert", "[PAD]\na\nb\na\n", "line 4: 'a' stands in line 2 already");
+  refuse("bert", "[PAD]\na\nb\na\n", "line 4: 'a' is already in line 2");
   refuse("bert", "[PAD]\n\na\n", "line 2 is empty");
   refuse("bert", "[PAD]\n\xff\n", "line 2 is not UTF-8");
 }
