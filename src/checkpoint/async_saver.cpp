@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace trireme {
@@ -21,7 +22,11 @@ double AsyncSaver::start(const CheckpointState& state, std::span<const SourceSli
   copy_slices(slices);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   written_ = false;
-  thread_ = std::thread([this] { work(); });
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error&) {  // no more threads: training waits
+    work();
+  }
   return seconds.count();
 }
 
@@ -72,7 +77,10 @@ void AsyncSaver::work() {
 
 std::optional<SaveReport> AsyncSaver::finish() {
   if (!writer_) return std::nullopt;
-  thread_.join();
+  if (thread_.joinable()) {
+    const FileProgress::Phase phase(ranks_.progress, "is writing a checkpoint");
+    thread_.join();
+  }
   const std::unique_ptr<CheckpointWriter> writer = std::move(writer_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (ranks_.size > 1) return writer->commit();

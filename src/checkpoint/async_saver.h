@@ -1,4 +1,4 @@
-// Saving beside training: the tensors are copied, then written by a thread of their own.
+// Saving during training: the tensors are copied, then a thread writes them.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// With one rank a save completes by itself. With several, only writing happens beside training;
+// With one rank a save completes by itself. With several, only writing happens during training;
 // the ranks put the checkpoint into place in finish(), which start() and the end of the run call.
 // To have it earlier, let all ranks agree that written() and call finish() then.
 class AsyncSaver {

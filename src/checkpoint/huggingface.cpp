@@ -24,7 +24,7 @@ class CheckpointSource : public TensorSource {
     const StoredTensor* tensor = reader_.find(name);
     if (!tensor) fail_input("checkpoint '{}' has no tensor '{}'", reader_.folder().string(), name);
     if (!(tensor->shape == shape)) {
-      fail_input("checkpoint '{}': tensor '{}' has the shape {}, but its configuration says {}",
+      fail_input("checkpoint '{}': tensor '{}' has the shape {}, but its configuration gives {}",
                  reader_.folder().string(), name, tensor->shape.text(), shape.text());
     }
     return tensor->dtype;
@@ -148,7 +148,7 @@ const char* precision_of(DType dtype) {
 }
 
 // The folder of a conversion. If it was new or empty it is so again unless the conversion is kept;
-// it may be a mounted volume, so that it is not written beside and renamed.
+// it may be a mounted volume, so it is not written elsewhere and renamed.
 class OutputFolder {
  public:
   explicit OutputFolder(const fs::path& folder) : folder_(folder), existed_(fs::exists(folder)) {
@@ -189,7 +189,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   OutputFolder output(to);
   const TokenizerFiles tokenizer = import_huggingface_tokenizer(from, to / "tokenizer", model.kind);
   Config config;
-  // As it stands, the configuration trains on from these weights beside them.
+  // As it is, the configuration next to these weights continues training from them.
   config.run.dir = (to / "train").string();
   config.checkpoint.load = to.string();
   config.checkpoint.finetune = true;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view step_prefix = "step-";
 constexpr std::string_view partial_suffix = ".tmp";
+constexpr std::string_view replaced_suffix = ".old.tmp";
 
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> paths;
@@ -33,6 +34,10 @@ std::string partial_folder(std::int64_t step) {
   return step_folder(step) + std::string(partial_suffix);
 }
 
+std::string replaced_folder(std::int64_t step) {
+  return step_folder(step) + std::string(replaced_suffix);
+}
+
 std::string shard_file(int rank) {
   return fmt::format("shard-{:05d}.safetensors", rank);
 }
@@ -45,6 +50,11 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   if (error != std::errc() || end != digits.end() || step < 0) return std::nullopt;
   if (step_folder(step) != name) return std::nullopt;
   return step;
+}
+
+std::optional<std::int64_t> replaced_step_of(std::string_view name) {
+  if (!name.ends_with(replaced_suffix)) return std::nullopt;
+  return step_of(name.substr(0, name.size() - replaced_suffix.size()));
 }
 
 std::vector<std::int64_t> saved_steps(const fs::path& folder) {
@@ -80,24 +90,61 @@ fs::path run_folder(const fs::path& checkpoint) {
   return path.parent_path().parent_path();
 }
 
-std::optional<FoundCheckpoint> find_checkpoint(const fs::path& path) {
-  if (fs::exists(path / manifest_file)) return FoundCheckpoint{path, false};
-  for (const fs::path& folder : {path, path / "checkpoints"}) {
-    if (const auto latest = read_latest(folder)) {
-      if (!step_of(*latest)) {
-        if (const std::string foreign = describe_foreign(folder); !foreign.empty()) {
-          fail_input("there is no checkpoint in '{}': {}", folder.string(), foreign);
-        }
-        const fs::path sound = newest_sound_checkpoint(folder);
-        fail_input("'{}' does not name a checkpoint: it should hold a line such as '{}'; {}",
-                   (folder / latest_file).string(), step_folder(100),
-                   sound.empty() ? "there is no sound checkpoint beside it"
-                                 : fmt::format("the newest sound one is '{}'", sound.string()));
+namespace {
+
+[[noreturn]] void refuse_latest(const fs::path& folder) {
+  // DeepSpeed has a file of this name too.
+  if (const std::string foreign = describe_foreign(folder); !foreign.empty())
+    fail_input("there is no checkpoint in '{}': {}", folder.string(), foreign);
+  const fs::path sound = newest_sound_checkpoint(folder);
+  fail_input("'{}' does not name a checkpoint: it should hold a line such as '{}'; {}",
+             (folder / latest_file).string(), step_folder(100),
+             sound.empty() ? "there is no sound checkpoint next to it"
+                           : fmt::format("the newest sound one is '{}'", sound.string()));
+}
+
+bool is_newer(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  const auto time_a = fs::last_write_time(a, error);
+  const auto time_b = fs::last_write_time(b, error);
+  return !error && time_a > time_b;
+}
+
+std::optional<FoundCheckpoint> newest_in(const fs::path& folder) {
+  const std::vector<std::int64_t> steps = saved_steps(folder);
+  const auto found = [&](const std::string& name, const std::string& note) {
+    return FoundCheckpoint{folder / name, true, note};
+  };
+  const auto latest = read_latest(folder);
+  if (!latest) {
+    if (steps.empty()) return std::nullopt;
+    return found(step_folder(steps.back()), "");
+  }
+  const auto step = step_of(*latest);
+  if (!step) refuse_latest(folder);
+  if (fs::exists(folder / *latest)) {
+    for (auto later = steps.rbegin(); later != steps.rend() && *later > *step; ++later) {
+      if (is_newer(folder / step_folder(*later) / manifest_file, folder / latest_file)) {
+        return found(step_folder(*later),
+                     fmt::format("'{}' names {}, but {} was completed after it",
+                                 (folder / latest_file).string(), *latest, step_folder(*later)));
       }
-      return FoundCheckpoint{folder / *latest, true};
     }
-    const std::vector<std::int64_t> steps = saved_steps(folder);
-    if (!steps.empty()) return FoundCheckpoint{folder / step_folder(steps.back()), true};
+    return found(*latest, "");
+  }
+  const std::string lost =
+      fmt::format("'{}' names {}, which is not there", (folder / latest_file).string(), *latest);
+  if (fs::exists(folder / replaced_folder(*step) / manifest_file))
+    return found(replaced_folder(*step), lost);
+  return found(steps.empty() ? *latest : step_folder(steps.back()), lost);
+}
+
+}  // namespace
+
+std::optional<FoundCheckpoint> find_checkpoint(const fs::path& path) {
+  if (fs::exists(path / manifest_file)) return FoundCheckpoint{path, false, ""};
+  for (const fs::path& folder : {path, path / "checkpoints"}) {
+    if (auto found = newest_in(folder)) return found;
   }
   return std::nullopt;
 }

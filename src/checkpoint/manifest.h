@@ -1,4 +1,4 @@
-// The manifest of a checkpoint: what it holds, where, and how to tell that it is undamaged.
+// The manifest of a checkpoint: its contents, their places, and how to tell that they are intact.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// What a run must know to go on, beside its tensors.
+// Everything besides its tensors that a run needs to continue.
 struct CheckpointState {
   std::int64_t step = 0;  // training steps done
   std::int64_t consumed_samples = 0;
@@ -44,7 +44,7 @@ struct StoredTensor {
 struct StoredShard {
   std::string file;
   std::uint64_t bytes = 0;
-  std::uint64_t header_checksum = 0;  // XXH3 of all that stands before the first tensor
+  std::uint64_t header_checksum = 0;  // XXH3 of everything before the first tensor
 };
 
 // Entries are hashed in blocks, so that a slice of a large tensor is read and checked alone.
@@ -65,7 +65,7 @@ inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{256} << 20;
 // The manifest as JSON; its last member is the XXH3 of the text before it.
 std::string to_text(const Manifest& manifest);
 
-// Reads a manifest or a part of one (what a single rank wrote) back. `name` stands in the messages.
+// Reads a manifest or a part of one (what a single rank wrote) back. `name` appears in messages.
 // Refused (exit code 2): damage, another format version, sizes that overflow, file names that leave
 // the folder, slices outside their tensor, a wrong number of checksums.
 Manifest parse_manifest(std::string_view text, const std::string& name);

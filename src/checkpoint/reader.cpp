@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -22,6 +23,15 @@ struct CheckpointReader::Job {
   const TargetSlice* target = nullptr;           // nullptr: only check
   std::shared_ptr<const std::vector<Run>> runs;  // of the whole slice into the target
 };
+
+namespace {
+
+// Thrown by a task: what to say about the rest of the checkpoint is looked up once, outside.
+struct DamagedBlock : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace
 
 // Does jobs one after the other; each thread has its own.
 class CheckpointReader::Worker {
@@ -64,8 +74,9 @@ class CheckpointReader::Worker {
     const std::uint64_t begin = job.data_begin + static_cast<std::uint64_t>(offset);
     file_.read_at(begin, to, count);
     if (hash64(to, count) != job.slice->checksums[static_cast<std::size_t>(job.block)]) {
-      reader_.refuse(fmt::format("'{}' does not match its checksum in bytes {} to {} (tensor '{}')",
-                                 shard.file, begin, begin + count, job.tensor->name));
+      throw DamagedBlock(
+          fmt::format("'{}' does not match its checksum in bytes {} to {} (tensor '{}')",
+                      shard.file, begin, begin + count, job.tensor->name));
     }
   }
 
@@ -126,10 +137,11 @@ void CheckpointReader::refuse(const std::string& why) const {
   std::string hint;
   if (by_latest_) {
     const fs::path sound = newest_sound_checkpoint(folder_.parent_path(), folder_);
-    hint = sound.empty() ? "; there is no sound checkpoint beside it"
+    hint = sound.empty() ? "; there is no sound checkpoint next to it"
                          : fmt::format("; the newest sound one is '{}'", sound.string());
   }
-  fail_input("checkpoint '{}' is damaged: {}{}", folder_.string(), why, hint);
+  throw DamagedCheckpoint(
+      fmt::format("checkpoint '{}' is damaged: {}{}", folder_.string(), why, hint));
 }
 
 const SafetensorsHeader& CheckpointReader::header_of(std::size_t index) {
@@ -212,19 +224,24 @@ void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& job
   }
 }
 
-void CheckpointReader::run(const std::vector<Job>& jobs, ThreadPool* pool) {
+void CheckpointReader::run(const std::vector<Job>& jobs, ThreadPool* pool, FileProgress* progress) {
   std::vector<Worker> workers;
   const int size = pool ? pool->size() : 1;
   workers.reserve(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) workers.emplace_back(*this);
   const auto run_job = [&](std::int64_t task, int worker) {
     workers[static_cast<std::size_t>(worker)].run(jobs[static_cast<std::size_t>(task)]);
+    if (progress) progress->moved(manifest_.block_bytes);
   };
   const auto tasks = static_cast<std::int64_t>(jobs.size());
-  if (pool) {
-    pool->run(tasks, run_job);
-  } else {
-    for (std::int64_t task = 0; task < tasks; ++task) run_job(task, 0);
+  try {
+    if (pool) {
+      pool->run(tasks, run_job);
+    } else {
+      for (std::int64_t task = 0; task < tasks; ++task) run_job(task, 0);
+    }
+  } catch (const DamagedBlock& damage) {
+    refuse(damage.what());
   }
 }
 
@@ -232,10 +249,10 @@ void CheckpointReader::read(std::span<const TargetSlice> targets, const ReadOpti
   check_targets(targets, options.convert);
   std::vector<Job> jobs;
   for (const TargetSlice& target : targets) add_jobs(target, jobs);
-  run(jobs, options.pool);
+  run(jobs, options.pool, options.progress);
 }
 
-void CheckpointReader::verify(ThreadPool* pool, int part, int parts) {
+void CheckpointReader::verify(ThreadPool* pool, int part, int parts, FileProgress* progress) {
   std::vector<Job> jobs;
   for (const StoredTensor& tensor : manifest_.tensors) {
     for (const StoredSlice& slice : tensor.slices) {
@@ -249,16 +266,17 @@ void CheckpointReader::verify(ThreadPool* pool, int part, int parts) {
   jobs = {jobs.begin() + static_cast<std::ptrdiff_t>(begin),
           jobs.begin() + static_cast<std::ptrdiff_t>(end)};
   for (Job& job : jobs) job.data_begin = data_begin(*job.tensor, *job.slice);
-  run(jobs, pool);
+  run(jobs, pool, progress);
 }
 
-fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except) {
+fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except,
+                                 FileProgress* progress) {
   const std::vector<std::int64_t> steps = saved_steps(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     fs::path path = folder / step_folder(*step);
     if (path == except) continue;
     try {
-      CheckpointReader(path).verify(nullptr);
+      CheckpointReader(path).verify(&ThreadPool::global(), 0, 1, progress);
       return path;
     } catch (const Error&) {  // the next older one
     }

@@ -6,19 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/progress.h"
 #include "checkpoint/region.h"
 #include "interop/safetensors.h"
 
 namespace trireme {
 
+// A checkpoint that is there and is not what was written.
+struct DamagedCheckpoint : Error {
+  explicit DamagedCheckpoint(const std::string& message) : Error(ExitCode::bad_input, message) {}
+};
+
 class CheckpointReader {
  public:
   // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened
-  // when they are needed. Refused (exit code 2) where there is none or it is damaged; if `latest`
-  // led to it, this and all later messages name the newest sound checkpoint beside it.
+  // when they are needed. Refused (exit code 2) where there is none. Damage throws
+  // DamagedCheckpoint; if a folder of checkpoints led to it, the message of this and of all later
+  // calls names the newest sound checkpoint there, which may take as long as reading it.
   explicit CheckpointReader(const fs::path& path);
 
   const fs::path& folder() const { return folder_; }
@@ -29,9 +37,10 @@ class CheckpointReader {
   struct ReadOptions {
     bool convert = false;        // between floating-point types; otherwise types must be equal
     ThreadPool* pool = nullptr;  // nullptr: the calling thread does all
+    FileProgress* progress = nullptr;
   };
   // Fills the targets. Refused (exit code 2) before a byte is read: a missing tensor, another shape
-  // or type than stored (both are named). Refused while reading: damage, naming file and tensor;
+  // or type than stored (both are named). While reading: DamagedCheckpoint, naming file and tensor;
   // the targets are then undefined. Not safe to call from several threads at once.
   void read(std::span<const TargetSlice> targets, const ReadOptions& options);
   void read(std::span<const TargetSlice> targets) {
@@ -40,7 +49,8 @@ class CheckpointReader {
 
   // Reads everything and compares it with its checksums; of `parts` callers that share the work
   // each takes one part.
-  void verify(ThreadPool* pool = &ThreadPool::global(), int part = 0, int parts = 1);
+  void verify(ThreadPool* pool = &ThreadPool::global(), int part = 0, int parts = 1,
+              FileProgress* progress = nullptr);
 
  private:
   struct Job;
@@ -51,7 +61,7 @@ class CheckpointReader {
   std::string target_fault(const TargetSlice& target, bool convert) const;
   void check_targets(std::span<const TargetSlice> targets, bool convert) const;
   void add_jobs(const TargetSlice& target, std::vector<Job>& jobs);
-  void run(const std::vector<Job>& jobs, ThreadPool* pool);
+  void run(const std::vector<Job>& jobs, ThreadPool* pool, FileProgress* progress);
   [[noreturn]] void refuse(const std::string& why) const;
 
   fs::path folder_;
@@ -61,7 +71,8 @@ class CheckpointReader {
 };
 
 // The newest checkpoint of a folder of checkpoints that is undamaged to the last byte, other than
-// `except`; empty if there is none.
-fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except = {});
+// `except`; empty if there is none. Reads all of it, and of every newer one up to its first damage.
+fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except = {},
+                                 FileProgress* progress = nullptr);
 
 }  // namespace trireme

@@ -27,8 +27,8 @@ SafetensorsTensor entry_of(const SourceSlice& slice) {
 class Shard {
  public:
   Shard(const fs::path& path, std::span<const SourceSlice> given, std::int64_t block_bytes,
-        const Producer& producer)
-      : given_(given), block_bytes_(block_bytes), producer_(producer) {
+        const Producer& producer, FileProgress* progress)
+      : given_(given), block_bytes_(block_bytes), producer_(producer), progress_(progress) {
     std::vector<SafetensorsTensor> entries;
     for (std::size_t i = 0; i < given.size(); ++i) {
       const SourceSlice& slice = given[i];
@@ -38,6 +38,7 @@ class Shard {
       for (std::int64_t block = 0; block < blocks; ++block) {
         tasks_.push_back({i, entries.size(), block});
       }
+      bytes_ += slice.bytes();
       entries.push_back(entry_of(slice));
       stored_.push_back({0, entries.back().name, slice.region,
                          std::vector<std::uint64_t>(static_cast<std::size_t>(blocks))});
@@ -51,6 +52,7 @@ class Shard {
 
   void write(ThreadPool* pool) {
     const auto tasks = static_cast<std::int64_t>(tasks_.size());
+    if (progress_) progress_->expect(bytes_);
     scratch_.resize(pool ? static_cast<std::size_t>(pool->size()) : 1);
     if (pool) {
       pool->run(tasks, [&](std::int64_t task, int worker) { write_block(task, worker); });
@@ -58,6 +60,7 @@ class Shard {
       for (std::int64_t task = 0; task < tasks; ++task) write_block(task, 0);
     }
     if (file_) file_->finish();
+    if (progress_) progress_->moved(0);
   }
 
   Manifest manifest(const std::string& file_name) const {
@@ -94,6 +97,7 @@ class Shard {
         hash64(data, static_cast<std::size_t>(bytes));
     file_->write(task.entry, static_cast<std::uint64_t>(begin), data,
                  static_cast<std::uint64_t>(bytes));
+    if (progress_) progress_->moved(bytes);
   }
 
   const std::byte* produce(std::size_t slice, std::int64_t begin, std::int64_t bytes, int worker) {
@@ -109,6 +113,8 @@ class Shard {
   std::span<const SourceSlice> given_;
   std::int64_t block_bytes_;
   const Producer& producer_;
+  FileProgress* progress_;
+  std::int64_t bytes_ = 0;
   std::vector<Task> tasks_;
   std::vector<StoredSlice> stored_;                    // by entry
   std::vector<std::size_t> slice_of_;                  // by entry
@@ -119,9 +125,9 @@ class Shard {
 }  // namespace
 
 Manifest write_shard(const fs::path& folder, int rank, std::span<const SourceSlice> slices,
-                     ThreadPool* pool, const Producer& producer) {
+                     ThreadPool* pool, const Producer& producer, FileProgress* progress) {
   const std::string name = shard_file(rank);
-  Shard shard(folder / name, slices, default_block_bytes, producer);
+  Shard shard(folder / name, slices, default_block_bytes, producer, progress);
   shard.write(pool);
   return shard.manifest(name);
 }

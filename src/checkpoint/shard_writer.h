@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/progress.h"
 #include "checkpoint/region.h"
 
 namespace trireme {
@@ -17,9 +18,9 @@ using Producer =
     std::function<void(std::size_t slice, std::int64_t begin, std::int64_t end, std::byte* dst)>;
 
 // Writes `folder`/shard-<rank>.safetensors, makes it durable and returns the part of the manifest
-// that describes it. Empty slices are left out; without any other there is no file. Without a pool
+// that describes it. Empty slices are left out; if all are empty there is no file. Without a pool
 // the calling thread does all.
 Manifest write_shard(const fs::path& folder, int rank, std::span<const SourceSlice> slices,
-                     ThreadPool* pool, const Producer& producer);
+                     ThreadPool* pool, const Producer& producer, FileProgress* progress = nullptr);
 
 }  // namespace trireme

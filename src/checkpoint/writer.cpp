@@ -11,11 +11,12 @@
 #include "base/as_error.h"
 #include "base/error.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/tidy.h"
 
 namespace trireme {
 namespace {
 
-// What ranks tell each other: a letter, then text.
+// The messages between ranks: a letter, then text.
 constexpr char tag_done = 'D';
 constexpr char tag_input_failure = 'I';  // exit code 2
 constexpr char tag_failure = 'F';        // exit code 1
@@ -32,13 +33,13 @@ std::string tagged(Body&& body) {
   }
 }
 
-// Puts `from` at the place of `to`; what stood there is then at `from`, or gone.
-void replace_folder(const fs::path& from, const fs::path& to) {
+// Puts `from` in the place of `to`; what was there is then at `from` or at replaced_folder().
+void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno == ENOTEMPTY || errno == EEXIST) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-    // A file system that cannot exchange: aside under a name that clean_up() knows.
-    const fs::path aside = to.string() + ".old.tmp";
+    // A file system that cannot exchange: aside, under a name from which find_checkpoint() loads
+    // and tidy_checkpoints() restores if this process is killed between the two renames.
     fs::remove_all(aside);
     fs::rename(to, aside);
     fs::rename(from, to);
@@ -58,10 +59,11 @@ CheckpointWriter::CheckpointWriter(SaveOptions options, CheckpointState state, R
       final_(options_.folder / step_folder(state_.step)) {
   std::string outcome;
   if (ranks_.rank == 0) {
+    const FileProgress::Phase phase(ranks_.progress, "is preparing a checkpoint");
     outcome = tagged([&] {
       make_folders(options_.folder);
-      sync_folder(fs::absolute(options_.folder).parent_path());
-      fs::remove_all(partial_);
+      if (const std::string why = remove_folder(partial_, ranks_.progress); !why.empty())
+        fail("{}", why);
       make_folders(partial_);
       partial_is_there_ = true;
       return "";
@@ -89,8 +91,9 @@ void CheckpointWriter::fail_everywhere(const std::string& failure) const {
 
 void CheckpointWriter::write(std::span<const SourceSlice> slices, ThreadPool* pool,
                              const Producer& producer) noexcept {
-  report_ =
-      tagged([&] { return to_text(write_shard(partial_, ranks_.rank, slices, pool, producer)); });
+  report_ = tagged([&] {
+    return to_text(write_shard(partial_, ranks_.rank, slices, pool, producer, ranks_.progress));
+  });
 }
 
 Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
@@ -123,11 +126,18 @@ Manifest CheckpointWriter::join(const std::vector<std::string>& reports) const {
 }
 
 void CheckpointWriter::put_in_place(const Manifest& manifest) {
+  const auto done = [&] {
+    if (ranks_.progress) ranks_.progress->moved(0);
+  };
   write_file_durably(partial_ / manifest_file, to_text(manifest));
-  replace_folder(partial_, final_);
+  done();
+  replace_folder(partial_, final_, options_.folder / replaced_folder(state_.step));
   partial_is_there_ = false;
+  done();
   sync_folder(options_.folder);
+  done();
   write_file_durably(options_.folder / latest_file, step_folder(state_.step) + "\n");
+  done();
 }
 
 // Removes leftovers and checkpoints beyond `keep`. Steps after this one come from another branch of
@@ -136,10 +146,6 @@ void CheckpointWriter::put_in_place(const Manifest& manifest) {
 std::string CheckpointWriter::clean_up() const {
   std::error_code error;
   std::string warning;
-  const auto remove = [&](const fs::path& path) {
-    fs::remove_all(path, error);
-    if (error) warning = fmt::format("cannot remove '{}': {}", path.string(), error.message());
-  };
   std::vector<std::int64_t> older = saved_steps(options_.folder);
   std::erase_if(older, [&](std::int64_t step) { return step >= state_.step; });
   const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(options_.keep - 1, 0));
@@ -151,25 +157,33 @@ std::string CheckpointWriter::clean_up() const {
       if (error) warning = fmt::format("cannot remove '{}': {}", from.string(), error.message());
     }
   }
-  for (const fs::path& path : partial_folders(options_.folder)) remove(path);
+  for (const fs::path& path : partial_folders(options_.folder)) {
+    const auto replaced = replaced_step_of(path.filename().string());
+    if (replaced && !fs::exists(options_.folder / step_folder(*replaced)))
+      continue;  // the only one
+    const std::string failure = remove_folder(path, ranks_.progress);
+    if (!failure.empty()) warning = failure;
+  }
   return warning;
+}
+
+// What rank 0 does once all have written: "<bytes> <warning>", tagged.
+std::string CheckpointWriter::complete(const std::vector<std::string>& reports) {
+  const FileProgress::Phase phase(ranks_.progress, "is completing a checkpoint");
+  if (ranks_.progress) ranks_.progress->expect(0);
+  return tagged([&] {
+    const Manifest manifest = join(reports);
+    put_in_place(manifest);
+    std::uint64_t bytes = 0;
+    for (const StoredShard& shard : manifest.shards) bytes += shard.bytes;
+    return fmt::format("{} {}", bytes, clean_up());
+  });
 }
 
 SaveReport CheckpointWriter::commit() {
   const std::vector<std::string> reports =
       ranks_.size == 1 ? std::vector{report_} : ranks_.gather(report_);
-  // "<bytes> <warning>"
-  std::string outcome;
-  if (ranks_.rank == 0) {
-    outcome = tagged([&] {
-      const Manifest manifest = join(reports);
-      put_in_place(manifest);
-      std::uint64_t bytes = 0;
-      for (const StoredShard& shard : manifest.shards) bytes += shard.bytes;
-      return fmt::format("{} {}", bytes, clean_up());
-    });
-  }
-  outcome = from_rank_0(outcome);
+  const std::string outcome = from_rank_0(ranks_.rank == 0 ? complete(reports) : "");
   if (outcome[0] != tag_done) fail_everywhere(outcome);
   const std::size_t space = outcome.find(' ');
   return {final_, std::stoll(outcome.substr(1, space - 1)),
@@ -181,7 +195,10 @@ SaveReport save_checkpoint(const SaveOptions& options, const CheckpointState& st
                            std::span<const SourceSlice> slices, const Ranks& ranks,
                            ThreadPool* pool) {
   CheckpointWriter writer(options, state, ranks);
-  writer.write(slices, pool);
+  {
+    const FileProgress::Phase phase(ranks.progress, "is writing a checkpoint");
+    writer.write(slices, pool);
+  }
   return writer.commit();
 }
 

@@ -11,12 +11,13 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/progress.h"
 #include "checkpoint/region.h"
 #include "checkpoint/shard_writer.h"
 
 namespace trireme {
 
-// The ranks that save together and how they talk. One process needs neither function.
+// The ranks that save together, and how they communicate. One process needs neither function.
 struct Ranks {
   int rank = 0;
   int size = 1;
@@ -24,6 +25,8 @@ struct Ranks {
   std::function<std::vector<std::string>(const std::string&)> gather;
   // Gives every rank what rank 0 passes.
   std::function<std::string(const std::string&)> broadcast;
+  // Told what this rank writes, if there is one; outlives the save.
+  FileProgress* progress = nullptr;
 };
 
 struct SaveOptions {
@@ -40,7 +43,7 @@ struct SaveReport {
 };
 
 // One save in its three phases. Only the first and the last communicate, so that write() can run in
-// a thread of its own beside training.
+// a thread of its own during training.
 //
 //   CheckpointWriter writer(options, state, ranks);  // all ranks together
 //   writer.write(slices, &pool);                     // each rank for itself
@@ -68,6 +71,7 @@ class CheckpointWriter {
  private:
   Manifest join(const std::vector<std::string>& reports) const;
   void put_in_place(const Manifest& manifest);
+  std::string complete(const std::vector<std::string>& reports);
   std::string clean_up() const;
   std::string from_rank_0(const std::string& text) const;
   [[noreturn]] void fail_everywhere(const std::string& failure) const;

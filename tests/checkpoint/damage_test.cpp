@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <random>
 
@@ -129,11 +130,39 @@ TEST_F(Damage, LatestThatLeadsNowhereNamesTheNewestSoundOne) {
   fs::remove(manifest_);
   EXPECT_THAT(refusal(folder_), AllOf(names_10, HasSubstr("manifest.json")));
   fs::remove_all(step_);
-  EXPECT_THAT(refusal(folder_), AllOf(names_10, HasSubstr("missing")));
+  EXPECT_EQ(refusal(folder_), "");  // the newest that is complete
+  EXPECT_THAT(find_checkpoint(folder_)->note,
+              AllOf(HasSubstr("step-00000020"), HasSubstr("not there")));
   fs::remove_all(folder_ / "step-00000010");
-  EXPECT_THAT(refusal(folder_), HasSubstr("no sound checkpoint beside it"));
+  EXPECT_THAT(refusal(folder_),
+              AllOf(HasSubstr("missing"), HasSubstr("no sound checkpoint next to it")));
   write_text(folder_ / "latest", "../../etc");
   EXPECT_THAT(refusal(folder_), HasSubstr("does not name a checkpoint"));
+}
+
+// Each task that finds a bad block says just that; what else is sound is looked up once.
+TEST(ManyBadBlocks, AreRefusedAtOnce) {
+  const ScratchFolder folder;
+  std::vector<TestTensor> many;
+  for (int i = 0; i < 1000; ++i) many.push_back({fmt::format("t{}", i), {64, 256}});
+  save_whole(folder, many, 10);
+  save_whole(folder, many, 20);
+  const fs::path shard = folder / "step-00000020/shard-00000.safetensors";
+  {
+    std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), sizeof header);
+    file.seekp(static_cast<std::streamoff>(8 + header));
+    const std::vector<char> zeros(fs::file_size(shard) - 8 - header);
+    file.write(zeros.data(), static_cast<std::streamsize>(zeros.size()));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT([&] { CheckpointReader(folder).verify(); },
+              testing::ThrowsMessage<DamagedCheckpoint>(
+                  AllOf(HasSubstr("does not match its checksum"),
+                        HasSubstr("the newest sound one is"), HasSubstr("step-00000010"))));
+  // Looked up once per block it would be 64 GB to read.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 // A manifest whose checksum is right but whose content lies.

@@ -1,0 +1,21 @@
+// Puts a folder of checkpoints in order after a save that was killed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/progress.h"
+
+namespace trireme {
+
+// A save of a step that was there before may have been killed between two renames (on file systems
+// that cannot exchange two names): then the whole checkpoint that it was to replace gets its name
+// back. Everything else that is unfinished is removed. Only for the process that alone writes
+// there. Returns a line for the user about each thing that was done or could not be done.
+std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* progress = nullptr);
+
+// Removes a folder file by file, so that progress shows; "" or why it could not.
+std::string remove_folder(const fs::path& folder, FileProgress* progress);
+
+}  // namespace trireme
