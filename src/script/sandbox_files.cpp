@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -66,6 +67,11 @@ class Layers {
       return because("memory for changed files");
     for (const char* name : {"root", "upper", "work", "calls"}) mkdir((run_ / name).c_str(), 0755);
     root_ = run_ / "root";
+    // Only what belongs to a user of the namespace can be changed below an overlay, and for others
+    // than root that is the user alone: the overlay has to begin at a folder of the user's.
+    const char* home = std::getenv("HOME");
+    if (geteuid() != 0) mounts_.push_back(fs::current_path());
+    if (geteuid() != 0 && home && *home == '/') mounts_.emplace_back(home);
     if (mount(root_.c_str(), root_.c_str(), nullptr, MS_BIND, nullptr) != 0)
       return because("a root folder");
     descend("/");
