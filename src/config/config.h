@@ -59,7 +59,7 @@ struct DataConfig {
   std::string tokenizer;  // kind; fields.cpp lists them
   std::string vocab_file, merge_file, tokenizer_model;
   std::string tokenizer_pattern;  // kind of a tiktoken file; "": the file tells
-  std::int64_t prefetch = 4;  // micro-batches kept ready
+  std::int64_t prefetch = 4;      // micro-batches kept ready
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   bool eod_mask_loss = false;
