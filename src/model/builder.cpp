@@ -59,7 +59,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   } else {
     const ValueId first_visible =
         options_.packed_documents ? rows_input(g, BatchInput::first_visible) : no_value;
-    // Padding stands behind everything else, where causal attention does not look anyway.
+    // Padding follows everything else, where causal attention does not look anyway.
     context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
   }
   return RowLinear{"attention.out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(

@@ -36,11 +36,11 @@ class Builder {
 
   // x + attention(norm(x)), then y + mlp(norm(y)).
   std::unique_ptr<Graph> pre_norm_block(bool causal) const;
-  // Sees the positions before, or all of its sequence that are no padding.
+  // Sees the earlier positions, or all of its sequence that are not padding.
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal) const;
   ValueId mlp(Graph& g, ValueId x) const;
   ValueId norm(Graph& g, ValueId x, const std::string& name) const;
-  // The residual addition, with dropout of delta, and the norm behind it.
+  // The residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
                            DropoutSite where) const;
 

@@ -16,7 +16,7 @@ enum class Purpose : std::uint8_t {
 };
 
 // The part of a model that a pipeline stage holds: the layers [first_layer, + layers), with the
-// embedding before and the head behind them where the flags say so.
+// embedding before them and the head after them where the flags are set.
 struct StagePart {
   std::int64_t first_layer = 0;
   std::int64_t layers = -1;  // -1: all

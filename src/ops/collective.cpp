@@ -19,7 +19,7 @@ void infer_identity(Graph& g, Node& node) {
 }
 
 void gradient_identity(GradientBuilder& b, const Node& node) {
-  // Behind it stand products, whose gradient is a value that nobody else reads.
+  // The consumers are matrix products: dy has no other reader and can be reduced in place.
   const ValueId x = node.inputs[0], dy = b.grad(node.outputs[0]);
   const bool in_place =
       b.graph().value(x).role == Role::internal && b.graph().value(dy).role == Role::internal;
@@ -31,7 +31,8 @@ void gradient_identity(GradientBuilder& b, const Node& node) {
 void infer_reduce(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   if (node.as<CollectiveAttributes>().in_place) {
-    require(x.role == Role::internal, g, node, "what crosses a segment's border stays as it is");
+    require(x.role == Role::internal, g, node,
+            "a value that crosses a segment's border cannot be reduced in place");
     node.outputs[0] = g.new_view(node.inputs[0], x.shape, 0);
   } else {
     add_output(g, node, 0, x.dtype, x.shape);

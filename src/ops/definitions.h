@@ -1,4 +1,4 @@
-// The definitions that registry.cpp gathers; each stands in the file of its op.
+// The definitions that registry.cpp gathers; each is defined in the file of its op.
 #pragma once
 
 #include "graph/op.h"

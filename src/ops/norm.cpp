@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, alone or behind a residual addition.
+// LayerNorm and RMSNorm, alone or after a residual addition.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"

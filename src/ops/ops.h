@@ -7,7 +7,7 @@
 namespace trireme::ops {
 
 // [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables
-// behind the first may be no_value. `first_id`: ids below it and behind the table belong to other
+// after the first may be no_value. `first_id`: ids below it and past the table belong to other
 // ranks and give zeros.
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
                   std::int64_t first_id = 0, ValueId types = no_value,
@@ -16,7 +16,7 @@ ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, Value
 // LayerNorm or RMSNorm; bias may be no_value.
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps);
 
-// sum = x + dropout(delta), normalised: the residual addition and the norm behind it in one pass.
+// sum = x + dropout(delta), normalised: the residual addition and the norm after it in one pass.
 // `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
 struct SumAndNorm {
   ValueId sum, normed;
@@ -68,7 +68,7 @@ ValueId grad_all_reduce(Graph& g, ValueId x, int ranks);
 // Sum over the ranks, on all of them; the gradient passes unchanged. In place: x is a value that
 // nothing else reads.
 ValueId all_reduce(Graph& g, ValueId x, int ranks, bool in_place);
-// The rows of all ranks, one behind the other: [rows * ranks, columns]. The gradient:
+// The rows of all ranks, one after another: [rows * ranks, columns]. The gradient:
 // reduce_scatter.
 ValueId all_gather(Graph& g, ValueId x, int ranks);
 // This rank's rows of the sum over all ranks: [rows / ranks, columns]. The gradient: all_gather.

@@ -7,7 +7,7 @@
 
 namespace trireme::ops {
 
-// Calls body with a value of the C++ type behind a compute dtype: body(float{}), body(bf16{}) ...
+// Calls body with a value of the C++ type of a compute dtype: body(float{}), body(bf16{}) ...
 template <class Body>
 auto with_compute_type(DType dtype, Body&& body) {
   switch (dtype) {

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What a checkpoint keeps; plain numbers.
+// The part that a checkpoint keeps: plain numbers.
 struct LossScaleState {
   double scale = 1;
   std::int64_t good_steps = 0;  // without overflow, since the last growth or overflow
@@ -37,7 +37,7 @@ class LossScale {
 
   const LossScaleState& state() const { return state_; }
   // Continues from a checkpoint. A fixed scale stays as configured. Refuses (fail_input) numbers
-  // that no run can reach.
+  // that no run can have saved.
   void restore(const LossScaleState& state);
 
  private:

@@ -22,8 +22,8 @@ class Optimizer {
   void allocate();
 
   // Adds the squares of the gradients that this rank owns, in blocks of parameters whose cuts do
-  // not depend on the layout. `counts(parameter)` says whether this rank counts it: of several
-  // copies one does.
+  // not depend on the layout. `counts(parameter)` tells whether this rank counts it: one of
+  // several copies does.
   void add_squares(ExactSum& sum, const std::function<bool(const ParameterSpec&)>& counts) const;
 
   // One step with the given learning rate; `gradient_scale` multiplies every gradient (clipping and

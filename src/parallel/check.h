@@ -1,4 +1,4 @@
-// Proves a schedule right and says what it costs, before anything runs.
+// Proves a schedule correct and reports its cost, before anything runs.
 #pragma once
 
 #include <string>

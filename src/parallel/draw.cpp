@@ -32,7 +32,7 @@ std::string legend(const Schedule& schedule) {
   std::string text = splits_backward(schedule.kind)
                          ? "F forward, I input gradient, W weight gradient"
                          : "F forward, B backward";
-  if (schedule.chunks() > 1) text += "; small letters: chunks behind the first";
+  if (schedule.chunks() > 1) text += "; small letters: chunks after the first";
   return text;
 }
 
@@ -79,7 +79,7 @@ std::string draw_text(const Schedule& schedule, const ScheduleReport& report,
   return text;
 }
 
-// Blue forward, green backward, orange weight gradient; paler for each chunk behind the first.
+// Blue forward, green backward, orange weight gradient; paler for each chunk after the first.
 struct Colour {
   int r, g, b;
 
@@ -159,7 +159,7 @@ class SvgWriter {
     } else {
       entry(ActionKind::backward, "backward");
     }
-    if (schedule_.chunks() > 1) text(x, 44, "start", "(paler: chunks behind the first)", "#444444");
+    if (schedule_.chunks() > 1) text(x, 44, "start", "(paler: chunks after the first)", "#444444");
   }
 
   void line(int rank) {

@@ -35,13 +35,13 @@ class Gradients {
   // pipeline;
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
   void tie_across(Communicator& embedding, int parameter);
-  // 3. adds up what sequence-parallel ranks have apart, and makes floating-point numbers of exact
-  //    sums. Then part() is what the optimizer takes.
+  // 3. adds up the parts of sequence-parallel ranks, and turns exact sums into floating-point
+  //    numbers. Then the optimiser reads part().
   void complete();
 
   // Bytes that this rank sends per step, where so many ranks hold copies of its states; for a tied
-  // parameter's copy on the other end of the pipeline; and for what so many sequence-parallel ranks
-  // have apart.
+  // parameter's copy on the other end of the pipeline; and for the parts of so many
+  // sequence-parallel ranks.
   double traffic(std::int64_t micro_batches, int copies) const;
   double tie_traffic(int parameter) const;
   double partial_traffic(int tensor_ranks) const;

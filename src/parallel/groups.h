@@ -1,5 +1,5 @@
-// The communicators of a rank, one for each kind of traffic: what must not queue behind something
-// else has a communicator of its own.
+// The communicators of a rank, one for each kind of traffic: messages that must not wait in one
+// queue with others have a communicator of their own.
 #pragma once
 
 #include <memory>

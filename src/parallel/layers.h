@@ -50,7 +50,7 @@ struct RowLinear {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
-// A table of words, cut by ids: [padded / size, hidden]. Padding, behind the last id, makes the cut
+// A table of words, cut by ids: [padded / size, hidden]. Padding, after the last id, makes the cut
 // even; it is never saved.
 struct VocabTable {
   std::string name;  // of the parameter

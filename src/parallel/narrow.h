@@ -14,7 +14,7 @@ namespace trireme {
 std::uint64_t rounding_key(std::uint64_t seed, std::uint64_t step, std::uint32_t stream,
                            std::uint32_t use);
 
-// Cuts the lower half of x off after adding random bits to it. Infinity and NaN stay what they are.
+// Cuts the lower half of x off after adding random bits to it. Infinity and NaN are kept.
 bf16 round_stochastically(float x, std::uint16_t bits);
 
 void widen(float* to, const bf16* from, std::int64_t count);

@@ -19,7 +19,7 @@ class Parameters {
   // `gather`: the ranks that share the states. Outlives this.
   void allocate(Communicator& gather);
 
-  // This rank's part of a bucket: what the optimizer writes.
+  // This rank's part of a bucket, which the optimiser writes.
   std::byte* part(int bucket) const;
   // The part was written: starts bringing it to the other ranks.
   void publish(int bucket);

@@ -30,7 +30,7 @@ struct PipelineBuffers {
 PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
                            int pipeline_rank);
 
-// What the runner asks and tells while it walks; chunk and micro-batch name what it works on.
+// The questions and reports of the runner while it walks, each for a chunk and a micro-batch.
 class PipelineClient {
  public:
   virtual ~PipelineClient() = default;
@@ -69,7 +69,7 @@ class PipelineRunner {
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
     std::vector<Work> activation_in, gradient_in;               // by buffer
-    // Where gradients of activations lie. Micro-batches take late slots in turns.
+    // Where gradients of activations lie. Micro-batches take late slots in rotation.
     Slot late_slot(std::int64_t micro_batch) const {
       return {0, static_cast<int>(micro_batch % buffers.late_slots)};
     }

@@ -112,7 +112,7 @@ struct ScheduleRequest {
   // Virtual stages per rank; 0: what the schedule needs (2 for interleaved, zbv, vhalf; else 1).
   int chunks = 0;
   // Of every stage in order, or one for all. They steer where weight gradients go and in which
-  // order receives stand; any times give a correct schedule.
+  // order receives appear; any times give a correct schedule.
   std::vector<PassTimes> times = {PassTimes{}};
 };
 

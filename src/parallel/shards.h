@@ -1,7 +1,7 @@
 // Who owns which elements when gradients, optimizer states or parameters are sharded (ZeRO 1, 2, 3
 // and hybrid sharding): pure data, the same on every rank.
 //
-// Parameters are laid one behind another into flat buckets; a bucket is cut into `degree` equal
+// Parameters are laid one after another into flat buckets; a bucket is cut into `degree` equal
 // parts, and rank k of the sharding group owns part k. So a reduce_scatter of a bucket gives each
 // rank the gradients that it owns, and an all_gather of the parts gives back the parameters.
 //

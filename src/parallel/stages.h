@@ -9,7 +9,7 @@
 namespace trireme {
 
 // Layers [begin, end) of the model. The embedding lies before the layers of the first stage, the
-// final norm and the head behind those of the last.
+// final norm and the head after those of the last.
 struct LayerRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;

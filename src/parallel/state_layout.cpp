@@ -50,7 +50,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   const auto& parameters = definition.parameters;
   const std::vector<Use> uses = uses_of(definition, options);
 
-  // Parameters of one unit stand together; units come in the order of their first parameter.
+  // Parameters of one unit lie together; units come in the order of their first parameter.
   std::map<decltype(uses[0].key()), int> units;
   std::vector<int> unit_of(parameters.size()), order(parameters.size());
   for (std::size_t p = 0; p < parameters.size(); ++p) {

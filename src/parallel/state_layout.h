@@ -29,7 +29,7 @@ struct OwnedSlice {
   int parameter;
   std::int64_t begin, end;
   int bucket;
-  std::int64_t offset;  // from the begin of this rank's part of the bucket
+  std::int64_t offset;  // from the start of this rank's part of the bucket
 
   std::int64_t count() const { return end - begin; }
 };

@@ -1,7 +1,7 @@
 // Every transfer gets one moment, the end of the pass that produces its data in the ideal run, and
 // both ends put it into their list at that moment. All lists then follow one common order of
 // events, so even blocking sends and receives cannot wait for each other in a circle, and messages
-// between two ranks stand in the same order on both sides.
+// between two ranks appear in the same order on both sides.
 #include "parallel/transfers.h"
 
 #include <algorithm>
@@ -105,7 +105,7 @@ Schedule with_early_receives(const Schedule& schedule, int passes) {
   Schedule early = schedule;
   for (auto& actions : early.actions) {
     struct Placed {
-      int after;  // compute actions that stand before it
+      int after;  // compute actions before it
       bool receive;
       Action action;
     };
@@ -116,7 +116,7 @@ Schedule with_early_receives(const Schedule& schedule, int passes) {
       placed.push_back({receive ? std::max(0, computed - passes) : computed, receive, action});
       if (is_compute(action.kind)) ++computed;
     }
-    // Receives come before what else stands between the same two passes, and keep their own order.
+    // Receives come before other actions between the same two passes, and keep their own order.
     std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
       return std::make_tuple(a.after, !a.receive) < std::make_tuple(b.after, !b.receive);
     });

@@ -1,4 +1,4 @@
-// Where weight gradients go: nobody waits for them, so they fill the waits of the other passes.
+// Where weight gradients go: no pass waits for them, so they fill the waits of the other passes.
 #include <algorithm>
 #include <deque>
 #include <queue>

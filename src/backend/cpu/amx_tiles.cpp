@@ -3,7 +3,7 @@
 // What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
 // takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)
 // stays in L1 while the other streams from L2 with a hint not to displace it. All else happens
-// beside the multiplication, a little at each step: the next outer panel comes into L2 and the next
+// during the multiplication, a little at each step: the next outer panel comes into L2 and the next
 // sums and lines of the destination into L1, and finished sums are converted and stored. Sums leave
 // their tiles one by one between the first products of the next block, so that the matrix unit
 // never waits.
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t line_bytes = 64;
 
-// In steps of k. A panel's piece fits into L1 beside the stream. A chunk's packed inner block, and
+// In steps of k. A panel's piece fits into L1 next to the stream. A chunk's packed inner block, and
 // the sums of a task if k has several chunks, fit into scratch (and nearly into L2).
 constexpr std::int64_t max_piece = 16, max_single_chunk = 32, max_chunk = 16;
 

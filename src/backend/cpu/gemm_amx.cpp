@@ -181,7 +181,7 @@ void AmxGemm::run_rounds(amx::Destination dst, const bf16* a, const bf16* b, cha
       pack_outer(packed, part_of(outer, k), vectors);
       multiply({part_of(inner, k), {}, packed, vectors, dst, nullptr});
     }
-    dst.accumulate = true;  // what follows adds to it
+    dst.accumulate = true;  // later chunks add to it
   }
 }
 

@@ -1,4 +1,4 @@
-// One buffer serves all shapes; medians keep out what else the machine does.
+// One buffer serves all shapes; medians keep out other activity of the machine.
 #include "backend/cpu/gemm_bench.h"
 
 #include <sys/mman.h>

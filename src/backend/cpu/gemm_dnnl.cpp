@@ -19,7 +19,7 @@ namespace {
 
 using Memory = dnnl::memory;
 
-// Each thread has its own setting; without it oneDNN would start OpenMP's threads beside ours.
+// Each thread has its own setting; without it oneDNN would start OpenMP's threads next to ours.
 void use_one_openmp_thread() {
   thread_local const bool done = [] {
     omp_set_num_threads(1);
@@ -34,7 +34,7 @@ dnnl::engine& engine() {
     const auto limit = isa() == Isa::avx2     ? dnnl::cpu_isa::avx2
                        : isa() == Isa::avx512 ? dnnl::cpu_isa::avx512_core_bf16
                                               : dnnl::cpu_isa::all;
-    dnnl::set_max_cpu_isa(limit);  // refused if oneDNN was used before, by nobody but us
+    dnnl::set_max_cpu_isa(limit);  // refused if oneDNN was used before, which nothing else does
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return instance;

@@ -1,4 +1,4 @@
-// What the processor and the system offer; isa() and name_of(Isa) of kernels.h stand on it.
+// What the processor and the system offer; isa() and name_of(Isa) of kernels.h use it.
 #pragma once
 
 #include "backend/cpu/kernels.h"
@@ -9,7 +9,7 @@ namespace trireme::cpu {
 // permission included) with AVX512-BF16 and AVX512-FP16.
 bool supports(Isa set);
 
-// The best supported set, whatever TRIREME_ISA says.
+// The best supported set, whatever TRIREME_ISA is.
 Isa best_isa();
 
 // Dot products of bf16 pairs in 512-bit registers; some processors of the avx512 set have them.

@@ -4,7 +4,7 @@
 // Acc<T> is the type of arithmetic, statistics and gradients of weights: double for double, else
 // float. Tensors are row-major; `rows` counts tokens. All kernels run on the global thread pool,
 // cut work by the problem's size only, and reduce in a fixed order: results do not depend on the
-// number of threads. Kernels never allocate: those that need scratch name its size beside them.
+// number of threads. Kernels never allocate: those that need scratch state its size next to them.
 // Where `accumulate` is given, false overwrites the destination and true adds to it.
 #pragma once
 
@@ -53,8 +53,8 @@ struct AttentionShape {
   // Optional [batch * seq]: first position that each query may look at (documents packed into one
   // sample); null means 0. Positions count within the sample.
   const std::int32_t* first_visible = nullptr;
-  // Optional [batch]: number of real positions of each sample (padding behind it is never looked
-  // at); null means seq.
+  // Optional [batch]: number of real positions of each sample (padding after them is never
+  // read); null means seq.
   const std::int32_t* lengths = nullptr;
   std::int64_t first_head = 0;  // offset of head 0 in the whole layer, for dropout
   Dropout dropout;              // on attention probabilities

@@ -212,7 +212,7 @@ struct AmxEngine {
     _tile_stored(3, below + 16, c_bytes);
   }
 
-  // Columns [d, d + 32) of a token; zeros behind `count` tokens and head_dim columns.
+  // Columns [d, d + 32) of a token; zeros after `count` tokens and head_dim columns.
   TRIREME_INLINE static __m512i columns(Rows<const bf16> src, std::int64_t token,
                                         std::int64_t count, std::int64_t d, std::int64_t head_dim) {
     if (token >= count) return _mm512_setzero_si512();

@@ -91,7 +91,7 @@ class BackwardPass {
 
   template <bool want_dq, bool want_dkv>
   void run_block(std::int64_t first, std::int64_t count) {
-    // Keys behind view_.keys are padding: nobody sees them, whatever they hold.
+    // Keys from view_.keys on are padding: no query sees them, whatever they hold.
     const std::int64_t real = view_.keys - first < count ? view_.keys - first : count;
     const std::int64_t padded = real > 0 ? round_up(real, key_step) : 0;
     if (padded > 0) {

@@ -75,7 +75,7 @@ void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* ke
       [](std::int64_t) { return static_cast<Acc<T>*>(nullptr); });
 }
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
 #define TRIREME_INSTANTIATE(T)                                                         \
   template void cached_attention<T>(const CachedAttentionShape&, T*, const T*, T*, T*, \
                                     const std::int32_t*);

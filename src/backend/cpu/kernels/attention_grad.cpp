@@ -105,7 +105,7 @@ std::int64_t attention_workspace(const AttentionShape& s) {
          static_cast<std::int64_t>(sizeof(Acc<T>));
 }
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
 #define TRIREME_INSTANTIATE(T)                                                             \
   template void attention_grad<T>(const AttentionShape&, T*, const T*, const T*, const T*, \
                                   const Acc<T>*, void*);                                   \

@@ -94,7 +94,7 @@ class RowAttention {
     return sum;
   }
 
-  // Sixteen products of q with keys; those behind `count` become -infinity.
+  // Sixteen products of q with keys; those from `count` on become -infinity.
   void score_sixteen(A* scores, std::int64_t first, std::int64_t count) {
     for (int j = 0; j < 16; ++j) {
       Vec<A> sum = splat(A{0});

@@ -32,7 +32,7 @@ struct PhiloxKey {
 namespace detail {
 
 // Counters and words lie in the lower halves of 64-bit lanes, which is where the multiplier reads
-// them; the upper halves hold leftovers that nobody looks at.
+// them; the upper halves hold leftovers that are never read.
 using Wide = Vec<std::uint64_t>;
 
 TRIREME_INLINE Wide multiply_low_halves(Wide a, std::uint32_t factor) {

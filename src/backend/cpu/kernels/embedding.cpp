@@ -67,7 +67,7 @@ void embedding_grad(Acc<T>* dtable, bool accumulate, const std::int32_t* ids, co
                     std::int64_t rows, std::int64_t cols, std::int64_t first_id,
                     std::int64_t local_ids, std::int32_t* workspace) {
   const RowsById sorted(workspace, ids, rows, first_id, local_ids);
-  // Spread over all ids, what one costs on the average.
+  // The average cost of one id, spread over all of them.
   const double touched = static_cast<double>(rows) * 3 * sizeof(Acc<T>) +
                          (accumulate ? 0.0 : static_cast<double>(local_ids) * sizeof(Acc<T>));
   const double id_ns =

@@ -77,7 +77,7 @@ void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, 
   });
 }
 
-// What the gradient of one row needs beside the row itself.
+// What the gradient of one row needs besides the row itself.
 template <class A>
 struct RowGrad {
   A mean, rstd;

@@ -115,7 +115,7 @@ TRIREME_INLINE void store(f16* to, Vec<float> x) {
 
 #endif
 
-// What is not meant becomes `filler`.
+// Other lanes become `filler`.
 template <class E>
 TRIREME_INLINE Vec<E> keep(Vec<E> x, All, E) {
   return x;

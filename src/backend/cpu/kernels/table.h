@@ -29,7 +29,7 @@ const Kernels<T>& table();
 }  // namespace trireme::cpu::TRIREME_ISA
 
 // Instantiates one of the above for every storage type.
-// NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot be parenthesised.
 #define TRIREME_INSTANTIATE(setter)             \
   template void setter<float>(Kernels<float>&); \
   template void setter<bf16>(Kernels<bf16>&);   \

@@ -17,7 +17,7 @@
 #include "backend/cpu/kernels.h"
 
 #define TRIREME_INLINE inline __attribute__((always_inline))
-// The same for a lambda; stands between its parameters and its body.
+// The same for a lambda; goes between its parameters and its body.
 #define TRIREME_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -100,7 +100,7 @@ TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
                 a, b, yes, no);
 }
 
-// Intrinsics for what has no operator.
+// Intrinsics where there is no operator.
 #ifdef __AVX512F__
 #define TRIREME_INTRINSIC(name) _mm512_##name
 #else
