@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/workspace.h"
 #include "bench.h"
 
 namespace trireme::cpu {
@@ -28,7 +30,7 @@ void attention(State& state) {
              dctx = random_values<T>(rows * s.ctx_cols());
   std::vector<T> ctx(dctx.size()), dqkv(qkv.size());
   std::vector<Acc<T>> lse(s.batch * s.heads() * s.seq);
-  std::vector<char> workspace(k.attention_workspace(s));
+  std::vector<char> workspace(attention_workspace(this_machine(), dtype_of<T>, s));
   const auto forward = [&] {
     k.attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
   };

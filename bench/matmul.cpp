@@ -72,7 +72,7 @@ void products(benchmark::State& state, Product product) {
   Operands operands(p);
   const AmxGemm own(p, false);
   const DnnlGemm<bf16, bf16> tiles(p);
-  std::vector<char> workspace(std::max(own.workspace_bytes(), tiles.workspace_bytes()) + 64);
+  std::vector<char> workspace(own.workspace_bytes() + 64);
   char* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64);
   WholeProduct plain(p, operands, false), packed(p, operands, true);
   const auto run = [&](const GemmEngine<bf16>& engine) {

@@ -44,16 +44,19 @@ std::string name_of_value(const Graph& graph, ValueId id) {
   return fmt::format("%{}", id);
 }
 
-std::string place_of_value(const Graph& graph, const SegmentPlan& plan, ValueId id) {
-  const Placement& placement = plan.placements[id];
+// " forward+128"; empty for a value that has its place elsewhere.
+std::string text_of(const Placement& placement) {
   const char* arena = placement.arena == Arena::saved              ? "saved"
                       : placement.arena == Arena::late_saved       ? "late"
                       : placement.arena == Arena::forward_scratch  ? "forward"
                       : placement.arena == Arena::backward_scratch ? "backward"
                                                                    : nullptr;
-  std::string text =
-      fmt::format("{} {}", name_of(graph.value(id).dtype), graph.value(id).shape.text());
-  if (arena) text += fmt::format(" {}+{}", arena, placement.offset);
+  return arena ? fmt::format(" {}+{}", arena, placement.offset) : "";
+}
+
+std::string place_of_value(const Graph& graph, const SegmentPlan& plan, ValueId id) {
+  std::string text = fmt::format("{} {}{}", name_of(graph.value(id).dtype),
+                                 graph.value(id).shape.text(), text_of(plan.placements[id]));
   if (graph.is_view(id))
     text += fmt::format(" in {}", name_of_value(graph, graph.value(id).storage));
   return text;
@@ -99,8 +102,11 @@ std::string dump_text(const Graph& graph, const SegmentPlan& plan, const std::st
           text += fmt::format("        {}: {}\n", name_of_value(graph, id),
                               place_of_value(graph, plan, id));
       }
-      if (node.workspace != no_value)
-        text += fmt::format("        workspace: {}\n", place_of_value(graph, plan, node.workspace));
+      if (node.workspace >= 0) {
+        const Workspace& workspace = plan.workspaces[node.workspace];
+        text += fmt::format("        workspace: {} bytes{}\n", workspace.bytes,
+                            text_of(workspace.placement));
+      }
     }
   }
   return text;

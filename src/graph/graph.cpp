@@ -100,18 +100,7 @@ const Node& Graph::append(std::vector<Node>& list, OpKind op, Phase phase, Attri
   TRIREME_CHECK(inputs.size() <= Node::max_inputs);
   std::copy(inputs.begin(), inputs.end(), node.inputs.begin());
 
-  const OpDefinition& def = definition(op);
-  def.infer(*this, node);
-  if (def.prepare) {
-    Prepared prepared = def.prepare(*this, node);
-    if (prepared.state) {
-      node.prepared = static_cast<std::int32_t>(prepared_.size());
-      prepared_.push_back(std::move(prepared.state));
-    }
-    if (prepared.workspace_bytes > 0) {
-      node.workspace = new_value(DType::u8, {prepared.workspace_bytes});
-    }
-  }
+  definition(op).infer(*this, node);
   list.push_back(std::move(node));
   return list.back();
 }

@@ -67,7 +67,7 @@ class Graph {
 
   // --- nodes ---
   // Appends a node to the forward or, while differentiating, to the backward list. The op's shape
-  // rule makes the outputs; its kernel's state and workspace are made here too.
+  // rule makes the outputs.
   const Node& emit(OpKind op, Attributes attributes, std::initializer_list<ValueId> inputs);
   const Node& emit_grad(OpKind op, Phase phase, Attributes attributes,
                         std::initializer_list<ValueId> inputs);
@@ -81,9 +81,6 @@ class Graph {
   ValueId output() const { return output_; }
   ValueId output_grad() const { return output_grad_; }
   ValueId input_grad() const { return input_grad_; }
-  const void* prepared(const Node& node) const {
-    return node.prepared < 0 ? nullptr : prepared_[node.prepared].get();
-  }
   bool is_view(ValueId id) const { return values_[id].storage != id; }
 
   std::vector<Node> forward;
@@ -101,7 +98,6 @@ class Graph {
   std::vector<Value> values_;
   std::vector<ParameterSpec> parameters_;
   std::vector<ValueId> gradients_;  // by parameter; no_value until asked for
-  std::vector<std::shared_ptr<void>> prepared_;
   ValueId input_ = no_value, output_ = no_value;
   ValueId output_grad_ = no_value, input_grad_ = no_value;
 };

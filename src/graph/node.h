@@ -5,44 +5,46 @@
 #include <cstdint>
 #include <variant>
 
-#include "backend/cpu/kernels.h"
 #include "graph/value.h"
+#include "tensor/kinds.h"
 
 namespace trireme {
 
-using cpu::ActivationKind;
-using cpu::NormKind;
+// Every op. Each has its definition, <name>_op, in a file of ops/; this list makes the enumeration
+// and the table of definitions.
+// clang-format off
+#define TRIREME_OPS(X)                  \
+  X(embedding)                          \
+  X(embedding_grad)                     \
+  X(norm)                               \
+  X(norm_grad)                          \
+  X(linear)                             \
+  X(linear_input_grad)                  \
+  X(linear_weight_grad)                 \
+  X(bias_grad)                          \
+  X(activation)                         \
+  X(activation_grad)                    \
+  X(rope)                               \
+  X(attention)                          \
+  X(attention_grad)                     \
+  X(cached_attention)                   \
+  X(add)                                \
+  X(slice)                              \
+  X(take_rows)                          \
+  X(take_rows_grad)                     \
+  X(softmax_stats)                      \
+  X(token_loss)                         \
+  X(softmax_merge)                      \
+  X(cross_entropy_grad)                 \
+  X(grad_all_reduce)                    \
+  X(all_reduce)                         \
+  X(all_gather)                         \
+  X(reduce_scatter)
+// clang-format on
 
-// Every op; each is defined in one file of ops/.
-enum class OpKind : std::uint8_t {
-  embedding,
-  embedding_grad,
-  norm,
-  norm_grad,
-  linear,
-  linear_input_grad,
-  linear_weight_grad,
-  bias_grad,
-  activation,
-  activation_grad,
-  rope,
-  attention,
-  attention_grad,
-  cached_attention,
-  add,
-  slice,
-  take_rows,
-  take_rows_grad,
-  softmax_stats,
-  token_loss,
-  softmax_merge,
-  cross_entropy_grad,
-  grad_all_reduce,
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  count,
-};
+#define TRIREME_OP(name) name,
+enum class OpKind : std::uint8_t { TRIREME_OPS(TRIREME_OP) count };
+#undef TRIREME_OP
 
 // The pass that a node belongs to. Gradients with respect to inputs and to weights are separate, so
 // that a schedule can place them separately.
@@ -114,8 +116,7 @@ struct Node {
   Attributes attributes;
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
   std::array<ValueId, max_outputs> outputs;  // no_value where there is none
-  ValueId workspace = no_value;
-  std::int32_t prepared = -1;  // index of the kernel's prepared state, if it has one
+  std::int32_t workspace = -1;  // once planned, if it needs any: index in SegmentPlan::workspaces
 
   template <class T>
   const T& as() const {

@@ -10,6 +10,7 @@
 namespace trireme {
 
 class GradientBuilder;
+struct Target;
 
 // Values that change from step to step; kernels read them when they run.
 struct StepBlock {
@@ -64,12 +65,6 @@ struct Cost {
   double bytes = 0;  // read and written
 };
 
-// State that a kernel makes once per node: a library primitive, for instance.
-struct Prepared {
-  std::shared_ptr<void> state;
-  std::int64_t workspace_bytes = 0;
-};
-
 struct OpDefinition {
   const char* name;
   // Checks the operands and adds the outputs to the node.
@@ -78,9 +73,12 @@ struct OpDefinition {
   void (*gradient)(GradientBuilder& builder, const Node& node);
   // Flops of matrix products; bytes are derived from the operands.
   double (*flops)(const Graph& graph, const Node& node);
-  // CPU: may be null where there is nothing to prepare.
-  Prepared (*prepare)(const Graph& graph, const Node& node);
-  // CPU: null for ops that only name memory (views).
+  // Bytes of scratch that the kernel needs on the target; null: none. Pure: planning asks it.
+  std::int64_t (*workspace)(const Target& target, const Graph& graph, const Node& node);
+  // State that the kernel makes once per node, a library primitive for instance, when a stage is
+  // allocated; null: none.
+  std::shared_ptr<const void> (*prepare)(const Graph& graph, const Node& node);
+  // Null for ops that only name memory (views).
   void (*launch)(const Launch& launch);
   // Cheap to compute again: selective recomputation does not save its outputs.
   bool cheap = false;

@@ -33,14 +33,13 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const SegmentPlan& plan) {
       const Node& node = (*lists[phase])[position];
       for (const ValueId id : node.inputs) touch(id);
       for (const ValueId id : node.outputs) touch(id);
-      touch(node.workspace);
     }
   }
   return lives;
 }
 
 struct Item {
-  ValueId id;
+  Placement* placement;
   std::int64_t bytes;
   int begin, end;
   std::int64_t offset = 0;
@@ -70,6 +69,16 @@ std::int64_t pack(std::vector<Item>& items, bool reuse) {
   return total;
 }
 
+// The scratch of each node of a list.
+void add_workspaces(SegmentPlan& plan, const std::vector<Node>& nodes, std::vector<Item>& items) {
+  for (std::size_t position = 0; position < nodes.size(); ++position) {
+    if (nodes[position].workspace < 0) continue;
+    Workspace& workspace = plan.workspaces[nodes[position].workspace];
+    const int at = static_cast<int>(position);
+    items.push_back({&workspace.placement, align_up(workspace.bytes), at, at});
+  }
+}
+
 void place(const Graph& graph, SegmentPlan& plan) {
   const std::vector<Lifetime> lives = lifetimes(graph, plan);
   std::vector<Item> forward, backward, weight_grad;
@@ -86,11 +95,14 @@ void place(const Graph& graph, SegmentPlan& plan) {
       continue;
     }
     auto& list = life.first_phase == 0 ? forward : life.first_phase == 1 ? backward : weight_grad;
-    list.push_back({id, bytes, life.begin, life.end});
+    list.push_back({&plan.placements[id], bytes, life.begin, life.end});
   }
+  add_workspaces(plan, plan.forward, forward);
+  add_workspaces(plan, plan.backward, backward);
+  add_workspaces(plan, plan.weight_grad, weight_grad);
   const auto finish = [&](std::vector<Item>& items, Arena arena, std::int64_t& total) {
     total = std::max(total, pack(items, plan.options.reuse));
-    for (const Item& item : items) plan.placements[item.id] = {arena, item.offset};
+    for (const Item& item : items) *item.placement = {arena, item.offset};
   };
   finish(forward, Arena::forward_scratch, plan.forward_scratch_bytes);
   finish(backward, Arena::backward_scratch, plan.backward_scratch_bytes);
@@ -103,9 +115,21 @@ void place(const Graph& graph, SegmentPlan& plan) {
   }
 }
 
+void size_workspaces(const Graph& graph, SegmentPlan& plan, const Target& target) {
+  for (std::vector<Node>* list : {&plan.forward, &plan.backward, &plan.weight_grad}) {
+    for (Node& node : *list) {
+      const OpDefinition& op = definition(node.op);
+      const std::int64_t bytes = op.workspace ? op.workspace(target, graph, node) : 0;
+      if (bytes == 0) continue;
+      node.workspace = static_cast<std::int32_t>(plan.workspaces.size());
+      plan.workspaces.push_back({bytes, {}});
+    }
+  }
+}
+
 }  // namespace
 
-SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options) {
+SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options, const Target* target) {
   SegmentPlan plan;
   plan.options = options;
   plan.placements.resize(graph.value_count());
@@ -116,6 +140,7 @@ SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options) {
       (later ? plan.weight_grad : plan.backward).push_back(node);
     }
   }
+  if (target) size_workspaces(graph, plan, *target);
   place(graph, plan);
   validate_plan(graph, plan);
   return plan;

@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+struct Target;
+
 inline constexpr std::int64_t memory_alignment = 64;
 inline std::int64_t align_up(std::int64_t bytes) {
   return round_up(bytes, memory_alignment);
@@ -30,6 +32,12 @@ struct Placement {
   std::int64_t offset = 0;  // of the owner of the storage, plus the view's own offset
 };
 
+// Scratch of one node, which lives only while it runs.
+struct Workspace {
+  std::int64_t bytes = 0;
+  Placement placement;
+};
+
 struct PlanOptions {
   bool training = true;              // false: only the forward list, everything in scratch
   bool forward_in_backward = false;  // training runs no forward list (a head, fully recomputed)
@@ -42,14 +50,17 @@ struct SegmentPlan {
   PlanOptions options;
   std::vector<Node> forward, backward, weight_grad;
   std::vector<Placement> placements;  // by value id
+  std::vector<Workspace> workspaces;  // by Node::workspace
   std::int64_t saved_bytes = 0;
   std::int64_t late_saved_bytes = 0;
   std::int64_t forward_scratch_bytes = 0;
   std::int64_t backward_scratch_bytes = 0;
 };
 
-// Plans and validates.
-SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options);
+// Plans and validates. `target`: whose kernels will run, and with that the size of their scratch;
+// null for plans that nobody runs.
+SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options,
+                         const Target* target = nullptr);
 
 // Throws if a value is read before it is written, after it was overwritten in place, or if two
 // values that live at the same time overlap in memory.

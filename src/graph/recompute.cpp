@@ -69,9 +69,6 @@ class Rewriter {
       clone_[output] = copy;
       output = copy;
     }
-    if (node.workspace != no_value) {
-      node.workspace = graph_.new_value(DType::u8, graph_.value(node.workspace).shape);
-    }
     graph_.backward.push_back(std::move(node));
   }
 

@@ -28,7 +28,7 @@ class Replay {
         seen_through_[node.outputs[0]] = node.inputs[0];
         continue;
       }
-      if (node.workspace != no_value) write(node.workspace);
+      if (node.workspace >= 0) use_scratch(plan_.workspaces[node.workspace]);
       for (const ValueId id : node.outputs) {
         if (id != no_value) write(id);
       }
@@ -39,25 +39,31 @@ class Replay {
   void leave_phase(Arena scratch) { held_[static_cast<int>(scratch)].clear(); }
 
  private:
-  // The internal ranges of the operands of one node must not overlap, except where one is declared
-  // to share the other's memory.
+  // The internal ranges of the operands of one node and of its scratch must not overlap, except
+  // where one is declared to share the other's memory.
   void check_operands_apart(const Node& node) const {
     std::vector<ValueId> all(node.inputs.begin(), node.inputs.end());
     all.insert(all.end(), node.outputs.begin(), node.outputs.end());
-    all.push_back(node.workspace);
+    std::erase(all, no_value);
     for (std::size_t i = 0; i < all.size(); ++i) {
+      const Value& a = graph_.value(all[i]);
+      const Placement& at = plan_.placements[all[i]];
+      if (at.arena == Arena::elsewhere) continue;
       for (std::size_t j = i + 1; j < all.size(); ++j) {
-        if (all[i] == no_value || all[j] == no_value) continue;
-        const Value& a = graph_.value(all[i]);
         const Value& b = graph_.value(all[j]);
-        const Placement& pa = plan_.placements[all[i]];
-        const Placement& pb = plan_.placements[all[j]];
-        if (a.storage == b.storage || pa.arena != pb.arena || pa.arena == Arena::elsewhere)
-          continue;
-        const bool apart = pa.offset + a.bytes() <= pb.offset || pb.offset + b.bytes() <= pa.offset;
-        if (!apart) report(node, all[j], "shares memory with another operand of the same node");
+        if (a.storage != b.storage && overlap(at, a.bytes(), plan_.placements[all[j]], b.bytes()))
+          report(node, all[j], "shares memory with another operand of the same node");
       }
+      if (node.workspace < 0) continue;
+      const Workspace& scratch = plan_.workspaces[node.workspace];
+      if (overlap(at, a.bytes(), scratch.placement, scratch.bytes))
+        report(node, all[i], "shares memory with the scratch of the same node");
     }
+  }
+
+  static bool overlap(const Placement& a, std::int64_t a_bytes, const Placement& b,
+                      std::int64_t b_bytes) {
+    return a.arena == b.arena && a.offset < b.offset + b_bytes && b.offset < a.offset + a_bytes;
   }
 
   void check_readable(const Node& node, ValueId id) const {
@@ -81,6 +87,7 @@ class Replay {
   // its operand. A value that no node writes as a whole consists of the parts that are placed in
   // it. An in-place result makes its operand unreadable, whatever its shape.
   bool carries(ValueId writer, ValueId reader) const {
+    if (writer == no_value) return false;  // the scratch of a node
     for (;;) {
       if (writer == reader) return true;
       const auto view = seen_through_.find(reader);
@@ -95,8 +102,15 @@ class Replay {
     const Placement& placement = plan_.placements[id];
     if (placement.arena == Arena::elsewhere) return;
     written_.insert(id);
+    hold(placement, graph_.value(id).bytes(), id);
+  }
+
+  // Whatever the scratch covers is lost.
+  void use_scratch(const Workspace& scratch) { hold(scratch.placement, scratch.bytes, no_value); }
+
+  void hold(const Placement& placement, std::int64_t bytes, ValueId id) {
     auto& held = held_[static_cast<int>(placement.arena)];
-    const std::int64_t begin = placement.offset, end = begin + graph_.value(id).bytes();
+    const std::int64_t begin = placement.offset, end = begin + bytes;
     auto range = held.lower_bound(begin);
     if (range != held.begin()) {
       auto before = std::prev(range);

@@ -45,9 +45,10 @@ void launch_grad(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition activation_op{"activation", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition activation_grad_op{"activation_grad", infer_grad, nullptr,
-                                      nullptr,           nullptr,    launch_grad};
+const OpDefinition activation_op{
+    .name = "activation", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition activation_grad_op{
+    .name = "activation_grad", .infer = infer_grad, .launch = launch_grad};
 
 ValueId activation(Graph& g, ValueId x, ActivationKind kind) {
   return g.emit(OpKind::activation, ActivationAttributes{kind}, {x}).outputs[0];

@@ -54,8 +54,10 @@ void gradient_slice(GradientBuilder& b, const Node& node) {
 
 }  // namespace
 
-const OpDefinition add_op{"add", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition slice_op{"slice", infer_slice, gradient_slice, nullptr, nullptr, nullptr, true};
+const OpDefinition add_op{
+    .name = "add", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition slice_op{
+    .name = "slice", .infer = infer_slice, .gradient = gradient_slice, .cheap = true};
 
 ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
             std::int64_t seq) {

@@ -1,4 +1,5 @@
 // Attention over a sequence, its gradient, and attention against a cache.
+#include "backend/cpu/workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -28,11 +29,8 @@ cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_
   return shape;
 }
 
-Prepared prepare(const Graph& g, const Node& node) {
-  return with_compute_type(g.compute(), [&]<class T>(T) -> Prepared {
-    return {nullptr,
-            cpu::kernels<T>().attention_workspace(shape_of(node.as<AttentionAttributes>()))};
-  });
+std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
+  return cpu::attention_workspace(target, g.compute(), shape_of(node.as<AttentionAttributes>()));
 }
 
 // inputs: qkv, first visible, sample ids, lengths; outputs: ctx, lse
@@ -102,11 +100,19 @@ void launch_cached(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition attention_op{"attention", infer, gradient, flops, prepare, launch};
-const OpDefinition attention_grad_op{"attention_grad", infer_grad, nullptr,
-                                     flops_grad,       prepare,    launch_grad};
-const OpDefinition cached_attention_op{"cached_attention", infer_cached, nullptr, nullptr, nullptr,
-                                       launch_cached};
+const OpDefinition attention_op{.name = "attention",
+                                .infer = infer,
+                                .gradient = gradient,
+                                .flops = flops,
+                                .workspace = workspace,
+                                .launch = launch};
+const OpDefinition attention_grad_op{.name = "attention_grad",
+                                     .infer = infer_grad,
+                                     .flops = flops_grad,
+                                     .workspace = workspace,
+                                     .launch = launch_grad};
+const OpDefinition cached_attention_op{
+    .name = "cached_attention", .infer = infer_cached, .launch = launch_cached};
 
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes, ValueId lengths) {

@@ -93,15 +93,24 @@ ValueId emit(Graph& g, OpKind op, ValueId x, CollectiveAttributes attributes) {
 
 }  // namespace
 
-const OpDefinition grad_all_reduce_op{
-    "grad_all_reduce", infer_identity, gradient_identity, nullptr, nullptr, nullptr, true};
-const OpDefinition all_reduce_op{"all_reduce", infer_reduce, gradient_reduce,
-                                 nullptr,      nullptr,      launch_reduce};
+const OpDefinition grad_all_reduce_op{.name = "grad_all_reduce",
+                                      .infer = infer_identity,
+                                      .gradient = gradient_identity,
+                                      .cheap = true};
+const OpDefinition all_reduce_op{.name = "all_reduce",
+                                 .infer = infer_reduce,
+                                 .gradient = gradient_reduce,
+                                 .launch = launch_reduce};
 // Cheap in memory, which is what counts: all ranks' rows are gathered again instead of kept.
-const OpDefinition all_gather_op{"all_gather",  infer_gather, gradient_gather, nullptr, nullptr,
-                                 launch_gather, true};
-const OpDefinition reduce_scatter_op{"reduce_scatter", infer_scatter, gradient_scatter,
-                                     nullptr,          nullptr,       launch_scatter};
+const OpDefinition all_gather_op{.name = "all_gather",
+                                 .infer = infer_gather,
+                                 .gradient = gradient_gather,
+                                 .launch = launch_gather,
+                                 .cheap = true};
+const OpDefinition reduce_scatter_op{.name = "reduce_scatter",
+                                     .infer = infer_scatter,
+                                     .gradient = gradient_scatter,
+                                     .launch = launch_scatter};
 
 ValueId grad_all_reduce(Graph& g, ValueId x, int ranks) {
   return emit(g, OpKind::grad_all_reduce, x, {ranks, false});

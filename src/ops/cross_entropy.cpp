@@ -1,7 +1,6 @@
 // Softmax cross-entropy in steps, between which ranks that share a vocabulary meet: statistics of
 // the local logits, these merged over the ranks, the loss of each token, the gradient in place.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/definitions.h"
 #include "ops/ops.h"
@@ -37,8 +36,8 @@ void infer_merge(Graph& g, Node& node) {
 }
 
 // Sums and target's logits travel together.
-Prepared prepare_merge(const Graph& g, const Node& node) {
-  return {nullptr, 2 * g.value(node.inputs[0]).bytes()};
+std::int64_t workspace_merge(const Target&, const Graph& g, const Node& node) {
+  return 2 * g.value(node.inputs[0]).bytes();
 }
 
 void launch_merge(const Launch& l) {
@@ -52,10 +51,7 @@ void launch_merge(const Launch& l) {
     std::copy_n(local, rows, largest);
     group.maximum(largest, rows, dtype);
     A* sums = static_cast<A*>(l.workspace);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      sums[r] = l.input<A>(1)[r] * std::exp(local[r] - largest[r]);
-      sums[rows + r] = l.input<A>(2)[r];
-    }
+    cpu::kernels<T>().softmax_rescale(sums, l.input<A>(1), l.input<A>(2), local, largest, rows);
     group.sum(sums, 2 * rows, dtype);
     std::copy_n(sums, rows, l.output<A>(1));
     std::copy_n(sums + rows, rows, l.output<A>(2));
@@ -72,12 +68,8 @@ void infer_loss(Graph& g, Node& node) {
 void launch_loss(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = cpu::Acc<T>;
-    const std::int64_t rows = l.output_value(0).shape.count();
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const A lse = l.input<A>(0)[r] + std::log(l.input<A>(1)[r]);
-      l.output<A>(1)[r] = lse;
-      l.output<A>(0)[r] = lse - l.input<A>(2)[r];
-    }
+    cpu::kernels<T>().token_loss(l.output<A>(0), l.output<A>(1), l.input<A>(0), l.input<A>(1),
+                                 l.input<A>(2), l.output_value(0).shape.count());
   });
 }
 
@@ -105,14 +97,16 @@ void launch_grad(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition softmax_stats_op{"softmax_stats", infer_stats, nullptr,
-                                    nullptr,         nullptr,     launch_stats};
-const OpDefinition softmax_merge_op{"softmax_merge", infer_merge,   nullptr,
-                                    nullptr,         prepare_merge, launch_merge};
-const OpDefinition token_loss_op{"token_loss", infer_loss, gradient_loss,
-                                 nullptr,      nullptr,    launch_loss};
+const OpDefinition softmax_stats_op{
+    .name = "softmax_stats", .infer = infer_stats, .launch = launch_stats};
+const OpDefinition softmax_merge_op{.name = "softmax_merge",
+                                    .infer = infer_merge,
+                                    .workspace = workspace_merge,
+                                    .launch = launch_merge};
+const OpDefinition token_loss_op{
+    .name = "token_loss", .infer = infer_loss, .gradient = gradient_loss, .launch = launch_loss};
 const OpDefinition cross_entropy_grad_op{
-    "cross_entropy_grad", infer_grad, nullptr, nullptr, nullptr, launch_grad};
+    .name = "cross_entropy_grad", .infer = infer_grad, .launch = launch_grad};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id, int ranks) {

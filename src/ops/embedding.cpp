@@ -46,9 +46,10 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[2] = no_value;
 }
 
-Prepared prepare_grad(const Graph& g, const Node& node) {
-  return {nullptr, 4 * cpu::embedding_grad_workspace(g.value(node.inputs[1]).shape[0],
-                                                     g.value(node.outputs[0]).shape[0])};
+std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
+  return static_cast<std::int64_t>(sizeof(std::int32_t)) *
+         cpu::embedding_grad_workspace(g.value(node.inputs[1]).shape[0],
+                                       g.value(node.outputs[0]).shape[0]);
 }
 
 void launch_grad(const Launch& l) {
@@ -63,9 +64,12 @@ void launch_grad(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition embedding_op{"embedding", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition embedding_grad_op{"embedding_grad", infer_grad,   nullptr,
-                                     nullptr,          prepare_grad, launch_grad};
+const OpDefinition embedding_op{
+    .name = "embedding", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition embedding_grad_op{.name = "embedding_grad",
+                                     .infer = infer_grad,
+                                     .workspace = workspace_grad,
+                                     .launch = launch_grad};
 
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
                   std::int64_t first_id, ValueId types, ValueId type_table) {

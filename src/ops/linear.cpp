@@ -1,5 +1,6 @@
 // Linear layers: the product, its two gradients as separate nodes, and the gradient of the bias.
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -7,12 +8,23 @@
 namespace trireme::ops {
 namespace {
 
+// The shape of the product that a node computes; all three products have the same of a layer.
 template <cpu::Product product>
-Prepared prepare(const Graph& g, const cpu::LinearShape& shape) {
-  return with_compute_type(g.compute(), [&]<class T>(T) -> Prepared {
-    auto linear = std::make_shared<cpu::Linear<T>>(product, shape);
-    const std::int64_t workspace = linear->workspace_bytes();
-    return {std::move(linear), workspace};
+cpu::LinearShape shape_of(const Graph& g, const Node& node) {
+  const bool is_weight_grad = product == cpu::Product::weight_grad;
+  const Value& weight = g.value(is_weight_grad ? node.outputs[0] : node.inputs[1]);
+  return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]};
+}
+
+template <cpu::Product product>
+std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
+  return cpu::linear_workspace(target, g.compute(), product, shape_of<product>(g, node));
+}
+
+template <cpu::Product product>
+std::shared_ptr<const void> prepare(const Graph& g, const Node& node) {
+  return with_compute_type(g.compute(), [&]<class T>(T) -> std::shared_ptr<const void> {
+    return cpu::shared_linear<T>(product, shape_of<product>(g, node));
   });
 }
 
@@ -44,12 +56,6 @@ void infer_forward(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0]});
 }
 
-Prepared prepare_forward(const Graph& g, const Node& node) {
-  const Value& weight = g.value(node.inputs[1]);
-  return prepare<cpu::Product::forward>(
-      g, {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]});
-}
-
 double flops_forward(const Graph& g, const Node& node) {
   return flops_of(g.value(node.inputs[0]), g.value(node.inputs[1]));
 }
@@ -74,12 +80,6 @@ void infer_input_grad(Graph& g, Node& node) {
              {g.value(node.inputs[0]).shape[0], g.value(node.inputs[1]).shape[1]});
 }
 
-Prepared prepare_input_grad(const Graph& g, const Node& node) {
-  const Value& weight = g.value(node.inputs[1]);
-  return prepare<cpu::Product::input_grad>(
-      g, {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]});
-}
-
 // inputs: dy, x, (gradient of the weight); output: that gradient
 void infer_weight_grad(Graph& g, Node& node) {
   const Value& dw = g.value(node.inputs[2]);
@@ -88,12 +88,6 @@ void infer_weight_grad(Graph& g, Node& node) {
           g, node, "the gradient must be [out, in]");
   node.outputs[0] = node.inputs[2];
   node.inputs[2] = no_value;
-}
-
-Prepared prepare_weight_grad(const Graph& g, const Node& node) {
-  const Value& dw = g.value(node.outputs[0]);
-  return prepare<cpu::Product::weight_grad>(
-      g, {g.value(node.inputs[0]).shape[0], dw.shape[1], dw.shape[0]});
 }
 
 double flops_weight_grad(const Graph& g, const Node& node) {
@@ -108,9 +102,9 @@ void infer_bias_grad(Graph& g, Node& node) {
   node.inputs[1] = no_value;
 }
 
-Prepared prepare_bias_grad(const Graph& g, const Node& node) {
+std::int64_t workspace_bias_grad(const Target&, const Graph& g, const Node& node) {
   const Value& dy = g.value(node.inputs[0]);
-  return {nullptr, size_of(g.accumulate()) * cpu::bias_grad_workspace(dy.shape[0], dy.shape[1])};
+  return size_of(g.accumulate()) * cpu::bias_grad_workspace(dy.shape[0], dy.shape[1]);
 }
 
 void launch_bias_grad(const Launch& l) {
@@ -124,16 +118,29 @@ void launch_bias_grad(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition linear_op{"linear",      infer_forward,   gradient,
-                             flops_forward, prepare_forward, launch<cpu::Product::forward>};
-const OpDefinition linear_input_grad_op{
-    "linear_input_grad", infer_input_grad,   nullptr,
-    flops_forward,       prepare_input_grad, launch<cpu::Product::input_grad>};
-const OpDefinition linear_weight_grad_op{
-    "linear_weight_grad", infer_weight_grad,   nullptr,
-    flops_weight_grad,    prepare_weight_grad, launch<cpu::Product::weight_grad>};
-const OpDefinition bias_grad_op{"bias_grad", infer_bias_grad,   nullptr,
-                                nullptr,     prepare_bias_grad, launch_bias_grad};
+const OpDefinition linear_op{.name = "linear",
+                             .infer = infer_forward,
+                             .gradient = gradient,
+                             .flops = flops_forward,
+                             .workspace = workspace<cpu::Product::forward>,
+                             .prepare = prepare<cpu::Product::forward>,
+                             .launch = launch<cpu::Product::forward>};
+const OpDefinition linear_input_grad_op{.name = "linear_input_grad",
+                                        .infer = infer_input_grad,
+                                        .flops = flops_forward,
+                                        .workspace = workspace<cpu::Product::input_grad>,
+                                        .prepare = prepare<cpu::Product::input_grad>,
+                                        .launch = launch<cpu::Product::input_grad>};
+const OpDefinition linear_weight_grad_op{.name = "linear_weight_grad",
+                                         .infer = infer_weight_grad,
+                                         .flops = flops_weight_grad,
+                                         .workspace = workspace<cpu::Product::weight_grad>,
+                                         .prepare = prepare<cpu::Product::weight_grad>,
+                                         .launch = launch<cpu::Product::weight_grad>};
+const OpDefinition bias_grad_op{.name = "bias_grad",
+                                .infer = infer_bias_grad,
+                                .workspace = workspace_bias_grad,
+                                .launch = launch_bias_grad};
 
 ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias) {
   return g.emit(OpKind::linear, LinearAttributes{adds_bias}, {x, weight, bias}).outputs[0];

@@ -82,9 +82,9 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[6] = node.inputs[7] = no_value;
 }
 
-Prepared prepare_grad(const Graph& g, const Node& node) {
+std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
   const Value& x = g.value(node.inputs[1]);
-  return {nullptr, size_of(g.accumulate()) * cpu::norm_grad_workspace(x.shape[0], x.shape[1])};
+  return size_of(g.accumulate()) * cpu::norm_grad_workspace(x.shape[0], x.shape[1]);
 }
 
 void launch_grad(const Launch& l) {
@@ -99,9 +99,10 @@ void launch_grad(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition norm_op{"norm", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition norm_grad_op{"norm_grad", infer_grad,   nullptr,
-                                nullptr,     prepare_grad, launch_grad};
+const OpDefinition norm_op{
+    .name = "norm", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition norm_grad_op{
+    .name = "norm_grad", .infer = infer_grad, .workspace = workspace_grad, .launch = launch_grad};
 
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps) {
   return g.emit(OpKind::norm, NormAttributes{kind, eps}, {x, weight, bias}).outputs[y_out];

@@ -43,7 +43,7 @@ void launch(const Launch& l) {
 
 }  // namespace
 
-const OpDefinition rope_op{"rope", infer, gradient, nullptr, nullptr, launch};
+const OpDefinition rope_op{.name = "rope", .infer = infer, .gradient = gradient, .launch = launch};
 
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
              const RopeAttributes& attributes) {

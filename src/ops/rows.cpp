@@ -1,7 +1,4 @@
-// Rows of an activation picked by number, and their gradient's way back. Plain
-// loops: only a few rows are moved, so no kernel is needed.
-#include <cstring>
-
+// Rows of an activation picked by number, and the way back of their gradient.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -24,21 +21,11 @@ void gradient(GradientBuilder& b, const Node& node) {
                  .outputs[0]);
 }
 
-// The number of row i, which comes from outside of the graph.
-std::int64_t row_number(const Launch& l, std::int64_t i, std::int64_t rows) {
-  const std::int64_t row = l.input<std::int32_t>(1)[i];
-  TRIREME_CHECK(row >= 0 && row < rows);
-  return row;
-}
-
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const std::int64_t rows = l.input_value(0).shape[0];
-    const std::int64_t taken = l.output_value(0).shape[0], columns = l.output_value(0).shape[1];
-    for (std::int64_t i = 0; i < taken; ++i) {
-      std::memcpy(l.output<T>(0) + i * columns, l.input<T>(0) + row_number(l, i, rows) * columns,
-                  columns * sizeof(T));
-    }
+    const Value& y = l.output_value(0);
+    cpu::kernels<T>().take_rows(l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1), y.shape[0],
+                                y.shape[1], l.input_value(0).shape[0]);
   });
 }
 
@@ -48,28 +35,20 @@ void infer_grad(Graph& g, Node& node) {
              {node.as<TakeRowsAttributes>().source_rows, g.value(node.inputs[0]).shape[1]});
 }
 
-// A row that was taken twice gets both gradients.
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
-    const std::int64_t rows = l.output_value(0).shape[0], columns = l.output_value(0).shape[1];
-    const std::int64_t taken = l.input_value(0).shape[0];
-    std::memset(l.out[0], 0, l.output_value(0).bytes());
-    for (std::int64_t i = 0; i < taken; ++i) {
-      T* dx = l.output<T>(0) + row_number(l, i, rows) * columns;
-      const T* dy = l.input<T>(0) + i * columns;
-      for (std::int64_t c = 0; c < columns; ++c) {
-        dx[c] = static_cast<T>(static_cast<A>(dx[c]) + static_cast<A>(dy[c]));
-      }
-    }
+    const Value& dy = l.input_value(0);
+    cpu::kernels<T>().take_rows_grad(l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
+                                     dy.shape[0], dy.shape[1], l.output_value(0).shape[0]);
   });
 }
 
 }  // namespace
 
-const OpDefinition take_rows_op{"take_rows", infer, gradient, nullptr, nullptr, launch, true};
-const OpDefinition take_rows_grad_op{"take_rows_grad", infer_grad, nullptr,
-                                     nullptr,          nullptr,    launch_grad};
+const OpDefinition take_rows_op{
+    .name = "take_rows", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition take_rows_grad_op{
+    .name = "take_rows_grad", .infer = infer_grad, .launch = launch_grad};
 
 ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers) {
   return g.emit(OpKind::take_rows, TakeRowsAttributes{g.value(x).shape[0]}, {x, row_numbers})

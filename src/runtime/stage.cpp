@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 
@@ -220,7 +221,10 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
     case Role::internal:
       break;
   }
-  const Placement& placement = plan.placements[id];
+  return place(segment, plan.placements[id]);
+}
+
+Operand Stage::place(std::size_t segment, const Placement& placement) const {
   switch (placement.arena) {
     case Arena::saved:
       return {StageRegion::saved, plan_.saved_offsets[segment] + placement.offset};
@@ -239,7 +243,7 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
 }
 
 void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& graph,
-                        const SegmentPlan& plan, const std::vector<Node>& nodes) const {
+                        const SegmentPlan& plan, const std::vector<Node>& nodes) {
   const std::size_t begin = program.instructions.size();
   for (const Node& node : nodes) {
     const OpDefinition& def = trireme::definition(node.op);
@@ -248,8 +252,12 @@ void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& 
     instruction.graph = &graph;
     instruction.node = &node;
     instruction.launch = def.launch;
-    instruction.prepared = graph.prepared(node);
-    instruction.workspace = operand(node.workspace, segment, graph, plan);
+    if (def.prepare) {
+      prepared_.push_back(def.prepare(graph, node));
+      instruction.prepared = prepared_.back().get();
+    }
+    if (node.workspace >= 0)
+      instruction.workspace = place(segment, plan.workspaces[node.workspace].placement);
     for (int i = 0; i < Node::max_inputs; ++i)
       instruction.in[i] = operand(node.inputs[i], segment, graph, plan);
     for (int i = 0; i < Node::max_outputs; ++i)
@@ -283,6 +291,8 @@ void Stage::mark_later_writers() {
 
 void Stage::make_programs() {
   forward_ = backward_ = weight_grad_ = evaluate_ = {};
+  // Until the end of this function: new programs share what the old ones had made.
+  const std::vector<std::shared_ptr<const void>> previous = std::exchange(prepared_, {});
   const std::size_t segments = definition_.segments.size();
   const auto add = [&](PassProgram& program, std::size_t s, Pass pass) {
     const int t = definition_.segments[s].segment;

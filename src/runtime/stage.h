@@ -6,12 +6,14 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/isa.h"
 #include "runtime/slot_memory.h"
 #include "runtime/stage_definition.h"
 
 namespace trireme {
 
 struct StageOptions {
+  Target target = cpu::this_machine();  // sizes the scratch of kernels
   bool training = true;
   // The slots that the stages of a rank share; must outlive the stage and be allocated before it.
   // Null: the stage has one slot of its own.
@@ -156,8 +158,9 @@ class Stage {
 
   void make_programs();
   void add_program(PassProgram& program, std::size_t segment, const Graph& graph,
-                   const SegmentPlan& plan, const std::vector<Node>& nodes) const;
+                   const SegmentPlan& plan, const std::vector<Node>& nodes);
   void mark_later_writers();
+  Operand place(std::size_t segment, const Placement& placement) const;
   Operand operand(ValueId id, std::size_t segment, const Graph& graph,
                   const SegmentPlan& plan) const;
   Operand cache_operand(std::size_t segment, CacheBuffer which) const;
@@ -184,6 +187,7 @@ class Stage {
   bool allocated_ = false;
   PerRegion<MemoryBlock> blocks_;
   PassProgram forward_, backward_, weight_grad_, evaluate_;
+  std::vector<std::shared_ptr<const void>> prepared_;  // what the programs' kernels made for them
 };
 
 }  // namespace trireme

@@ -120,9 +120,10 @@ void Stage::plan_templates() {
     // Logits would have to be kept until the weight gradients of a head run: they run at once.
     plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
-    if (options_.training) plan_.train_plans.push_back(plan_segment(*segment.train, plan_options));
+    if (options_.training)
+      plan_.train_plans.push_back(plan_segment(*segment.train, plan_options, &options_.target));
     plan_options.training = false;
-    plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options));
+    plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options, &options_.target));
     for (const SegmentPlan* p :
          {&plan_.eval_plans.back(), options_.training ? &plan_.train_plans.back() : nullptr}) {
       if (!p) continue;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/isa.h"
 #include "base/random.h"
 #include "graph/op.h"
 #include "graph/planner.h"
@@ -68,8 +69,14 @@ class Interpreter {
       for (int i = 0; i < Node::max_outputs; ++i) out[i] = address(node.outputs[i]);
       constexpr int layer = 3;
       constexpr bool accumulate = true;  // gradients of weights begin as zeros
-      op.launch({graph_, node, in, out, address(node.workspace), graph_.prepared(node), step_,
-                 layer, accumulate});
+      const std::int64_t scratch =
+          op.workspace ? op.workspace(cpu::this_machine(), graph_, node) : 0;
+      std::vector<std::byte> workspace(static_cast<std::size_t>(scratch + memory_alignment));
+      void* aligned = workspace.data();
+      std::size_t space = workspace.size();
+      std::align(memory_alignment, static_cast<std::size_t>(scratch), aligned, space);
+      const std::shared_ptr<const void> prepared = op.prepare ? op.prepare(graph_, node) : nullptr;
+      op.launch({graph_, node, in, out, aligned, prepared.get(), step_, layer, accumulate});
     }
   }
 

@@ -1,6 +1,11 @@
 // Chooses who computes a product: by type, instruction set and shape.
 #include "backend/cpu/gemm.h"
 
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "backend/cpu/attention_sizes.h"
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/gemm_few_rows.h"
@@ -8,44 +13,74 @@
 #include "backend/cpu/gemm_reference.h"
 #include "backend/cpu/gemm_widened.h"
 #include "backend/cpu/isa.h"
+#include "backend/cpu/workspace.h"
 #include "base/error.h"
 
 namespace trireme::cpu {
 namespace {
 
-template <class T>
-using Engine = std::unique_ptr<GemmEngine<T>>;
+enum class Engine : std::uint8_t { reference, few_rows, dnnl, amx, widened };
 
 // Beyond so many rows packing the weights pays, the earlier the faster the product then is.
-template <class T>
-std::int64_t few_rows_limit(Isa set) {
-  const bool has_unit = std::is_same_v<T, bf16> && set != Isa::avx2 && has_avx512_bf16();
+std::int64_t few_rows_limit(const Target& target, DType compute) {
+  const bool has_unit = compute == DType::bf16 && target.bf16_dot_products;
   return has_unit ? max_few_rows / 2 : max_few_rows;
 }
 
+Engine choose(const Target& target, DType compute, Product product, const GemmProblem& problem) {
+  if (compute == DType::f64) return Engine::reference;
+  if (product == Product::forward && problem.m <= few_rows_limit(target, compute))
+    return Engine::few_rows;
+  if (compute == DType::f32) return Engine::dnnl;
+  if (compute == DType::bf16 && target.isa == Isa::amx) return Engine::amx;
+  if (compute == DType::bf16 && target.bf16_dot_products) return Engine::dnnl;
+  return Engine::widened;
+}
+
 template <class T>
-Engine<T> make_engine(Product product, const GemmProblem& problem, Isa set) {
+std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product,
+                                           const GemmProblem& problem) {
   const bool into_float = product == Product::weight_grad;
+  const Engine engine = choose(target, dtype_of<T>, product, problem);
   if constexpr (std::is_same_v<T, double>) {
     return std::make_unique<ReferenceGemm>(problem);
   } else {
-    if (product == Product::forward && problem.m <= few_rows_limit<T>(set)) {
-      return std::make_unique<FewRowsGemm<T>>(problem, set);
-    }
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    return std::make_unique<DnnlGemm<float, float>>(problem);
-  } else if constexpr (!std::is_same_v<T, double>) {
-    if constexpr (std::is_same_v<T, bf16>) {
-      if (set == Isa::amx) return std::make_unique<AmxGemm>(problem, into_float);
-      if (set != Isa::avx2 && has_avx512_bf16()) {
-        if (into_float) return std::make_unique<DnnlGemm<bf16, float>>(problem);
-        return std::make_unique<DnnlGemm<bf16, bf16>>(problem);
+    if (engine == Engine::few_rows) return std::make_unique<FewRowsGemm<T>>(problem, target.isa);
+    if constexpr (std::is_same_v<T, float>) {
+      return std::make_unique<DnnlGemm<float, float>>(problem);
+    } else {
+      if constexpr (std::is_same_v<T, bf16>) {
+        if (engine == Engine::amx) return std::make_unique<AmxGemm>(problem, into_float);
+        if (engine == Engine::dnnl && into_float)
+          return std::make_unique<DnnlGemm<bf16, float>>(problem);
+        if (engine == Engine::dnnl) return std::make_unique<DnnlGemm<bf16, bf16>>(problem);
       }
+      if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem);
+      return std::make_unique<WidenedGemm<T, T>>(problem);
     }
-    if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem);
-    return std::make_unique<WidenedGemm<T, T>>(problem);
   }
+}
+
+template <class T>
+std::int64_t widened_workspace(Product product, const GemmProblem& problem) {
+  return product == Product::weight_grad ? WidenedGemm<T, float>::workspace_bytes(problem)
+                                         : WidenedGemm<T, T>::workspace_bytes(problem);
+}
+
+std::int64_t engine_workspace(const Target& target, DType compute, Product product,
+                              const GemmProblem& problem) {
+  switch (choose(target, compute, product, problem)) {
+    case Engine::amx:
+      return AmxGemm(problem, product == Product::weight_grad).workspace_bytes();
+    case Engine::widened:
+      return compute == DType::bf16 ? widened_workspace<bf16>(product, problem)
+                                    : widened_workspace<f16>(product, problem);
+    case Engine::reference:
+    case Engine::few_rows:
+    case Engine::dnnl:
+      break;
+  }
+  return 0;
 }
 
 constexpr std::int64_t alignment = 64;
@@ -60,15 +95,18 @@ void* align(void* workspace) {
 template <class T>
 struct Linear<T>::Impl {
   Product product;
-  Engine<T> engine;
+  std::int64_t workspace_bytes;
+  std::unique_ptr<GemmEngine<T>> engine;
 };
 
 template <class T>
 Linear<T>::Linear(Product product, const LinearShape& shape, Isa set) {
   TRIREME_CHECK(shape.rows > 0 && shape.in > 0 && shape.out > 0);
   TRIREME_CHECK(supports(set));
-  impl_ = std::make_unique<Impl>(
-      Impl{product, make_engine<T>(product, problem_of(product, shape), set)});
+  const Target target{set, set != Isa::avx2 && has_avx512_bf16()};
+  impl_ =
+      std::make_unique<Impl>(Impl{product, linear_workspace(target, dtype_of<T>, product, shape),
+                                  make_engine<T>(target, product, problem_of(product, shape))});
 }
 
 template <class T>
@@ -76,8 +114,7 @@ Linear<T>::~Linear() = default;
 
 template <class T>
 std::int64_t Linear<T>::workspace_bytes() const {
-  const std::int64_t bytes = impl_->engine->workspace_bytes();
-  return bytes == 0 ? 0 : bytes + alignment;
+  return impl_->workspace_bytes;
 }
 
 template <class T>
@@ -87,6 +124,36 @@ void Linear<T>::run(void* dst, const T* a, const T* b, const T* bias, bool accum
   impl_->engine->run(dst, a, b, bias, accumulate, align(workspace));
 }
 
+template <class T>
+std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShape& shape) {
+  static std::mutex mutex;
+  static std::map<std::tuple<Product, std::int64_t, std::int64_t, std::int64_t>,
+                  std::weak_ptr<const Linear<T>>>
+      made;
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<const Linear<T>>& known = made[{product, shape.rows, shape.in, shape.out}];
+  std::shared_ptr<const Linear<T>> linear = known.lock();
+  if (!linear) known = linear = std::make_shared<const Linear<T>>(product, shape);
+  return linear;
+}
+
+std::int64_t linear_workspace(const Target& target, DType compute, Product product,
+                              const LinearShape& shape) {
+  const std::int64_t bytes = engine_workspace(target, compute, product, problem_of(product, shape));
+  return bytes == 0 ? 0 : bytes + alignment;
+}
+
+std::int64_t attention_workspace(const Target& target, DType compute, const AttentionShape& s) {
+  const bool matrix_unit = compute == DType::bf16 && target.isa == Isa::amx;
+  const std::int64_t element = compute == DType::f64 ? sizeof(double) : sizeof(float);
+  return s.batch * s.groups * element *
+         attention_dq_elements(s.queries_per_group, s.seq, s.head_dim, matrix_unit);
+}
+
+template std::shared_ptr<const Linear<float>> shared_linear(Product, const LinearShape&);
+template std::shared_ptr<const Linear<bf16>> shared_linear(Product, const LinearShape&);
+template std::shared_ptr<const Linear<f16>> shared_linear(Product, const LinearShape&);
+template std::shared_ptr<const Linear<double>> shared_linear(Product, const LinearShape&);
 template class Linear<float>;
 template class Linear<bf16>;
 template class Linear<f16>;

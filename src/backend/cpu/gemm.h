@@ -48,4 +48,8 @@ class Linear {
   std::unique_ptr<Impl> impl_;
 };
 
+// The same, made once and shared by all that ask for the same product while anybody holds it.
+template <class T>
+std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShape& shape);
+
 }  // namespace trireme::cpu

@@ -14,7 +14,7 @@ class AmxGemm : public GemmEngine<bf16> {
   // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large
   // enough that the inner one is rarely packed anew, small enough for the last-level cache.
   AmxGemm(const GemmProblem& problem, bool into_float, std::int64_t max_packed_bytes = 16 << 20);
-  std::int64_t workspace_bytes() const override;
+  std::int64_t workspace_bytes() const;
   void run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool accumulate,
            void* workspace) const override;
 

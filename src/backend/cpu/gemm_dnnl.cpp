@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <dnnl.hpp>
+#include <memory>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -76,8 +79,22 @@ Tiling choose_tiling(const GemmProblem& p) {
   }
 }
 
-// Bounds the workspace for problems of many tiles.
-constexpr std::int64_t max_slots = 64;
+// Scratch of this thread, which oneDNN wants for products of a few dozen rows and columns: some ten
+// kilobytes. It depends on oneDNN's version and kernel, so that no plan could know it.
+char* thread_scratch(std::int64_t bytes) {
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  constexpr std::size_t alignment = 64;
+  thread_local std::unique_ptr<char, Free> memory;
+  thread_local std::int64_t size = 0;
+  if (size < bytes) {
+    memory.reset(static_cast<char*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
+    if (!memory) throw std::bad_alloc();
+    size = bytes;
+  }
+  return memory.get();
+}
 
 // A bias is put into C beforehand and the product added: oneDNN itself would keep the product of
 // each tile in scratch memory first.
@@ -108,12 +125,10 @@ struct DnnlGemm<T, C>::Impl {
   std::int64_t scratch_bytes = 0;  // of one tile
 
   std::int64_t tiles() const { return rows.count() * cols.count(); }
-  // Tiles that share scratch run one after the other, so their number bounds the workspace.
-  std::int64_t slots() const { return std::min(tiles(), max_slots); }
 
   void make(bool last_row, bool last_col);
-  void run_tile(std::int64_t tile, C* c, const T* a, const T* b, const T* bias, bool accumulate,
-                char* scratch) const;
+  void run_tile(std::int64_t tile, C* c, const T* a, const T* b, const T* bias,
+                bool accumulate) const;
 };
 
 template <class T, class C>
@@ -158,20 +173,14 @@ DnnlGemm<T, C>::DnnlGemm(const GemmProblem& problem) : impl_(std::make_unique<Im
       if (last_col || tiling.cols.count() > 1) impl_->make(last_row, last_col);
     }
   }
-  impl_->scratch_bytes = round_up(impl_->scratch_bytes, 64);
 }
 
 template <class T, class C>
 DnnlGemm<T, C>::~DnnlGemm() = default;
 
 template <class T, class C>
-std::int64_t DnnlGemm<T, C>::workspace_bytes() const {
-  return impl_->slots() * impl_->scratch_bytes;
-}
-
-template <class T, class C>
 void DnnlGemm<T, C>::Impl::run_tile(std::int64_t tile, C* c, const T* a, const T* b, const T* bias,
-                                    bool accumulate, char* scratch) const {
+                                    bool accumulate) const {
   const std::int64_t row = tile / cols.count(), col = tile % cols.count();
   const bool last_row = rows.is_last(row), last_col = cols.is_last(col);
   const std::int64_t m = rows.begin(row), n = cols.begin(col);
@@ -194,21 +203,18 @@ void DnnlGemm<T, C>::Impl::run_tile(std::int64_t tile, C* c, const T* a, const T
       {DNNL_ARG_WEIGHTS, wrap(b_desc[last_row][last_col], b_tile)},
       {DNNL_ARG_DST, wrap(c_desc[last_row][last_col], c_tile)}};
   const Memory::desc scratchpad({scratch_bytes}, Memory::data_type::u8, Memory::dims{1});
-  if (scratch_bytes > 0) arguments.emplace(DNNL_ARG_SCRATCHPAD, wrap(scratchpad, scratch));
+  if (scratch_bytes > 0)
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, wrap(scratchpad, thread_scratch(scratch_bytes)));
   thread_local dnnl::stream stream(engine());
   primitive.execute(stream, arguments);
 }
 
 template <class T, class C>
 void DnnlGemm<T, C>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
-                         void* workspace) const {
-  const Impl& impl = *impl_;
-  parallel_for(impl.slots(), [&](std::int64_t slot) {
+                         void* /*workspace*/) const {
+  parallel_for(impl_->tiles(), [&](std::int64_t tile) {
     use_one_openmp_thread();
-    char* scratch = static_cast<char*>(workspace) + slot * impl.scratch_bytes;
-    for (std::int64_t tile = slot; tile < impl.tiles(); tile += impl.slots()) {
-      impl.run_tile(tile, static_cast<C*>(c), a, b, bias, accumulate, scratch);
-    }
+    impl_->run_tile(tile, static_cast<C*>(c), a, b, bias, accumulate);
   });
 }
 

@@ -13,7 +13,6 @@ class DnnlGemm : public GemmEngine<T> {
  public:
   explicit DnnlGemm(const GemmProblem& problem);
   ~DnnlGemm() override;
-  std::int64_t workspace_bytes() const override;
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const override;
 

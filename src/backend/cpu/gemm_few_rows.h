@@ -12,7 +12,6 @@ class FewRowsGemm : public GemmEngine<T> {
  public:
   // problem must be that of a forward product of at most max_few_rows rows.
   FewRowsGemm(const GemmProblem& problem, Isa set) : problem_(problem), set_(set) {}
-  std::int64_t workspace_bytes() const override { return 0; }
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const override;
 

@@ -34,7 +34,6 @@ template <class T>
 class GemmEngine {
  public:
   virtual ~GemmEngine() = default;
-  virtual std::int64_t workspace_bytes() const = 0;
   virtual void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                    void* workspace) const = 0;
 };

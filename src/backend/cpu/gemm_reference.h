@@ -8,7 +8,6 @@ namespace trireme::cpu {
 class ReferenceGemm : public GemmEngine<double> {
  public:
   explicit ReferenceGemm(const GemmProblem& problem) : problem_(problem) {}
-  std::int64_t workspace_bytes() const override { return 0; }
   void run(void* c, const double* a, const double* b, const double* bias, bool accumulate,
            void* workspace) const override;
 

@@ -22,6 +22,19 @@ Block block(std::int64_t size, std::int64_t step, std::int64_t begin) {
   return {begin, std::min(step, size - begin), begin + step >= size};
 }
 
+// Floats that the blocks take in the workspace.
+struct BlockSizes {
+  std::int64_t a_floats, b_floats, c_floats;
+
+  BlockSizes(const GemmProblem& p, bool keeps_c) {
+    const std::int64_t m = std::min(p.m, max_mn), n = std::min(p.n, max_mn);
+    const std::int64_t k = std::min(p.k, max_k);
+    a_floats = round_up(m * k, 16);
+    b_floats = round_up(k * n, 16);
+    c_floats = keeps_c ? round_up(m * n, 16) : 0;
+  }
+};
+
 constexpr std::int64_t rows_per_task = 32;
 
 template <class T>
@@ -41,7 +54,7 @@ struct WidenedGemm<T, C>::Impl {
   GemmProblem problem;
   // One product per size of block: [last in m][last in n][last in k].
   std::array<std::array<std::array<std::unique_ptr<FloatGemm>, 2>, 2>, 2> products;
-  std::int64_t a_floats = 0, b_floats = 0, c_floats = 0, scratch_bytes = 0;
+  BlockSizes sizes;
 
   explicit Impl(const GemmProblem& p);
   void make(bool last_m, bool last_n, bool last_k);
@@ -50,11 +63,7 @@ struct WidenedGemm<T, C>::Impl {
 };
 
 template <class T, class C>
-WidenedGemm<T, C>::Impl::Impl(const GemmProblem& p) : problem(p) {
-  const std::int64_t m = std::min(p.m, max_mn), n = std::min(p.n, max_mn), k = std::min(p.k, max_k);
-  a_floats = round_up(m * k, 16);
-  b_floats = round_up(k * n, 16);
-  c_floats = float_result ? 0 : round_up(m * n, 16);
+WidenedGemm<T, C>::Impl::Impl(const GemmProblem& p) : problem(p), sizes(p, !float_result) {
   for (int variant = 0; variant < 8; ++variant) {
     make((variant & 4) != 0, (variant & 2) != 0, (variant & 1) != 0);
   }
@@ -74,9 +83,7 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
   p.lda = p.a_transposed ? p.m : p.k;
   p.ldb = p.b_transposed ? p.k : p.n;
   if (!float_result) p.ldc = p.n;
-  auto& product = products[last_m][last_n][last_k];
-  product = std::make_unique<FloatGemm>(p);
-  scratch_bytes = std::max(scratch_bytes, product->workspace_bytes());
+  products[last_m][last_n][last_k] = std::make_unique<FloatGemm>(p);
 }
 
 template <class T, class C>
@@ -87,8 +94,10 @@ template <class T, class C>
 WidenedGemm<T, C>::~WidenedGemm() = default;
 
 template <class T, class C>
-std::int64_t WidenedGemm<T, C>::workspace_bytes() const {
-  return (impl_->a_floats + impl_->b_floats + impl_->c_floats) * 4 + impl_->scratch_bytes;
+std::int64_t WidenedGemm<T, C>::workspace_bytes(const GemmProblem& problem) {
+  const BlockSizes sizes(problem, !Impl::float_result);
+  return (sizes.a_floats + sizes.b_floats + sizes.c_floats) *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 // All of k for one block of C.
@@ -98,9 +107,8 @@ void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* 
                                          const Block& n) const {
   const GemmProblem& p = problem;
   float* a_block = reinterpret_cast<float*>(workspace);
-  float* b_block = a_block + a_floats;
-  float* c_block = b_block + b_floats;
-  void* scratch = c_block + c_floats;
+  float* b_block = a_block + sizes.a_floats;
+  float* c_block = b_block + sizes.b_floats;
   C* c_begin = c + m.begin * p.ldc + n.begin;
   for (std::int64_t begin = 0; begin < p.k; begin += max_k) {
     const Block k = block(p.k, max_k, begin);
@@ -116,9 +124,9 @@ void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* 
     }
     const FloatGemm& product = *products[m.is_last][n.is_last][k.is_last];
     if constexpr (float_result) {
-      product.run(c_begin, a_block, b_block, nullptr, accumulate || begin > 0, scratch);
+      product.run(c_begin, a_block, b_block, nullptr, accumulate || begin > 0, nullptr);
     } else {
-      product.run(c_block, a_block, b_block, nullptr, begin > 0, scratch);
+      product.run(c_block, a_block, b_block, nullptr, begin > 0, nullptr);
     }
   }
   if constexpr (!float_result) {

@@ -14,7 +14,7 @@ class WidenedGemm : public GemmEngine<T> {
  public:
   explicit WidenedGemm(const GemmProblem& problem);
   ~WidenedGemm() override;
-  std::int64_t workspace_bytes() const override;
+  static std::int64_t workspace_bytes(const GemmProblem& problem);
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const override;
 

@@ -113,16 +113,8 @@ Isa isa() {
   return chosen;
 }
 
-const char* name_of(Isa set) {
-  switch (set) {
-    case Isa::avx2:
-      return "avx2";
-    case Isa::avx512:
-      return "avx512";
-    case Isa::amx:
-      return "amx";
-  }
-  return "?";
+Target this_machine() {
+  return {isa(), isa() != Isa::avx2 && has_avx512_bf16()};
 }
 
 }  // namespace trireme::cpu

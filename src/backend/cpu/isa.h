@@ -15,4 +15,7 @@ Isa best_isa();
 // Dot products of bf16 pairs in 512-bit registers; some processors of the avx512 set have them.
 bool has_avx512_bf16();
 
+// The processor that this program runs on, or the part of it that TRIREME_ISA allows.
+Target this_machine();
+
 }  // namespace trireme::cpu

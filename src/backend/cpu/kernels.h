@@ -11,15 +11,14 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/target.h"
 #include "tensor/dtype.h"
+#include "tensor/kinds.h"
 
 namespace trireme::cpu {
 
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-enum class NormKind : std::uint8_t { layer_norm, rms_norm };
-enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, tanh, swiglu };
 
 // Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
 // column), never of the layout. probability 0 switches it off. The probability of keeping is
@@ -116,12 +115,11 @@ struct Kernels {
   void (*rope)(T* qkv, const AttentionShape&, std::int64_t rotary_dim, const A* cos, const A* sin,
                const std::int32_t* positions, int direction);
 
-  // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq.
+  // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq. Both
+  // take attention_workspace() of workspace.h in bytes.
   void (*attention)(const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
   void (*attention_grad)(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
                          const A* lse, void* workspace);
-  // Scratch in bytes for both of the above; a function of the shape, not of the thread count.
-  std::int64_t (*attention_workspace)(const AttentionShape&);
 
   // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
   // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch].
@@ -153,6 +151,21 @@ struct Kernels {
                              const float* weights, double scale, std::int64_t rows,
                              std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
 
+  // Ranks that share a vocabulary: sums[r] = the local sum of exponentials brought to the largest
+  // logit of all ranks, sums[rows + r] = the target's logit; both are then summed over the ranks.
+  void (*softmax_rescale)(A* sums, const A* sum, const A* target_logit, const A* local_largest,
+                          const A* largest, std::int64_t rows);
+  // lse = largest + log(sum); loss = lse - target_logit.
+  void (*token_loss)(A* loss, A* lse, const A* largest, const A* sum, const A* target_logit,
+                     std::int64_t rows);
+
+  // y[i] = x[numbers[i]], for i below `taken`; numbers lie in [0, source_rows).
+  void (*take_rows)(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+                    std::int64_t columns, std::int64_t source_rows);
+  // dx[numbers[i]] = the sum of those dy[i], in order of i; all other rows are zero.
+  void (*take_rows_grad)(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                         std::int64_t columns, std::int64_t source_rows);
+
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
   void (*bias_grad)(A* dbias, bool accumulate, const T* dy, std::int64_t rows, std::int64_t cols,
                     A* workspace);
@@ -173,6 +186,10 @@ struct Kernels {
   std::int64_t (*first_not_finite)(const T* x, std::int64_t count);
 };
 
+// The files of kernels/ that set entries of the table, each in a function set_<name>.
+#define TRIREME_KERNEL_FILES(X) \
+  X(norm) X(activation) X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer)
+
 // Elements of workspace; functions of the shape alone.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
@@ -180,9 +197,7 @@ std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids)
 
 // The instruction set in use: the best that the processor has, or TRIREME_ISA=avx2|avx512|amx (an
 // error with exit code 2 if the processor lacks it or the name is unknown).
-enum class Isa : std::uint8_t { avx2, avx512, amx };
 Isa isa();
-const char* name_of(Isa isa);
 
 // The table of kernels for that instruction set.
 template <class T>

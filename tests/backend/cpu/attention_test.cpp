@@ -8,6 +8,7 @@
 
 #include "attention_reference.h"
 #include "backend/cpu/isa.h"
+#include "backend/cpu/workspace.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -129,7 +130,7 @@ Outcome<T> run(Isa set, const AttentionShape& s, const T* qkv, const T* dctx) {
   const std::size_t lse_count = s.batch * s.heads() * s.seq;
   Guarded<T> ctx(ctx_count), dqkv(qkv_count);
   Guarded<Acc<T>> lse(lse_count);
-  Guarded<char> workspace(k.attention_workspace(s));
+  Guarded<char> workspace(attention_workspace({.isa = set}, dtype_of<T>, s));
   k.attention(s, ctx.data(), lse.data(), qkv, workspace.data());
   k.attention_grad(s, dqkv.data(), dctx, qkv, ctx.data(), lse.data(), workspace.data());
   EXPECT_TRUE(ctx.intact() && lse.intact() && dqkv.intact() && workspace.intact());
@@ -418,7 +419,7 @@ TEST(AttentionGradient, EqualsFiniteDifferences) {
     const auto got = run(set, s, qkv.data(), dctx.data());
     const auto loss = [&] {
       std::vector<double> ctx(problem.ctx_count()), lse(problem.lse_count());
-      std::vector<char> workspace(kernels<double>(set).attention_workspace(s));
+      std::vector<char> workspace(attention_workspace({.isa = set}, DType::f64, s));
       kernels<double>(set).attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
       return std::inner_product(ctx.begin(), ctx.end(), dctx.begin(), 0.0);
     };
@@ -445,7 +446,7 @@ TEST(AttentionDropout, KeepsTheStatedShare) {
   }
   for (const Isa set : available_sets()) {
     std::vector<float> ctx(problem.ctx_count()), lse(problem.lse_count());
-    std::vector<char> workspace(kernels<float>(set).attention_workspace(s));
+    std::vector<char> workspace(attention_workspace({.isa = set}, DType::f32, s));
     kernels<float>(set).attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
     double mean = 0, square = 0;
     for (std::int64_t i = 0; i < s.seq; ++i) {

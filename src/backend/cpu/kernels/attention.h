@@ -14,10 +14,6 @@ template <class T>
 void attention_grad(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
                     const Acc<T>* lse, void* workspace);
 
-// Bytes of scratch for both; a function of the shape alone.
-template <class T>
-std::int64_t attention_workspace(const AttentionShape&);
-
 template <class T>
 void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                       T* value_cache, const std::int32_t* lengths);

@@ -6,6 +6,7 @@
 // Sizes are padded to multiples of 32, so one configuration of the unit serves all products.
 #pragma once
 
+#include "backend/cpu/attention_sizes.h"
 #include "backend/cpu/kernels/attention_math.h"
 #include "backend/cpu/kernels/attention_view.h"
 
@@ -58,7 +59,8 @@ struct AmxEngine {
     const FlushDenormals flush_;
   };
 
-  static std::int64_t padded(std::int64_t head_dim) { return round_up(head_dim, 32); }
+  static constexpr bool is_matrix_unit = true;
+  static std::int64_t padded(std::int64_t head_dim) { return attention_columns(head_dim, true); }
 
   // Left operand [tokens, columns]; tiles along the columns first.
   static void pack_left_tokens(bf16* dst, Rows<const bf16> src, std::int64_t count,

@@ -6,6 +6,7 @@
 // part of the group gives the same bits as one walk that makes all of them.
 #pragma once
 
+#include "backend/cpu/attention_sizes.h"
 #include "backend/cpu/kernels/attention_scratch.h"
 #include "backend/cpu/kernels/attention_tile.h"
 
@@ -29,7 +30,7 @@ class BackwardPass {
   using P = typename E::Packed;
 
  public:
-  static constexpr int tile_queries = 64;
+  static constexpr int tile_queries = attention_tile_queries;
   static constexpr int tile_keys = 64;
 
   // The part of a group that one walk covers: heads, rows of queries (the first a multiple of
@@ -40,7 +41,7 @@ class BackwardPass {
 
   static std::int64_t key_block(std::int64_t head_dim) { return keys_at_once(E::padded(head_dim)); }
   static std::int64_t dq_elements(std::int64_t heads, std::int64_t queries, std::int64_t head_dim) {
-    return heads * round_up(queries, tile_queries) * E::padded(head_dim);
+    return attention_dq_elements(heads, queries, head_dim, E::is_matrix_unit);
   }
 
   // Writes dq of the part's heads and queries (then the part must hold all keys), or dk and dv of

@@ -2,6 +2,7 @@
 // where no matrix unit takes it. 16-bit types are converted when they are packed.
 #pragma once
 
+#include "backend/cpu/attention_sizes.h"
 #include "backend/cpu/kernels/attention_math.h"
 #include "backend/cpu/kernels/attention_view.h"
 
@@ -34,7 +35,8 @@ struct FmaEngine {
   };
 
   // head_dim as packed: the rest is zeros.
-  static std::int64_t padded(std::int64_t head_dim) { return round_up(head_dim, 16); }
+  static constexpr bool is_matrix_unit = false;
+  static std::int64_t padded(std::int64_t head_dim) { return attention_columns(head_dim, false); }
 
   // Tokens [0, count) as rows; rows [count, padded_count) become zeros.
   TRIREME_INLINE static void pack_left_tokens(A* dst, Rows<const T> src, std::int64_t count,

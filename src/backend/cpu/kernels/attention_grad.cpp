@@ -98,18 +98,10 @@ void attention_grad(const AttentionShape& s, T* dqkv, const T* dctx, const T* qk
   }
 }
 
-template <class T>
-std::int64_t attention_workspace(const AttentionShape& s) {
-  return s.batch * s.groups *
-         BackwardPass<Engine<T>>::dq_elements(s.queries_per_group, s.seq, s.head_dim) *
-         static_cast<std::int64_t>(sizeof(Acc<T>));
-}
-
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
 #define TRIREME_INSTANTIATE(T)                                                             \
   template void attention_grad<T>(const AttentionShape&, T*, const T*, const T*, const T*, \
-                                  const Acc<T>*, void*);                                   \
-  template std::int64_t attention_workspace<T>(const AttentionShape&);
+                                  const Acc<T>*, void*);
 // NOLINTEND(bugprone-macro-parentheses)
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)

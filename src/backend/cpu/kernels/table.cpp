@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/table.h"
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/small_kernels.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -9,18 +10,16 @@ namespace {
 template <class T>
 Kernels<T> make_table() {
   Kernels<T> table{};
-  set_norm(table);
-  set_activation(table);
-  set_elementwise(table);
-  set_rope(table);
-  set_embedding(table);
-  set_cross_entropy(table);
-  set_reduce(table);
-  set_optimizer(table);
+#define TRIREME_SET(name) set_##name(table);
+  TRIREME_KERNEL_FILES(TRIREME_SET)
+#undef TRIREME_SET
   table.attention = attention<T>;
   table.attention_grad = attention_grad<T>;
-  table.attention_workspace = attention_workspace<T>;
   table.cached_attention = cached_attention<T>;
+  table.take_rows = take_rows<T>;
+  table.take_rows_grad = take_rows_grad<T>;
+  table.softmax_rescale = softmax_rescale<Acc<T>>;
+  table.token_loss = token_loss<Acc<T>>;
   return table;
 }
 

@@ -5,22 +5,11 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-template <class T>
-void set_norm(Kernels<T>& table);
-template <class T>
-void set_activation(Kernels<T>& table);
-template <class T>
-void set_elementwise(Kernels<T>& table);
-template <class T>
-void set_rope(Kernels<T>& table);
-template <class T>
-void set_embedding(Kernels<T>& table);
-template <class T>
-void set_cross_entropy(Kernels<T>& table);
-template <class T>
-void set_reduce(Kernels<T>& table);
-template <class T>
-void set_optimizer(Kernels<T>& table);
+#define TRIREME_SETTER(name) \
+  template <class T>         \
+  void set_##name(Kernels<T>& table);
+TRIREME_KERNEL_FILES(TRIREME_SETTER)
+#undef TRIREME_SETTER
 
 // All kernels of this set.
 template <class T>

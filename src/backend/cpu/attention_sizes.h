@@ -1,0 +1,29 @@
+// Sizes of the scratch of attention's backward pass, which kernels and planning share.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::cpu {
+namespace {  // kernels of several instruction sets include this: nothing may be shared by the
+             // linker
+
+// Queries whose gradients are summed together.
+constexpr std::int64_t attention_tile_queries = 64;
+
+// head_dim as packed: fused multiply-adds take columns by 16, the matrix unit by 32.
+[[maybe_unused]] constexpr std::int64_t attention_columns(std::int64_t head_dim, bool matrix_unit) {
+  const std::int64_t step = matrix_unit ? 32 : 16;
+  return (head_dim + step - 1) / step * step;
+}
+
+// Accumulators of dq of one group of `heads` heads, in elements.
+[[maybe_unused]] constexpr std::int64_t attention_dq_elements(std::int64_t heads,
+                                                              std::int64_t queries,
+                                                              std::int64_t head_dim,
+                                                              bool matrix_unit) {
+  const std::int64_t tile = attention_tile_queries;
+  return heads * ((queries + tile - 1) / tile * tile) * attention_columns(head_dim, matrix_unit);
+}
+
+}  // namespace
+}  // namespace trireme::cpu

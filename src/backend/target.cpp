@@ -1,0 +1,18 @@
+// Names of targets.
+#include "backend/target.h"
+
+namespace trireme::cpu {
+
+const char* name_of(Isa set) {
+  switch (set) {
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::amx:
+      return "amx";
+  }
+  return "?";
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,20 @@
+// What planning has to know of the processor that will compute: sizes of scratch follow from it.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+namespace cpu {
+// Instruction sets for which the CPU's kernels are built.
+enum class Isa : std::uint8_t { avx2, avx512, amx };
+// "avx2", "avx512", "amx"
+const char* name_of(Isa set);
+}  // namespace cpu
+
+struct Target {
+  cpu::Isa isa = cpu::Isa::avx2;
+  bool bf16_dot_products = false;  // AVX512-BF16, which some processors of the avx512 set have
+};
+
+}  // namespace trireme
