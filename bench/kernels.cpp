@@ -9,6 +9,8 @@
 
 namespace {
 
+constexpr StepBlock unscaled;
+
 using namespace trireme;
 using namespace trireme::cpu;
 using bench::random_values;
@@ -37,9 +39,9 @@ struct Layer {
   const std::vector<A> cos = std::vector<A>(rows / 4 * 32, A(0.6));
   const std::vector<A> sin = std::vector<A>(rows / 4 * 32, A(0.8));
   const std::vector<std::int64_t> samples{5, 6, 7, 8};
+  static constexpr StepBlock block{.seed = 3, .step = 4};
   const Dropout dropout{.probability = 0.1f,
-                        .seed = 3,
-                        .step = 4,
+                        .block = &block,
                         .site = 5,
                         .sample_ids = samples.data(),
                         .seq_length = rows / 4};
@@ -195,8 +197,8 @@ void add_vocabulary(const std::string& type) {
                     l.targets.data(), l.rows, vocab, padded_vocab, 0);
   });
   logits("cross_entropy_grad", 2, [](K& k, L& l) {
-    k.cross_entropy_grad(l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(), 1,
-                         l.rows, vocab, padded_vocab, 0);
+    k.cross_entropy_grad(l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(),
+                         &unscaled, l.rows, vocab, padded_vocab, 0);
   });
 }
 

@@ -51,7 +51,7 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
       scored = std::max(scored, std::min(last, begin + seq));
       begin += stride;
     }
-    stage->evaluate({});
+    stage->evaluate();
     const bool wide = stage->definition().accumulate() == DType::f64;
     const void* losses = stage->result(0, ResultOutput::token_loss);
     for (std::int64_t r = 0; r < options.batch * seq; ++r) {

@@ -47,7 +47,7 @@ void Generator::feed(Stage& stage, std::int64_t width,
       }
     }
   }
-  stage.evaluate({});
+  stage.evaluate();
   for (std::int64_t b = 0; b < batch_; ++b) cached_[b] += count[b];
 }
 

@@ -97,7 +97,7 @@ void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequen
     for (const std::size_t s : members) {
       const std::size_t tensor = s * per_sequence;
       load(stage, sequences[s]);
-      stage.evaluate({});
+      stage.evaluate();
       write_rows(writer, tensor, stage, ResultOutput::logits, length, m.vocab_size,
                  padded_vocabulary(m));
       if (order_head) write_rows(writer, tensor + 1, stage, ResultOutput::order_logits, 1, 2, 2);

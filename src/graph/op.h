@@ -10,14 +10,8 @@
 namespace trireme {
 
 class GradientBuilder;
+struct StepBlock;
 struct Target;
-
-// Values that change from step to step; kernels read them when they run.
-struct StepBlock {
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
-  double grad_scale = 1;  // loss scale / tokens of the global batch
-};
 
 // The ranks that collective ops of a graph communicate with, as ops see them. Calls return when the
 // result is complete. Counts are elements; reductions are sums in a fixed order, accumulated in f32
@@ -43,7 +37,7 @@ struct Launch {
   void* const* out;
   void* workspace;
   const void* prepared;
-  const StepBlock& step;
+  const StepBlock* step;
   std::int32_t layer;  // number of the block in the whole model, for random numbers
   bool accumulate;     // add to gradients instead of overwriting them
   RankGroup* group;    // of tensor parallelism; null for a single rank

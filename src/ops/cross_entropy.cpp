@@ -89,9 +89,9 @@ void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& logits = l.input_value(0);
     const auto& a = l.node.as<LossAttributes>();
-    cpu::kernels<T>().cross_entropy_grad(
-        l.output<T>(0), l.input<cpu::Acc<T>>(1), l.input<std::int32_t>(2), l.input<float>(3),
-        l.step.grad_scale, logits.shape[0], a.vocab, logits.shape[1], a.first_id);
+    cpu::kernels<T>().cross_entropy_grad(l.output<T>(0), l.input<cpu::Acc<T>>(1),
+                                         l.input<std::int32_t>(2), l.input<float>(3), l.step,
+                                         logits.shape[0], a.vocab, logits.shape[1], a.first_id);
   });
 }
 

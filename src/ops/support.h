@@ -36,8 +36,7 @@ inline cpu::Dropout dropout_at_run(const DropoutAttributes& attributes, const La
                                    const std::int64_t* sample_ids, std::int64_t seq) {
   cpu::Dropout dropout;
   dropout.probability = attributes.probability;
-  dropout.seed = launch.step.seed;
-  dropout.step = launch.step.step;
+  dropout.block = launch.step;
   dropout.site = static_cast<std::uint32_t>(launch.layer) * 8 + attributes.site;
   dropout.sample_ids = sample_ids;
   dropout.seq_length = seq;

@@ -111,7 +111,7 @@ PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {
   return &chunks_[placement_.chunk_of(stage)];
 }
 
-void PipelineRunner::run(const Schedule& schedule, PipelineClient& client, const StepBlock& block,
+void PipelineRunner::run(const Schedule& schedule, PipelineClient& client, const StepBlock* block,
                          Observer* observer) {
   slots_.clear();
   for (const Action& action : schedule.actions[rank_])
@@ -121,7 +121,7 @@ void PipelineRunner::run(const Schedule& schedule, PipelineClient& client, const
 }
 
 void PipelineRunner::act(const Action& action, const Schedule& schedule, PipelineClient& client,
-                         const StepBlock& block, Observer* observer) {
+                         const StepBlock* block, Observer* observer) {
   Chunk& chunk = chunks_[action.chunk];
   Stage& stage = *chunk.stage;
   const std::int64_t m = action.micro_batch;
@@ -168,7 +168,7 @@ Slot PipelineRunner::slot_of(const Action& action) const {
 }
 
 void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient& client,
-                             const StepBlock& block, Observer* observer) {
+                             const StepBlock* block, Observer* observer) {
   const std::int64_t m = action.micro_batch;
   slots_.take(action.chunk, m);
   const Slot slot = slot_of(action);
@@ -188,7 +188,7 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
 }
 
 void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient& client,
-                              const StepBlock& block, bool split, Observer* observer) {
+                              const StepBlock* block, bool split, Observer* observer) {
   const std::int64_t m = action.micro_batch;
   const Slot slot = slot_of(action);
   const void* gradient = nullptr;
@@ -224,7 +224,7 @@ void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
                                        {"gradients of activations", action.micro_batch});
 }
 
-void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Observer* observer) {
+void PipelineRunner::evaluate(PipelineClient& client, Observer* observer) {
   for (int s = 0; s < placement_.stages(); ++s) {
     Chunk* chunk = chunk_of_stage(s);
     if (!chunk) continue;
@@ -239,7 +239,7 @@ void PipelineRunner::evaluate(PipelineClient& client, const StepBlock& block, Ob
                     placement_.rank_of(s - 1), "activations of an evaluation")
           .wait();
     }
-    chunk->stage->evaluate(block, observer);
+    chunk->stage->evaluate(observer);
     if (!is_last(*chunk) && !chunk_of_stage(s + 1)) {
       activation_out_[0] =
           pipeline_->send(chunk->stage->stage_output(0), message_bytes(), DType::u8,

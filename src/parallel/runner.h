@@ -53,11 +53,11 @@ class PipelineRunner {
   void allocate(Communicator& pipeline);
 
   // One step: all actions of this rank. The schedule must not need more than the buffers.
-  void run(const Schedule& schedule, PipelineClient& client, const StepBlock& block,
+  void run(const Schedule& schedule, PipelineClient& client, const StepBlock* block,
            Observer* observer = nullptr);
   // Forward passes of one micro-batch without dropout, from stage to stage; the client loads slot 0
   // of each chunk.
-  void evaluate(PipelineClient& client, const StepBlock& block, Observer* observer = nullptr);
+  void evaluate(PipelineClient& client, Observer* observer = nullptr);
 
   // Records what runs when; null: nothing. Must outlive the runner.
   void set_trace(Trace* trace) { trace_ = trace; }
@@ -77,10 +77,10 @@ class PipelineRunner {
   // Of a micro-batch in flight.
   Slot slot_of(const Action& action) const;
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
-           const StepBlock& block, Observer* observer);
-  void forward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
+           const StepBlock* block, Observer* observer);
+  void forward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock* block,
                Observer* observer);
-  void backward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock& block,
+  void backward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock* block,
                 bool split, Observer* observer);
   void send_gradient(Chunk& chunk, const Action& action);
   std::byte* activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const;

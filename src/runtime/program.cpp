@@ -10,7 +10,7 @@ void* address(const RegionBases& bases, const Operand& operand) {
 
 }  // namespace
 
-void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock& step,
+void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock* step,
              bool first_micro_batch, RankGroup* group, Observer* observer) {
   void* in[Node::max_inputs];
   void* out[Node::max_outputs];

@@ -83,7 +83,7 @@ class Observer {
 
 // Runs instructions. `first_micro_batch`: gradients are overwritten, otherwise added to. `group`:
 // the tensor-parallel ranks, null for a single rank.
-void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock& step,
+void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock* step,
              bool first_micro_batch, RankGroup* group = nullptr, Observer* observer = nullptr);
 
 }  // namespace trireme

@@ -358,7 +358,7 @@ void Stage::poison_pass(Pass pass, Slot slot, bool first_micro_batch) const {
   }
 }
 
-void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBlock& step,
+void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBlock* step,
                 bool first_micro_batch, Observer* observer) {
   const std::span<const Instruction> all = program.instructions;
   const RegionBases regions = bases(slot);
@@ -376,21 +376,21 @@ void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBloc
   }
 }
 
-void Stage::forward(Slot slot, const StepBlock& step, Observer* observer) {
+void Stage::forward(Slot slot, const StepBlock* step, Observer* observer) {
   run(Pass::forward, forward_, slot, step, false, observer);
 }
 
-void Stage::backward(Slot slot, const StepBlock& step, bool first_micro_batch, Observer* observer) {
+void Stage::backward(Slot slot, const StepBlock* step, bool first_micro_batch, Observer* observer) {
   run(Pass::backward, backward_, slot, step, first_micro_batch, observer);
 }
 
-void Stage::weight_grad(Slot slot, const StepBlock& step, bool first_micro_batch,
+void Stage::weight_grad(Slot slot, const StepBlock* step, bool first_micro_batch,
                         Observer* observer) {
   run(Pass::weight_grad, weight_grad_, slot, step, first_micro_batch, observer);
 }
 
-void Stage::evaluate(const StepBlock& step, Observer* observer) {
-  run(Pass::evaluate, evaluate_, 0, step, false, observer);
+void Stage::evaluate(Observer* observer) {
+  run(Pass::evaluate, evaluate_, 0, nullptr, false, observer);
 }
 
 }  // namespace trireme

@@ -119,14 +119,14 @@ class Stage {
   // Bytes of each of them.
   std::int64_t boundary_bytes() const { return plan_.boundary_bytes; }
 
-  void forward(Slot slot, const StepBlock& step, Observer* observer = nullptr);
+  void forward(Slot slot, const StepBlock* step, Observer* observer = nullptr);
   // Both gradients, or with split_weight_grad the input gradients only.
-  void backward(Slot slot, const StepBlock& step, bool first_micro_batch,
+  void backward(Slot slot, const StepBlock* step, bool first_micro_batch,
                 Observer* observer = nullptr);
-  void weight_grad(Slot slot, const StepBlock& step, bool first_micro_batch,
+  void weight_grad(Slot slot, const StepBlock* step, bool first_micro_batch,
                    Observer* observer = nullptr);
   // Only the forward pass, on the inputs of slot 0.
-  void evaluate(const StepBlock& step, Observer* observer = nullptr);
+  void evaluate(Observer* observer = nullptr);
 
   // The plan of a template: in training, or of its forward graph alone.
   const SegmentPlan& segment_plan(int segment, bool training) const {
@@ -172,7 +172,7 @@ class Stage {
   RegionBases bases(Slot slot) const;
   void* at(Operand operand, Slot slot) const;
 
-  void run(Pass pass, const PassProgram& program, Slot slot, const StepBlock& step,
+  void run(Pass pass, const PassProgram& program, Slot slot, const StepBlock* step,
            bool first_micro_batch, Observer* observer);
   // Before a pass: all that it writes. Windows follow segment by segment.
   void poison_pass(Pass pass, Slot slot, bool first_micro_batch) const;

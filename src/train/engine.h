@@ -149,6 +149,7 @@ class Engine {
   const std::vector<LayerRange> layers_;
   BatchShape shape_;
   std::uint64_t seed_;
+  StepBlock step_block_;
   const ModelConfig model_;
   int zero_;
   // Before what communicates: operations under way outlive neither.

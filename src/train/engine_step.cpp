@@ -123,7 +123,8 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   const Schedule& actions = schedule(input.micro_batches);
   TRIREME_CHECK(
       buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
-  runner_->run(actions, client, block_of(input), observer);
+  step_block_ = block_of(input);
+  runner_->run(actions, client, &step_block_, observer);
 }
 
 Engine::Chunk* Engine::chunk_of_stage(int stage) const {
@@ -194,7 +195,7 @@ LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
   Client client(*this, next, micro_batches);
   for (std::int64_t k = 0; k < micro_batches; ++k) {
     client.start_at(k);
-    runner_->evaluate(client, {seed_, 0, 1});
+    runner_->evaluate(client);
   }
   client.totals.sum(*groups_.world);
   return client.totals.losses();

@@ -46,8 +46,8 @@ class Fixture {
   }
 
   double loss() {
-    stage->forward(0, step);
-    stage->backward(0, step, true);
+    stage->forward(0, &step);
+    stage->backward(0, &step, true);
     return step.grad_scale * (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
                               weighted(ResultOutput::order_loss, BatchInput::order_weights));
   }

@@ -80,9 +80,9 @@ class TinyStage {
 
   Stage& stage() { return *stage_; }
   const std::vector<Parameter>& parameters() const { return stage_->definition().parameters; }
-  void forward() { stage_->forward(0, step_); }
-  void backward() { stage_->backward(0, step_, true); }
-  void evaluate() { stage_->evaluate(step_); }
+  void forward() { stage_->forward(0, &step_); }
+  void backward() { stage_->backward(0, &step_, true); }
+  void evaluate() { stage_->evaluate(); }
 
   std::vector<T> losses() const { return copy(stage_->result(0, ResultOutput::token_loss), rows_); }
   // Of this rank's part, padding included.

@@ -76,7 +76,7 @@ class Interpreter {
       std::size_t space = workspace.size();
       std::align(memory_alignment, static_cast<std::size_t>(scratch), aligned, space);
       const std::shared_ptr<const void> prepared = op.prepare ? op.prepare(graph_, node) : nullptr;
-      op.launch({graph_, node, in, out, aligned, prepared.get(), step_, layer, accumulate});
+      op.launch({graph_, node, in, out, aligned, prepared.get(), &step_, layer, accumulate});
     }
   }
 

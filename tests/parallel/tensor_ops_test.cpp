@@ -90,12 +90,13 @@ Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& o
   const std::vector<T> x = random_values<T>(group.rank(), x_rows * columns);
   const std::vector<T> dy = random_values<T>(100 + group.rank(), y_count);
   std::copy(x.begin(), x.end(), static_cast<T*>(stage.stage_input(0)));
-  stage.forward(0, {});
+  constexpr StepBlock step;
+  stage.forward(0, &step);
   const T* y = static_cast<const T*>(stage.stage_output(0));
   Result<T> result;
   result.y.assign(y, y + y_count);
   std::copy(dy.begin(), dy.end(), static_cast<T*>(stage.output_grad(0)));
-  stage.backward(0, {}, true);
+  stage.backward(0, &step, true);
   const T* dx = static_cast<const T*>(stage.input_grad(0));
   result.dx.assign(dx, dx + x.size());
   return result;

@@ -192,8 +192,8 @@ TEST(Stage, BorrowsTheParametersOfAnother) {
   // The first two rows of the owner's batch.
   fill(owner->stage_input(0), rows * width, 4);
   fill(borrower->stage_input(0), 2 * width, 4);
-  owner->evaluate({});
-  borrower->evaluate({});
+  owner->evaluate();
+  borrower->evaluate();
   EXPECT_EQ(copy_of(borrower->stage_output(0), 2 * width),
             copy_of(owner->stage_output(0), 2 * width));
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/step_block.h"
 #include "backend/target.h"
 #include "tensor/dtype.h"
 #include "tensor/kinds.h"
@@ -25,8 +26,7 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 // rounded to a multiple of 2^-16, and what is kept is divided by exactly that.
 struct Dropout {
   float probability = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
+  const StepBlock* block = nullptr;          // seed and step; read when the kernel runs
   std::uint32_t site = 0;                    // unique per layer and place in the model
   const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
   // Row r is position (first_row + r) % seq_length of sample_ids[(first_row + r) / seq_length], so
@@ -146,9 +146,10 @@ struct Kernels {
   void (*softmax_stats)(A* largest, A* sum, A* target_logit, const T* logits,
                         const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
                         std::int64_t ld, std::int64_t first_id);
-  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * scale, in place; padding <- 0.
+  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * the step's grad_scale, in place;
+  // padding <- 0.
   void (*cross_entropy_grad)(T* logits, const A* lse, const std::int32_t* targets,
-                             const float* weights, double scale, std::int64_t rows,
+                             const float* weights, const StepBlock* block, std::int64_t rows,
                              std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
 
   // Ranks that share a vocabulary: sums[r] = the local sum of exponentials brought to the largest

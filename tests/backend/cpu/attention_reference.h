@@ -17,8 +17,9 @@ inline double keep_factor(const AttentionShape& s, std::int64_t sample, std::int
   if (s.dropout.probability == 0) return 1;
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
-  const Philox site = philox(s.dropout.seed, {low(s.dropout.step), high(s.dropout.step),
-                                              s.dropout.site, low(1 + s.first_head + head)});
+  const Philox site =
+      philox(s.dropout.block->seed, {low(s.dropout.block->step), high(s.dropout.block->step),
+                                     s.dropout.site, low(1 + s.first_head + head)});
   const std::uint64_t id = s.dropout.sample_ids[sample];
   const Philox words =
       philox(std::uint64_t{site[1]} << 32 | site[0], {low(query), low(key / 8), low(id), high(id)});

@@ -80,8 +80,8 @@ struct Problem {
   Problem& with_dropout(float probability) {
     for (std::int64_t b = 0; b < shape.batch; ++b) sample_ids.push_back(b * 7'000'000'001 + 5);
     shape.dropout.probability = probability;
-    shape.dropout.seed = 0x123456789abcdef;
-    shape.dropout.step = 3;
+    static constexpr StepBlock block{.seed = 0x123456789abcdef, .step = 3};
+    shape.dropout.block = &block;
     shape.dropout.site = 11;
     shape.first_head = 2;
     name += " dropout";

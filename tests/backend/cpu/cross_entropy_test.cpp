@@ -6,6 +6,8 @@
 namespace trireme::cpu {
 namespace {
 
+constexpr StepBlock unscaled;
+
 constexpr std::int32_t elsewhere = -1;  // a target of another rank
 
 template <class T>
@@ -76,8 +78,9 @@ TYPED_TEST(CrossEntropy, GradientMatchesTheReference) {
       }
       Guarded<T> logits(x);
       const Guarded<Acc<T>> log_sums(lse);
+      const StepBlock block{.grad_scale = scale};
       kernels<T>(set).cross_entropy_grad(logits.data(), log_sums.data(), targets.data(),
-                                         weights.data(), scale, s.rows, s.vocab, s.ld, s.first_id);
+                                         weights.data(), &block, s.rows, s.vocab, s.ld, s.first_id);
       EXPECT_TRUE(close(logits, want, 32, scale)) << s.vocab;
     }
   });
@@ -120,8 +123,8 @@ TYPED_TEST(CrossEntropy, DoesNotDependOnTheThreadCount) {
     Guarded<T> grad = logits;
     kernels<T>().softmax_stats(largest.data(), sum.data(), target.data(), logits.data(),
                                targets.data(), rows, vocab, ld, 0);
-    kernels<T>().cross_entropy_grad(grad.data(), lse.data(), targets.data(), weights.data(), 1,
-                                    rows, vocab, ld, 0);
+    kernels<T>().cross_entropy_grad(grad.data(), lse.data(), targets.data(), weights.data(),
+                                    &unscaled, rows, vocab, ld, 0);
     if (threads == 1) {
       first_sum = sum;
       first_grad = grad;
@@ -136,8 +139,8 @@ std::vector<double> exp_of(Isa set, const std::vector<double>& x) {
   Guarded<float> logits(x);
   const float lse = 0, weight = 1;
   const std::int32_t target = elsewhere;
-  kernels<float>(set).cross_entropy_grad(logits.data(), &lse, &target, &weight, 1, 1, logits.size(),
-                                         logits.size(), 0);
+  kernels<float>(set).cross_entropy_grad(logits.data(), &lse, &target, &weight, &unscaled, 1,
+                                         logits.size(), logits.size(), 0);
   return logits.values();
 }
 

@@ -14,8 +14,10 @@ std::vector<double> multipliers(Isa set, const Dropout& dropout, std::int64_t ro
   return y.values();
 }
 
+constexpr StepBlock block{.seed = 0x123456789abcdef0, .step = 41};
+
 Dropout make(float probability, const std::vector<std::int64_t>& samples, std::int64_t seq) {
-  Dropout d{.probability = probability, .seed = 0x123456789abcdef0, .step = 41, .site = 7};
+  Dropout d{.probability = probability, .block = &block, .site = 7};
   d.sample_ids = samples.data();
   d.seq_length = seq;
   return d;
@@ -24,8 +26,8 @@ Dropout make(float probability, const std::vector<std::int64_t>& samples, std::i
 // The definition, element by element, with the generator of base/random.h.
 double reference(const Dropout& d, std::int64_t sample, std::int64_t position,
                  std::int64_t column) {
-  const Philox site = philox(d.seed, {static_cast<std::uint32_t>(d.step),
-                                      static_cast<std::uint32_t>(d.step >> 32), d.site, 0});
+  const Philox site = philox(block.seed, {static_cast<std::uint32_t>(block.step),
+                                          static_cast<std::uint32_t>(block.step >> 32), d.site, 0});
   const std::uint64_t key = site[0] | std::uint64_t{site[1]} << 32;
   const auto counter = static_cast<std::uint32_t>(column / 128 * 16 + column % 16);
   const auto draw = column % 128 / 16;

@@ -86,7 +86,8 @@ TYPED_TEST(Norm, AddsTheResidualFirst) {
     const Guarded<T> x(random_values<T>(count, 4)), delta(random_values<T>(count, 5));
     const Guarded<T> w(random_values<T>(shape.cols, 6)), b(random_values<T>(shape.cols, 7));
     const std::int64_t samples[] = {11, 4};
-    Dropout dropped{.probability = 0.3f, .seed = 5, .step = 9, .site = 2, .sample_ids = samples};
+    constexpr StepBlock block{.seed = 5, .step = 9};
+    Dropout dropped{.probability = 0.3f, .block = &block, .site = 2, .sample_ids = samples};
     dropped.seq_length = 3;
     for (const Dropout& dropout : {Dropout{}, dropped}) {
       // The fused form equals the addition followed by the norm, bit for bit.

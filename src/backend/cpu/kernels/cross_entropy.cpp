@@ -90,8 +90,9 @@ void grad_of_row(T* logits, Acc<T> lse, std::int64_t target, Acc<T> scale, std::
 
 template <class T>
 void cross_entropy_grad(T* logits, const Acc<T>* lse, const std::int32_t* targets,
-                        const float* weights, double scale, std::int64_t rows, std::int64_t vocab,
-                        std::int64_t ld, std::int64_t first_id) {
+                        const float* weights, const StepBlock* block, std::int64_t rows,
+                        std::int64_t vocab, std::int64_t ld, std::int64_t first_id) {
+  const double scale = block->grad_scale;
   const double row_ns = element_ns<T> * static_cast<double>(vocab);
   parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {

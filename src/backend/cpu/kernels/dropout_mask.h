@@ -102,13 +102,16 @@ struct DropoutSite {
   }
 
  private:
-  // Two words of counter {step low, step high, site, stream} under the seed.
+  // Two words of counter {step low, step high, site, stream} under the seed. A site that drops
+  // nothing draws nothing: it may lack the block.
   static PhiloxKey key_of(const Dropout& dropout, std::uint32_t stream) {
-    const PhiloxKey seed(static_cast<std::uint32_t>(dropout.seed),
-                         static_cast<std::uint32_t>(dropout.seed >> 32));
+    if (dropout.probability == 0) return {0, 0};
+    const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+    const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
+    const StepBlock& block = *dropout.block;
+    const PhiloxKey seed(low(block.seed), high(block.seed));
     const PhiloxWords words =
-        philox16(seed, static_cast<std::uint32_t>(dropout.step),
-                 static_cast<std::uint32_t>(dropout.step >> 32), dropout.site, stream);
+        philox16(seed, low(block.step), high(block.step), dropout.site, stream);
     return {words.word[0].part[0][0], words.word[1].part[0][0]};
   }
 
