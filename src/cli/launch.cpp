@@ -1,25 +1,21 @@
 // mpirun, with processors and threads shared out among the processes.
 #include "cli/launch.h"
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/signal_handlers.h"
+#include "cli/job.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
+#include "train/console.h"
 
 namespace trireme::cli {
 namespace {
@@ -58,7 +54,7 @@ void set_default(const char* name, const std::string& value) {
 // The processes bind themselves (comm/cores.h), and each then starts a thread per processor of its
 // part; where there is not one for each, they have one thread each. The launcher is asked not to
 // bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
-// Open MPI 5's. Others do not mind.
+// Open MPI 5's. Other launchers ignore these variables.
 void prepare_environment(int processes) {
   const int processors = std::max(1, static_cast<int>(own_processors().size()));
   if (processors >= processes) {
@@ -71,50 +67,13 @@ void prepare_environment(int processes) {
   set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
   set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
   set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
+  if (is_coloured(stdout)) set_default("CLICOLOR_FORCE", "1");  // the ranks write into a pipe
   if (geteuid() == 0) {
     for (const std::string project : {"OMPI", "PRTE"}) {
       set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
       set_default((project + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str(), "1");
     }
   }
-}
-
-pid_t launcher = 0;  // mpirun
-volatile std::sig_atomic_t interrupts = 0;
-
-// mpirun would end the ranks at once; what it passes on to them they take as the wish to save and
-// stop. Whoever asks twice means it, and MPICH's mpirun has to be told a third time.
-void pass_on(int) {
-  kill(launcher, interrupts == 0 ? SIGUSR1 : interrupts == 1 ? SIGTERM : SIGKILL);
-  interrupts = interrupts + 1;
-}
-
-// Runs the command in a process group of its own, which a terminal's Ctrl-C does not reach, and
-// ends with its exit code.
-[[noreturn]] void run_and_exit(std::vector<char*>& argv) {
-  const pid_t self = getpid();
-  launcher = fork();
-  if (launcher < 0) fail("cannot start a process: {}", std::strerror(errno));
-  if (launcher == 0) {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != self) _exit(static_cast<int>(ExitCode::failed));
-    execvp(argv[0], argv.data());
-    std::fprintf(
-        stderr,
-        "trireme: cannot start %s: %s. Install an MPI (Debian: openmpi-bin) or load its module\n",
-        argv[0], std::strerror(errno));
-    _exit(static_cast<int>(ExitCode::failed));
-  }
-  const SignalHandlers handlers({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, pass_on);
-  int status = 0;
-  while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status)) std::exit(static_cast<int>(ExitCode::failed));
-  // MPICH 4.0's mpirun sometimes loses the exit code after a signal that it has passed on. Who
-  // takes a run that was just complete for an interrupted one hears that there is nothing to do.
-  const bool lost = WEXITSTATUS(status) == 0 && interrupts > 0;
-  std::exit(lost ? static_cast<int>(ExitCode::interrupted) : WEXITSTATUS(status));
 }
 
 }  // namespace
@@ -129,11 +88,7 @@ void launch_processes(int processes) {
   prepare_environment(processes);
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command()) words.push_back(std::move(word));
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  run_and_exit(argv);
+  run_job(words);
 }
 
 }  // namespace trireme::cli

@@ -47,13 +47,16 @@ ExitCode run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  // A file that outgrows its limit shall be an error with a message, like a full disk.
+  // A file that outgrows its limit is an error with a message, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A pipe whose reader has gone (| head, or a tee that Ctrl-C has ended) must not end a run before
+  // it has saved.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return static_cast<int>(run(argc, argv));
   } catch (const std::exception& caught) {
     const Error error = as_error(caught);
-    // Of several ranks one speaks; the others end without a word.
+    // Of several ranks only one prints the error; the others exit silently.
     if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
     return static_cast<int>(error.code());
   }

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/job.h"
 #include "cli/launch.h"
 #include "config/reference.h"
+#include "train/interrupt.h"
 #include "train/setup.h"
 
 namespace trireme::cli {
@@ -35,45 +37,46 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
     const nlohmann::json json = {
         {"steps", summary.steps},           {"loss", summary.loss},
         {"valid_loss", summary.valid_loss}, {"tokens_per_second", summary.tokens_per_second},
-        {"train_seconds", summary.seconds}, {"interrupted", summary.interrupted}};
-    fmt::print("{}\n", json.dump());
-  } else if (leads && summary.seconds == 0 && !summary.interrupted) {
-    fmt::print("nothing to do: the run is at step {} already; raise train.iters to go on\n",
-               summary.steps);
-  } else if (leads) {
-    fmt::print("{} at step {}: loss {:.4f}, {:.0f} tokens/s\n",
-               summary.interrupted ? "stopped and saved" : "done", summary.steps, summary.loss,
-               summary.tokens_per_second);
+        {"train_seconds", summary.seconds}, {"end", name_of(summary.end)}};
+    std::puts(json.dump().c_str());
   }
   return summary;
 }
 
-// What the ranks would refuse is said here, once and without mpirun's frame around it.
+// Refuses here what the ranks would refuse: once, and without mpirun's frame around it.
 void check_before_launch(const Config& config, int processes) {
   validate(config);
   validate_layout(config, processes);
   refuse_what_is_not_there(config);
+  refuse_foreign_folders(config);
 }
 
 }  // namespace
 
 void train(Config config, const TrainCommand& arguments) {
+  const InterruptGuard guard;  // from the start: MPI takes its time
+  hear_stop_signals();
   TrainSummary summary;
   {
     const auto transport = open_transport({.timeout_s = config.train.timeout_s});
+    const bool leads = transport->place().rank == 0;
+    if (leads) tell_job(JobState::listening);
     run_guarded(*transport, [&] {
       summary = train_here(std::move(config), arguments, *transport);
-      if (!summary.interrupted) return;
+      if (summary.end != TrainSummary::End::interrupted) return;
       // Before any rank ends: its exit code is a failure to the launcher, which then ends the
       // others.
-      if (transport->place().rank == 0) {
-        std::fputs("trireme: interrupted; the same command goes on\n", stderr);
+      if (leads) {
+        std::fputs("trireme: interrupted and saved; the same command goes on from there\n", stderr);
         std::fflush(stderr);
       }
       transport->world().barrier("the end of the run").wait();
     });
+    if (leads && summary.end == TrainSummary::End::interrupted) tell_job(JobState::interrupted);
   }
-  if (summary.interrupted) throw Error(ExitCode::interrupted, "");
+  if (summary.end != TrainSummary::End::interrupted) return;
+  if (is_in_job()) return;  // it knows, and to mpirun another exit code would be a failure
+  throw Error(ExitCode::interrupted, "");
 }
 
 void add_train(CLI::App& app) {
@@ -93,7 +96,7 @@ void add_train(CLI::App& app) {
   command->footer([] { return configuration_help(); });
   command
       ->add_option("--nproc", arguments->command.nproc,
-                   "Start so many processes on this machine with mpirun")
+                   "Start this number of processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
   command->callback([arguments] {
     Config config = load_config(arguments->file, arguments->overrides);

@@ -2,7 +2,7 @@
 // and that NCCL and RCCL will.
 //
 // Rules, the same for every implementation:
-// - An operation starts when it is called and is complete when its Work says so. Until then its
+// - An operation starts when it is called and is complete when its Work is done. Until then its
 //   buffers belong to it: inputs may be read, outputs must not be touched.
 // - All members call the collectives of a group in the same order with the same counts. Collectives
 //   of one group run one after another; those of different groups run side by side. (A group that
@@ -34,7 +34,7 @@ enum class Reduction : std::uint8_t { sum, max };
 // outlive the operation (a literal, or text that a plan owns).
 struct Label {
   const char* what;
-  std::int64_t index = -1;  // printed behind `what` unless negative
+  std::int64_t index = -1;  // printed after `what` unless negative
 
   Label(const char* text) : what(text) {}  // NOLINT: a literal is a label
   Label(const char* text, std::int64_t number) : what(text), index(number) {}

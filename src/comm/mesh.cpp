@@ -182,23 +182,6 @@ std::vector<int> Mesh::expert_dp_group(int rank) const {
   return same;
 }
 
-int Mesh::other_stage(int rank, int step, bool wrap) const {
-  MeshPlace place = place_of(rank);
-  place.pp += step;
-  if (place.pp < 0 || place.pp >= degrees_.pp) {
-    if (!wrap) return -1;
-    place.pp = (place.pp + degrees_.pp) % degrees_.pp;
-  }
-  return rank_of(place);
-}
-
-int Mesh::next_stage(int rank, bool wrap) const {
-  return other_stage(rank, 1, wrap);
-}
-int Mesh::previous_stage(int rank, bool wrap) const {
-  return other_stage(rank, -1, wrap);
-}
-
 std::string Mesh::text() const {
   const MeshDegrees& d = degrees_;
   return fmt::format("tp {} x cp {} x dp {}{}{} x pp {} = {} ranks", d.tp, d.cp, d.dp(),

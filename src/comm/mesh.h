@@ -31,7 +31,7 @@ struct MeshDegrees {
 // what is left. Refuses what does not divide (exit code 2) and proposes the nearest values that do.
 MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen);
 
-// Where a rank stands along each axis.
+// The position of a rank along each axis.
 struct MeshPlace {
   int tp = 0;
   int cp = 0;
@@ -89,12 +89,6 @@ class Mesh {
   std::vector<int> expert_group(int rank) const;
   std::vector<int> expert_dp_group(int rank) const;
 
-  // World rank of the next or previous pipeline stage; -1 past the ends unless `wrap`.
-  int next_stage(int rank, bool wrap = false) const;
-  int previous_stage(int rank, bool wrap = false) const;
-  bool is_first_stage(int rank) const { return place_of(rank).pp == 0; }
-  bool is_last_stage(int rank) const { return place_of(rank).pp == degrees_.pp - 1; }
-
   // "tp 2 x cp 1 x dp 4 (shard 2 x replicate 2) x pp 2 = 16 ranks"
   std::string text() const;
 
@@ -104,7 +98,6 @@ class Mesh {
     int size;
     int stride;
   };
-  int other_stage(int rank, int step, bool wrap) const;
 
   MeshDegrees degrees_;
   Axis axes_[axis_count];  // in the order of the bits of Axes: innermost first

@@ -149,6 +149,7 @@ struct CheckpointConfig {
   bool load_optimizer = true;
   bool load_rng = true;
   bool finetune = false;  // weights only, counters from zero
+  bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
 };
 
 struct LogConfig {

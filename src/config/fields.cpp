@@ -239,6 +239,9 @@ std::vector<Field> build_table() {
       FIELD(checkpoint, load_optimizer, any(), "", "take the optimizer states along"),
       FIELD(checkpoint, load_rng, any(), "", "take the random state along"),
       FIELD(checkpoint, finetune, any(), "", "take the weights alone; counters start at zero"),
+      FIELD(checkpoint, fallback, any(), "",
+            "check the newest checkpoint before going on from it; where it is damaged, go on from "
+            "the newest sound one"),
 
       FIELD(log, tensorboard, any(), "", "write TensorBoard event files into run.dir"),
   };

@@ -67,7 +67,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   return local;
 }
 
-// Parameters come before a segment runs, gradients leave behind it.
+// Parameters come before a segment runs, gradients leave after it.
 class StateHooks : public SegmentHooks {
  public:
   StateHooks(Parameters& parameters, Gradients& gradients)

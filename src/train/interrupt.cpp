@@ -23,7 +23,7 @@ void note(int signal) {
 InterruptGuard::InterruptGuard() : handlers_({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note) {}
 
 InterruptGuard::~InterruptGuard() {
-  pending_signal = 0;  // the next guard hears of its own
+  pending_signal = 0;  // signals are for one guard only
 }
 
 int InterruptGuard::pending() {

@@ -96,8 +96,4 @@ LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig&
   return schedule;
 }
 
-bool is_decayed(const std::string& name, int dimensions) {
-  return dimensions > 1 && !name.ends_with(".bias");
-}
-
 }  // namespace trireme

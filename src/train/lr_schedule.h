@@ -33,8 +33,4 @@ struct LrSchedule {
 LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig& train,
                             std::int64_t global_batch_size);
 
-// Whether weight decay applies to a parameter: not to tensors of one dimension (norms) and not to
-// biases; embeddings are decayed.
-bool is_decayed(const std::string& name, int dimensions);
-
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "train/log_file.h"
 
 namespace trireme {
 namespace {
@@ -79,8 +80,7 @@ MetricsFile::MetricsFile(const fs::path& path, std::int64_t last_step) {
 }
 
 void MetricsFile::write(std::int64_t step, std::span<const Metric> metrics) {
-  const std::string line = metrics_line(step, metrics) + "\n";
-  file_.write(line.data(), line.size());
+  append_record(file_, metrics_line(step, metrics) + "\n");
 }
 
 }  // namespace trireme

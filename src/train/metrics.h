@@ -20,8 +20,8 @@ struct Metric {
 class MetricsFile {
  public:
   // Continues `path`, or starts it. Lines with a step above `last_step` and lines that are torn or
-  // no metrics are removed durably first: what a run wrote after its last checkpoint is computed
-  // again, and must not stand there twice. A new run passes 0.
+  // not metrics are removed durably first: the steps after the last checkpoint are computed again,
+  // and must not appear twice. A new run passes 0.
   MetricsFile(const fs::path& path, std::int64_t last_step);
 
   // Appends {"step": step, metrics...} with one system call, so that a process that is killed

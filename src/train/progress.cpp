@@ -2,8 +2,6 @@
 #include "train/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,10 +13,8 @@ namespace {
 constexpr auto kRedrawEvery = std::chrono::milliseconds(200);
 constexpr int kWidestBar = 30;
 
-int terminal_width(std::FILE* out) {
-  winsize size{};
-  if (::ioctl(::fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+std::string seconds_text(double seconds) {
+  return fmt::format("{:.{}f} s/step", seconds, seconds < 1 ? 3 : seconds < 100 ? 2 : 0);
 }
 
 std::string flops_text(double flops_per_second) {
@@ -32,7 +28,7 @@ std::string count_text(double count) {
   if (count >= 1e9) return fmt::format("{:.2f}G", count / 1e9);
   if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);
   if (count >= 1e4) return fmt::format("{:.1f}k", count / 1e3);
-  return fmt::format("{:.0f}", count);
+  return fmt::format("{:.{}f}", count, count < 100 ? 1 : 0);
 }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -61,41 +57,31 @@ std::string progress_bar(std::int64_t done, std::int64_t total, int width) {
   return fmt::format("[{}] {:3.0f}%", bar, std::floor(share * 100));
 }
 
-std::string progress_line(const ProgressReport& r) {
+std::string progress_line(const ProgressReport& r, std::size_t columns) {
   const std::string total = fmt::format("{}", r.iterations);
-  std::string line =
+  std::string begin =
       fmt::format("step {:>{}}/{} | loss {:.4f}", r.iteration, total.size(), total, r.loss);
   if (r.order_loss)
-    line += fmt::format(" (words {:.4f}, order {:.4f})", r.loss - *r.order_loss, *r.order_loss);
-  line += fmt::format(" | lr {:.2e} | grad {:.3f}", r.lr, r.grad_norm);
-  if (r.loss_scale) line += fmt::format(" | scale {:g}", *r.loss_scale);
-  if (r.skipped > 0) line += fmt::format(" | skipped {}", r.skipped);
-  line += fmt::format(" | {} tok/s | {}{}", count_text(r.tokens_per_second),
-                      flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : "");
-  line += r.peak_flops ? fmt::format(" | MFU {:.1f}%", 100 * r.flops_per_second / *r.peak_flops)
-                       : std::string(" | MFU n/a");
+    begin += fmt::format(" (words {:.4f}, order {:.4f})", r.loss - *r.order_loss, *r.order_loss);
+  begin += fmt::format(", lr {:.2e}, grad {:.3f}", r.lr, r.grad_norm);
+  if (r.loss_scale) begin += fmt::format(", scale {:g}", *r.loss_scale);
+  if (r.skipped > 0) begin += fmt::format(", skipped {}", r.skipped);
+  begin += fmt::format(" | {}, {} samples/s", seconds_text(r.seconds_per_iteration),
+                       count_text(r.samples_per_second));
   const double left = static_cast<double>(r.iterations - r.iteration) * r.seconds_per_iteration;
-  return line + fmt::format(" | mem {} | left {}", bytes_text(r.memory_bytes), duration_text(left));
+  const std::string end = fmt::format(" | left {}", duration_text(left));
+  for (const std::string& more :
+       {fmt::format(", {} tok/s", count_text(r.tokens_per_second)),
+        fmt::format(", {}{}", flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : ""),
+        fmt::format(" | mem {}", bytes_text(r.memory_bytes))}) {
+    if (begin.size() + more.size() + end.size() > columns) break;
+    begin += more;
+  }
+  return begin + end;
 }
 
-Progress::Progress(std::FILE* out, std::int64_t first, std::int64_t iterations, bool live)
-    : out_(out),
-      terminal_(live && ::isatty(::fileno(out)) == 1),
-      first_(first),
-      iterations_(iterations),
-      start_(Clock::now()),
-      last_drawn_(start_) {}
-
-Progress::~Progress() {
-  erase();
-}
-
-void Progress::erase() {
-  if (!drawn_) return;
-  std::fputs("\r\x1b[K", out_);  // to the start of the line, clear it
-  std::fflush(out_);
-  drawn_ = false;
-}
+Progress::Progress(Console& console, std::int64_t first, std::int64_t iterations)
+    : console_(console), first_(first), iterations_(iterations) {}
 
 void Progress::draw(std::int64_t iteration, double loss) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -104,31 +90,24 @@ void Progress::draw(std::int64_t iteration, double loss) {
   const std::string text = fmt::format("  step {}/{}  loss {:.4f}  left {}", iteration, iterations_,
                                        loss, duration_text(left));
   // A line that wraps could not be erased: brackets and percentage take 7 columns, one stays free.
-  const int columns = terminal_width(out_);
+  const int columns = console_.columns();
   const int width = std::min(kWidestBar, columns - static_cast<int>(text.size()) - 8);
   std::string line = width >= 5 ? progress_bar(iteration, iterations_, width) + text : text;
   line.resize(std::min(line.size(), static_cast<std::size_t>(std::max(columns - 1, 0))));
-  std::fprintf(out_, "\r%s\x1b[K", line.c_str());
-  std::fflush(out_);
-  drawn_ = true;
+  console_.draw(line);
 }
 
 void Progress::tick(std::int64_t iteration, double loss) {
-  if (!terminal_) return;
+  if (!console_.is_live()) return;
   const Clock::time_point now = Clock::now();
   if (drawn_ && now - last_drawn_ < kRedrawEvery) return;
+  drawn_ = true;
   last_drawn_ = now;
   draw(iteration, loss);
 }
 
 void Progress::report(const ProgressReport& report) {
-  note(progress_line(report));
-}
-
-void Progress::note(const std::string& line) {
-  erase();
-  std::fprintf(out_, "%s\n", line.c_str());
-  std::fflush(out_);
+  console_.print_now(progress_line(report));
 }
 
 }  // namespace trireme

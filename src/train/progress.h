@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "train/console.h"
+
 namespace trireme {
 
 // Means over a log interval, as printed.
@@ -18,18 +20,19 @@ struct ProgressReport {
   double lr = 0;
   double grad_norm = 0;          // before clipping
   double tokens_per_second = 0;  // of all ranks
+  double samples_per_second = 0;
   int devices = 1;
-  double flops_per_second = 0;       // per device, without causal halving
-  std::optional<double> peak_flops;  // of the device; nothing: MFU "n/a"
-  std::uint64_t memory_bytes = 0;    // of this process
+  double flops_per_second = 0;     // per device, without causal halving
+  std::uint64_t memory_bytes = 0;  // of this process
   double seconds_per_iteration = 0;
   std::optional<double> loss_scale;  // fp16
   std::int64_t skipped = 0;          // steps without an update, in this interval
 };
 
-// "step 100/2000 | loss 3.2187 | lr 3.00e-04 | grad 1.25 | 51.2k tok/s | 0.31 TFLOP/s | MFU n/a |
-// mem 1.2 GiB | left 12m05s"
-std::string progress_line(const ProgressReport& report);
+// "step 100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.512 s/step, 31.2 samples/s, 51.2k tok/s
+// | left 12m05s", and TFLOP/s and memory. What does not fit into `columns` is left out: memory
+// first, then TFLOP/s, then tokens per second.
+std::string progress_line(const ProgressReport& report, std::size_t columns = 111);
 
 // "[=====>    ]  52%": `width` characters between the brackets.
 std::string progress_bar(std::int64_t done, std::int64_t total, int width);
@@ -43,15 +46,12 @@ std::string bytes_text(std::uint64_t bytes);
 // "980", "51.2k", "1.30M".
 std::string count_text(double count);
 
+// Not thread-safe. Prints nothing by itself but what it is told.
 class Progress {
  public:
-  // Writes to `out` (not owned). The bar is drawn only where `out` is a terminal, and `live` (not
-  // under a launcher, which may pass on to a file what it shows as a terminal). `first` is the
-  // number of iterations that were done before this process.
-  Progress(std::FILE* out, std::int64_t first, std::int64_t iterations, bool live = true);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  // Draws on `console`, which outlives it. `first` is the number of iterations that were done
+  // before this process.
+  Progress(Console& console, std::int64_t first, std::int64_t iterations);
 
   // After every iteration: redraws the bar, a few times per second at most.
   void tick(std::int64_t iteration, double loss);
@@ -59,21 +59,16 @@ class Progress {
   // The line of a log interval.
   void report(const ProgressReport& report);
 
-  // Any other line (evaluation, a checkpoint), without spoiling the bar.
-  void note(const std::string& line);
-
  private:
-  void erase();
   void draw(std::int64_t iteration, double loss);
 
   using Clock = std::chrono::steady_clock;
-  std::FILE* out_;
-  bool terminal_;
+  Console& console_;
   bool drawn_ = false;
   std::int64_t first_;
   std::int64_t iterations_;
-  Clock::time_point start_;
-  Clock::time_point last_drawn_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_drawn_ = start_;
 };
 
 }  // namespace trireme

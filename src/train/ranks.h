@@ -1,4 +1,4 @@
-// The ranks of a job as checkpoints talk to them.
+// How the ranks of a job communicate about checkpoints.
 #pragma once
 
 #include "checkpoint/writer.h"

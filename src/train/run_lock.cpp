@@ -14,12 +14,12 @@ namespace trireme {
 RunLock::RunLock(const std::string& folder) {
   const std::string path = folder + "/lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file_ < 0) return;  // whoever writes the first file there says what is wrong
+  if (file_ < 0) return;  // the first file that is written there gives the reason
   if (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(file_);
   fail_input(
-      "another process trains in '{}': wait until it has ended, or give this run a folder of its "
-      "own "
+      "another process is training in '{}': wait until it has ended, or give this run its own "
+      "folder "
       "(run.dir)",
       folder);
 }

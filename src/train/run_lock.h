@@ -9,8 +9,8 @@ namespace trireme {
 // however it ends.
 class RunLock {
  public:
-  // Refuses (exit code 2) a folder that another process holds. File systems that know no locks are
-  // taken as they are.
+  // Refuses (exit code 2) a folder that another process holds. File systems without locks are
+  // accepted as they are.
   explicit RunLock(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
+#include "interop/foreign.h"
 
 namespace trireme {
 BuildOptions build_options(const Config& config) {
@@ -42,6 +44,18 @@ void refuse_what_is_not_there(const Config& c) {
         "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
         "fast");
   }
+}
+
+void refuse_foreign_folders(const Config& config) {
+  const fs::path run = config.run.dir;
+  if (!saved_steps(run / "checkpoints").empty()) return;  // it goes on from its own
+  const auto refuse = [](const char* key, const fs::path& path) {
+    const std::string foreign = describe_foreign(path);
+    if (!foreign.empty()) fail_input("{} = '{}': {}", key, path.string(), foreign);
+  };
+  const std::string& load = config.checkpoint.load;
+  if (!load.empty() && !find_checkpoint(load)) refuse("checkpoint.load", load);
+  refuse("run.dir", run);
 }
 
 std::int64_t resolve_vocabulary(Config& config) {

@@ -13,8 +13,12 @@ BuildOptions build_options(const Config& config);
 // ignored.
 void refuse_what_is_not_there(const Config& config);
 
+// Refuses (exit code 2) to start from, or to start anew in, a folder that holds a checkpoint of
+// another system: it would be ignored.
+void refuse_foreign_folders(const Config& config);
+
 // What a run holds on one rank: the engine's memory, and with checkpoint.async the copy that is
-// written beside training.
+// written during training.
 MemoryPlan planned_memory(const Engine& engine, const Config& config);
 
 // Takes the vocabulary from the tokenizer where the configuration does not give it; returns the id

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Names on disk: a parameter's master weights under its own name, its moments behind a prefix.
+// Names on disk: a parameter's master weights under its own name, its moments with a prefix.
 std::string moment_name(const std::string& parameter, int which);
 
 struct SliceOptions {
@@ -19,7 +19,7 @@ struct SliceOptions {
 };
 
 // A part of a parameter as this rank has it in memory, as a region of the whole parameter without
-// padding, and where it begins behind the slice's first element.
+// padding, and where it begins after the slice's first element.
 struct PlacedRegion {
   Region region;
   std::int64_t offset = 0;  // elements

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <vector>
 
+#include "train/log_file.h"
+
 namespace trireme {
 namespace {
 
@@ -90,7 +92,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// The first whole and sound record at the beginning of `bytes`; empty where there is none.
+// The first whole and sound record at the beginning of `bytes`; empty if there is none.
 std::string_view first_record(std::string_view bytes) {
   constexpr std::size_t kFrame = 16;  // length, its checksum, the checksum of the bytes
   if (bytes.size() < kFrame) return {};
@@ -103,7 +105,7 @@ std::string_view first_record(std::string_view bytes) {
 
 // The step of an event that event_head() began.
 std::int64_t step_of(std::string_view event) {
-  constexpr std::size_t kStep = 10;  // behind the wall time and the key of the step
+  constexpr std::size_t kStep = 10;  // after the wall time and the key of the step
   std::uint64_t step = 0;
   int shift = 0;
   for (std::size_t at = kStep; at < event.size() && shift < 64; ++at, shift += 7) {
@@ -180,7 +182,7 @@ TensorBoardFile::TensorBoardFile(const fs::path& folder, std::int64_t last_step)
 
 void TensorBoardFile::append(std::string_view event) {
   const std::string record = tfrecord(event);
-  file_.write(record.data(), record.size());
+  append_record(file_, record);
 }
 
 void TensorBoardFile::write(std::int64_t step, std::span<const Scalar> scalars) {

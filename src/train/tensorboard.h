@@ -30,7 +30,7 @@ class TensorBoardFile {
  public:
   // A new file `folder`/events.out.tfevents.<time>.<host>.<process>.<number>. A run that resumes
   // after `last_step` cuts what earlier files of the folder hold of later steps, so that no step
-  // stands there twice; a new run passes 0.
+  // appears twice; a new run passes 0.
   TensorBoardFile(const fs::path& folder, std::int64_t last_step);
 
   // Appends one event with all scalars at `step`, now.

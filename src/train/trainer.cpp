@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/configured_tokenizer.h"
 #include "data/dataset_builder.h"
+#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -32,14 +33,27 @@ RankOf rank_of(const Transport* transport) {
   return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
 }
 
+// What a rank that is busy with files answers to those that wait for it.
+ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
+  return [files = std::move(files)] {
+    const FileProgress::State now = files->state();
+    Activity activity{now.what != nullptr, now.moves, now.what ? now.what : ""};
+    if (now.total > 0) {
+      activity.text += fmt::format(", {} of {}", bytes_text(static_cast<std::uint64_t>(now.done)),
+                                   bytes_text(static_cast<std::uint64_t>(now.total)));
+    }
+    return activity;
+  };
+}
+
 }  // namespace
 
 Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Transport* t)
     : config((validate(c), validate_layout(c, rank_of(t).size), refuse_what_is_not_there(c),
-              std::move(c))),
+              refuse_foreign_folders(c), std::move(c))),
       transport(t),
       rank(rank_of(t)),
-      out(o),
+      console(o, rank.size == 1),
       eod_id(resolve_vocabulary(config)),
       batches(config, rank.size),
       lr_schedule(
@@ -49,6 +63,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
                                          : batches.steps(config.train.samples)),
       engine(config, build_options(config), stage_options(options), rank),
       loss_scale(config.optimizer, config.run.precision) {
+  if (transport) transport->set_activity(activity_of(files));
   open_data_in_turn();
   print_plan();
   check_memory();
@@ -68,8 +83,8 @@ void Trainer::Parts::check_memory() const {
       bytes_to_text(there));
 }
 
-// The first rank builds what is cached beside the data; the others find it. However long that
-// takes, no rank waits for another longer than a moment: the watchdog has nothing to say.
+// The first rank builds what is cached next to the data; the others find it. However long that
+// takes, no rank waits for another longer than a moment, so that the watchdog does not fire.
 void Trainer::Parts::open_data_in_turn() {
   if (rank.size == 1) return open_data();
   std::future<void> opening;
@@ -91,7 +106,7 @@ void Trainer::Parts::open_data() {
   const SampleCounts counts =
       sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
-  if (!train_data) fail_input("data: the configuration gives the training split no data");
+  if (!train_data) fail_input("the training split is empty: check data.split and data.path");
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
     valid_data = builder.build(Split::valid, counts.valid);
   }
@@ -125,21 +140,24 @@ void Trainer::Parts::begin() {
   TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
+  if (leads()) console.keep_in(dir / "log.txt");
   if (const fs::path newest = newest_checkpoint(); !newest.empty()) {
     load_checkpoint(newest, true);
   } else if (!config.checkpoint.load.empty()) {
-    load_checkpoint(config.checkpoint.load, !config.checkpoint.finetune);
+    const fs::path path = find_on_rank_0(config.checkpoint.load);
+    if (path.empty())
+      fail_input("checkpoint.load = '{}' holds no checkpoint", config.checkpoint.load);
+    load_checkpoint(path, !config.checkpoint.finetune);
   } else {
     engine.initialize();
   }
   if (leads()) {
     keep_tokenizer(config, dir);
     write_file_durably(dir / "config.toml", to_toml(config));
-    metrics.emplace(dir / "metrics.jsonl", step);
-    timings.emplace(dir / "timings.jsonl", step);
-    if (config.log.tensorboard) tensorboard.emplace(dir / "tensorboard", step);
+    open_logs();
+    write_status("running", "");
   }
-  progress.emplace(out, step, total_steps, rank.size == 1);
+  progress.emplace(console, step, total_steps);
   LoaderConfig loading;
   loading.dp_rank = engine.mesh().dp_index(rank.rank);
   loading.dp_size = engine.mesh().degrees().dp();
@@ -207,6 +225,7 @@ void Trainer::Parts::train_one_step() {
   last_tokens = static_cast<double>(samples * engine.length());
   interval.seconds += last_seconds;
   interval.tokens += last_tokens;
+  interval.samples += static_cast<double>(samples);
   ++interval.steps;
   if (std::isfinite(last.loss.loss)) interval.loss += last.loss;
   total_seconds += last_seconds;
@@ -234,10 +253,11 @@ void Trainer::Parts::evaluate() {
     line.push_back({"valid_order_loss", sum.order_mean()});
     scalars.push_back({"sop loss validation", sum.order_mean()});
   }
-  if (metrics) metrics->write(step, line);
-  if (tensorboard) tensorboard->write_both(step, consumed_samples, scalars);
-  progress->note(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step, valid_loss,
-                             std::exp(sum.token_mean())));
+  if (metrics) log("metrics.jsonl", [&] { metrics->write(step, line); });
+  if (tensorboard)
+    log("tensorboard", [&] { tensorboard->write_both(step, consumed_samples, scalars); });
+  console.print_now(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step,
+                                valid_loss, std::exp(sum.token_mean())));
 }
 
 bool Trainer::Parts::wants_to_stop() const {
@@ -245,53 +265,86 @@ bool Trainer::Parts::wants_to_stop() const {
   return InterruptGuard::pending() != 0 || (leads() && limit > 0 && seconds_since(started) > limit);
 }
 
-bool Trainer::Parts::should_stop() {
+// The same on all ranks.
+std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
   const std::int64_t every = config.train.exit_interval;
   if (last.stop) {
-    const int signal = InterruptGuard::pending();
-    const std::string why = signal != 0 ? fmt::format("signal {} ({})", signal, strsignal(signal))
-                            : rank.size > 1 ? "train.exit_duration_minutes or a signal to a rank"
-                                            : "train.exit_duration_minutes";
-    progress->note(fmt::format("stopping at step {}: {}", step, why));
-    return true;
+    std::int64_t signal = InterruptGuard::pending();
+    if (rank.size > 1) {
+      transport->world()
+          .all_reduce(&signal, 1, DType::i64, Reduction::max, "reason to stop")
+          .wait();
+    }
+    if (signal == 0) return Stop{TrainSummary::End::stopped, "train.exit_duration_minutes"};
+    return Stop{TrainSummary::End::interrupted,
+                fmt::format("signal {} ({})", signal, strsignal(static_cast<int>(signal)))};
   }
-  if (every > 0 && step % every == 0) {
-    progress->note(fmt::format("stopping at step {}: train.exit_interval", step));
-    return true;
-  }
-  return false;
+  if (every > 0 && step % every == 0)
+    return Stop{TrainSummary::End::stopped, "train.exit_interval"};
+  return std::nullopt;
 }
 
 TrainSummary Trainer::Parts::run() {
   begin();
   bool due = false;  // a checkpoint
-  while (step < total_steps && !interrupted) {
+  std::optional<Stop> stop;
+  while (step < total_steps && !stop) {
     train_one_step();
     after_step();
     const bool last_step = step == total_steps;
     if (last_step || (config.train.log_interval > 0 && step % config.train.log_interval == 0))
       report();
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
-    interrupted = !last_step && should_stop();
+    if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
     due |= every > 0 && step % every == 0;
-    // A skipped step may be the first of many that no scale can save: what they leave behind must
-    // not take the place of good checkpoints.
-    if (last_step || interrupted || (due && last.finite)) {
+    // A skipped step may be the first of many that no scale can save: their result must not
+    // replace good checkpoints.
+    if (last_step || stop || (due && last.finite)) {
       save();
       due = false;
     }
   }
   finish_save();
   trace(true);
-  TrainSummary summary;
-  summary.steps = step;
-  summary.loss = last.loss.mean();
-  summary.valid_loss = valid_loss;
-  summary.tokens_per_second = total_seconds > 0 ? total_tokens / total_seconds : 0;
-  summary.seconds = total_seconds;
-  summary.interrupted = interrupted;
-  return summary;
+  return summary(stop);
+}
+
+TrainSummary Trainer::Parts::summary(const std::optional<Stop>& stop) {
+  TrainSummary s;
+  s.steps = step;
+  s.loss = last.loss.mean();
+  s.valid_loss = valid_loss;
+  s.tokens_per_second = total_seconds > 0 ? total_tokens / total_seconds : 0;
+  s.seconds = total_seconds;
+  if (stop) s.end = stop->end;
+  if (leads()) write_status(std::string(name_of(s.end)), stop ? stop->why : "");
+  if (total_seconds == 0) {
+    console.print(fmt::format(
+        "nothing to do: the run is at step {} already; raise train.iters to go on", step));
+    return s;
+  }
+  const std::string figures =
+      fmt::format("loss {:.4f}, {:.0f} tokens/s", s.loss, s.tokens_per_second);
+  if (stop) {
+    console.print_now(fmt::format("stopped at step {} of {}, and saved: {} ({})", step, total_steps,
+                                  stop->why, figures));
+  } else {
+    console.print_now(fmt::format("done at step {}: {}", step, figures));
+  }
+  return s;
+}
+
+void Trainer::Parts::note_failure(const std::exception& error) {
+  if (!lock) return;  // rank 0, and the folder is this run's
+  console.record(fmt::format("{} trireme: {}", time_of_day(), error.what()));
+  write_status("failed", error.what());
+}
+
+std::string_view name_of(TrainSummary::End end) {
+  return end == TrainSummary::End::done      ? "done"
+         : end == TrainSummary::End::stopped ? "stopped"
+                                             : "interrupted";
 }
 
 Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options,
@@ -304,7 +357,12 @@ Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options,
 }
 Trainer::~Trainer() = default;
 TrainSummary Trainer::run() {
-  return parts_->run();
+  try {
+    return parts_->run();
+  } catch (const std::exception& error) {
+    parts_->note_failure(error);
+    throw;
+  }
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "comm/transport.h"
 #include "config/config.h"
@@ -17,8 +18,13 @@ struct TrainSummary {
   double valid_loss = 0;         // of the last evaluation; 0 if there was none
   double tokens_per_second = 0;  // of this process's steps
   double seconds = 0;            // spent in this process's steps
-  bool interrupted = false;      // by a signal or a limit; saved, and can go on
+  // done: all steps. stopped: as planned, by train.exit_interval or exit_duration_minutes.
+  // interrupted: by a signal. Either way everything is saved, and the same command goes on.
+  enum class End { done, stopped, interrupted } end = End::done;
 };
+
+// "done", "stopped" or "interrupted", as in status.json.
+std::string_view name_of(TrainSummary::End end);
 
 struct TrainerOptions {
   // Every value has memory of its own and scratch is filled with NaN before each phase: slower, the

@@ -1,13 +1,18 @@
-// What a trainer is made of: its sources share it, and nobody else includes it.
+// The parts of a trainer, shared by its sources; no other file includes it.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <set>
 
 #include "checkpoint/async_saver.h"
+#include "checkpoint/progress.h"
 #include "data/loader.h"
 #include "optim/loss_scale.h"
+#include "train/active_trace.h"
 #include "train/batch_schedule.h"
+#include "train/console.h"
 #include "train/curriculum.h"
 #include "train/engine.h"
 #include "train/interrupt.h"
@@ -15,6 +20,7 @@
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_lock.h"
+#include "train/run_status.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
 
@@ -30,6 +36,8 @@ struct Trainer::Parts {
   Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
 
   TrainSummary run();
+  // Writes down why the run failed; the error itself goes on.
+  void note_failure(const std::exception& error);
 
   // --- the run's parts ---
   void open_data();
@@ -39,9 +47,15 @@ struct Trainer::Parts {
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();
+  void open_logs();
+  fs::path find_on_rank_0(const fs::path& path);
   fs::path newest_checkpoint();
+  fs::path fall_back(fs::path path);
   void load_checkpoint(const fs::path& path, bool resume);
-  void warn_of_another_model(const std::string& saved, const fs::path& folder) const;
+  std::vector<std::string> reports_of_ranks(const std::string& report);
+  std::string from_rank_0(const std::string& text);
+  void refuse_damage(const std::string& damage, const fs::path& path);
+  void warn_of_another_model(const std::string& saved, const fs::path& folder);
   CheckpointState state() const;
   void save();
   void finish_save();
@@ -56,8 +70,16 @@ struct Trainer::Parts {
   void report();
   void evaluate();
   bool wants_to_stop() const;
-  bool should_stop();
+  struct Stop {
+    TrainSummary::End end;
+    std::string why;
+  };
+  std::optional<Stop> reason_to_stop();
+  TrainSummary summary(const std::optional<Stop>& stop);
   void trace(bool ended);
+  void write_status(const std::string& state, const std::string& reason, bool durable = true);
+  // Writes something that only people and tools read: where that fails, it is a warning.
+  void log(const std::string& file, const std::function<void()>& write);
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
   bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
@@ -66,7 +88,9 @@ struct Trainer::Parts {
   Config config;
   Transport* transport;  // null: alone
   RankOf rank;
-  std::FILE* out;
+  Console console;
+  // What this rank does with files, for ranks that wait for it; the transport shares it.
+  const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   std::int64_t eod_id;
   BatchSchedule batches;
   LrSchedule lr_schedule;
@@ -86,20 +110,20 @@ struct Trainer::Parts {
   std::optional<Progress> progress;
   std::optional<RunLock> lock;
   std::optional<AsyncSaver> saver;
-  std::optional<Trace> recording;
+  std::optional<ActiveTrace> recording;
   std::vector<Batch> step_batches;
-  std::int64_t saved_step = -1;
+  std::int64_t saved_step = -1, saving_step = -1;
 
   // Since the last report.
   struct Interval {
     LossSum loss;
-    double seconds = 0, tokens = 0;
+    double seconds = 0, tokens = 0, samples = 0;
     std::int64_t steps = 0, skipped = 0;
   } interval;
   StepResult last;
   double last_lr = 0, last_seconds = 0, last_tokens = 0;
   double total_seconds = 0, total_tokens = 0, valid_loss = 0;
-  bool interrupted = false;
+  std::set<std::string> broken_logs;  // that could not be written the last time
   Clock::time_point started = Clock::now();
 };
 

@@ -1,12 +1,13 @@
 // What a trainer prints and writes for people and tools.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/file.h"
+#include "checkpoint/layout.h"
 #include "graph/dump.h"
-#include "train/device_peak.h"
-#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -14,29 +15,65 @@ namespace trireme {
 
 void Trainer::Parts::print_plan() {
   const ModelConfig& m = config.model;
-  fmt::print(
-      out,
-      "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n",
+  std::string text = fmt::format(
+      "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n"
+      "parameters: {}; precision {}; instruction set {}; {}\n",
       m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
-      padded_vocabulary(m, static_cast<int>(config.parallel.tp)));
-  fmt::print(out, "parameters: {}; precision {}; instruction set {}; {} threads\n",
-             parameter_count(m), config.run.precision, cpu::name_of(cpu::isa()),
-             ThreadPool::global().size());
+      padded_vocabulary(m, static_cast<int>(config.parallel.tp)), parameter_count(m),
+      config.run.precision, cpu::name_of(cpu::isa()),
+      counted(ThreadPool::global().size(), "thread"));
   if (rank.size > 1) {
-    fmt::print(out, "mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(), config.parallel.zero,
-               config.parallel.numerics);
+    text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),
+                        config.parallel.zero, config.parallel.numerics);
   }
   if (curriculum.active()) {
-    fmt::print(out, "sequences: {} tokens at first, {} from iteration {} on\n",
-               curriculum.length(0), m.seq_length, config.curriculum.iters);
+    text += fmt::format("sequences: {} tokens at first, {} from iteration {} on\n",
+                        curriculum.length(0), m.seq_length, config.curriculum.iters);
   }
   if (config.parallel.pp > 1) {
     const std::int64_t m0 = batches.micro_batches(0);
-    fmt::print(out, "schedule: {}\n", summary(engine.schedule(m0), engine.schedule_report(m0)));
+    text += fmt::format("schedule: {}\n",
+                        trireme::summary(engine.schedule(m0), engine.schedule_report(m0)));
   }
-  fmt::print(out, "memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
-             to_text(planned_memory(engine, config)));
-  std::fflush(out);
+  text += fmt::format("memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
+                      to_text(planned_memory(engine, config)));
+  if (text.ends_with('\n')) text.pop_back();
+  console.print(text);
+}
+
+// The disk may be full for them and have room again later.
+void Trainer::Parts::log(const std::string& file, const std::function<void()>& write) {
+  try {
+    write();
+    broken_logs.erase(file);
+  } catch (const std::exception& error) {
+    if (broken_logs.insert(file).second) {
+      console.print_now(fmt::format("warning: {}; training goes on without these lines of {}",
+                                    error.what(), file));
+    }
+  }
+}
+
+void Trainer::Parts::open_logs() {
+  const fs::path dir = config.run.dir;
+  log("metrics.jsonl", [&] { metrics.emplace(dir / "metrics.jsonl", step); });
+  log("timings.jsonl", [&] { timings.emplace(dir / "timings.jsonl", step); });
+  if (config.log.tensorboard)
+    log("tensorboard", [&] { tensorboard.emplace(dir / "tensorboard", step); });
+}
+
+void Trainer::Parts::write_status(const std::string& state, const std::string& reason,
+                                  bool durable) {
+  log("status.json", [&] {
+    const fs::path dir = config.run.dir;
+    std::int64_t saved = saved_step;
+    if (saved < 0) {  // nothing loaded or saved by this process
+      const auto steps = saved_steps(dir / "checkpoints");
+      saved = steps.empty() ? 0 : steps.back();
+    }
+    trireme::write_status(dir / "status.json",
+                          {state, std::max(step, saved), total_steps, saved, reason}, durable);
+  });
 }
 
 void Trainer::Parts::after_step() {
@@ -54,10 +91,12 @@ void Trainer::Parts::after_step() {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
   }
-  if (metrics) metrics->write(step, line);
+  if (metrics) log("metrics.jsonl", [&] { metrics->write(step, line); });
   if (timings) {
-    timings->write(step, std::vector<Metric>{{"seconds", last_seconds},
-                                             {"tokens_per_second", last_tokens / last_seconds}});
+    log("timings.jsonl", [&] {
+      timings->write(step, std::vector<Metric>{{"seconds", last_seconds},
+                                               {"tokens_per_second", last_tokens / last_seconds}});
+    });
   }
   progress->tick(step, last.loss.mean());
 }
@@ -73,10 +112,10 @@ void Trainer::Parts::report() {
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
+  r.samples_per_second = interval.samples / interval.seconds;
   ModelConfig now = config.model;
   now.seq_length = engine.length();
   r.flops_per_second = r.tokens_per_second * training_flops_per_token(now) / rank.size;
-  r.peak_flops = device_peak_flops(config.run.device, config.run.precision);
   r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
   if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
@@ -93,8 +132,9 @@ void Trainer::Parts::report() {
         {"throughput", r.flops_per_second / 1e12},
         {"world-size", static_cast<double>(rank.size)}};
     if (r.order_loss) scalars.push_back({"sop loss", *r.order_loss});
-    tensorboard->write_both(step, consumed_samples, scalars);
+    log("tensorboard", [&] { tensorboard->write_both(step, consumed_samples, scalars); });
   }
+  if (leads()) write_status("running", "", false);
   interval = {};
 }
 
@@ -103,20 +143,20 @@ void Trainer::Parts::trace(bool ended) {
   const auto& steps = config.train.trace_steps;
   if (steps.empty()) return;
   if (!recording && step + 1 >= steps.front() && step < steps.back() && !ended) {
-    recording.emplace(rank.rank);
-    engine.set_trace(&*recording);
-    if (transport) transport->set_listener(&*recording);
+    recording.emplace(rank.rank, [this](Trace* trace) {
+      engine.set_trace(trace);
+      if (transport) transport->set_listener(trace);
+    });
   }
   if (recording && (ended || step >= steps.back())) {
-    engine.set_trace(nullptr);
-    if (transport) transport->set_listener(nullptr);
-    std::vector<std::string> parts = {recording->json()};
-    if (rank.size > 1) parts = checkpoint_ranks(*transport).gather(parts[0]);
+    const std::vector<std::string> parts = reports_of_ranks(recording->json());
     recording.reset();
     if (!leads()) return;
     const fs::path path = fs::path(config.run.dir) / "trace.json";
-    write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
-    progress->note(fmt::format("trace of steps up to {} in {}", step, path.string()));
+    log("trace.json", [&] {
+      write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
+      console.print_now(fmt::format("trace of steps up to {} in {}", step, path.string()));
+    });
   }
 }
 

@@ -35,11 +35,6 @@ TEST(Mesh, TensorParallelRanksAreNeighboursAndStagesFarApart) {
   EXPECT_THAT(mesh.group(5, Axes::model), ElementsAre(0, 1, 4, 5));
   EXPECT_THAT(mesh.group(5, Axes::stage), ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(mesh.group(5, Axes::none), ElementsAre(5));
-  EXPECT_EQ(mesh.next_stage(1), 5);
-  EXPECT_EQ(mesh.next_stage(5), -1);
-  EXPECT_EQ(mesh.next_stage(5, true), 1);
-  EXPECT_EQ(mesh.previous_stage(5), 1);
-  EXPECT_EQ(mesh.previous_stage(1, true), 5);
 }
 
 TEST(Mesh, PlacesAndRanksAreInverseForManyShapes) {
@@ -86,8 +81,6 @@ TEST(Mesh, EmbeddingGroupJoinsFirstAndLastStage) {
   EXPECT_THAT(mesh.embedding_group(13), ElementsAre(1, 13));
   EXPECT_TRUE(mesh.embedding_group(5).empty());
   EXPECT_THAT(Mesh({.tp = 2}).embedding_group(1), ElementsAre(1));
-  EXPECT_TRUE(mesh.is_first_stage(1));
-  EXPECT_TRUE(mesh.is_last_stage(13));
 }
 
 TEST(Mesh, ExpertGroupsLieInsideTheShardGroup) {

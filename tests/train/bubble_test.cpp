@@ -116,10 +116,11 @@ IdleShare idle_share(const std::string& schedule) {
 class Bubble : public testing::TestWithParam<std::string> {};
 
 TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
-  // Other work on the machine can only make ranks wait longer: the shortest of three steps shows
-  // the effect of the schedule.
+  // Whatever else the machine does can only make ranks wait longer: the shortest of several steps
+  // shows what the schedule does.
+  constexpr double overhead = 0.04;  // of the step: tiny passes, messages
   double measured = 1, expected = 0;
-  for (int step = 0; step < 3; ++step) {
+  for (int step = 0; step < 8 && measured > expected + overhead; ++step) {
     const IdleShare idle = idle_share(GetParam());
     measured = std::min(measured, idle.measured);
     expected = idle.expected;
@@ -128,7 +129,9 @@ TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
   RecordProperty("measured_percent", std::to_string(100 * measured));
   std::printf("%s: bubble %.1f%% measured, %.1f%% by the checker\n", GetParam().c_str(),
               100 * measured, 100 * expected);
-  EXPECT_NEAR(measured, expected, 0.15);
+  EXPECT_GT(expected, 0.01);
+  EXPECT_GE(measured, expected - 0.01);
+  EXPECT_LE(measured, expected + overhead);
 }
 
 INSTANTIATE_TEST_SUITE_P(SlowSchedules, Bubble,

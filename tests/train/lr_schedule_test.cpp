@@ -128,13 +128,5 @@ TEST(LrSchedule, DecayShorterThanTheRun) {
   EXPECT_EQ(lr(201), 0.0);
 }
 
-TEST(WeightDecay, SparesVectorsAndBiases) {
-  EXPECT_TRUE(is_decayed("embedding.word.weight", 2));
-  EXPECT_TRUE(is_decayed("layers.0.mlp.up.weight", 2));
-  EXPECT_FALSE(is_decayed("layers.0.mlp.up.bias", 1));
-  EXPECT_FALSE(is_decayed("layers.0.mlp.up.bias", 2));
-  EXPECT_FALSE(is_decayed("final_norm.weight", 1));
-}
-
 }  // namespace
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Printed progress: the words of a line, sizes and durations, silence where nobody watches.
+// Printed progress: the words of a line, sizes and durations, colours, silence where nobody
+// watches, and what is kept in the log file.
 #include "train/progress.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +7,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include <fcntl.h>
@@ -24,31 +26,42 @@ ProgressReport report() {
   report.tokens_per_second = 51234;
   report.flops_per_second = 4.945e14;
   report.memory_bytes = std::uint64_t{3} << 29;
+  report.samples_per_second = 31.2;
   report.seconds_per_iteration = 0.5;
   return report;
 }
 
 TEST(ProgressLine, NamesEverything) {
-  EXPECT_EQ(
-      progress_line(report()),
-      "step  100/2000 | loss 3.2187 | lr 3.00e-04 | grad 1.250 | 51.2k tok/s | 494.50 TFLOP/s "
-      "| MFU n/a | mem 1.5 GiB | left 15m50s");
+  EXPECT_EQ(progress_line(report(), 200),
+            "step  100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.500 s/step, 31.2 samples/s, "
+            "51.2k tok/s, 494.50 TFLOP/s | mem 1.5 GiB | left 15m50s");
 }
 
-TEST(ProgressLine, MfuAndLossScaleWhereKnown) {
+// With the time of day in front it has 9 columns more.
+TEST(ProgressLine, FitsInto120Columns) {
   ProgressReport r = report();
-  r.peak_flops = 989e12;
+  EXPECT_THAT(progress_line(r), ::testing::HasSubstr(" tok/s | left"));
+  for (r.iterations = 10; r.iterations < 10000000; r.iterations *= 10) {
+    for (const bool scaled : {false, true}) {
+      if (scaled) r.loss_scale = 65536;
+      EXPECT_LE(progress_line(r).size() + 9, 120u) << progress_line(r);
+      EXPECT_THAT(progress_line(r), ::testing::HasSubstr("31.2 samples/s"));
+    }
+    r.loss_scale.reset();
+  }
+}
+
+TEST(ProgressLine, LossScaleWhereThereIsOne) {
+  ProgressReport r = report();
   r.loss_scale = 65536;
   r.skipped = 2;
-  const std::string line = progress_line(r);
-  EXPECT_THAT(line, ::testing::HasSubstr("| MFU 50.0% |"));
-  EXPECT_THAT(line, ::testing::HasSubstr("| scale 65536 | skipped 2 |"));
+  EXPECT_THAT(progress_line(r), ::testing::HasSubstr(", scale 65536, skipped 2 |"));
 }
 
 TEST(ProgressLine, SaysWhatCountsPerRankWhereThereAreSeveral) {
   ProgressReport r = report();
   r.devices = 8;
-  EXPECT_THAT(progress_line(r), ::testing::HasSubstr("| 51.2k tok/s | 494.50 TFLOP/s per rank |"));
+  EXPECT_THAT(progress_line(r, 200), ::testing::HasSubstr("494.50 TFLOP/s per rank |"));
 }
 
 TEST(Texts, Durations) {
@@ -88,9 +101,10 @@ TEST(Progress, IsQuietInALogFile) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   {
-    Progress progress(file, 0, 10);
+    Console console(file);
+    Progress progress(console, 0, 10);
     progress.tick(1, 2.0);
-    progress.note("a line");
+    console.print("a line");
     progress.tick(2, 2.0);
   }
   EXPECT_EQ(text_of(file), "a line\n");
@@ -98,24 +112,92 @@ TEST(Progress, IsQuietInALogFile) {
 }
 
 // On a pseudo-terminal the bar is drawn, and erased before a line is printed.
-TEST(Progress, DrawsABarOnATerminal) {
-  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
-  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) {
-    GTEST_SKIP() << "no pseudo-terminals here";
+class Terminal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    master_ = ::posix_openpt(O_RDWR | O_NOCTTY);
+    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0)
+      GTEST_SKIP() << "no pseudo-terminals here";
+    terminal_ = std::fopen(::ptsname(master_), "w");
+    ASSERT_NE(terminal_, nullptr);
+    ::setenv("TERM", "xterm", 1);
+    ::unsetenv("NO_COLOR");
   }
-  std::FILE* terminal = std::fopen(::ptsname(master), "w");
-  ASSERT_NE(terminal, nullptr);
-  {
-    Progress progress(terminal, 0, 4);
-    progress.tick(1, 2.5);
-    progress.note("a line");
+  ~Terminal() override {
+    if (terminal_) std::fclose(terminal_);
+    if (master_ >= 0) ::close(master_);
+    ::unsetenv("NO_COLOR");
   }
-  std::string text(4096, '\0');
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(master, text.data(), 4096))));
+  std::string shown() const {
+    std::string text(4096, '\0');
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(master_, text.data(), 4096))));
+    return text;
+  }
+  int master_ = -1;
+  std::FILE* terminal_ = nullptr;
+};
+
+TEST_F(Terminal, ShowsABar) {
+  Console console(terminal_);
+  Progress progress(console, 0, 4);
+  progress.tick(1, 2.5);
+  console.print("a line");
+  const std::string text = shown();
   EXPECT_THAT(text, ::testing::HasSubstr("25%  step 1/4  loss 2.5000"));
   EXPECT_THAT(text, ::testing::HasSubstr("\r\x1b[Ka line"));
-  std::fclose(terminal);
-  ::close(master);
+}
+
+TEST_F(Terminal, IsColouredUnlessTheUserObjects) {
+  Console(terminal_).print("warning: a line");
+  EXPECT_THAT(shown(), ::testing::HasSubstr("\x1b[33mwarning: a line\x1b[0m"));
+  ::setenv("NO_COLOR", "1", 1);
+  Console(terminal_).print("warning: a line");
+  EXPECT_THAT(shown(), ::testing::HasSubstr("warning: a line\r\n"));
+}
+
+class Log : public ::testing::Test {
+ protected:
+  Log() { std::filesystem::remove(path_); }
+  ~Log() override { std::filesystem::remove(path_); }
+  std::string kept() const { return read_file(path_); }
+  const std::string path_ = ::testing::TempDir() + "trireme_log_" + std::to_string(::getpid());
+};
+
+TEST_F(Log, HoldsAllLinesPlainAlsoThoseBeforeItWasOpened) {
+  std::FILE* null = std::fopen("/dev/null", "w");
+  {
+    Console console(null);
+    console.print("early");
+    console.keep_in(path_);
+    console.print_now("warning: timed");
+    console.record("only here");
+  }
+  EXPECT_THAT(kept(),
+              ::testing::MatchesRegex("early\n[0-9]+:[0-9]+:[0-9]+ warning: timed\nonly here\n"));
+  {
+    Console console(null);
+    console.keep_in(path_);
+    console.print("once more");
+  }
+  EXPECT_THAT(kept(), ::testing::EndsWith("only here\nonce more\n"));
+  std::fclose(null);
+}
+
+// Neither a full disk nor a reader that has gone is an error.
+TEST_F(Log, ThatCannotBeWrittenIsGivenUpWithOneWarning) {
+  std::FILE* file = std::tmpfile();
+  {
+    Console console(file);
+    console.keep_in("/dev/full");
+    console.print("one");
+    console.print("two");
+  }
+  EXPECT_THAT(text_of(file),
+              ::testing::MatchesRegex("one\nwarning: [^\n]*No space left[^\n]*\ntwo\n"));
+  std::fclose(file);
+  std::FILE* full = std::fopen("/dev/full", "w");
+  Console(full).print("nowhere");
+  std::fclose(full);
 }
 
 }  // namespace

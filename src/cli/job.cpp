@@ -1,0 +1,239 @@
+// One loop over two pipes, one child and the signals that came.
+#include "cli/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/signal_handlers.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr const char* file_variable = "TRIREME_JOB_FILE";
+constexpr std::array<const char*, 3> words = {"starting", "listening", "interrupted"};
+
+volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
+
+void note(int signal) {
+  if (first_signal == 0) first_signal = signal;
+  if (signal == SIGINT) times_interrupted = times_interrupted + 1;
+}
+
+sigset_t hidden_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// The file that rank 0 writes its state to; removed in the end.
+class StateFile {
+ public:
+  StateFile() {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = std::string(folder && *folder ? folder : "/tmp") + "/trireme-job-XXXXXX";
+    const int file = ::mkostemp(path_.data(), O_CLOEXEC);
+    if (file < 0) fail("cannot create '{}': {}", path_, std::strerror(errno));
+    ::close(file);
+    ::setenv(file_variable, path_.c_str(), 1);
+  }
+  ~StateFile() { ::unlink(path_.c_str()); }
+  JobState state() const {
+    try {
+      const std::string text = read_file(path_, 64);
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        if (text == words[i]) return static_cast<JobState>(i);
+      }
+    } catch (const Error&) {  // somebody cleaned up: as if it were empty
+    }
+    return JobState::starting;
+  }
+
+ private:
+  std::string path_;
+};
+
+// What a child prints, on its way to our own output.
+class Relay {
+ public:
+  explicit Relay(int to) : to_(to) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("cannot make a pipe: {}", std::strerror(errno));
+    from_ = ends[0];
+    child_end_ = ends[1];
+    ::fcntl(from_, F_SETFL, O_NONBLOCK);
+  }
+  ~Relay() { ::close(from_); }
+  void become_in_child() const { ::dup2(child_end_, to_); }
+  void close_child_end() const { ::close(child_end_); }
+  pollfd poll_entry() const { return {open_ ? from_ : -1, POLLIN, 0}; }
+  // Whatever is there now. What our own output does not take is dropped.
+  void pass_on(bool quiet) {
+    std::array<char, 1 << 16> buffer;
+    for (;;) {
+      const ssize_t n = ::read(from_, buffer.data(), buffer.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n == 0) open_ = false;
+      if (n <= 0) return;
+      for (ssize_t at = 0; at < n && !quiet;) {
+        const ssize_t written = ::write(to_, buffer.data() + at, static_cast<std::size_t>(n - at));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        at += written;
+      }
+    }
+  }
+
+ private:
+  int to_, from_ = -1, child_end_ = -1;
+  bool open_ = true;
+};
+
+class Job {
+ public:
+  explicit Job(const std::vector<std::string>& command) { start(command); }
+
+  // Returns the exit code.
+  int watch() {
+    while (!has_ended()) {
+      std::array<pollfd, 2> pipes = {out_.poll_entry(), err_.poll_entry()};
+      ::poll(pipes.data(), pipes.size(), 50);
+      pass_on_output();
+      pass_on_signals();
+    }
+    pass_on_output();
+    if (file_.state() == JobState::interrupted) return static_cast<int>(ExitCode::interrupted);
+    if (given_up_) return die_of_signal();
+    if (WIFEXITED(status_)) return WEXITSTATUS(status_);
+    std::fprintf(stderr, "trireme: mpirun was ended by signal %d (%s)\n", WTERMSIG(status_),
+                 strsignal(WTERMSIG(status_)));
+    return static_cast<int>(ExitCode::failed);
+  }
+
+ private:
+  void start(const std::vector<std::string>& command) {
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    const pid_t self = ::getpid();
+    launcher_ = ::fork();
+    if (launcher_ < 0) fail("cannot start a process: {}", std::strerror(errno));
+    if (launcher_ > 0) {
+      out_.close_child_end();
+      err_.close_child_end();
+      return;
+    }
+    // A process group that a terminal's Ctrl-C does not reach, and a mask under which a SIGTERM to
+    // every process of this job (systemd, scancel) does not reach mpirun: it would kill the ranks
+    // while they save. They lift the mask (hear_stop_signals; Open MPI does it for them).
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGINT);
+    if (::getppid() != self) ::_exit(static_cast<int>(ExitCode::failed));
+    const sigset_t hidden = hidden_signals();
+    ::sigprocmask(SIG_BLOCK, &hidden, nullptr);
+    out_.become_in_child();
+    err_.become_in_child();
+    ::execvp(argv[0], argv.data());
+    std::fprintf(stderr,
+                 "trireme: cannot start %s: %s. Install an MPI (Debian: openmpi-bin) or load its "
+                 "module\n",
+                 argv[0], std::strerror(errno));
+    std::fflush(stderr);
+    ::_exit(static_cast<int>(ExitCode::failed));
+  }
+
+  bool has_ended() {
+    const pid_t ended = ::waitpid(launcher_, &status_, WNOHANG);
+    return ended == launcher_ || (ended < 0 && errno != EINTR);
+  }
+
+  void pass_on_output() {
+    out_.pass_on(given_up_);
+    err_.pass_on(given_up_);
+  }
+
+  void pass_on_signals() {
+    const auto now = std::chrono::steady_clock::now();
+    if (first_signal != 0 && !asked_) {
+      asked_ = true;
+      if (file_.state() == JobState::starting) {
+        give_up(SIGINT);
+      } else {
+        ::kill(launcher_, SIGUSR1);  // mpirun passes it on
+      }
+    }
+    if (times_interrupted > 1 && !given_up_) give_up(SIGINT);
+    if (given_up_ && (times_interrupted > 2 || now > patience_ends_)) ::kill(launcher_, SIGKILL);
+  }
+
+  // From now on the launcher's complaints are of no interest.
+  void give_up(int signal) {
+    pass_on_output();
+    given_up_ = true;
+    patience_ends_ = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    ::kill(launcher_, signal);
+  }
+
+  int die_of_signal() const {
+    std::fputs("trireme: stopped; what was saved before is untouched\n", stderr);
+    std::fflush(nullptr);
+    std::signal(first_signal, SIG_DFL);
+    std::raise(first_signal);
+    return 128 + first_signal;
+  }
+
+  StateFile file_;
+  Relay out_{STDOUT_FILENO}, err_{STDERR_FILENO};
+  pid_t launcher_ = 0;
+  int status_ = 0;
+  bool asked_ = false, given_up_ = false;
+  std::chrono::steady_clock::time_point patience_ends_;
+};
+
+}  // namespace
+
+bool is_in_job() {
+  return std::getenv(file_variable) != nullptr;
+}
+
+void tell_job(JobState state) {
+  const char* path = std::getenv(file_variable);
+  if (!path) return;
+  const int file = ::open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+  if (file < 0) return;
+  const char* word = words[static_cast<std::size_t>(state)];
+  (void)!::write(file, word, std::strlen(word));
+  ::close(file);
+}
+
+void hear_stop_signals() {
+  if (!is_in_job()) return;
+  const sigset_t hidden = hidden_signals();
+  ::sigprocmask(SIG_UNBLOCK, &hidden, nullptr);
+}
+
+void run_job(const std::vector<std::string>& command) {
+  int code = 0;
+  {
+    const SignalHandlers handlers({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note);
+    Job job(command);
+    code = job.watch();
+  }
+  std::exit(code);
+}
+
+}  // namespace trireme::cli

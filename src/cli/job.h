@@ -1,0 +1,32 @@
+// A job of several processes on this machine: mpirun runs the ranks, this process passes on what
+// they print and the signals that ask them to stop.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::cli {
+
+// What rank 0 tells the process that started the job, in a file: launchers do not tell it, and some
+// lose exit codes.
+enum class JobState {
+  starting,     // a signal now finds nothing to save
+  listening,    // all ranks note signals
+  interrupted,  // all ranks have stopped because of a signal, and saved
+};
+
+// Whether run_job() started this process.
+bool is_in_job();
+// For rank 0 of such a job; does nothing in any other process.
+void tell_job(JobState state);
+// For each rank of such a job: lets the signals through again that mpirun must not see.
+void hear_stop_signals();
+
+// Runs the command, mpirun and its arguments, and ends this process with its exit code: 3 where the
+// ranks were interrupted and saved, and the death of the signal where there was nothing to save.
+//
+// The first signal that asks for an end makes the ranks save and stop; a second Ctrl-C ends them at
+// once, a third one kills mpirun too.
+[[noreturn]] void run_job(const std::vector<std::string>& command);
+
+}  // namespace trireme::cli

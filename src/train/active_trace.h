@@ -1,0 +1,32 @@
+// A trace that is being recorded: whoever writes into it is told to stop before it goes, however
+// the run ends.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "parallel/trace.h"
+
+namespace trireme {
+
+class ActiveTrace {
+ public:
+  // `attach` gives the trace to all that write into it, and takes it away again with null. It is
+  // called here and in the destructor, so that an error that ends a traced step finds no one
+  // writing into memory that is gone.
+  using Attach = std::function<void(Trace*)>;
+  ActiveTrace(int rank, Attach attach) : trace_(rank), attach_(std::move(attach)) {
+    attach_(&trace_);
+  }
+  ~ActiveTrace() { attach_(nullptr); }
+  ActiveTrace(const ActiveTrace&) = delete;
+  ActiveTrace& operator=(const ActiveTrace&) = delete;
+
+  std::string json() const { return trace_.json(); }
+
+ private:
+  Trace trace_;
+  Attach attach_;
+};
+
+}  // namespace trireme

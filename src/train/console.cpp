@@ -1,0 +1,119 @@
+// Plain stdio towards the user, one append per call towards the file.
+#include "train/console.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "base/error.h"
+#include "train/log_file.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* dim = "\x1b[2m";
+constexpr const char* yellow = "\x1b[33m";
+constexpr const char* plain = "\x1b[0m";
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value;
+}
+
+}  // namespace
+
+bool is_coloured(std::FILE* out) {
+  if (is_set("NO_COLOR")) return false;
+  if (is_set("CLICOLOR_FORCE") && std::strcmp(std::getenv("CLICOLOR_FORCE"), "0") != 0) return true;
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(::fileno(out)) == 1 && !(terminal && std::strcmp(terminal, "dumb") == 0);
+}
+
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
+}
+
+Console::Console(std::FILE* out, bool live)
+    : out_(out), live_(live && ::isatty(::fileno(out)) == 1), coloured_(is_coloured(out)) {}
+
+Console::~Console() {
+  erase();
+}
+
+void Console::keep_in(const fs::path& path) {
+  kept_ = true;
+  try {
+    file_ = std::make_unique<File>(path, File::Mode::append);
+  } catch (const std::exception& error) {
+    show(fmt::format("warning: {}; training goes on without a log file", error.what()), 0);
+  }
+  write(std::exchange(before_, ""));
+}
+
+void Console::write(const std::string& text) {
+  if (!kept_) before_ += text;
+  if (!file_) return;
+  try {
+    append_record(*file_, text);
+  } catch (const std::exception& error) {
+    file_.reset();
+    show(fmt::format("warning: {}; training goes on without the log file", error.what()), 0);
+  }
+}
+
+// The first `dimmed` characters are less important.
+void Console::show(const std::string& lines, std::size_t dimmed) {
+  erase();
+  std::string text = lines;
+  if (coloured_) {
+    if (lines.find("warning:") == dimmed) text = text + plain, text.insert(dimmed, yellow);
+    if (dimmed > 0) text.insert(dimmed, plain), text.insert(0, dim);
+  }
+  std::fputs((text + "\n").c_str(), out_);
+  std::fflush(out_);
+}
+
+void Console::print(const std::string& lines) {
+  show(lines, 0);
+  write(lines + "\n");
+}
+
+void Console::print_now(const std::string& line) {
+  const std::string now = time_of_day() + " ";
+  show(now + line, now.size());
+  write(now + line + "\n");
+}
+
+void Console::record(const std::string& line) {
+  write(line + "\n");
+}
+
+int Console::columns() const {
+  winsize size{};
+  if (::ioctl(::fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+void Console::draw(const std::string& line) {
+  if (!live_) return;
+  std::fprintf(out_, "\r%s\x1b[K", line.c_str());
+  std::fflush(out_);
+  drawn_ = true;
+}
+
+void Console::erase() {
+  if (!drawn_) return;
+  std::fputs("\r\x1b[K", out_);  // to the start of the line, clear it
+  std::fflush(out_);
+  drawn_ = false;
+}
+
+}  // namespace trireme

@@ -1,0 +1,57 @@
+// Where a run talks to its user: a terminal or a pipe, and the same lines, plain, in a file.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+
+namespace trireme {
+
+// Neither a pipe whose reader has gone nor a full disk ever ends a run: what cannot be shown is
+// dropped, and a log file that cannot be written is given up with one warning.
+class Console {
+ public:
+  // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal.
+  explicit Console(std::FILE* out, bool live = true);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // Everything that was printed so far and everything from now on also goes to this file, which is
+  // continued if it is there.
+  void keep_in(const fs::path& path);
+
+  // One or several whole lines, without the last line's end. Warnings are coloured on a terminal.
+  void print(const std::string& lines);
+  // A line with the time of day in front.
+  void print_now(const std::string& line);
+  // A line for the file alone.
+  void record(const std::string& line);
+
+  // A line that the next one replaces; only on a terminal.
+  void draw(const std::string& line);
+  void erase();
+  bool is_live() const { return live_; }
+  int columns() const;
+
+ private:
+  void show(const std::string& lines, std::size_t dimmed);
+  void write(const std::string& text);
+
+  std::FILE* out_;
+  bool live_, coloured_, drawn_ = false;
+  std::unique_ptr<File> file_;
+  bool kept_ = false;
+  std::string before_;  // what was printed before there was a file
+};
+
+// Whether text to `out` is coloured: on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1
+// colours pipes too.
+bool is_coloured(std::FILE* out);
+
+// "14:03:59", local time.
+std::string time_of_day();
+
+}  // namespace trireme

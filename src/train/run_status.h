@@ -1,0 +1,28 @@
+// status.json in a run's folder: how far the run is and how it ended, for scripts that start it
+// again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+
+namespace trireme {
+
+struct RunStatus {
+  // running; done (all steps); stopped (as planned: exit_interval, exit_duration_minutes);
+  // interrupted (by a signal); failed.
+  std::string state = "running";
+  std::int64_t step = 0;   // done
+  std::int64_t steps = 0;  // of the whole run
+  std::int64_t saved = 0;  // step of the newest checkpoint; 0: none
+  std::string reason;      // why it stopped or failed
+};
+
+// One JSON object: the above, the process that wrote it and when.
+std::string to_json(const RunStatus& status);
+
+// Replaces the file as a whole. `durable`: synced too.
+void write_status(const fs::path& path, const RunStatus& status, bool durable);
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// Whoever writes into a trace is told to stop before it goes.
+#include "train/active_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace trireme {
+namespace {
+
+TEST(ActiveTrace, IsTakenAwayBeforeItGoesAlsoByAnError) {
+  Trace* seen = nullptr;
+  try {
+    ActiveTrace trace(0, [&](Trace* given) {
+      if (given == nullptr) EXPECT_EQ(seen->json(), "");  // still alive
+      seen = given;
+    });
+    ASSERT_NE(seen, nullptr);
+    throw std::runtime_error("a step failed");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(seen, nullptr);
+}
+
+}  // namespace
+}  // namespace trireme
