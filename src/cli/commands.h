@@ -9,6 +9,7 @@ namespace trireme::cli {
 // trireme::Error for what goes wrong; main() prints the message and returns the exit code.
 // (one line per command, in the order of --help)
 void add_train(CLI::App& app);
+void add_config(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_pretrain(CLI::App& app);
 void add_generate(CLI::App& app);

@@ -12,10 +12,11 @@ namespace trireme {
 namespace {
 
 ExitCode run(int argc, char** argv) {
-  CLI::App app{"Trireme pre-trains large language models."};
+  CLI::App app{"Trireme pre-trains large language models.", "trireme"};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
   cli::add_train(app);
+  cli::add_config(app);
   cli::add_plan(app);
   cli::add_pretrain(app);
   cli::add_generate(app);
@@ -35,6 +36,10 @@ ExitCode run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
       std::fprintf(stderr, "%s\n", cli::usage_error(app, error, argc, argv).c_str());
+      return ExitCode::bad_input;
+    }
+    if (const std::string unknown = cli::unknown_command(app, argc, argv); !unknown.empty()) {
+      std::fprintf(stderr, "%s\n", unknown.c_str());
       return ExitCode::bad_input;
     }
     app.exit(error);  // prints what --help and --version ask for

@@ -1,4 +1,4 @@
-// Finds the word that the parser stumbled over, and says in our words what the parser says in its.
+// Finds the word that the parser does not know, and rewords the parser's messages.
 #include "cli/usage.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ std::string hint(const std::string& word, const std::vector<std::string>& candid
   return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
-// What a value of an option must be, for options that the parser converts.
+// The kind of value that an option takes, for options that the parser converts.
 std::string wanted(const CLI::App& at, const std::string& flag) {
   const CLI::Option* option = at.get_option_no_throw(flag);
   const std::string type = option ? option->get_type_name() : "";
@@ -49,7 +49,7 @@ std::string wanted(const CLI::App& at, const std::string& flag) {
   return "a value of its kind";
 }
 
-// "1.000000" as "1"; a bound that no user has in mind as nothing.
+// "1.000000" as "1"; a bound that is too large to be of interest as "".
 std::string bound(std::string text) {
   if (text.find('.') != text.npos) text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
@@ -67,7 +67,7 @@ std::string list(const std::string& names) {
   return std::regex_replace(std::regex_replace(names, value, ""), comma, ", ");
 }
 
-// The texts of CLI11 2.1 that name neither the flag nor what is allowed; others stay as they are.
+// Replaces the texts of CLI11 2.1 that name neither the flag nor its valid values.
 std::string reworded(const std::string& text, const CLI::App& at) {
   static const std::regex choice("Exactly 1 option from \\[(.*)\\] is required(.*)");
   static const std::regex conversion("Could not convert: (.*) = (.*)");
@@ -85,36 +85,62 @@ std::string reworded(const std::string& text, const CLI::App& at) {
     return fmt::format("{} must be {}, not '{}'", m[1].str(), range(m[3], m[4]), m[2].str());
   if (std::regex_match(text, m, not_mapped) || std::regex_match(text, m, not_in))
     return fmt::format("{} must be one of {}, not '{}'", m[1].str(), list(m[3]), m[2].str());
-  if (std::regex_match(text, m, no_value)) return m[1].str() + " needs a value behind it";
+  if (std::regex_match(text, m, no_value)) return m[1].str() + " needs a value after it";
   return text;
 }
 
 }  // namespace
 
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  const CLI::App* at = &app;
+namespace {
+
+// The subcommand that the words so far name, and the first word that it does not know.
+struct Reading {
+  const CLI::App* at;
   std::string path = "trireme";
+  std::string unknown;  // "command 'x' ..." or "flag '--x' ..."; "" if all is known
+};
+
+Reading read_words(const CLI::App& app, int argc, char** argv) {
+  Reading reading{&app};
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
-    const std::vector<std::string> commands = command_names(*at);
+    const std::vector<std::string> commands = command_names(*reading.at);
     if (!word.starts_with("-") && !commands.empty()) {
-      const auto known = std::find(commands.begin(), commands.end(), word);
-      if (known == commands.end())
-        return fmt::format("trireme: '{}' is no command of {}{}; see {} --help", word, path,
-                           hint(word, commands), path);
-      at = at->get_subcommand(word);
-      path += " " + word;
+      if (std::find(commands.begin(), commands.end(), word) == commands.end()) {
+        reading.unknown = fmt::format("command '{}'{}", word, hint(word, commands));
+        return reading;
+      }
+      reading.at = reading.at->get_subcommand(word);
+      reading.path += " " + word;
       continue;
     }
     if (!word.starts_with("--")) continue;
     word = word.substr(0, word.find('='));
-    const std::vector<std::string> flags = flag_names(*at);
+    const std::vector<std::string> flags = flag_names(*reading.at);
     if (std::find(flags.begin(), flags.end(), word) == flags.end()) {
-      return fmt::format("trireme: '{}' is no flag of {}{}; see {} --help", word, path,
-                         hint(word, flags), path);
+      reading.unknown = fmt::format("flag '{}'{}", word, hint(word, flags));
+      return reading;
     }
   }
-  return fmt::format("{}: {}; see {} --help", path, reworded(error.what(), *at), path);
+  return reading;
+}
+
+std::string unknown_word(const Reading& reading) {
+  return fmt::format("{}: unknown {}; see {} --help", reading.path, reading.unknown, reading.path);
+}
+
+}  // namespace
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const Reading reading = read_words(app, argc, argv);
+  if (!reading.unknown.empty()) return unknown_word(reading);
+  return fmt::format("{}: {}; see {} --help", reading.path, reworded(error.what(), *reading.at),
+                     reading.path);
+}
+
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const Reading reading = read_words(app, argc, argv);
+  return reading.unknown.starts_with("command") ? unknown_word(reading) : "";
 }
 
 }  // namespace trireme::cli

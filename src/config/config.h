@@ -15,9 +15,11 @@ struct RunConfig {
   std::string precision = "bf16";       // bf16 | fp16 | fp32 | fp64
   std::string gradient_dtype = "fp32";  // of gradient sums: fp32 (fp64 with fp64) | bf16
   std::string device = "cpu";
+  std::string memory;  // of a process, as "64GiB"; "": what the machine has
 };
 
 struct ModelConfig {
+  std::string preset;          // a published model, see config/presets.h; "": none
   std::string family = "gpt";  // gpt | llama | bert
   std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
@@ -48,14 +50,14 @@ struct ModelConfig {
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
-  std::set<std::string> given;  // keys that the user set: resolve() leaves them as they are
+  std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
 };
 
 struct DataConfig {
   std::vector<std::string> path;  // prefixes, or weight prefix weight prefix ...
   std::vector<std::string> train_path, valid_path, test_path;  // instead of path + split
   std::string split = "969,30,1";
-  std::string cache_dir;  // "": beside the data
+  std::string cache_dir;  // "": next to the data
   std::string tokenizer;  // kind; fields.cpp lists them
   std::string vocab_file, merge_file, tokenizer_model;
   std::string tokenizer_pattern;  // kind of a tiktoken file; "": the file tells
@@ -147,7 +149,6 @@ struct CheckpointConfig {
   bool async = false;
   std::string load;  // folder to start from; "": run.dir
   bool load_optimizer = true;
-  bool load_rng = true;
   bool finetune = false;  // weights only, counters from zero
   bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
 };
@@ -196,7 +197,15 @@ void validate(const ModelConfig& model);  // the rules of the model alone
 // Messages propose values that fit. Implies nothing about memory.
 void validate_layout(const Config& config, std::int64_t world_size);
 
-// Pipeline stages on each rank: 2 for the V-shaped schedules, else virtual_stages.
+// Settings of a valid layout that do nothing on so many ranks, one sentence each.
+std::vector<std::string> layout_notes(const Config& config, std::int64_t world_size);
+
+// "64GiB", "512 MiB", "80GB", "1.5TiB" or a plain number of bytes. Refuses anything else, and what
+// is not positive; `name` begins the message.
+std::int64_t parse_byte_size(const std::string& text, const std::string& name);
+
+// Pipeline stages on each rank: 2 for the V-shaped schedules, else virtual_stages; 1 without a
+// pipeline.
 std::int64_t stages_per_rank(const ParallelConfig& parallel);
 
 // Ranks that hold different samples: world_size / (tp * pp * cp). Expects a valid layout.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "config/presets.h"
+
 namespace trireme {
 namespace {
 
@@ -31,6 +33,11 @@ FieldLimits at_least(double min) {
 FieldLimits above(double min) {
   return {.min = min, .above_min = true};
 }
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : all_presets()) names.emplace_back(preset.name);
+  return names;
+}
 FieldLimits fraction() {
   return {.min = 0, .max = 1, .below_max = true};
 }
@@ -50,11 +57,17 @@ std::vector<Field> build_table() {
       FIELD(run, gradient_dtype, one_of({"fp32", "bf16"}), "",
             "type of the gradient sums; bf16 halves their memory and traffic and rounds "
             "stochastically; fp64 runs sum in fp64"),
-      FIELD(run, device, one_of({"cpu", "cuda", "hip"}), "", "what computes"),
+      FIELD(run, device, one_of({"cpu", "cuda", "hip"}), "", "device that computes"),
+      FIELD(
+          run, memory, any(), "",
+          "memory that a process may plan to use, as in \"64GiB\"; \"\": its share of the machine"),
 
+      FIELD(model, preset, one_of(preset_names()), "",
+            "sizes of a published model, which other keys of [model] override; \"\": none"),
       FIELD(model, family, one_of({"gpt", "llama", "bert"}), "",
-            "sets the defaults that say \"by family\""),
-      FIELD(model, num_layers, between(0, kManyLayers), "layers", "transformer blocks; required"),
+            "kind of model; sets the defaults that are \"by family\""),
+      FIELD(model, num_layers, between(0, kManyLayers), "layers",
+            "number of transformer blocks; required"),
       FIELD(model, hidden_size, between(0, kWide), "", "width of the residual stream; required"),
       FIELD(model, num_heads, between(0, kWide), "", "attention heads; required"),
       FIELD(model, num_kv_heads, between(0, kWide), "",
@@ -68,8 +81,9 @@ std::vector<Field> build_table() {
       FIELD(model, max_positions, between(0, kManyPositions), "tokens",
             "longest sequence that the model can take; 0: seq_length"),
       FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
-            "size of the vocabulary; 0: from the tokenizer; null: ids and one more, which ends "
-            "documents"),
+            "size of the vocabulary; 0: from the tokenizer; with tokenizer null: the number of ids "
+            "plus "
+            "one, which ends documents"),
       FIELD(model, vocab_multiple, between(1, kWide), "",
             "computation pads the vocabulary to a multiple of this times parallel.tp; "
             "checkpoints never hold the padding"),
@@ -78,12 +92,14 @@ std::vector<Field> build_table() {
       FIELD(model, rope_base, above(0), "", "base of the rotary frequencies"),
       FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
             "share of each head that is rotated"),
-      FIELD(model, rope_scaling, one_of({"none", "linear", "llama3"}), "",
-            "rotary frequencies for sequences longer than the model first saw: all divided "
-            "(linear), or the low ones (llama3)"),
-      FIELD(model, rope_scaling_factor, between(1, 1e6), "", "what they are divided by"),
+      FIELD(
+          model, rope_scaling, one_of({"none", "linear", "llama3"}), "",
+          "rotary frequencies for sequences longer than those of the original model: divide all of "
+          "them (linear), or the low ones (llama3)"),
+      FIELD(model, rope_scaling_factor, between(1, 1e6), "", "divisor of the rotary frequencies"),
       FIELD(model, rope_low_freq_factor, above(0), "",
-            "llama3: waves longer than rope_original_length over this are divided by all of it"),
+            "llama3: waves longer than rope_original_length over this are divided by the full "
+            "factor"),
       FIELD(model, rope_high_freq_factor, above(0), "",
             "llama3: waves shorter than rope_original_length over this stay as they are"),
       FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
@@ -115,57 +131,62 @@ std::vector<Field> build_table() {
       FIELD(data, valid_path, any(), "", "like path, for validation alone; excludes path"),
       FIELD(data, test_path, any(), "", "like path, for testing alone; excludes path"),
       FIELD(data, split, any(), "", "shares of training, validation and test documents in path"),
-      FIELD(data, cache_dir, any(), "", "folder for sample orders; \"\": beside the data"),
+      FIELD(data, cache_dir, any(), "", "folder for sample orders; \"\": next to the data"),
       FIELD(data, tokenizer,
             one_of({"gpt2", "tiktoken", "hf", "bert", "bert_cased", "sentencepiece",
                     "SentencePieceTokenizer", "llama2", "null"}),
-            "",
-            "kind of tokenizer, see docs/tokenizers.md; \"\": none, model.vocab_size then counts"),
+            "", "kind of tokenizer, see docs/tokenizers.md; \"\": none, set model.vocab_size"),
       FIELD(data, vocab_file, any(), "", "vocabulary of gpt2 (vocab.json) or bert (vocab.txt)"),
       FIELD(data, merge_file, any(), "", "merges of gpt2 (merges.txt)"),
       FIELD(data, tokenizer_model, any(), "",
             "file of tiktoken or sentencepiece, tokenizer.json of hf"),
       FIELD(data, tokenizer_pattern, any(), "",
             "kind of a tiktoken file, see docs/tokenizers.md; \"\": the file tells"),
-      FIELD(data, prefetch, between(1, 1e6), "micro-batches", "kept ready ahead of training"),
+      FIELD(data, prefetch, between(1, 1e6), "micro-batches",
+            "number that is read ahead of training"),
       FIELD(data, reset_position_ids, any(), "", "positions start again in each document"),
       FIELD(data, reset_attention_mask, any(), "", "attention stays inside a document"),
       FIELD(data, eod_mask_loss, any(), "", "no loss where the input is the end of a document"),
       FIELD(data, mask_prob, fraction(), "", "bert: share of the tokens to predict"),
       FIELD(data, short_seq_prob, fraction(), "",
-            "bert: share of the samples that are made shorter on purpose"),
+            "bert: share of the samples that are shortened on purpose"),
       FIELD(data, fim_rate, between(0, 1), "",
             "gpt: share of the documents that are rewritten to fill in the middle; 0: off"),
       FIELD(data, fim_spm_rate, between(0, 1), "",
-            "of these, share with the suffix before the prefix"),
+            "share of these that have the suffix before the prefix"),
       FIELD(data, fim_prefix_token, any(), "", "token before the prefix"),
       FIELD(data, fim_middle_token, any(), "", "token before the middle"),
       FIELD(data, fim_suffix_token, any(), "", "token before the suffix"),
 
       FIELD(train, micro_batch_size, between(1, 1e9), "samples",
-            "computed at once by one data-parallel rank"),
-      FIELD(train, global_batch_size, between(0, 1e9), "samples",
-            "in one optimizer step; 0: micro_batch_size times the data-parallel degree"),
+            "samples that a data-parallel rank computes at once"),
+      FIELD(
+          train, global_batch_size, between(0, 1e9), "samples",
+          "samples of an optimizer step, on all ranks; 0: micro_batch_size times the data-parallel "
+          "degree"),
       FIELD(train, rampup_batch_size, count(), "samples",
             "first batch size, increment, and samples until global_batch_size is reached"),
       FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
       FIELD(train, samples, count(), "samples", "length of the run; excludes iters"),
-      FIELD(train, eval_interval, count(), "iterations", "between evaluations; 0: never"),
+      FIELD(train, eval_interval, count(), "iterations", "interval between evaluations; 0: never"),
       FIELD(train, eval_iters, count(), "iterations", "length of an evaluation"),
-      FIELD(train, log_interval, between(1, kCount), "iterations", "between lines of progress"),
+      FIELD(train, log_interval, between(1, kCount), "iterations",
+            "interval between lines of progress"),
       FIELD(train, exit_interval, count(), "iterations",
             "save and stop at the first multiple; 0: off"),
       FIELD(train, exit_duration_minutes, between(0, 1e9), "minutes",
             "save and stop after this time; 0: off"),
-      FIELD(train, timeout_s, above(0), "seconds", "a collective that takes longer ends the run"),
+      FIELD(train, timeout_s, above(0), "seconds",
+            "longest wait for other ranks; a longer one ends the run"),
       FIELD(train, trace_steps, count(), "iterations",
             "first and last iteration of a Chrome trace; []: none"),
-      FIELD(train, check_nan, any(), "", "stop at a loss or gradient that is no number"),
+      FIELD(train, check_nan, any(), "", "stop when a loss or gradient is NaN or infinite"),
 
       FIELD(curriculum, schedule, one_of({"none", "fixed_linear", "fixed_root"}), "",
-            "how sequences grow to model.seq_length; longer parts of a sample are cut off"),
-      FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "length at the beginning"),
-      FIELD(curriculum, iters, count(), "iterations", "until model.seq_length is reached"),
+            "how the sequence length grows to model.seq_length; samples are cut to it"),
+      FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "length at the start"),
+      FIELD(curriculum, iters, count(), "iterations",
+            "iteration at which model.seq_length is reached"),
       FIELD(curriculum, length_step, between(1, kManyTokens), "tokens",
             "lengths are multiples of this"),
       FIELD(curriculum, root_degree, between(1, 1000), "",
@@ -180,10 +201,13 @@ std::vector<Field> build_table() {
             "iteration at which the decay ends; 0: train.iters"),
       FIELD(optimizer, decay_samples, count(), "samples",
             "sample at which the decay ends; 0: train.samples"),
-      FIELD(optimizer, warmup_iters, count(), "iterations", "linear warm-up, with train.iters"),
-      FIELD(optimizer, warmup_samples, count(), "samples", "linear warm-up, with train.samples"),
+      FIELD(optimizer, warmup_iters, count(), "iterations",
+            "length of the linear warm-up, with train.iters"),
+      FIELD(optimizer, warmup_samples, count(), "samples",
+            "length of the linear warm-up, with train.samples"),
       FIELD(optimizer, warmup_fraction, fraction(), "",
-            "warm-up as a share of the length of the decay; excludes the two above"),
+            "warm-up as a share of the length of the decay; excludes warmup_iters and "
+            "warmup_samples"),
       FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
       FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
       FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),
@@ -204,41 +228,42 @@ std::vector<Field> build_table() {
       FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),
       FIELD(optimizer, min_loss_scale, above(0), "", "smallest dynamic loss scale"),
       FIELD(optimizer, loss_scale_window, between(1, kCount), "iterations",
-            "without overflow until the scale doubles"),
+            "number without overflow after which the scale doubles"),
       FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
-            "until the scale is halved; counted anew after each doubling"),
+            "number after which the scale is halved; counted anew after each doubling"),
 
-      FIELD(parallel, tp, between(1, kWide), "ranks", "tensor parallelism"),
-      FIELD(parallel, pp, between(1, kWide), "ranks", "pipeline parallelism"),
-      FIELD(parallel, cp, between(1, kWide), "ranks", "context parallelism"),
-      FIELD(parallel, ep, between(1, kWide), "ranks", "expert parallelism"),
+      FIELD(parallel, tp, between(1, kWide), "ranks", "degree of tensor parallelism"),
+      FIELD(parallel, pp, between(1, kWide), "ranks", "degree of pipeline parallelism"),
+      FIELD(parallel, cp, between(1, kWide), "ranks", "degree of context parallelism"),
+      FIELD(parallel, ep, between(1, kWide), "ranks", "degree of expert parallelism"),
       FIELD(parallel, dp_replicate, between(1, kWide), "",
-            "hybrid sharding: copies of a sharded group of data-parallel ranks"),
+            "hybrid sharding: number of copies of a sharded group of data-parallel ranks"),
       FIELD(parallel, virtual_stages, between(1, kManyLayers), "stages",
-            "on each rank, with schedule interleaved"),
+            "number on each rank, for schedule interleaved only (zbv and vhalf always have 2)"),
       FIELD(parallel, stage_layers, between(0, kManyLayers), "layers",
-            "of each stage in order; []: even"),
+            "number in each stage, in order; []: even"),
       FIELD(parallel, schedule, one_of({"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"}),
-            "", "order of work in the pipeline"),
+            "", "order of the passes in the pipeline"),
       FIELD(parallel, sequence_parallel, any(), "",
             "norms and dropout split the sequence over the tensor-parallel ranks"),
       FIELD(parallel, zero, between(0, 3), "",
-            "shards over data-parallel ranks: 1 optimizer states, 2 gradients too, 3 parameters "
-            "too"),
+            "sharded over data-parallel ranks: 1 optimizer states, 2 also gradients, 3 also "
+            "parameters"),
       FIELD(parallel, recompute, one_of({"none", "selective", "full"}), "",
             "activations that the backward pass computes again"),
       FIELD(parallel, recompute_layers, between(0, kManyLayers), "layers",
-            "of a stage that recompute = \"full\" applies to; 0: all"),
+            "number in each stage that recompute = \"full\" applies to; 0: all"),
       FIELD(parallel, numerics, one_of({"fast", "exact"}), "",
             "exact: the same bits on every layout with equal tp"),
 
-      FIELD(checkpoint, interval, count(), "iterations", "between saves; 0: only at the end"),
-      FIELD(checkpoint, keep, count(), "checkpoints", "newest that stay; 0: all"),
+      FIELD(checkpoint, interval, count(), "iterations",
+            "interval between saves; 0: only at the end"),
+      FIELD(checkpoint, keep, count(), "checkpoints",
+            "number of newest ones that are kept; 0: all"),
       FIELD(checkpoint, async, any(), "", "write while training goes on"),
       FIELD(checkpoint, load, any(), "", "folder to start from; \"\": run.dir"),
-      FIELD(checkpoint, load_optimizer, any(), "", "take the optimizer states along"),
-      FIELD(checkpoint, load_rng, any(), "", "take the random state along"),
-      FIELD(checkpoint, finetune, any(), "", "take the weights alone; counters start at zero"),
+      FIELD(checkpoint, load_optimizer, any(), "", "load the optimizer states too"),
+      FIELD(checkpoint, finetune, any(), "", "load only the weights; counters start at zero"),
       FIELD(checkpoint, fallback, any(), "",
             "check the newest checkpoint before going on from it; where it is damaged, go on from "
             "the newest sound one"),

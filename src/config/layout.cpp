@@ -17,8 +17,8 @@ void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
   if (world_size == 1 && needed > 1) {
     fail_input(
         "parallel.tp = {}, pp = {}, cp = {} and dp_replicate = {} need {} processes or a multiple, "
-        "and "
-        "this is one: add --nproc {}, or start with mpirun -n {} or srun -n {}",
+        "and this "
+        "is one: add --nproc {}, or start with mpirun -n {} or srun -n {}",
         parallel.tp, parallel.pp, parallel.cp, parallel.dp_replicate, needed, needed, needed,
         needed);
   }
@@ -96,46 +96,54 @@ void check_lengths(const Config& config) {
   }
 }
 
+bool is_v_shaped(const ParallelConfig& parallel) {
+  return parallel.schedule == "zbv" || parallel.schedule == "vhalf";
+}
+
+// "the 8 stages of parallel.pp = 4 with schedule \"zbv\""
+std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
+  if (parallel.pp == 1) return "one pipeline stage";
+  return fmt::format("the {} stages of parallel.pp = {} with schedule {:?}", stages, parallel.pp,
+                     parallel.schedule);
+}
+
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   const bool chunked = parallel.schedule == "interleaved";
   if (chunked != (parallel.virtual_stages > 1)) {
     fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
-               chunked ? "interleaved needs 2 or more" : "only interleaved takes more than 1");
+               chunked ? "interleaved needs 2 or more"
+               : is_v_shaped(parallel)
+                   ? "this schedule always has 2 on each rank, so leave the key out"
+                   : "only interleaved takes more than 1");
   }
   const std::int64_t stages = parallel.pp * stages_per_rank(parallel);
+  const std::string named = stages_text(parallel, stages);
+  if (stages > model.num_layers) {
+    fail_input("model.num_layers = {} is too few for {}: use fewer stages, such as {}",
+               model.num_layers, named, divisors_near(model.num_layers, model.num_layers));
+  }
   const auto& layers = parallel.stage_layers;
   if (layers.empty()) {
     if (model.num_layers % stages == 0) return;
     fail_input(
-        "model.num_layers = {} is not divisible by the {} stages (parallel.pp = {}, schedule "
-        "{:?}): the number of stages can be {}, or set parallel.stage_layers",
-        model.num_layers, stages, parallel.pp, parallel.schedule,
-        divisors_near(model.num_layers, stages));
+        "model.num_layers = {} is not divisible by {}: the number of stages can be {}, or set "
+        "parallel.stage_layers",
+        model.num_layers, named, divisors_near(model.num_layers, stages));
   }
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
   const bool empty_stage = std::count(layers.begin(), layers.end(), 0) > 0;
   if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers ||
       empty_stage) {
     fail_input(
-        "parallel.stage_layers = [{}] names {} stages and {} layers; there are {} stages of at "
-        "least one layer and model.num_layers = {}",
-        fmt::join(layers, ", "), layers.size(), sum, stages, model.num_layers);
+        "parallel.stage_layers = [{}] names {} stages and {} layers; {} must have {} numbers of at "
+        "least "
+        "one layer each, with a sum of model.num_layers = {}",
+        fmt::join(layers, ", "), layers.size(), sum, named, stages, model.num_layers);
   }
 }
 
-// A pipeline with fewer micro-batches than ranks works, but never has all of them at work.
-void check_micro_batches(const char* name, std::int64_t size, std::int64_t unit, std::int64_t pp) {
-  if (pp == 1 || size / unit >= pp) return;
-  fail_input(
-      "{0} = {1} gives each pipeline {2} micro-batches per step, and parallel.pp = {3} needs {3} "
-      "or "
-      "more: it can be {4} or more in steps of {5}, or choose a smaller pp",
-      name, size, size / unit, pp, pp * unit, unit);
-}
-
-void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::int64_t dp,
-                 std::int64_t pp) {
+void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::int64_t dp) {
   const std::int64_t unit = train.micro_batch_size * dp;
   const auto check = [&](const char* name, std::int64_t size) {
     if (size % unit == 0) return;
@@ -145,10 +153,8 @@ void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::
         name, size, train.micro_batch_size, dp, multiples_near(size, unit));
   };
   check("train.global_batch_size", global_batch_size);
-  check_micro_batches("train.global_batch_size", global_batch_size, unit, pp);
   if (train.rampup_batch_size.size() == 3) {
     check("the first train.rampup_batch_size", train.rampup_batch_size[0]);
-    check_micro_batches("the first train.rampup_batch_size", train.rampup_batch_size[0], unit, pp);
     check("the increment of train.rampup_batch_size", train.rampup_batch_size[1]);
   }
 }
@@ -156,8 +162,8 @@ void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::
 }  // namespace
 
 std::int64_t stages_per_rank(const ParallelConfig& parallel) {
-  const bool v_shaped = parallel.schedule == "zbv" || parallel.schedule == "vhalf";
-  return v_shaped ? 2 : parallel.virtual_stages;
+  if (parallel.pp == 1) return 1;
+  return is_v_shaped(parallel) ? 2 : parallel.virtual_stages;
 }
 
 std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t world_size) {
@@ -176,7 +182,31 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_lengths(config);
   check_stages(config.model, config.parallel);
   check_batch(config.train, global_batch_size(config, world_size),
-              data_parallel_size(config.parallel, world_size), config.parallel.pp);
+              data_parallel_size(config.parallel, world_size));
+}
+
+std::vector<std::string> layout_notes(const Config& config, std::int64_t world_size) {
+  const ParallelConfig& p = config.parallel;
+  const std::int64_t dp = data_parallel_size(p, world_size), shard = dp / p.dp_replicate;
+  std::vector<std::string> notes;
+  if (p.zero > 0 && shard == 1) {
+    notes.push_back(fmt::format(
+        "parallel.zero = {} shards nothing: {}, so every rank holds all states", p.zero,
+        dp == 1 ? "there is one data-parallel rank"
+                : fmt::format("parallel.dp_replicate = {} leaves shard groups of one rank",
+                              p.dp_replicate)));
+  }
+  const std::int64_t micro_batches =
+      global_batch_size(config, world_size) / (config.train.micro_batch_size * dp);
+  if (p.pp > 1 && micro_batches < p.pp) {
+    notes.push_back(fmt::format(
+        "{} micro-batches per step are fewer than parallel.pp = {}: some stages are always idle; "
+        "a larger train.global_batch_size uses them",
+        micro_batches, p.pp));
+  }
+  if (p.sequence_parallel && p.tp == 1)
+    notes.push_back("parallel.sequence_parallel does nothing with parallel.tp = 1");
+  return notes;
 }
 
 }  // namespace trireme

@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "config/fields.h"
+#include "config/foreign_names.h"
 #include "config/nearest.h"
+#include "config/presets.h"
 
 namespace trireme {
 namespace {
@@ -135,7 +137,7 @@ class Assigner {
                range.empty() ? "finite" : range);
   }
 
-  // The default is valid even where it stands outside of the set: "" leaves the choice to others.
+  // The default is valid even where it is outside of the set: "" leaves the choice to others.
   void check_allowed(const std::string& value) const {
     const std::vector<std::string>& allowed = field_.limits.allowed;
     Config defaults;
@@ -171,9 +173,14 @@ std::string suggest_key(const std::string& section, const std::string& name) {
   return "";
 }
 
-void check_section(const std::string& section, const std::string& where) {
+bool find_section(std::string_view section) {
   const std::vector<std::string>& sections = section_names();
-  if (std::find(sections.begin(), sections.end(), section) != sections.end()) return;
+  return std::find(sections.begin(), sections.end(), section) != sections.end();
+}
+
+void check_section(const std::string& section, const std::string& where) {
+  if (find_section(section)) return;
+  const std::vector<std::string>& sections = section_names();
   fail_input("{}: unknown section [{}]; the sections are {}{}", where, section,
              fmt::join(sections, ", "), did_you_mean(nearest_name(section, sections)));
 }
@@ -182,8 +189,14 @@ const Field& known_field(const std::string& section, const std::string& name,
                          const std::string& where) {
   if (const Field* field = find_field(section, name)) return *field;
   check_section(section, where);
+  const std::string foreign = foreign_key_hint(section, name);
   fail_input("{}: unknown key \"{}.{}\"{}", where, section, name,
-             did_you_mean(suggest_key(section, name)));
+             foreign.empty() ? did_you_mean(suggest_key(section, name)) : ": " + foreign);
+}
+
+// Keys that once did nothing and that the config.toml of older runs still has.
+bool is_retired(const std::string& section, std::string_view name) {
+  return section == "checkpoint" && name == "load_rng";
 }
 
 void apply_table(Config& config, const toml::table& root, const std::string& name) {
@@ -195,6 +208,8 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
     const std::string place = where(section.source());
     const toml::table* table = node.as_table();
     if (!table) {
+      if (const std::string foreign = foreign_key_hint("", section_name); !foreign.empty())
+        fail_input("{}: unknown key \"{}\": {}", place, section_name, foreign);
       const std::string near = suggest_key("", section_name);
       fail_input("{}: \"{}\" must be a section with keys, as in [{}]{}", place, section_name,
                  near.empty() ? section_name : near.substr(0, near.find('.')), did_you_mean(near));
@@ -202,6 +217,7 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
     check_section(section_name, place);
     for (const auto& [key, value] : *table) {
       const std::string key_place = where(key.source());
+      if (is_retired(section_name, key.str())) continue;
       assign(config, known_field(section_name, std::string(key.str()), key_place), value,
              key_place);
     }
@@ -222,13 +238,20 @@ toml::table parse_text(const std::string& text, const std::string& name) {
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
+    if (const std::string foreign = foreign_file_hint(text); !foreign.empty())
+      fail_input("{}: {}", name, foreign);
     const toml::source_position at = error.source().begin;
     fail_input("{}:{}: not TOML: column {}: {}", name, at.line, at.column,
                reworded(error.description()));
   }
 }
 
-// The text behind '=' of an override as a table with the one key "value": as TOML if it is that,
+bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789_") == text.npos;
+}
+
+// The text after '=' of an override as a table with the one key "value": as TOML if it is that,
 // else as a string. What a field for text gets is TOML only if it is quoted or, for lists, a list.
 toml::table override_value(const std::string& text, const FieldSlot& slot,
                            const std::string& where) {
@@ -242,6 +265,8 @@ toml::table override_value(const std::string& text, const FieldSlot& slot,
       if (table.size() == 1) return table;
     } catch (const toml::parse_error&) {
       if (is_toml) fail_input("{}: {} is not a TOML value", where, text);
+      if (is_whole_number(text))
+        fail_input("{}: {} is too large: integers have 64 bits", where, text);
     }
   }
   return parse_text("value = " + toml_string(text), where);
@@ -261,13 +286,34 @@ void apply_override(Config& config, const std::string& text) {
   assign(config, field, *table.get("value"), where);
 }
 
+// Values of the preset, for keys that neither the file nor an override sets.
+void apply_preset(Config& config) {
+  const Preset* preset = find_preset(config.model.preset);
+  if (!preset) return;
+  const std::string where = fmt::format("preset {}", preset->name);
+  const std::set<std::string> given = config.model.given;
+  for (const auto& [key, value] : preset->values) {
+    const std::string name(key);
+    if (given.contains(name)) continue;
+    const toml::table table = parse_text(fmt::format("value = {}", value), where);
+    assign(config, known_field("model", name, where), *table.get("value"), where);
+  }
+}
+
 }  // namespace
 
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides) {
   Config config;
-  apply_table(config, parse_text(text, name), name);
+  const toml::table root = parse_text(text, name);
+  for (const auto& [section, node] : root) {
+    if (find_section(section.str())) continue;
+    if (const std::string foreign = foreign_file_hint(text); !foreign.empty())
+      fail_input("{}: {}", name, foreign);
+  }
+  apply_table(config, root, name);
   for (const std::string& override_text : overrides) apply_override(config, override_text);
+  apply_preset(config);
   resolve(config.model);
   return config;
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "config/fields.h"
+#include "config/presets.h"
 
 namespace trireme {
 namespace {
@@ -15,9 +16,10 @@ namespace {
 constexpr const char* kIntroduction =
     R"(# Configuration
 
-A run is described by one TOML file: `trireme train FILE.toml`. Any key can be overridden behind it
+A run is described by one TOML file: `trireme train FILE.toml`. Any key can be overridden after it
 as `section.key=value`, for example `optimizer.lr=3e-4` or `data.path='["a", "b"]'`; the last one
-wins. Numbers of samples may be written as `1e6`. Unknown keys are errors.
+wins. Numbers of samples may be written as `1e6`. Unknown keys are errors. `trireme config --template`
+prints a file with all keys and their defaults.
 
 A default of "by family" follows from `model.family`:
 
@@ -31,7 +33,29 @@ A default of "by family" follows from `model.family`:
 | `tie_embeddings` | true | false | true |
 
 This page is generated: `TRIREME_UPDATE_DOCS=1` with the tests of `config` writes it again.
+
+## Presets
+
+`model.preset` sets the sizes of a published model; keys of `[model]` that the file or an override sets win.
+Presets are architectures alone: without dropout, data, batch sizes and learning rates.
+
 )";
+
+// The values of a preset that tell presets apart.
+std::string presets_table() {
+  std::string table =
+      "| preset | family | layers | hidden | heads | key/value heads | seq_length | vocabulary | "
+      "from |\n|---|---|---|---|---|---|---|---|---|\n";
+  for (const Preset& preset : all_presets()) {
+    const Config config =
+        parse_config(fmt::format("[model]\npreset = \"{}\"\n", preset.name), "preset");
+    const ModelConfig& m = config.model;
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |\n", preset.name,
+                         m.family, m.num_layers, m.hidden_size, m.num_heads, m.num_kv_heads,
+                         m.seq_length, preset.vocabulary, preset.source);
+  }
+  return table;
+}
 
 std::string default_text(const Field& field) {
   static Config defaults;
@@ -68,7 +92,7 @@ std::string type_text(const Field& field) {
 }  // namespace
 
 std::string configuration_markdown() {
-  std::string page = kIntroduction;
+  std::string page = kIntroduction + presets_table();
   std::string section;
   for (const Field& field : all_fields()) {
     if (field.section != section) {
@@ -84,19 +108,67 @@ std::string configuration_markdown() {
   return page;
 }
 
+namespace {
+
+// "in samples; one of a, b; at least 1": what follows the description.
+std::string constraints(const Field& field) {
+  const std::string valid = valid_text(field);
+  std::string text;
+  if (!field.unit.empty()) text += fmt::format("; in {}", field.unit);
+  if (!valid.empty()) text += (field.limits.allowed.empty() ? "; " : "; one of ") + valid;
+  return text;
+}
+
+// Text cut at blanks into lines, each after `prefix`.
+std::string wrapped(const std::string& text, const std::string& prefix, std::size_t width) {
+  std::string result, line = prefix;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    if (line.size() > prefix.size() && line.size() + 1 + end - at > width) {
+      result += line + "\n";
+      line = prefix;
+    }
+    line += (line.size() > prefix.size() ? " " : "") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return result + line + "\n";
+}
+
+}  // namespace
+
 std::string configuration_help() {
-  std::size_t width = 0;
-  for (const Field& field : all_fields()) width = std::max(width, field.key().size());
-  std::string text = "Keys of the configuration file, each also an override section.key=value:\n";
+  std::string text =
+      "Keys of the configuration file, each also an override section.key=value. After each: its "
+      "default in brackets.\n";
+  std::string section;
   for (const Field& field : all_fields()) {
-    const std::string& unit = field.unit;
-    const std::string choice =
-        field.limits.allowed.empty()
-            ? ""
-            : fmt::format("; one of {}", fmt::join(field.limits.allowed, ", "));
-    text +=
-        fmt::format("  {:<{}}  {}{}{} [{}]\n", field.key(), width, unit.empty() ? "" : unit + " ",
-                    field.description, choice, default_text(field));
+    if (field.section != section) text += fmt::format("\n[{}]\n", section = field.section);
+    text += fmt::format("  {} [{}]\n", field.key(), default_text(field));
+    text += wrapped(field.description + constraints(field), "      ", 96);
+  }
+  return text;
+}
+
+std::string configuration_template() {
+  std::string text =
+      "# A configuration of Trireme: trireme train FILE.toml\n"
+      "# Every key with its default; remove the # in front of a key to set it. Keys without # have "
+      "to be\n# set. docs/configuration.md has the same as a page.\n";
+  std::string section;
+  for (const Field& field : all_fields()) {
+    if (field.section != section) text += fmt::format("\n[{}]\n", section = field.section);
+    text += wrapped(field.description + constraints(field), "# ", 96);
+    Config defaults;
+    const std::string value = toml_value(field.slot(defaults));
+    if (field.key() == "model.preset")
+      text += "preset = \"gpt2-124m\"\n";
+    else if (field.key() == "train.iters")
+      text += "iters = 1000\n";
+    else if (field.key() == "optimizer.lr")
+      text += "lr = 3e-4\n";
+    else
+      text +=
+          fmt::format("# {} = {}{}\n", field.name, value, field.by_family ? "  # by family" : "");
   }
   return text;
 }

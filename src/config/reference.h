@@ -9,7 +9,11 @@ namespace trireme {
 // The whole page docs/configuration.md; a test compares it with the committed file.
 std::string configuration_markdown();
 
-// The keys, one per line with default and description, for `trireme train --help`.
+// The keys with default, description, unit and valid values, for `trireme train --help`.
 std::string configuration_help();
+
+// A configuration file with all keys as comments, for `trireme config --template`. It trains once
+// it names data.
+std::string configuration_template();
 
 }  // namespace trireme

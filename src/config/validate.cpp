@@ -12,6 +12,8 @@
 namespace trireme {
 namespace {
 
+constexpr double kMostParameters = 1e14, kMostActivations = 1e14;
+
 void check_sizes(const ModelConfig& model) {
   std::vector<std::string> missing;
   if (model.num_layers == 0) missing.push_back("num_layers");
@@ -28,6 +30,35 @@ void check_sizes(const ModelConfig& model) {
         "shorten seq_length",
         model.seq_length, model.max_positions);
   }
+}
+
+// Numbers that no machine holds are refused before anything grows with them.
+void check_absurd(const ModelConfig& model) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double hidden = number(model.hidden_size), heads = number(model.num_heads);
+  const double parameters =
+      number(model.num_layers) * (4 * hidden * heads * number(model.head_dim) +
+                                  3 * hidden * number(model.ffn_hidden_size)) +
+      hidden * (number(model.vocab_size) + number(model.max_positions));
+  if (parameters > kMostParameters) {
+    fail_input(
+        "[model] has about {:.1g} parameters, and at most {:.0g} are supported: check num_layers, "
+        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size",
+        parameters, kMostParameters);
+  }
+}
+
+void check_activations(const Config& config) {
+  const double kept = static_cast<double>(config.train.micro_batch_size) *
+                      static_cast<double>(config.model.seq_length) *
+                      static_cast<double>(config.model.hidden_size) *
+                      static_cast<double>(config.model.num_layers);
+  if (kept <= kMostActivations) return;
+  fail_input(
+      "train.micro_batch_size x model.seq_length x hidden_size x num_layers = {} x {} x {} x {} "
+      "activations are too many, at most {:.0g} are supported: use a smaller micro-batch",
+      config.train.micro_batch_size, config.model.seq_length, config.model.hidden_size,
+      config.model.num_layers, kMostActivations);
 }
 
 void check_heads(const ModelConfig& model) {
@@ -327,10 +358,25 @@ void check_data(const DataConfig& data) {
   }
 }
 
+void check_run(const Config& config) {
+  if (config.run.dir.empty())
+    fail_input("run.dir = \"\" names no folder: set it, for example to \"runs/my-run\"");
+  if (!config.run.memory.empty()) parse_byte_size(config.run.memory, "run.memory");
+  const ParallelConfig& p = config.parallel;
+  if (p.recompute_layers > 0 && p.recompute != "full") {
+    fail_input(
+        "parallel.recompute_layers = {} goes with parallel.recompute = \"full\" only, not {:?}: "
+        "set "
+        "that or leave recompute_layers out",
+        p.recompute_layers, p.recompute);
+  }
+}
+
 }  // namespace
 
 void validate(const ModelConfig& model) {
   check_sizes(model);
+  check_absurd(model);
   check_heads(model);
   check_rope_scaling(model);
   check_bert(model);
@@ -338,7 +384,9 @@ void validate(const ModelConfig& model) {
 
 void validate(const Config& config) {
   validate(config.model);
+  check_run(config);
   check_rows(config);
+  check_activations(config);
   check_length(config.train);
   check_batches(config.train);
   check_rates(config.run, config.optimizer);

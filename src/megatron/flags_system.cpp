@@ -121,7 +121,7 @@ std::vector<Flag> checkpoint_flags() {
       rule("--pretrained-checkpoint", text, "checkpoint.load, checkpoint.finetune",
            "weights to start from"),
       turns("--no-load-optim", "checkpoint.load_optimizer", "false", "true"),
-      turns("--no-load-rng", "checkpoint.load_rng", "false", "true"),
+      ignored("--no-load-rng", none, "randomness depends on run.seed and the step alone"),
       turns("--finetune", "checkpoint.finetune", "true", "false",
             "takes the weights of --load alone"),
       turns("--async-save", "checkpoint.async", "true", "false"),

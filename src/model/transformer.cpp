@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "graph/autodiff.h"
 #include "model/builder.h"
@@ -10,21 +11,6 @@
 
 namespace trireme {
 namespace {
-
-// Adds an instance of a template, with its parameters under the given prefix; parameters that the
-// model already has by that name are shared.
-void instantiate(StageDefinition& stage, int segment, std::int32_t layer,
-                 const std::string& prefix) {
-  SegmentInstance instance{segment, layer, {}};
-  for (const ParameterSpec& spec : stage.templates[segment].eval->parameters()) {
-    const std::string name = prefix + spec.name;
-    const auto known = std::find_if(stage.parameters.begin(), stage.parameters.end(),
-                                    [&](const Parameter& p) { return p.name == name; });
-    instance.parameters.push_back(static_cast<int>(known - stage.parameters.begin()));
-    if (known == stage.parameters.end()) stage.parameters.push_back({name, spec});
-  }
-  stage.segments.push_back(std::move(instance));
-}
 
 // Refuses what no graph can be built for.
 void check_part(const ModelConfig& model, const BuildOptions& options, const StagePart& part) {
@@ -66,6 +52,20 @@ class Assembler {
     return static_cast<int>(stage_.templates.size()) - 1;
   }
 
+  // Adds an instance of a template, with its parameters under the given prefix; parameters that the
+  // model already has by that name are shared.
+  void instantiate(int segment, std::int32_t layer, const std::string& prefix) {
+    SegmentInstance instance{segment, layer, {}};
+    for (const ParameterSpec& spec : stage_.templates[segment].eval->parameters()) {
+      const std::string name = prefix + spec.name;
+      const auto next = static_cast<int>(stage_.parameters.size());
+      const auto [known, is_new] = parameters_.emplace(name, next);
+      instance.parameters.push_back(known->second);
+      if (is_new) stage_.parameters.push_back({name, spec});
+    }
+    stage_.segments.push_back(std::move(instance));
+  }
+
   void add_layers(const StagePart& part, const BuildOptions& options) {
     // Full recomputation may cover the first layers only; the others then save everything.
     std::int64_t recomputed = part.layers;
@@ -77,7 +77,7 @@ class Assembler {
         recomputed < part.layers ? add_template(&Builder::block, Recompute::none) : block;
     for (std::int64_t i = 0; i < part.layers; ++i) {
       const std::int64_t layer = part.first_layer + i;
-      instantiate(stage_, i < recomputed ? block : plain, static_cast<std::int32_t>(layer),
+      instantiate(i < recomputed ? block : plain, static_cast<std::int32_t>(layer),
                   "layers." + std::to_string(layer) + ".");
     }
   }
@@ -86,6 +86,7 @@ class Assembler {
   const std::unique_ptr<Builder> train_, eval_;
   const bool training_;
   StageDefinition& stage_;
+  std::unordered_map<std::string, int> parameters_;  // of the stage, by name
 };
 
 // Tables [positions, pairs].
@@ -111,11 +112,11 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   stage.compute = options.compute;
   Assembler assembler(model, options, stage);
   if (part.embedding) {
-    instantiate(stage, assembler.add_template(&Builder::embedding, options.recompute), -1, "");
+    assembler.instantiate(assembler.add_template(&Builder::embedding, options.recompute), -1, "");
   }
   if (part.layers > 0) assembler.add_layers(part, options);
   if (part.head) {
-    instantiate(stage, assembler.add_template(&Builder::head, Recompute::full, true), -1, "");
+    assembler.instantiate(assembler.add_template(&Builder::head, Recompute::full, true), -1, "");
   }
   lay_out_parameters(stage);
   return stage;

@@ -6,12 +6,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "parallel/action_walk.h"
 #include "parallel/simulate.h"
 
 namespace trireme {
 
 std::string describe(const Schedule& schedule, int rank, std::size_t index) {
-  const Action& a = schedule.actions[rank][index];
+  return describe(schedule, rank, index, schedule.actions[rank][index]);
+}
+
+std::string describe(const Schedule& schedule, int rank, std::size_t index, const Action& a) {
   std::string text = fmt::format("rank {}, action {}: {}", rank, index, name_of(a.kind));
   if (a.kind == ActionKind::step) return text;
   if (a.kind != ActionKind::reduce_gradients)
@@ -42,9 +46,9 @@ class ListChecker {
         reduced_(schedule.chunks()) {}
 
   void run() {
-    const auto& actions = schedule_.actions[rank_];
-    for (index_ = 0; index_ < actions.size(); ++index_) {
-      const Action& action = actions[index_];
+    ActionWalk walk(schedule_, rank_);
+    for (index_ = 0; (action_ = walk.next()); ++index_) {
+      const Action& action = *action_;
       require(action.chunk >= 0 && action.chunk < schedule_.chunks() && action.micro_batch >= 0 &&
                   action.micro_batch < schedule_.micro_batches,
               "there is no such micro-batch or chunk");
@@ -57,7 +61,8 @@ class ListChecker {
 
  private:
   void require(bool condition, const char* rule) const {
-    if (!condition) fail("{} is out of place: {}", describe(schedule_, rank_, index_), rule);
+    if (!condition)
+      fail("{} is out of place: {}", describe(schedule_, rank_, index_, *action_), rule);
   }
 
   Progress& at(int chunk, int micro_batch) {
@@ -167,6 +172,7 @@ class ListChecker {
   StagePlacement place_;
   int rank_;
   std::size_t index_ = 0;
+  const Action* action_ = nullptr;
   std::vector<Progress> progress_;
   struct Next {
     int forward = 0, input_grad = 0, weight_grad = 0;
@@ -194,7 +200,9 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
   const StagePlacement& place = schedule.placement;
   std::vector<Counters> chunks(schedule.chunks());
   Counter in_flight;
-  for (const Action& a : schedule.actions[rank]) {
+  ActionWalk walk(schedule, rank);
+  while (const Action* action = walk.next()) {
+    const Action& a = *action;
     const int stage = place.stage(rank, a.chunk);
     const bool fed = stage > 0 && place.rank_of(stage - 1) != rank;
     const bool fed_back = stage + 1 < place.stages() && place.rank_of(stage + 1) != rank;
@@ -230,38 +238,43 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
   }
 }
 
-void count_time(const Schedule& schedule, int rank, RankReport& report, double makespan) {
-  double first = 0, last = 0;
-  bool any = false;
-  for (std::size_t i = 0; i < schedule.actions[rank].size(); ++i) {
-    if (!is_compute(schedule.actions[rank][i].kind)) continue;
-    const Span& span = report.spans[i];
-    if (!any) first = span.begin;
-    any = true;
-    last = span.end;
-    report.busy += span.end - span.begin;
+RankTimes times_of(const Schedule& schedule, int rank, const std::vector<Span>& spans) {
+  RankTimes times;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (is_compute(schedule.actions[rank][i].kind)) times.add(spans[i]);
   }
-  report.idle = makespan - report.busy;
-  report.stall = last - first - report.busy;
+  return times;
 }
 
 }  // namespace
 
 ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options) {
   TRIREME_CHECK(static_cast<int>(schedule.actions.size()) == schedule.ranks());
-  for (int rank = 0; rank < schedule.ranks(); ++rank) ListChecker(schedule, rank).run();
-  auto spans = simulate(schedule, options);
   ScheduleReport report;
-  for (const auto& of_rank : spans) {
-    for (const Span& span : of_rank) report.makespan = std::max(report.makespan, span.end);
-  }
   report.ranks.resize(schedule.ranks());
+  for (int rank = 0; rank < schedule.ranks(); ++rank) {
+    ListChecker(schedule, rank).run();
+    count_buffers(schedule, rank, report.ranks[rank]);
+  }
+  std::vector<RankTimes> times(schedule.ranks());
+  if (schedule.loops.empty()) {
+    auto spans = simulate(schedule, options);
+    for (int rank = 0; rank < schedule.ranks(); ++rank) {
+      times[rank] = times_of(schedule, rank, spans[rank]);
+      // A message may arrive after the last pass.
+      for (const Span& span : spans[rank]) report.makespan = std::max(report.makespan, span.end);
+      report.ranks[rank].spans = std::move(spans[rank]);
+    }
+  } else {
+    times = simulate_loops(schedule, options, report);
+  }
+  for (const RankTimes& t : times) report.makespan = std::max(report.makespan, t.last);
   double idle = 0;
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
     RankReport& r = report.ranks[rank];
-    r.spans = std::move(spans[rank]);
-    count_buffers(schedule, rank, r);
-    count_time(schedule, rank, r, report.makespan);
+    r.busy = times[rank].busy;
+    r.idle = report.makespan - r.busy;
+    r.stall = times[rank].last - times[rank].first - r.busy;
     idle += r.idle;
     report.messages += r.sends;
     report.peak_memory =
@@ -275,15 +288,33 @@ ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& opti
   return report;
 }
 
-std::string summary(const Schedule& schedule, const ScheduleReport& report) {
+namespace {
+
+std::string count(double number, const char* one, const char* many) {
+  return fmt::format("{:g} {}", number, number == 1 ? one : many);
+}
+
+}  // namespace
+
+std::string title(const Schedule& schedule) {
   return fmt::format(
-      "{}, {} rank{}{}, {} micro-batch{}: bubble {:.1f}% ({:.1f}% without run-in and run-out), "
-      "activations of up to {:g} micro-batch{} held, {} messages",
-      name_of(schedule.kind), schedule.ranks(), schedule.ranks() == 1 ? "" : "s",
+      "{}, {}{}, {} micro-batch{}", name_of(schedule.kind),
+      count(schedule.ranks(), "rank", "ranks"),
       schedule.chunks() > 1 ? fmt::format(" x {} virtual stages", schedule.chunks()) : "",
-      schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es", 100 * report.bubble,
-      100 * report.stall_rate, report.peak_memory, report.peak_memory == 1 ? "" : "es",
-      report.messages);
+      schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es");
+}
+
+std::string costs_text(const ScheduleReport& report) {
+  return fmt::format(
+      "ranks are idle for {:.1f}% of a step ({:.1f}% without fill and drain), hold the activations "
+      "of at most {} and send {} message{}",
+      100 * report.bubble, 100 * report.stall_rate,
+      count(report.peak_memory, "micro-batch", "micro-batches"), report.messages,
+      report.messages == 1 ? "" : "s");
+}
+
+std::string summary(const Schedule& schedule, const ScheduleReport& report) {
+  return title(schedule) + ": " + costs_text(report);
 }
 
 }  // namespace trireme

@@ -38,13 +38,14 @@ struct ChunkBuffers {
 struct RankReport {
   double busy = 0;   // computing
   double idle = 0;   // the rest of the makespan
-  double stall = 0;  // waits between its first and its last pass: idle without run-in and run-out
+  double stall = 0;  // waits between its first and its last pass: idle without fill and drain
   std::vector<ChunkBuffers> buffers;  // by chunk
   // Micro-batches between forward and weight_grad (or backward), of all chunks together, at the
   // worst moment: slots.
   int peak_in_flight = 0;
-  int sends = 0;            // messages per step, as many as receives over all ranks
-  std::vector<Span> spans;  // when each action happens, as in Schedule::actions
+  std::int64_t sends = 0;  // messages per step, as many as receives over all ranks
+  // When each action happens, as in Schedule::actions; empty where the schedule has loops.
+  std::vector<Span> spans;
 };
 
 struct ScheduleReport {
@@ -58,21 +59,26 @@ struct ScheduleReport {
   // Most activations that any rank holds, in micro-batches of a whole rank: peak_in_flight /
   // chunks.
   double peak_memory = 0;
-  int messages = 0;
+  std::int64_t messages = 0;
   std::vector<RankReport> ranks;
 };
 
 // Checks that every micro-batch passes every stage once, forward before input before weight
 // gradients and these in ascending order; that sends and receives match, in the same order on both
 // sides; that nothing is computed before it has arrived; and that nothing deadlocks. Fails (exit
-// code 1) naming the rank and the action. Otherwise reports.
+// code 1) naming the rank and the action. Otherwise reports. Schedules with loops are checked in
+// full, every turn of them, for asynchronous transfers that take no time.
 ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options = {});
 
-// One line: "1f1b, 4 ranks, 8 micro-batches: bubble 27.3% (...), activations of up to 4 ... held,
-// ...".
+// "1f1b, 4 ranks x 2 virtual stages, 8 micro-batches", and what a step costs as a sentence without
+// its full stop.
+std::string title(const Schedule& schedule);
+std::string costs_text(const ScheduleReport& report);
+// Both: "1f1b, 4 ranks, 8 micro-batches: ranks are idle for 27.3% of a step ...".
 std::string summary(const Schedule& schedule, const ScheduleReport& report);
 
 // "rank 2, action 7: input_grad of micro-batch 3, chunk 1"
 std::string describe(const Schedule& schedule, int rank, std::size_t index);
+std::string describe(const Schedule& schedule, int rank, std::size_t index, const Action& action);
 
 }  // namespace trireme

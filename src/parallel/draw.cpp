@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace trireme {
 namespace {
 
@@ -36,43 +38,59 @@ std::string legend(const Schedule& schedule) {
   return text;
 }
 
+// What is drawn where: the schedule, its spans, and the numbers of its micro-batches.
+struct Picture {
+  const Schedule& schedule;
+  const ScheduleReport& report;
+  const DrawOptions& options;
+
+  const Schedule& whole() const { return options.whole ? *options.whole : schedule; }
+  const ScheduleReport& costs() const {
+    return options.whole_report ? *options.whole_report : report;
+  }
+  // In the later half of the step the micro-batches that were left out count.
+  int number(const Action& action, const Span& span) const {
+    return action.micro_batch + (span.begin > report.makespan / 2 ? options.left_out : 0);
+  }
+};
+
 // One cell of a line: "F12 ", "B3--- ", or just letters where there is no room.
-std::string cell(const Action& action, int width) {
-  std::string text = fmt::format("{}{}", letter(action), action.micro_batch);
+std::string cell(const Action& action, int number, int width) {
+  std::string text = fmt::format("{}{}", letter(action), number);
   if (static_cast<int>(text.size()) > width) return std::string(width, letter(action));
   if (static_cast<int>(text.size()) == width) return text;
   text.resize(width - 1, '-');
   return text + ' ';
 }
 
-std::string draw_text(const Schedule& schedule, const ScheduleReport& report,
-                      const DrawOptions& options) {
+// The first and the last columns of a line that is too long.
+std::string without_middle(const std::string& line, std::size_t length, std::size_t columns) {
+  if (length <= columns) return line;
+  const std::size_t half = (columns - 5) / 2;
+  std::string padded = line;
+  padded.resize(length, ' ');
+  return padded.substr(0, half) + " ... " + padded.substr(length - half);
+}
+
+std::string draw_text(const Picture& picture) {
+  const auto& [schedule, report, options] = picture;
   const double shortest = shortest_pass(schedule, report);
-  const int label = static_cast<int>(std::to_string(schedule.micro_batches - 1).size()) + 2;
-  double scale = shortest > 0 ? label / shortest : 1;  // columns per unit of time
-  if (report.makespan * scale > options.columns) {
-    // Whole columns for the shortest pass where possible: equal passes then look equal.
-    const double columns = options.columns / report.makespan * shortest;
-    scale = (columns >= 1 ? std::floor(columns) : columns) / shortest;
-  }
-  std::string text = summary(schedule, report) + "\n" + legend(schedule) + "\n";
-  const double columns = shortest * scale;  // of the shortest pass
-  if (columns < 1) {
-    text += fmt::format("one column is {:.1f} of the shortest passes: letters stand for the last\n",
-                        1 / columns);
-  } else if (columns < label - 1) {
-    text += "no room for the numbers of micro-batches\n";
-  }
+  const int label = static_cast<int>(std::to_string(picture.whole().micro_batches - 1).size()) + 2;
+  const double scale = shortest > 0 ? label / shortest : 1;  // columns per unit of time
+  const auto length = static_cast<std::size_t>(std::lround(report.makespan * scale));
+  std::string text = summary(picture.whole(), picture.costs()) + "\n" + legend(schedule) + "\n";
   for (int rank = 0; rank < schedule.ranks(); ++rank) {
-    std::string line(static_cast<std::size_t>(std::lround(report.makespan * scale)), ' ');
+    std::string line(length, ' ');
     for (std::size_t i = 0; i < schedule.actions[rank].size(); ++i) {
       const Action& action = schedule.actions[rank][i];
       if (!is_compute(action.kind)) continue;
       const Span& span = report.ranks[rank].spans[i];
       const auto begin = std::lround(span.begin * scale);
       const auto end = std::lround(span.end * scale);
-      line.replace(begin, end - begin, cell(action, static_cast<int>(end - begin)));
+      line.replace(begin, end - begin,
+                   cell(action, picture.number(action, span), static_cast<int>(end - begin)));
     }
+    line = without_middle(line, length, static_cast<std::size_t>(options.columns));
     line.erase(line.find_last_not_of(' ') + 1);
     text += fmt::format("rank {:>2} |{}\n", rank, line);
   }
@@ -98,35 +116,55 @@ Colour colour_of(ActionKind kind, int chunk, int chunks) {
   return colours[static_cast<int>(kind)].paler(share);
 }
 
+// Part of the step, and where it lies in the picture.
+struct Window {
+  double begin, end;  // time
+  double x;
+};
+
 class SvgWriter {
  public:
-  SvgWriter(const Schedule& schedule, const ScheduleReport& report, const DrawOptions& options)
-      : schedule_(schedule), report_(report), options_(options) {
-    const double shortest = shortest_pass(schedule, report);
-    const double wanted = shortest > 0 ? report.makespan / shortest * wanted_pass : 1;
-    const double title = 7.5 * static_cast<double>(summary(schedule, report).size());
-    width_ = std::clamp(wanted, std::max(min_width, title - right), max_width);
-    scale_ = report.makespan > 0 ? width_ / report.makespan : 1;
+  explicit SvgWriter(const Picture& picture)
+      : picture_(picture),
+        schedule_(picture.schedule),
+        report_(picture.report),
+        options_(picture.options) {
+    const double shortest = shortest_pass(schedule_, report_);
+    scale_ = shortest > 0 ? pass_width / shortest : 1;
+    // The pipeline fills, and a few micro-batches more.
+    const double shown = std::clamp(2.0 * schedule_.ranks() + 16, 30.0, 60.0) * shortest;
+    if (report_.makespan <= 2.2 * shown) {
+      windows_ = {{0, report_.makespan, left}};
+    } else {
+      const double second = left + shown * scale_ + break_width;
+      windows_ = {{0, shown, left}, {report_.makespan - shown, report_.makespan, second}};
+    }
+    const Window& last = windows_.back();
+    right_edge_ = last.x + (last.end - last.begin) * scale_;
+    const double words = 7 * static_cast<double>(costs_text(picture.costs()).size());
+    width_ = std::max({right_edge_ + right, left + words + 10, min_width});
   }
 
   std::string write() {
     const double height = top + schedule_.ranks() * row + bottom;
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "viewBox=\"0 0 "
-        "{0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        left + width_ + right, height);
-    text(left, 20, "start", summary(schedule_, report_), "#222222", "font-size=\"14\"");
+        width_, height);
+    text(left, 20, "start", title(picture_.whole()), "#222222", "font-size=\"15\"");
     legend();
     for (int rank = 0; rank < schedule_.ranks(); ++rank) line(rank);
+    if (windows_.size() > 1) mark_break();
     axis();
+    text(left, top + schedule_.ranks() * row + 50, "start",
+         "Ranks" + costs_text(picture_.costs()).substr(5) + ".", "#222222", "font-size=\"13\"");
     return out_ + "</svg>\n";
   }
 
  private:
-  static constexpr double wanted_pass = 26, min_width = 640, max_width = 6000;
-  static constexpr double left = 64, right = 76, top = 62, bottom = 40, row = 30, gap = 3;
+  static constexpr double pass_width = 23, break_width = 64, min_width = 640;
+  static constexpr double left = 64, right = 76, top = 62, bottom = 64, row = 30, gap = 3;
 
   void text(double x, double y, const char* anchor, std::string_view words, const char* colour,
             const char* more = "") {
@@ -165,50 +203,73 @@ class SvgWriter {
   void line(int rank) {
     const double y = top + rank * row;
     text(left - 8, y + 18, "end", fmt::format("rank {}", rank), "#222222");
-    out_ += fmt::format(
-        "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#f0f0f0\"/>\n", left,
-        y, width_, row - gap);
-    for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
-      const Action& action = schedule_.actions[rank][i];
-      if (is_compute(action.kind)) pass(action, report_.ranks[rank].spans[i], y);
+    for (const Window& window : windows_) {
+      out_ += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+          "fill=\"#f0f0f0\"/>\n",
+          window.x, y, (window.end - window.begin) * scale_, row - gap);
+      for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
+        const Action& action = schedule_.actions[rank][i];
+        if (is_compute(action.kind)) pass(action, report_.ranks[rank].spans[i], window, y);
+      }
     }
-    const double share = report_.makespan > 0 ? report_.ranks[rank].idle / report_.makespan : 0;
-    text(left + width_ + 6, y + 18, "start", fmt::format("{:.0f}% idle", 100 * share), "#666666");
+    const ScheduleReport& costs = picture_.costs();
+    const double share = costs.makespan > 0 ? costs.ranks[rank].idle / costs.makespan : 0;
+    text(right_edge_ + 6, y + 18, "start", fmt::format("{:.1f}% idle", 100 * share), "#666666");
   }
 
-  void pass(const Action& action, const Span& span, double y) {
-    const double width = (span.end - span.begin) * scale_;
+  // The part of a pass that a window shows.
+  void pass(const Action& action, const Span& span, const Window& window, double y) {
+    const double begin = std::max(span.begin, window.begin), end = std::min(span.end, window.end);
+    if (begin >= end) return;
+    const double x = window.x + (begin - window.begin) * scale_, width = (end - begin) * scale_;
     const Colour colour = colour_of(action.kind, action.chunk, schedule_.chunks());
-    box(left + span.begin * scale_, y, width, row - gap, colour);
-    const std::string number = std::to_string(action.micro_batch);
-    if (width < 7.5 * static_cast<double>(number.size()) + 2) return;
-    text(left + span.begin * scale_ + width / 2, y + 18, "middle", number,
-         colour.dark() ? "#ffffff" : "#222222");
+    box(x, y, width, row - gap, colour);
+    const std::string number = std::to_string(picture_.number(action, span));
+    const bool small = width < 7.5 * static_cast<double>(number.size()) + 2;
+    if (small && width < 5.6 * static_cast<double>(number.size()) + 1) return;
+    text(x + width / 2, y + 18, "middle", number, colour.dark() ? "#ffffff" : "#222222",
+         small ? "font-size=\"9\"" : "");
+  }
+
+  void mark_break() {
+    const double x = windows_[1].x - break_width / 2;
+    const double middle = top + (schedule_.ranks() * row - gap) / 2;
+    text(x, middle + 4, "middle", "&#8943;", "#666666", "font-size=\"24\"");
+    text(x, middle + 22, "middle", "repeats", "#666666", "font-size=\"11\"");
   }
 
   void axis() {
     const double y = top + schedule_.ranks() * row + 4;
-    const double target = report_.makespan / std::max(4.0, width_ / 120);
+    const double target = 120 / scale_;
     const double power = target > 0 ? std::pow(10, std::floor(std::log10(target))) : 1;
     const double ratio = target / power;
     const double step = power * (ratio > 5 ? 10 : ratio > 2 ? 5 : ratio > 1 ? 2 : 1);
-    for (int i = 0; target > 0 && i * step <= report_.makespan * (1 + 1e-9); ++i) {
-      const double x = left + i * step * scale_;
-      out_ += fmt::format(
-          "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" "
-          "stroke=\"#888888\"/>\n",
-          x, y, y + 4);
-      text(x, y + 17, "middle", fmt::format("{:g}", i * step), "#666666");
+    // Times after the break are those of the whole step.
+    const double later = picture_.costs().makespan - report_.makespan;
+    for (const Window& window : windows_) {
+      const double shift = window.begin > 0 ? later : 0;
+      const double first = std::ceil((window.begin + shift) / step - 1e-9) * step;
+      for (double time = first; time <= (window.end + shift) * (1 + 1e-9); time += step) {
+        const double x = window.x + (time - shift - window.begin) * scale_;
+        out_ += fmt::format(
+            "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" "
+            "stroke=\"#888888\"/>\n",
+            x, y, y + 4);
+        text(x, y + 17, "middle", fmt::format("{:g}", time), "#666666");
+      }
     }
-    text(left + width_ / 2, y + 32, "middle",
-         options_.unit.empty() ? "time, in passes" : "time, " + options_.unit, "#666666");
+    text(right_edge_ + 6, y + 17, "start", options_.unit.empty() ? "passes" : options_.unit,
+         "#666666");
   }
 
+  const Picture& picture_;
   const Schedule& schedule_;
   const ScheduleReport& report_;
   const DrawOptions& options_;
-  double width_ = 0;
-  double scale_ = 1;
+  std::vector<Window> windows_;
+  double width_ = 0, right_edge_ = 0;
+  double scale_ = 1;  // points per unit of time
   std::string out_;
 };
 
@@ -216,7 +277,24 @@ class SvgWriter {
 
 ScheduleDrawing draw_schedule(const Schedule& schedule, const ScheduleReport& report,
                               const DrawOptions& options) {
-  return {draw_text(schedule, report, options), SvgWriter(schedule, report, options).write()};
+  TRIREME_CHECK(schedule.loops.empty());
+  const Picture picture{schedule, report, options};
+  return {draw_text(picture), SvgWriter(picture).write()};
+}
+
+ScheduleDrawing draw_even_schedule(const Schedule& schedule, const ScheduleReport& report) {
+  const int p = schedule.ranks(), enough = 8 * p + 40;
+  DrawOptions options;
+  options.whole = &schedule;
+  options.whole_report = &report;
+  ScheduleRequest request{schedule.kind, p, schedule.micro_batches, schedule.chunks()};
+  request.written_out = true;
+  if (schedule.micro_batches > enough) {
+    request.micro_batches = enough + (schedule.micro_batches - enough) % p;
+    options.left_out = schedule.micro_batches - request.micro_batches;
+  }
+  const Schedule drawn = make_schedule(request);
+  return draw_schedule(drawn, check_schedule(drawn), options);
 }
 
 }  // namespace trireme

@@ -8,8 +8,13 @@
 namespace trireme {
 
 struct DrawOptions {
-  int columns = 200;  // of the text, at most; longer schedules are drawn coarser
+  int columns = 200;  // of the text, at most; what is longer loses its middle
   std::string unit;   // of the times, e.g. "ms"; empty: passes
+  // Micro-batches that the schedule leaves out in the middle of the step that `whole` reports on:
+  // those that come later get their own numbers.
+  int left_out = 0;
+  const Schedule* whole = nullptr;  // null: the one that is drawn
+  const ScheduleReport* whole_report = nullptr;
 };
 
 struct ScheduleDrawing {
@@ -17,8 +22,13 @@ struct ScheduleDrawing {
   std::string svg;
 };
 
-// Draws the run that `report` describes, with its summary as the title.
+// Draws the run that `report` describes, with a sentence on its costs. Pictures of long steps show
+// how they begin and how they end. The schedule has no loops.
 ScheduleDrawing draw_schedule(const Schedule& schedule, const ScheduleReport& report,
                               const DrawOptions& options = {});
+
+// The same for any schedule whose passes take equally long: of a long step, only the beginning and
+// the end are simulated.
+ScheduleDrawing draw_even_schedule(const Schedule& schedule, const ScheduleReport& report);
 
 }  // namespace trireme

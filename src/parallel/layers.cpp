@@ -107,6 +107,9 @@ ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId t
   return leave(g, tp, x, false);
 }
 
+// Of logits: each is a few nodes of the graph, whose plan must not grow with the sequence.
+constexpr std::int64_t most_slices = 1024;
+
 void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
                                    ValueId targets, ValueId weights, ValueId bias) const {
   const std::int64_t rows = g.value(targets).shape.count();
@@ -114,8 +117,8 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   const ValueId loss = g.new_value(g.accumulate(), {rows});
   g.set_result(loss, ResultOutput::token_loss);
   const std::int64_t row_bytes = g.value(table).shape[0] * size_of(g.compute());
-  const std::int64_t slices =
-      std::clamp<std::int64_t>((rows * row_bytes + logits_bytes - 1) / logits_bytes, 1, rows);
+  const std::int64_t slices = std::clamp<std::int64_t>(
+      (rows * row_bytes + logits_bytes - 1) / logits_bytes, 1, std::min(rows, most_slices));
   const std::int64_t rows_per_slice = (rows + slices - 1) / slices;
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "parallel/action_walk.h"
+
 namespace trireme {
 
 namespace {
@@ -14,10 +16,11 @@ int handed_over(const Schedule& schedule, int rank, int chunk) {
   const int stage = schedule.placement.stage(rank, chunk);
   if (stage == 0 || schedule.placement.rank_of(stage - 1) != rank) return 0;
   const int taker = schedule.placement.chunk_of(stage - 1);
-  for (const Action& action : schedule.actions[rank]) {
-    if (action.kind != ActionKind::input_grad && action.kind != ActionKind::backward) continue;
-    if (action.chunk == chunk) most = std::max(most, ++waiting);
-    if (action.chunk == taker) --waiting;
+  ActionWalk walk(schedule, rank);
+  while (const Action* action = walk.next()) {
+    if (action->kind != ActionKind::input_grad && action->kind != ActionKind::backward) continue;
+    if (action->chunk == chunk) most = std::max(most, ++waiting);
+    if (action->chunk == taker) --waiting;
   }
   return most;
 }
@@ -114,8 +117,8 @@ PipelineRunner::Chunk* PipelineRunner::chunk_of_stage(int stage) {
 void PipelineRunner::run(const Schedule& schedule, PipelineClient& client, const StepBlock* block,
                          Observer* observer) {
   slots_.clear();
-  for (const Action& action : schedule.actions[rank_])
-    act(action, schedule, client, block, observer);
+  ActionWalk walk(schedule, rank_);
+  while (const Action* action = walk.next()) act(*action, schedule, client, block, observer);
   for (Work& work : activation_out_) work.wait();
   for (Work& work : gradient_out_) work.wait();
 }

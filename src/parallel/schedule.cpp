@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "parallel/action_walk.h"
 #include "parallel/orders.h"
 #include "parallel/timeline.h"
 #include "parallel/transfers.h"
@@ -126,13 +127,16 @@ void validate(const ScheduleRequest& request, const StagePlacement& placement) {
   }
 }
 
+// Makes the order of passes for any number of micro-batches.
+using OrderMaker = std::function<PassOrder(int)>;
+
 // Places weight gradients into the order that comes out best. Candidates are compared on the first
 // micro-batches of a step, which show how it runs in, repeats and runs out. First comes memory
 // within the limit, then time; of equals the first, so that every rank decides alike.
-PassOrder fill_best(const std::vector<std::function<PassOrder(int)>>& candidates,
-                    const ScheduleRequest& request, const StagePlacement& placement, int limit) {
+OrderMaker fill_best(const std::vector<OrderMaker>& candidates, const ScheduleRequest& request,
+                     const StagePlacement& placement, int limit) {
   struct Choice {
-    const std::function<PassOrder(int)>* make = nullptr;
+    const OrderMaker* make = nullptr;
     double patience = 1;
     int peak = INT_MAX;
     double length = INFINITY;
@@ -149,11 +153,12 @@ PassOrder fill_best(const std::vector<std::function<PassOrder(int)>>& candidates
       }
     }
   }
-  return with_weight_grads((*best.make)(request.micro_batches), placement, request.times, limit,
-                           best.patience);
+  return [=, make = *best.make, patience = best.patience, times = request.times](int m) {
+    return with_weight_grads(make(m), placement, times, limit, patience);
+  };
 }
 
-PassOrder zero_bubble_order(const ScheduleRequest& request, const StagePlacement& placement) {
+OrderMaker zero_bubble_order(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
   if (request.kind == ScheduleKind::zb1p) {
     // What the first rank of 1F1B holds at its peak, every rank may hold.
@@ -162,7 +167,7 @@ PassOrder zero_bubble_order(const ScheduleRequest& request, const StagePlacement
   if (request.kind == ScheduleKind::zbv) {
     return fill_best({[=](int m) { return zbv_order(p, m); }}, request, placement, 2 * p);
   }
-  std::vector<std::function<PassOrder(int)>> candidates;
+  std::vector<OrderMaker> candidates;
   for (const VHalfBlock& block : vhalf_blocks(p)) {
     candidates.emplace_back([=](int m) { return vhalf_order(block, p, m); });
   }
@@ -171,19 +176,26 @@ PassOrder zero_bubble_order(const ScheduleRequest& request, const StagePlacement
   return fill_best(candidates, request, placement, limit);
 }
 
-PassOrder order_of(const ScheduleRequest& request, const StagePlacement& placement) {
+OrderMaker order_of(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
-  const int m = request.micro_batches;
   switch (request.kind) {
     case ScheduleKind::gpipe:
-      return gpipe_order(p, m);
+      return [=](int m) { return gpipe_order(p, m); };
     case ScheduleKind::one_f_one_b:
-      return one_f_one_b_order(p, m, false);
+      return [=](int m) { return one_f_one_b_order(p, m, false); };
     case ScheduleKind::interleaved:
-      return interleaved_order(p, m, placement.chunks);
+      return [=](int m) { return interleaved_order(p, m, placement.chunks); };
     default:
       return zero_bubble_order(request, placement);
   }
+}
+
+// After so many micro-batches the middle of a step repeats itself, as a rule. Interleaved passes
+// first take the groups that are larger by one.
+int settled_after(const ScheduleRequest& request) {
+  const int p = request.ranks;
+  const int groups = request.kind == ScheduleKind::interleaved ? request.micro_batches % p : 0;
+  return std::max(8 * p, (groups + 6) * p);
 }
 
 }  // namespace
@@ -195,7 +207,16 @@ Schedule make_schedule(const ScheduleRequest& request) {
   schedule.kind = request.kind;
   schedule.placement = placement;
   schedule.micro_batches = request.micro_batches;
-  schedule.actions = with_transfers(order_of(request, placement), placement, request.times);
+  const OrderMaker order = order_of(request, placement);
+  const auto write = [&](int micro_batches) {
+    return with_early_receives(with_transfers(order(micro_batches), placement, request.times),
+                               request.early_receives);
+  };
+  if (request.written_out) {
+    schedule.actions = write(request.micro_batches);
+  } else {
+    write_lists(schedule, settled_after(request), write);
+  }
   return schedule;
 }
 

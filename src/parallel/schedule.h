@@ -95,11 +95,21 @@ struct PassTimes {
   double weight_grad = 1;
 };
 
+// A stretch [begin, end) of a rank's list that repeats itself.
+struct Loop {
+  std::size_t begin = 0, end = 0;
+};
+
 struct Schedule {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   StagePlacement placement;
   int micro_batches = 1;
-  std::vector<std::vector<Action>> actions;  // by rank
+  // By rank. A long step repeats itself in the middle and is not written out: each loop runs once
+  // as written and `more_turns` times more, with `turn` later micro-batches every time. Walk with
+  // ActionWalk (parallel/action_walk.h), which gives every action of the step.
+  std::vector<std::vector<Action>> actions;
+  std::vector<std::vector<Loop>> loops;  // by rank, in order; empty: all is written out
+  int turn = 0, more_turns = 0;
 
   int ranks() const { return placement.ranks; }
   int chunks() const { return placement.chunks; }
@@ -114,6 +124,10 @@ struct ScheduleRequest {
   // Of every stage in order, or one for all. They steer where weight gradients go and in which
   // order receives appear; any times give a correct schedule.
   std::vector<PassTimes> times = {PassTimes{}};
+  // Posts every receive so many compute actions earlier, so that data can arrive while a rank
+  // computes: for walkers whose receives do not block (MPI).
+  int early_receives = 0;
+  bool written_out = false;  // without loops, however long: to check that they change nothing
 };
 
 // A pure function: the same request gives the same schedule on every rank. Refuses (exit code 2)
@@ -122,9 +136,5 @@ struct ScheduleRequest {
 // in the same order; weight gradients of a chunk come in ascending order of micro-batches, so that
 // their sum does not depend on the schedule.
 Schedule make_schedule(const ScheduleRequest& request);
-
-// The same schedule with every receive posted `passes` compute actions earlier, so that data can
-// arrive while a rank computes. For walkers whose receives do not block (MPI).
-Schedule with_early_receives(const Schedule& schedule, int passes = 1);
 
 }  // namespace trireme

@@ -101,28 +101,30 @@ std::vector<std::vector<Action>> with_transfers(const PassOrder& order,
   return lists;
 }
 
-Schedule with_early_receives(const Schedule& schedule, int passes) {
-  Schedule early = schedule;
-  for (auto& actions : early.actions) {
-    struct Placed {
-      int after;  // compute actions before it
-      bool receive;
-      Action action;
-    };
-    std::vector<Placed> placed;
+std::vector<std::vector<Action>> with_early_receives(std::vector<std::vector<Action>> lists,
+                                                     int passes) {
+  if (passes == 0) return lists;
+  struct Placed {
+    int after;  // compute actions that come first
+    bool receive;
+    Action action;
+  };
+  std::vector<Placed> placed;
+  for (auto& actions : lists) {
+    placed.clear();
     int computed = 0;
     for (const Action& action : actions) {
       const bool receive = is_receive(action.kind);
       placed.push_back({receive ? std::max(0, computed - passes) : computed, receive, action});
       if (is_compute(action.kind)) ++computed;
     }
-    // Receives come before other actions between the same two passes, and keep their own order.
+    // Receives come before whatever else lies between the same two passes, and keep their order.
     std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
       return std::make_tuple(a.after, !a.receive) < std::make_tuple(b.after, !b.receive);
     });
     for (std::size_t i = 0; i < actions.size(); ++i) actions[i] = placed[i].action;
   }
-  return early;
+  return lists;
 }
 
 }  // namespace trireme

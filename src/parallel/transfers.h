@@ -10,4 +10,8 @@ std::vector<std::vector<Action>> with_transfers(const PassOrder& order,
                                                 const StagePlacement& placement,
                                                 const std::vector<PassTimes>& times);
 
+// The same lists with every receive posted `passes` compute actions earlier.
+std::vector<std::vector<Action>> with_early_receives(std::vector<std::vector<Action>> lists,
+                                                     int passes);
+
 }  // namespace trireme

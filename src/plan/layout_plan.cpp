@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "config/presets.h"
 #include "graph/op.h"
 #include "train/setup.h"
 
@@ -63,9 +66,10 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
   const BuildOptions build = build_options(config);
   LayoutPlan plan{Mesh({})};
   std::vector<PassTimes> times;
+  const auto schedules = std::make_shared<PlannedSchedules>();
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {
     const int rank = ranks / static_cast<int>(config.parallel.pp) * position;
-    Engine engine(config, build, {}, {rank, ranks});
+    Engine engine(config, build, {}, {rank, ranks}, schedules);
     if (position == 0) {
       plan.mesh = engine.mesh();
       const MeshDegrees& degrees = plan.mesh.degrees();
@@ -85,6 +89,7 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
     RankPlan one;
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
+    one.besides = memory_besides(engine, config, ThreadPool::global().size());
     for (int c = 0; c < engine.chunks(); ++c) {
       const int stage = placement.stage(position, c);
       const PassCosts costs = costs_of(engine.stage(c), plan.mesh.degrees().tp);
@@ -123,7 +128,7 @@ std::string bytes(double count) {
   return bytes_to_text(static_cast<std::int64_t>(count));
 }
 
-// Pipeline positions that a table has room for: the ends, and some between.
+// Pipeline positions that fit into a table: both ends, and some between.
 std::vector<const RankPlan*> shown(const LayoutPlan& plan) {
   constexpr std::size_t room = 6;
   const std::size_t count = plan.ranks.size();
@@ -157,6 +162,14 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
     });
   }
   row("total", [](const RankPlan& rank) { return rank.memory.total(); });
+  text += "besides, at most about\n";
+  for (const MemoryRegion& region : ranks[0]->besides.regions) {
+    row(region.name, [&](const RankPlan& rank) {
+      for (const MemoryRegion& same : rank.besides.regions)
+        if (same.name == region.name) return same.bytes;
+      return std::int64_t{0};
+    });
+  }
   return text;
 }
 
@@ -179,17 +192,51 @@ std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
 
 }  // namespace
 
+namespace {
+
+// Tokens of the usual files of a kind of tokenizer; 0 where they differ.
+std::int64_t usual_vocabulary(const std::string& tokenizer) {
+  if (tokenizer == "gpt2") return 50257;
+  if (tokenizer == "bert") return 30522;
+  if (tokenizer == "bert_cased") return 28996;
+  return tokenizer == "llama2" ? 32000 : 0;
+}
+
+}  // namespace
+
+std::string assume_vocabulary(Config& config) {
+  ModelConfig& model = config.model;
+  if (model.vocab_size > 0) return "";
+  std::string why = "data.tokenizer is not set";
+  if (!config.data.tokenizer.empty()) {
+    try {
+      resolve_vocabulary(config);
+      return "";
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  const Preset* preset = find_preset(model.preset);
+  model.vocab_size = preset ? preset->vocabulary : usual_vocabulary(config.data.tokenizer);
+  if (model.vocab_size == 0) {
+    fail_input("a plan needs the size of the vocabulary: set model.vocab_size ({})", why);
+  }
+  return fmt::format("planned with the {} tokens of {}, since {}", model.vocab_size,
+                     preset ? model.preset : "the usual " + config.data.tokenizer + " tokenizer",
+                     why);
+}
+
 std::string to_text(const LayoutPlan& plan, const Config& config) {
   std::string text = fmt::format(
       "mesh: {}; ZeRO {}, {} numerics\n"
       "model: {}, {} layers, {} parameters; precision {}\n"
-      "step: {:.0f} tokens, {} micro-batches of {} per rank; {:.3f} TFLOP necessary\n",
+      "step: {:.0f} tokens, {} micro-batches of {} per rank; {:.3f} TFLOP without recomputation\n",
       plan.mesh.text(), config.parallel.zero, config.parallel.numerics, config.model.family,
       config.model.num_layers, plan.parameters, config.run.precision, plan.tokens,
       plan.micro_batches, config.train.micro_batch_size, plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));
-    text += fmt::format("  with passes as long as their flops: bubble {:.1f}%\n",
+    text += fmt::format("  if passes take as long as their flops: idle for {:.1f}% of a step\n",
                         100 * plan.by_flops.bubble);
   }
   const std::vector<const RankPlan*> ranks = shown(plan);

@@ -1,5 +1,6 @@
 // What a layout takes, known without running it: memory, flops, traffic and the bubble of every
-// pipeline stage. It asks the engine's own parts, so that a plan and a run cannot drift apart.
+// pipeline stage. Memory is counted by the engine that trains; traffic is derived from its graphs
+// and checked against what ranks send by tests/plan/traffic_test.cpp.
 #pragma once
 
 #include <string>
@@ -18,13 +19,14 @@ struct Traffic {
   double parameters = 0;  // gathering what is sharded
 };
 
-// One rank of each pipeline position; those beside it (tp, dp) need the same.
+// One rank of each pipeline position; the others of that position (tp, dp) need the same.
 struct RankPlan {
   int pipeline_rank = 0;
   std::vector<LayerRange> layers;  // by virtual stage
   std::int64_t parameters = 0;     // elements computed with, padding included
-  MemoryPlan memory;
-  double flops = 0;  // executed per step, recomputation included
+  MemoryPlan memory;               // of the model, its states and its activations: to the byte
+  MemoryPlan besides;              // what the process holds in addition, estimated from above
+  double flops = 0;                // executed per step, recomputation included
   Traffic traffic;
 };
 
@@ -42,6 +44,11 @@ struct LayoutPlan {
 
 // `config` is valid for that many ranks and knows its vocabulary.
 LayoutPlan plan_layout(const Config& config, int ranks);
+
+// A plan does not read the tokenizer's files if it need not. Where model.vocab_size is not set, the
+// vocabulary comes from the tokenizer, or if its files are missing, from the preset or from what
+// tokenizers of its kind have. Returns a note on what was assumed; "" if nothing was.
+std::string assume_vocabulary(Config& config);
 
 // As printed by `trireme plan`.
 std::string to_text(const LayoutPlan& plan, const Config& config);

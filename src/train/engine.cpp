@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "parallel/action_walk.h"
 #include "train/curriculum.h"
 
 namespace trireme {
@@ -86,7 +87,7 @@ class StateHooks : public SegmentHooks {
 }  // namespace
 
 Engine::Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
-               RankOf rank)
+               RankOf rank, std::shared_ptr<PlannedSchedules> schedules)
     : mesh_(degrees_of(config.parallel, rank.size)),
       rank_(rank.rank),
       place_(mesh_.place_of(rank.rank)),
@@ -100,7 +101,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
              config.model.family == "bert" && config.model.order_head},
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
-      zero_(static_cast<int>(config.parallel.zero)) {
+      zero_(static_cast<int>(config.parallel.zero)),
+      schedules_(schedules ? std::move(schedules) : std::make_shared<PlannedSchedules>()) {
   for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
     buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
 
@@ -204,20 +206,21 @@ bool Engine::speaks_for(int chunk, const ParameterSpec& spec) const {
 
 const Schedule& Engine::schedule(std::int64_t micro_batches) {
   schedule_report(micro_batches);
-  return schedules_.at(micro_batches).schedule;
+  return schedules_->at(micro_batches).schedule;
 }
 
 const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
-  const auto known = schedules_.find(micro_batches);
-  if (known != schedules_.end()) return known->second.report;
+  const auto known = schedules_->find(micro_batches);
+  if (known != schedules_->end()) return known->second.report;
   ScheduleRequest request;
   request.kind = schedule_kind_;
   request.ranks = placement_.ranks;
   request.chunks = placement_.chunks;
   request.micro_batches = static_cast<int>(micro_batches);
-  Planned planned{with_early_receives(make_schedule(request)), {}};
+  request.early_receives = 1;
+  PlannedSchedule planned{make_schedule(request), {}};
   planned.report = check_schedule(planned.schedule);
-  return schedules_.emplace(micro_batches, std::move(planned)).first->second.report;
+  return schedules_->emplace(micro_batches, std::move(planned)).first->second.report;
 }
 
 double Engine::partial_gradient_traffic(int chunk) const {
@@ -237,12 +240,13 @@ double Engine::gradient_traffic(int chunk, std::int64_t micro_batches) const {
 
 double Engine::parameter_traffic(int chunk, std::int64_t micro_batches) {
   std::vector<Pass> passes;
-  for (const Action& action : schedule(micro_batches).actions[place_.pp]) {
-    if (action.chunk != chunk) continue;
-    if (action.kind == ActionKind::forward) passes.push_back(Pass::forward);
-    if (action.kind == ActionKind::backward || action.kind == ActionKind::input_grad)
+  ActionWalk walk(schedule(micro_batches), place_.pp);
+  while (const Action* action = walk.next()) {
+    if (action->chunk != chunk) continue;
+    if (action->kind == ActionKind::forward) passes.push_back(Pass::forward);
+    if (action->kind == ActionKind::backward || action->kind == ActionKind::input_grad)
       passes.push_back(Pass::backward);
-    if (action.kind == ActionKind::weight_grad) passes.push_back(Pass::weight_grad);
+    if (action->kind == ActionKind::weight_grad) passes.push_back(Pass::weight_grad);
   }
   return chunks_[chunk]->parameters->traffic(passes);
 }

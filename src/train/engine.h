@@ -46,12 +46,20 @@ struct RankOf {
   int size = 1;
 };
 
+// Schedules of a pipeline with what they cost, by micro-batches per rank.
+struct PlannedSchedule {
+  Schedule schedule;
+  ScheduleReport report;
+};
+using PlannedSchedules = std::map<std::int64_t, PlannedSchedule>;
+
 class Engine {
  public:
   // Plans everything that this rank will hold, allocates nothing and needs no other rank. `config`
-  // must be valid for that many ranks, its model resolved, its vocabulary known.
+  // must be valid for that many ranks, its model resolved, its vocabulary known. Engines of the
+  // same configuration in one process may share their schedules, which are the same on all ranks.
   Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
-         RankOf rank = {});
+         RankOf rank = {}, std::shared_ptr<PlannedSchedules> schedules = nullptr);
   ~Engine();
 
   MemoryPlan memory() const;
@@ -159,11 +167,7 @@ class Engine {
   std::unique_ptr<SlotMemory> slots_;  // which the chunks share
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::unique_ptr<PipelineRunner> runner_;
-  struct Planned {
-    Schedule schedule;
-    ScheduleReport report;
-  };
-  std::map<std::int64_t, Planned> schedules_;
+  const std::shared_ptr<PlannedSchedules> schedules_;
 };
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
@@ -75,6 +77,17 @@ std::int64_t resolve_vocabulary(Config& config) {
   return tokenizer->eod_id();
 }
 
+namespace {
+
+std::int64_t partial_gradient_bytes(const Engine& engine, int chunk) {
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : engine.stage(chunk).definition().parameters)
+    if (parameter.spec.partial_gradient) elements += parameter.spec.shape.count();
+  return elements * size_of(engine.optimizer(chunk).dtype());
+}
+
+}  // namespace
+
 MemoryPlan planned_memory(const Engine& engine, const Config& config) {
   MemoryPlan plan = engine.memory();
   std::int64_t bytes = 0;
@@ -88,6 +101,33 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config) {
     }
   }
   plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);
+  return plan;
+}
+
+MemoryPlan memory_besides(const Engine& engine, const Config& config, int threads) {
+  constexpr std::int64_t mib = 1 << 20;
+  MemoryPlan plan;
+  // Attention, and packing for matrix units: 4 MiB each. The rest is stack.
+  plan.add(fmt::format("scratch of {} threads", threads), threads * 9 * mib);
+
+  // Six numbers of 4 bytes per position (see Batch): what is read ahead, and the micro-batches of
+  // a step, which stay until its end. Evaluation reads ahead too.
+  const std::int64_t positions = config.train.micro_batch_size * config.model.seq_length;
+  const int dp = engine.mesh().degrees().dp();
+  const std::int64_t step =
+      global_batch_size(config, engine.mesh().size()) / (config.train.micro_batch_size * dp);
+  plan.add("batches in memory", (step + 2 * config.data.prefetch + 1) * positions * 24);
+
+  // Each reduction under way stages at most 8 segments of 256 KiB and a sum in double; gradients
+  // of parts of a layer are joined for one message.
+  if (engine.mesh().size() > 1) plan.add("staging of messages", 4 * 4 * mib);
+  std::int64_t joined = 0;
+  for (int c = 0; c < engine.chunks(); ++c)
+    joined = std::max(joined, partial_gradient_bytes(engine, c));
+  if (engine.mesh().degrees().tp > 1) plan.add("gradients joined for a message", joined);
+
+  // Measured: program, libraries and what MPI maps.
+  plan.add("program and libraries", (engine.mesh().size() > 1 ? 160 : 96) * mib);
   return plan;
 }
 

@@ -21,6 +21,10 @@ void refuse_foreign_folders(const Config& config);
 // written during training.
 MemoryPlan planned_memory(const Engine& engine, const Config& config);
 
+// What a process of the run holds besides, estimated from above: scratch of so many compute
+// threads, batches, staging of messages, the program itself.
+MemoryPlan memory_besides(const Engine& engine, const Config& config, int threads);
+
 // Takes the vocabulary from the tokenizer where the configuration does not give it; returns the id
 // that ends a document, or -1 without a tokenizer.
 std::int64_t resolve_vocabulary(Config& config);

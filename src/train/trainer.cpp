@@ -64,23 +64,31 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
       engine(config, build_options(config), stage_options(options), rank),
       loss_scale(config.optimizer, config.run.precision) {
   if (transport) transport->set_activity(activity_of(files));
-  open_data_in_turn();
   print_plan();
   check_memory();
+  open_data_in_turn();
 }
 
 // Better refused now than killed by the system in the first step.
 void Trainer::Parts::check_memory() const {
-  const std::int64_t needed =
-      planned_memory(engine, config).total() * (transport ? transport->place().local_size : 1);
+  const std::int64_t processes = transport ? transport->place().local_size : 1;
+  const std::int64_t planned = planned_memory(engine, config).total();
+  const std::int64_t allowed =
+      config.run.memory.empty() ? -1 : parse_byte_size(config.run.memory, "run.memory");
   const std::int64_t there = machine_memory_bytes();
-  if (needed <= there) return;
+  const bool too_much_here = planned * processes > there;
+  if (!too_much_here && (allowed < 0 || planned <= allowed)) return;
+  const std::string needed =
+      too_much_here
+          ? fmt::format("{}{}, and this machine has {}", bytes_to_text(planned * processes),
+                        processes > 1 ? fmt::format(" for its {} processes", processes) : "",
+                        bytes_to_text(there))
+          : fmt::format("{}, and run.memory allows {}", bytes_to_text(planned),
+                        bytes_to_text(allowed));
   fail_input(
-      "the plan needs {}{}, and this machine has {}: use a smaller model or micro-batch, "
-      "parallel.recompute, parallel.zero or more machines (trireme plan shows what each would "
-      "need)",
-      bytes_to_text(needed), rank.size > 1 ? " for the processes of this machine" : "",
-      bytes_to_text(there));
+      "the plan needs {}: use a smaller model or micro-batch, parallel.recompute, parallel.zero or "
+      "more machines (trireme plan --memory SIZE says what would fit)",
+      needed);
 }
 
 // The first rank builds what is cached next to the data; the others find it. However long that

@@ -37,6 +37,8 @@ void Trainer::Parts::print_plan() {
   }
   text += fmt::format("memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
                       to_text(planned_memory(engine, config)));
+  for (const std::string& note : layout_notes(config, rank.size))
+    text += fmt::format("note: {}\n", note);
   if (text.ends_with('\n')) text.pop_back();
   console.print(text);
 }

@@ -49,6 +49,8 @@ TEST_F(BadInput, Configurations) {
   expect_refused(run({"trian"}), "did you mean 'train'");
   expect_refused(run({"train", path("run.toml"), "--dump-grap", "x"}), "--dump-graph");
   expect_refused(run({"train"}), "trireme train: file is required; see trireme train --help");
+  expect_refused(run({"trian", "--help"}),
+                 "trireme: unknown command 'trian'; did you mean 'train'?; see trireme --help");
   expect_refused(train("run", {}, {{"TRIREME_ISA", "sse"}}), "TRIREME_ISA");
   expect_refused(train("run", {}, {{"TRIREME_THREADS", "many"}}), "TRIREME_THREADS");
 }

@@ -1,12 +1,16 @@
 // `trireme plan` for programs: what its JSON holds.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
 
 namespace trireme::testing_cli {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 class Plan : public Workspace {};
 
@@ -40,6 +44,100 @@ TEST_F(Plan, TellsProgramsWhatItTellsPeople) {
     EXPECT_GT(rank.at("bytes_sent").at("pipeline"), 0);
     EXPECT_GT(rank.at("bytes_sent").at("gradients"), 0);
   }
+}
+
+// A verdict with an exit code, what it rests on, and what would fit.
+TEST_F(Plan, JudgesAMemory) {
+  write("big.toml",
+        "[model]\npreset = \"gpt3-13b\"\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n"
+        "[parallel]\ntp = 1\n");
+  const auto with = [&](const std::string& memory, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"plan", path("big.toml"), "--ranks",
+                                          "16",   "--memory",       memory};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome no = with("64GiB", {"parallel.zero=1"});
+  EXPECT_EQ(no.code, 1) << no.out;
+  EXPECT_THAT(no.out, HasSubstr("verdict: does not fit 64.00 GiB"));
+  EXPECT_THAT(no.out, HasSubstr("the largest regions: gradients"));
+  EXPECT_THAT(no.out, HasSubstr("    parallel.zero=2"));
+  const Outcome yes = with("64GiB", {"parallel.zero=2"});
+  EXPECT_EQ(yes.code, 0) << yes.out;
+  EXPECT_THAT(yes.out, HasSubstr("verdict: fits 64.00 GiB"));
+  const Outcome none = with("1GiB", {"--json"});
+  EXPECT_EQ(none.code, 1);
+  const auto verdict = nlohmann::json::parse(none.out).at("verdict");
+  EXPECT_FALSE(verdict.at("fits"));
+  EXPECT_EQ(verdict.at("limit"), 1 << 30);
+  EXPECT_GT(verdict.at("needed"), verdict.at("planned"));
+  EXPECT_TRUE(verdict.at("alternatives").empty());
+  const Outcome wrong = with("much", {});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, HasSubstr("expected a size of memory such as 64GiB"));
+}
+
+TEST_F(Plan, NeedsNoTokenizerFiles) {
+  const std::string rest = "[train]\niters = 1\n[optimizer]\nlr = 1e-4\n";
+  write("plan.toml",
+        "[model]\nnum_layers = 2\nhidden_size = 64\nnum_heads = 4\nseq_length = 32\n"
+        "[data]\ntokenizer = \"gpt2\"\nmerge_file = \"nowhere/merges.txt\"\n" +
+            rest);
+  const Outcome usual = run({"plan", path("plan.toml")});
+  EXPECT_EQ(usual.code, 0) << usual.out;
+  EXPECT_THAT(usual.out, HasSubstr("note: planned with the 50257 tokens of the usual gpt2"));
+  const Outcome given = run({"plan", path("plan.toml"), "model.vocab_size=1000"});
+  EXPECT_EQ(given.code, 0) << given.out;
+  EXPECT_THAT(given.out, Not(HasSubstr("note:")));
+  const Outcome other = run({"plan", path("plan.toml"), "data.tokenizer=hf"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.out, HasSubstr("set model.vocab_size"));
+}
+
+// A hundred thousand micro-batches on 128 stages, and thousands of layers: seconds, not minutes.
+TEST_F(Plan, OfLongStepsAndDeepModelsTakesSeconds) {
+  write("deep.toml",
+        "[model]\nnum_layers = 8192\nhidden_size = 64\nnum_heads = 4\nseq_length = 32\n"
+        "vocab_size = 1000\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n");
+  for (const std::string layout :
+       {"parallel.pp=1", "parallel.pp=128 train.global_batch_size=100000"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::string> arguments = {"plan", path("deep.toml")};
+    for (std::size_t at = 0; at < layout.size();) {
+      const std::size_t end = std::min(layout.find(' ', at), layout.size());
+      arguments.push_back(layout.substr(at, end - at));
+      at = end + 1;
+    }
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    // Generous, for busy machines: both took minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(150)) << layout;
+  }
+}
+
+TEST_F(Plan, AbsurdSizesAreRefusedAtOnce) {
+  prepare_data();
+  for (const std::string command : {"plan", "train"}) {
+    for (const auto& [override_text, message] :
+         {std::pair{"model.seq_length=1000000000", "model.seq_length = 1000000000 is out of range"},
+          std::pair{"model.head_dim=512", "model.head_dim = 512 is above 256"},
+          std::pair{"train.micro_batch_size=268435456", "train.micro_batch_size = 268435456"}}) {
+      const auto begin = std::chrono::steady_clock::now();
+      const Outcome outcome =
+          run({command, path("run.toml"), override_text, "train.global_batch_size=0"});
+      EXPECT_EQ(outcome.code, 2) << outcome.out;
+      EXPECT_THAT(outcome.out, HasSubstr(message));
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    }
+  }
+  // Memory is judged before the order of the data is made.
+  const Outcome large =
+      run({"train", path("run.toml"), "model.hidden_size=65536", "model.num_heads=256"});
+  EXPECT_EQ(large.code, 2) << large.out;
+  EXPECT_THAT(large.out, HasSubstr("and this machine has"));
+  const Outcome limited = run({"train", path("run.toml"), "run.memory=1KiB"});
+  EXPECT_EQ(limited.code, 2) << limited.out;
+  EXPECT_THAT(limited.out, HasSubstr("run.memory allows 1.00 KiB"));
 }
 
 }  // namespace

@@ -78,6 +78,12 @@ TEST(ParseConfig, UnknownSectionNamesTheSections) {
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));
 }
 
+// The config.toml of older runs has a key that never did anything.
+TEST(ParseConfig, RetiredKeysAreIgnoredInFilesOnly) {
+  EXPECT_NO_THROW(parse_config("[checkpoint]\nload_rng = true\n", "run.toml"));
+  EXPECT_THAT(refusal("", {"checkpoint.load_rng=true"}), HasSubstr("unknown key"));
+}
+
 TEST(ParseConfig, KeyOutsideOfASection) {
   EXPECT_THAT(refusal("lr = 0.1\n"),
               HasSubstr("\"lr\" must be a section with keys, as in [optimizer]; did you mean "
@@ -136,6 +142,8 @@ TEST(ParseConfig, OverridesThatAreNone) {
   EXPECT_THAT(refusal("", {"train.itres=5"}), HasSubstr("did you mean \"train.iters\"?"));
   EXPECT_THAT(refusal("", {"data.path=[\"x\""}), HasSubstr("is not a TOML value"));
   EXPECT_THAT(refusal("", {"train.iters=1\nlog_interval = 3"}), HasSubstr("expects an integer"));
+  EXPECT_THAT(refusal("", {"train.iters=99999999999999999999"}),
+              HasSubstr("99999999999999999999 is too large"));
 }
 
 TEST(ParseConfig, MissingFileIsBadInput) {

@@ -6,6 +6,9 @@
 
 #include <cstdlib>
 
+#include <set>
+#include <sstream>
+
 #include "base/file.h"
 #include "config/fields.h"
 
@@ -22,6 +25,59 @@ TEST(Reference, PageIsUpToDate) {
 TEST(Reference, HelpNamesEveryKey) {
   const std::string help = configuration_help();
   for (const Field& field : all_fields()) EXPECT_THAT(help, ::testing::HasSubstr(field.key()));
+}
+
+// The lines of the template that begin with a key behind "# ", or with a key.
+std::string with_every_key(const std::string& text) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (line.starts_with("# ") && equals != line.npos &&
+        line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", 2) == equals)
+      line = line.substr(2);
+    result += line + "\n";
+  }
+  return result;
+}
+
+TEST(Reference, TemplateTrainsAndHasEveryKeyAtItsDefault) {
+  const std::string text = configuration_template();
+  const Config config = parse_config(text, "template");
+  EXPECT_NO_THROW(validate(config));
+  Config defaults;
+  defaults.model.preset = "gpt2-124m";
+  defaults.train.iters = 1000;
+  defaults.optimizer.lr = 3e-4;
+  Config all = parse_config(with_every_key(text), "template");
+  for (const Field& field : all_fields()) {
+    EXPECT_THAT(text, testing::ContainsRegex("\n(# )?" + field.name + " = ")) << field.key();
+    if (field.section == "model") continue;  // the preset and the family fill it
+    EXPECT_EQ(toml_value(field.slot(all)), toml_value(field.slot(defaults))) << field.key();
+  }
+}
+
+// Identifiers after "." or "->".
+void add_members(const std::string& code, std::set<std::string>& members) {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyz_0123456789";
+  for (std::size_t at = code.find_first_of(".>"); at != code.npos;
+       at = code.find_first_of(".>", at + 1)) {
+    const std::size_t end = code.find_first_not_of(letters, at + 1);
+    if (end > at + 1) members.insert(code.substr(at + 1, end - at - 1));
+  }
+}
+
+// A key that nothing reads would be ignored in silence.
+TEST(Reference, EveryKeyIsReadOutsideOfTheConfiguration) {
+  const fs::path sources = fs::path(TRIREME_TEST_DATA) / "../../../src";
+  std::set<std::string> members;
+  for (const auto& entry : fs::recursive_directory_iterator(sources)) {
+    const std::string path = entry.path().lexically_normal().string();
+    const bool reads = path.find("/src/megatron/") == path.npos &&
+                       !path.ends_with("config/fields.cpp") && !path.ends_with("config/config.h");
+    if (entry.is_regular_file() && reads) add_members(read_file(entry.path()), members);
+  }
+  for (const Field& field : all_fields()) EXPECT_TRUE(members.contains(field.name)) << field.key();
 }
 
 }  // namespace

@@ -84,6 +84,33 @@ TEST(Validate, Heads) {
   EXPECT_THAT(refused({"model.position=rope", "model.rope_percent=0.02"}), HasSubstr("even"));
 }
 
+TEST(Validate, AbsurdSizes) {
+  EXPECT_THAT(refused({"model.hidden_size=12000000", "model.num_heads=100000"}),
+              HasSubstr("parameters, and at most 1e+14"));
+  EXPECT_THAT(refused({"model.num_layers=100000", "train.micro_batch_size=2000000",
+                       "train.global_batch_size=0"}),
+              HasSubstr("activations are too many, at most 1e+14"));
+}
+
+TEST(Validate, KeysThatWouldDoNothing) {
+  EXPECT_THAT(refused({"parallel.recompute_layers=2"}), HasSubstr("recompute = \"full\" only"));
+  EXPECT_EQ(refused({"parallel.recompute_layers=2", "parallel.recompute=full"}), "accepted");
+  EXPECT_THAT(refused({"run.dir="}), HasSubstr("run.dir = \"\" names no folder"));
+}
+
+TEST(ByteSize, IsReadAsPeopleWriteIt) {
+  EXPECT_EQ(parse_byte_size("64GiB", "x"), std::int64_t{64} << 30);
+  EXPECT_EQ(parse_byte_size("64G", "x"), std::int64_t{64} << 30);
+  EXPECT_EQ(parse_byte_size("80 GB", "x"), 80'000'000'000);
+  EXPECT_EQ(parse_byte_size("1.5TiB", "x"), std::int64_t{3} << 39);
+  EXPECT_EQ(parse_byte_size("123", "x"), 123);
+  for (const char* wrong : {"", "GiB", "64XB", "-1GiB", "0", "1e30", "64 GiBs", "64Gx"})
+    EXPECT_THAT(refusal([&] { parse_byte_size(wrong, "--memory"); }),
+                HasSubstr("--memory: expected a size of memory"))
+        << wrong;
+  EXPECT_THAT(refused({"run.memory=lots"}), HasSubstr("run.memory: expected"));
+}
+
 TEST(Validate, ScaledRotaryPositions) {
   const std::string rope = "model.position=rope";
   EXPECT_THAT(refused({"model.rope_scaling=linear"}), HasSubstr("model.position = \"rope\" only"));
@@ -184,7 +211,7 @@ TEST(ValidateLayout, Stages) {
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[5, 5]"}),
               HasSubstr("model.num_layers = 12"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.stage_layers=[12, 0]"}),
-              HasSubstr("2 stages of at least one layer"));
+              HasSubstr("2 numbers of at least one layer"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.virtual_stages=2"}),
               HasSubstr("only interleaved"));
   EXPECT_THAT(layout_refused(2, {"parallel.pp=2", "parallel.schedule=interleaved"}),
@@ -235,6 +262,23 @@ TEST(Validate, MicroBatchesOfMorePositionsThan32BitsCount) {
             "accepted");
 }
 
+// Without a pipeline there is one stage, whatever the schedule; and a hint must be possible.
+TEST(ValidateLayout, StagesOfVShapedSchedules) {
+  for (const char* schedule : {"parallel.schedule=zbv", "parallel.schedule=vhalf"}) {
+    EXPECT_EQ(layout_refused(1, {schedule}), "accepted");
+    EXPECT_EQ(layout_refused(1, {schedule, "parallel.stage_layers=[12]"}), "accepted");
+    EXPECT_THAT(layout_refused(1, {schedule, "parallel.stage_layers=[6, 6]"}),
+                HasSubstr("one pipeline stage must have 1 numbers"));
+  }
+  const std::string few =
+      layout_refused(4, {"parallel.pp=4", "parallel.schedule=zbv", "model.num_layers=4"});
+  EXPECT_THAT(few, AllOf(HasSubstr("too few for the 8 stages"),
+                         testing::Not(HasSubstr("parallel.stage_layers"))));
+  EXPECT_THAT(
+      layout_refused(2, {"parallel.pp=2", "parallel.schedule=zbv", "parallel.virtual_stages=2"}),
+      HasSubstr("always has 2 on each rank, so leave the key out"));
+}
+
 TEST(ValidateLayout, BatchAgainstRanks) {
   EXPECT_THAT(layout_refused(3, {}),
               AllOf(HasSubstr("3 data-parallel ranks"), HasSubstr("24 or 36")));
@@ -243,17 +287,26 @@ TEST(ValidateLayout, BatchAgainstRanks) {
               HasSubstr("the first train.rampup_batch_size = 8"));
 }
 
-TEST(ValidateLayout, TooFewMicroBatchesForAPipeline) {
-  EXPECT_EQ(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=16"}), "accepted");
-  EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=12"}),
-              AllOf(HasSubstr("3 micro-batches"), HasSubstr("parallel.pp = 4"),
-                    HasSubstr("it can be 16 or more in steps of 4")));
-  EXPECT_THAT(layout_refused(8, {"parallel.pp=4", "train.global_batch_size=0"}),
-              AllOf(HasSubstr("train.global_batch_size = 8"),
-                    HasSubstr("can be 32 or more in steps of 8")));
-  EXPECT_THAT(layout_refused(4, {"parallel.pp=4", "train.iters=0", "train.samples=1000",
-                                 "train.rampup_batch_size=[8,8,100]"}),
-              HasSubstr("the first train.rampup_batch_size = 8"));
+// As in Megatron: stages without work wait. Also while the batch ramps up.
+TEST(ValidateLayout, FewerMicroBatchesThanStagesWork) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb1p"}) {
+    EXPECT_EQ(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=4",
+                                 std::string("parallel.schedule=") + schedule}),
+              "accepted");
+  }
+  EXPECT_EQ(layout_refused(4, {"parallel.pp=4", "train.iters=0", "train.samples=1000",
+                               "train.rampup_batch_size=[8,8,100]"}),
+            "accepted");
+  EXPECT_THAT(layout_notes(valid_with({"parallel.pp=4", "train.global_batch_size=4"}), 4),
+              testing::ElementsAre(HasSubstr("1 micro-batches per step are fewer than")));
+}
+
+TEST(ValidateLayout, NotesNameSettingsThatDoNothing) {
+  EXPECT_THAT(layout_notes(valid_with({}), 8), testing::IsEmpty());
+  EXPECT_THAT(layout_notes(valid_with({"parallel.zero=3", "parallel.dp_replicate=2"}), 2),
+              testing::ElementsAre(HasSubstr("parallel.zero = 3 shards nothing")));
+  EXPECT_THAT(layout_notes(valid_with({"parallel.zero=1"}), 1),
+              testing::ElementsAre(HasSubstr("one data-parallel rank")));
 }
 
 TEST(Layout, DerivedSizes) {

@@ -128,7 +128,7 @@ TEST(Check, BuffersCanBeUsedInTurn) {
   // What ChunkBuffers promises, by its definition: no other micro-batch is in buffer m % count.
   for (const ScheduleKind kind :
        {ScheduleKind::interleaved, ScheduleKind::zb1p, ScheduleKind::zbv, ScheduleKind::vhalf}) {
-    const Schedule s = with_early_receives(make_schedule({kind, 4, 11}));
+    const Schedule s = make_schedule({kind, 4, 11, 0, {{}}, 1});
     const ScheduleReport report = check_schedule(s);
     for (int rank = 0; rank < 4; ++rank) {
       for (int chunk = 0; chunk < s.chunks(); ++chunk) {
@@ -209,7 +209,8 @@ TEST(Check, CountsTimeBuffersAndMessages) {
 TEST(Check, EarlyReceivesCostBuffersOnly) {
   const Schedule s = make_schedule({ScheduleKind::one_f_one_b, 4, 8});
   const ScheduleReport late = check_schedule(s);
-  const ScheduleReport early = check_schedule(with_early_receives(s));
+  const ScheduleReport early =
+      check_schedule(make_schedule({ScheduleKind::one_f_one_b, 4, 8, 0, {{}}, 1}));
   EXPECT_DOUBLE_EQ(early.makespan, late.makespan);
   EXPECT_EQ(early.ranks[1].peak_in_flight, late.ranks[1].peak_in_flight);
   EXPECT_LE(early.ranks[1].buffers[0].activations, 3);

@@ -20,12 +20,14 @@ constexpr Kind all_kinds[] = {Kind::gpipe, Kind::one_f_one_b, Kind::interleaved,
                               Kind::zb1p,  Kind::zbv,         Kind::vhalf};
 
 // Checks a schedule under every behaviour of transfers, with receives early as well.
-ScheduleReport check_all(const Schedule& schedule, const std::vector<PassTimes>& times) {
+ScheduleReport check_all(ScheduleRequest request, const std::vector<PassTimes>& times) {
+  const Schedule schedule = make_schedule(request);
   for (const auto model : {TransferModel::queued, TransferModel::blocking}) {
     check_schedule(schedule, {.times = times, .transfer_time = 0.25, .model = model});
   }
   for (const int passes : {1, 3}) {
-    check_schedule(with_early_receives(schedule, passes), {.times = times, .transfer_time = 0.25});
+    request.early_receives = passes;
+    check_schedule(make_schedule(request), {.times = times, .transfer_time = 0.25});
   }
   return check_schedule(schedule, {.times = times});
 }
@@ -40,7 +42,7 @@ TEST(Schedules, AreLegalForManyShapes) {
                        << name_of(kind) << " p " << p << " m " << m << " v " << v);
           const int chunks = kind == Kind::interleaved ? v : 0;
           const std::vector<PassTimes> times = {PassTimes{}};
-          EXPECT_NO_THROW(check_all(make_schedule({kind, p, m, chunks}), times));
+          EXPECT_NO_THROW(check_all({kind, p, m, chunks}, times));
         }
       }
     }
@@ -65,7 +67,7 @@ TEST(Schedules, AreLegalForUnevenTimes) {
           kind == Kind::interleaved || kind == Kind::zbv || kind == Kind::vhalf ? 2 : 1;
       for (int seed = 0; seed < 6; ++seed) {
         const auto times = uneven_times(p * chunks, seed);
-        EXPECT_NO_THROW(check_all(make_schedule({kind, p, 3 * p + seed, chunks, times}), times))
+        EXPECT_NO_THROW(check_all({kind, p, 3 * p + seed, chunks, times}, times))
             << name_of(kind) << " p " << p << " seed " << seed;
       }
     }

@@ -53,6 +53,24 @@ TEST_F(SameBits, RepresentativeLayouts) {
   compare("run.precision=bf16 train.iters=30", {layouts[4], layouts[11]}, 1);
 }
 
+// Two micro-batches on four stages; slots and messages are planned for no more.
+TEST_F(SameBits, FewerMicroBatchesThanStages) {
+  compare("train.micro_batch_size=2 train.global_batch_size=4",
+          {{4, "parallel.pp=4 parallel.schedule=1f1b"},
+           {4, "parallel.pp=4 parallel.schedule=zbv parallel.zero=1"}},
+          1);
+}
+
+TEST_F(SlowSameBits, FewerMicroBatchesThanStagesOfAnySchedule) {
+  compare("train.micro_batch_size=2 train.global_batch_size=4",
+          {{4, "parallel.pp=4 parallel.schedule=gpipe"},
+           {4, "parallel.pp=4 parallel.schedule=interleaved parallel.virtual_stages=2"},
+           {4, "parallel.pp=4 parallel.schedule=zb1p"},
+           {4, "parallel.pp=4 parallel.schedule=vhalf"},
+           {8, "parallel.pp=4 parallel.schedule=1f1b parallel.zero=3"}},
+          1);
+}
+
 TEST_F(SlowSameBits, Fp32) {
   compare("", layouts, 1);
 }
@@ -88,10 +106,10 @@ TEST_F(SlowSameBits, WhileSequencesGrow) {
       1);
 }
 
-// Steps of 4, 6, ... 20 micro-batches: each number has its own schedule.
+// Steps of 2, 4, ... 20 micro-batches on four stages: each number has its own schedule.
 TEST_F(SlowSameBits, WhileTheBatchGrows) {
   const std::string ramp =
-      "train.iters=0 train.samples=350 train.rampup_batch_size=[4,2,200] "
+      "train.iters=0 train.samples=350 train.rampup_batch_size=[2,2,200] "
       "train.global_batch_size=20 optimizer.warmup_iters=0 parallel.numerics=exact";
   ASSERT_EQ(train_on("reference", {1, ramp}).code, 0) << read("reference.out");
   for (const std::string schedule :

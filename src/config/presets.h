@@ -1,0 +1,25 @@
+// Published models by name: what model.preset sets.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trireme {
+
+struct Preset {
+  std::string_view name;
+  std::string_view source;      // where the sizes come from
+  std::int64_t vocabulary = 0;  // tokens of its own tokenizer
+  // Keys of [model] and their values as TOML.
+  std::vector<std::pair<std::string_view, std::string_view>> values;
+};
+
+std::span<const Preset> all_presets();
+
+// Null where there is none of that name.
+const Preset* find_preset(std::string_view name);
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+// Plans the same run with one or two settings changed.
+#include "plan/verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+const RankPlan& largest_rank(const LayoutPlan& plan) {
+  return *std::max_element(
+      plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& a, const RankPlan& b) {
+        return a.memory.total() + a.besides.total() < b.memory.total() + b.besides.total();
+      });
+}
+
+struct Change {
+  std::string text;
+  void (*apply)(Config&);
+};
+
+// Settings that save memory and keep the model and the batch, gentle ones first.
+std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan) {
+  std::vector<Change> changes;
+  const ParallelConfig& p = config.parallel;
+  if (p.tp > 1 && !p.sequence_parallel && config.model.family != "bert") {
+    changes.push_back({"parallel.sequence_parallel=true",
+                       [](Config& c) { c.parallel.sequence_parallel = true; }});
+  }
+  if (plan.mesh.degrees().dp() / p.dp_replicate > 1) {
+    if (p.zero < 1) changes.push_back({"parallel.zero=1", [](Config& c) { c.parallel.zero = 1; }});
+    if (p.zero < 2) changes.push_back({"parallel.zero=2", [](Config& c) { c.parallel.zero = 2; }});
+    if (p.zero < 3) changes.push_back({"parallel.zero=3", [](Config& c) { c.parallel.zero = 3; }});
+  }
+  if (p.recompute == "none") {
+    changes.push_back(
+        {"parallel.recompute=selective", [](Config& c) { c.parallel.recompute = "selective"; }});
+  }
+  if (p.recompute != "full") {
+    changes.push_back(
+        {"parallel.recompute=full", [](Config& c) { c.parallel.recompute = "full"; }});
+  }
+  if (config.train.micro_batch_size > 1) {
+    changes.push_back(
+        {"train.micro_batch_size=1", [](Config& c) { c.train.micro_batch_size = 1; }});
+  }
+  return changes;
+}
+
+std::string key_of(const std::string& override_text) {
+  return override_text.substr(0, override_text.find('='));
+}
+
+// Plans with some of the changes; a layout that they make invalid needs endless memory.
+std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks) {
+  // A step keeps its samples.
+  config.train.global_batch_size = global_batch_size(config, ranks);
+  for (const Change* change : changes) change->apply(config);
+  try {
+    validate_layout(config, ranks);
+    const LayoutPlan plan = plan_layout(config, ranks);
+    const RankPlan& largest = largest_rank(plan);
+    return largest.memory.total() + largest.besides.total();
+  } catch (const Error&) {
+    return INT64_MAX;
+  }
+}
+
+std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, int ranks,
+                                  std::int64_t limit) {
+  constexpr std::size_t enough = 4;
+  const std::vector<Change> changes = changes_for(config, plan);
+  std::vector<Alternative> fitting;
+  const auto attempt = [&](const std::vector<const Change*>& chosen) {
+    const std::int64_t needed = needed_with(chosen, config, ranks);
+    if (needed > limit) return;
+    Alternative found{{}, needed};
+    for (const Change* change : chosen) found.overrides.push_back(change->text);
+    fitting.push_back(std::move(found));
+  };
+  for (const Change& one : changes) attempt({&one});
+  for (std::size_t i = 0; i < changes.size() && fitting.empty(); ++i) {
+    for (std::size_t j = i + 1; j < changes.size(); ++j) {
+      if (key_of(changes[i].text) != key_of(changes[j].text)) attempt({&changes[i], &changes[j]});
+    }
+  }
+  if (fitting.empty() && !changes.empty()) {
+    // Everything at once: the last change of each key.
+    std::vector<const Change*> all;
+    for (const Change& change : changes) {
+      if (!all.empty() && key_of(all.back()->text) == key_of(change.text)) all.pop_back();
+      all.push_back(&change);
+    }
+    attempt(all);
+  }
+  if (fitting.size() > enough) fitting.resize(enough);
+  return fitting;
+}
+
+}  // namespace
+
+Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit) {
+  const RankPlan& rank = largest_rank(plan);
+  Verdict verdict;
+  verdict.limit = limit;
+  verdict.pipeline_rank = rank.pipeline_rank;
+  verdict.planned = rank.memory.total();
+  verdict.besides = rank.besides.total();
+  verdict.largest = rank.memory.regions;
+  std::stable_sort(verdict.largest.begin(), verdict.largest.end(),
+                   [](const MemoryRegion& a, const MemoryRegion& b) { return a.bytes > b.bytes; });
+  if (verdict.largest.size() > 5) verdict.largest.resize(5);
+  if (!verdict.fits()) {
+    verdict.tried = true;
+    verdict.fitting = look_for(plan, config, ranks, limit);
+  }
+  return verdict;
+}
+
+std::string to_text(const Verdict& v) {
+  std::string text = fmt::format(
+      "verdict: {} {} of memory per rank; pipeline rank {} needs most, {} planned and about {} "
+      "besides: {}",
+      v.fits() ? "fits" : "does not fit", bytes_to_text(v.limit), v.pipeline_rank,
+      bytes_to_text(v.planned), bytes_to_text(v.besides),
+      v.fits() ? fmt::format("{} are left\n", bytes_to_text(v.limit - v.needed()))
+               : fmt::format("{} too much\n", bytes_to_text(v.needed() - v.limit)));
+  if (v.fits()) return text;
+  text += "  the largest regions:";
+  for (const MemoryRegion& region : v.largest) {
+    if (region.bytes > 0)
+      text += fmt::format("{} {} {}", &region == &v.largest[0] ? "" : ",", region.name,
+                          bytes_to_text(region.bytes));
+  }
+  text += '\n';
+  if (v.fitting.empty()) {
+    return text +
+           "  no setting that keeps the model and the batch fits: use a larger parallel.tp or "
+           "parallel.pp, or more ranks\n";
+  }
+  text += "  these would fit:\n";
+  for (const Alternative& one : v.fitting)
+    text +=
+        fmt::format("    {:<64} {}\n", fmt::join(one.overrides, " "), bytes_to_text(one.needed));
+  return text;
+}
+
+}  // namespace trireme

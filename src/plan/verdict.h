@@ -1,0 +1,37 @@
+// Whether a layout fits into a memory, and what would.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/layout_plan.h"
+
+namespace trireme {
+
+// A change of the configuration that was planned too.
+struct Alternative {
+  std::vector<std::string> overrides;  // as on the command line
+  std::int64_t needed = 0;             // bytes of the rank that needs most
+};
+
+struct Verdict {
+  std::int64_t limit = 0;
+  int pipeline_rank = 0;              // that needs most
+  std::int64_t planned = 0;           // its memory in the plan
+  std::int64_t besides = 0;           // and outside of it, estimated
+  std::vector<MemoryRegion> largest;  // its regions, largest first, at most five
+  std::vector<Alternative> fitting;   // if it does not fit: what would, smallest change first
+  bool tried = false;                 // whether alternatives were looked for
+
+  std::int64_t needed() const { return planned + besides; }
+  bool fits() const { return needed() <= limit; }
+};
+
+// `config` is what `plan` was made of, for `ranks` ranks. Plans alternatives if it does not fit.
+Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit);
+
+// As printed by `trireme plan --memory`.
+std::string to_text(const Verdict& verdict);
+
+}  // namespace trireme
