@@ -249,7 +249,7 @@ class SvgWriter {
     const double later = picture_.costs().makespan - report_.makespan;
     for (const Window& window : windows_) {
       const double shift = window.begin > 0 ? later : 0;
-      const double first = std::ceil((window.begin + shift) / step - 1e-9) * step;
+      const double first = std::max(0.0, std::ceil((window.begin + shift) / step - 1e-9)) * step;
       for (double time = first; time <= (window.end + shift) * (1 + 1e-9); time += step) {
         const double x = window.x + (time - shift - window.begin) * scale_;
         out_ += fmt::format(

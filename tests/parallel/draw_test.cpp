@@ -60,6 +60,8 @@ TEST(Draw, LongSchedulesLoseTheirMiddle) {
     EXPECT_THAT(text, HasSubstr(std::to_string(micro_batches) + " micro-batches: ranks are idle"));
     EXPECT_THAT(svg, HasSubstr(">" + last + "</text>"));
     EXPECT_THAT(svg, HasSubstr("repeats"));
+    EXPECT_THAT(svg, HasSubstr(">0</text>"));
+    EXPECT_EQ(svg.find(">-0"), std::string::npos);
     EXPECT_LT(svg_width(svg), 1600);
   }
 }
