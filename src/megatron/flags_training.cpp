@@ -11,7 +11,10 @@ constexpr const char* kOneRate = "all parameters have one learning rate";
 constexpr const char* kNoSkipping = "iterations cannot be skipped";
 constexpr const char* kNoCooldown =
     "schedules with a constant part and a cool-down are written as --lr-decay-style WSD";
-constexpr const char* kFp32States = "the states of the optimizer and the gradients are fp32 here";
+constexpr const char* kStates = "run.gradient_dtype and optimizer.moment_dtype choose the types";
+constexpr const char* kMasters = "master weights are fp32 here";
+constexpr const char* kGradients = "for bf16, set run.gradient_dtype in the configuration";
+constexpr const char* kMoments = "for bf16, set optimizer.moment_dtype in the configuration";
 
 }  // namespace
 
@@ -143,15 +146,16 @@ std::vector<Flag> precision_flags() {
       to_key("--loss-scale-window", number, "optimizer.loss_scale_window", "1000"),
       to_key("--hysteresis", integer, "optimizer.hysteresis", "2"),
       ignored("--accumulate-allreduce-grads-in-fp32", none, "gradients always accumulate in fp32"),
-      ignored("--grad-reduce-in-bf16", none, "gradients are reduced in fp32, which is no less"),
+      ignored("--grad-reduce-in-bf16", none,
+              "gradients are reduced in fp32 unless run.gradient_dtype is bf16"),
       ignored("--fp16-lm-cross-entropy", none, "the loss is always computed in fp32"),
       refused("--fp32-residual-connection", none, "the residual stream has the compute type"),
       ignored("--disable-bf16-reduced-precision-matmul", none, "products accumulate in fp32"),
-      ignored("--use-precision-aware-optimizer", none, kFp32States),
-      refused("--main-grads-dtype", text, kFp32States, "fp32"),
-      refused("--main-params-dtype", text, kFp32States, "fp32"),
-      refused("--exp-avg-dtype", text, kFp32States, "fp32"),
-      refused("--exp-avg-sq-dtype", text, kFp32States, "fp32"),
+      ignored("--use-precision-aware-optimizer", none, kStates),
+      refused("--main-grads-dtype", text, kGradients, "fp32"),
+      refused("--main-params-dtype", text, kMasters, "fp32"),
+      refused("--exp-avg-dtype", text, kMoments, "fp32"),
+      refused("--exp-avg-sq-dtype", text, kMoments, "fp32"),
   };
   add_ignored(flags, "the softmax is always computed in fp32",
               "--attention-softmax-in-fp32 --apply-query-key-layer-scaling "
