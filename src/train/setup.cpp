@@ -126,7 +126,7 @@ MemoryPlan memory_besides(const Engine& engine, const Config& config, int thread
     joined = std::max(joined, partial_gradient_bytes(engine, c));
   if (engine.mesh().degrees().tp > 1) plan.add("gradients joined for a message", joined);
 
-  // Measured: program, libraries and what MPI maps.
+  // An estimate: the program, its libraries and what MPI maps.
   plan.add("program and libraries", (engine.mesh().size() > 1 ? 160 : 96) * mib);
   return plan;
 }
