@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/error.h"
 #include "tokenizer/bert_text.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/hf_pattern.h"
@@ -41,6 +42,7 @@ class Sequence : public Normalizer {
 class ByPart : public Normalizer {
  public:
   void apply(HfText& text) const final {
+    check_can_rewrite(text);
     const std::string first = rewrite(std::string_view(text.text).substr(0, text.from_first));
     text.text = rewrite(text.text);
     text.from_first = std::min(first.size(), text.text.size());
@@ -131,6 +133,7 @@ class Strip : public Normalizer {
   explicit Strip(const JsonPlace& place)
       : left_(place.flag_or("strip_left", true)), right_(place.flag_or("strip_right", true)) {}
   void apply(HfText& what) const override {
+    check_can_rewrite(what);
     std::string& text = what.text;
     std::size_t first = text.size(), last = 0;
     const char* end = text.data() + text.size();
@@ -170,6 +173,14 @@ class Form : public ByPart {
 };
 
 }  // namespace
+
+void check_can_rewrite(const HfText& text) {
+  if (!text.inserted_first) return;
+  fail_input(
+      "the normalizer's Replace inserts something before the text, where its pattern matches "
+      "nothing, and a later part rewrites it, which Hugging Face's library does wrongly; insert it "
+      "with Prepend");
+}
 
 Made make_normalizer(const JsonPlace& place) {
   if (place.is_null()) return nullptr;

@@ -9,6 +9,9 @@
 
 namespace trireme {
 
+// Refuses a text that the reference would rewrite in another way than its parts say (HfText).
+void check_can_rewrite(const HfText& text);
+
 class Normalizer {
  public:
   virtual ~Normalizer() = default;

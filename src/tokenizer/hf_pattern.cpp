@@ -55,6 +55,7 @@ void HfPattern::cut(std::string_view text,
 
 void HfPattern::replace(HfText& text, std::string_view content) const {
   HfText out;
+  out.inserted_first = text.inserted_first;
   cut(text.text, [&](std::size_t begin, std::size_t end, bool matches) {
     const std::string_view part = std::string_view(text.text).substr(begin, end - begin);
     out.text += matches ? content : part;
@@ -64,6 +65,7 @@ void HfPattern::replace(HfText& text, std::string_view content) const {
     } else if (end == 0 || end <= text.from_first) {
       out.from_first += content.size();
     }
+    if (matches && end == 0 && !content.empty()) out.inserted_first = true;
   });
   text = std::move(out);
 }

@@ -13,6 +13,9 @@ struct HfText {
   // encoded: what a Metaspace of prepend_scheme "first" asks. 0 where that character was cut off or
   // removed.
   std::size_t from_first = 0;
+  // Whether a Replace put something before the first character, where its pattern matched nothing.
+  // The reference then fails or repeats it when it rewrites the text.
+  bool inserted_first = false;
 };
 
 // The same number for what is left of a text after `cut` bytes.

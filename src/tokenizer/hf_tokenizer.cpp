@@ -77,6 +77,7 @@ class HfTokenizer : public Tokenizer {
         template_(part(root, "post_processor")) {
     if (form_ == Form::bytes) known_split_ = known_split(part(root, "pre_tokenizer"));
     const JsonPlace pre_tokenizer = part(root, "pre_tokenizer");
+    rewrites_ = place_of_byte_level(pre_tokenizer) != ByteLevelPlace::nowhere;
     if (normalizer_ && normalizer_->mixes_characters() &&
         cuts_before_first_metaspace(pre_tokenizer)) {
       pre_tokenizer.refuse(
@@ -247,6 +248,7 @@ class HfTokenizer : public Tokenizer {
     if (normalizer_) {
       normal.text = text;
       normalizer_->apply(normal);
+      if (rewrites_) check_can_rewrite(normal);
       text = normal.text;
     }
     normalized_.cut(
@@ -269,6 +271,7 @@ class HfTokenizer : public Tokenizer {
   }
 
   Form form_;
+  bool rewrites_ = false;  // the pre-tokenizer has a ByteLevel
   std::unique_ptr<Normalizer> normalizer_;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unique_ptr<HfModel> model_;

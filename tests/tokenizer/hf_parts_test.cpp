@@ -220,6 +220,17 @@ TEST_F(HfParts, EmptyMatchesCut) {
       3u);
 }
 
+// The reference fails here, or repeats what was inserted.
+TEST_F(HfParts, InsertingBeforeATextThatIsRewrittenIsRefused) {
+  const json insert = {{"type", "Replace"}, {"pattern", {{"Regex", "^"}}}, {"content", "a"}};
+  const json model = bpe({{"a", 0}, {"x", 1}});
+  const auto plain = load({{"model", model}, {"normalizer", insert}});
+  EXPECT_EQ(encode(*plain, "x"), (Ids{0, 1}));
+  const auto spelled =
+      load({{"model", model}, {"normalizer", insert}, {"pre_tokenizer", kByteLevel}});
+  EXPECT_THROW(encode(*spelled, "x"), Error);
+}
+
 struct Cut {
   const char* regex;
   const char* text;
