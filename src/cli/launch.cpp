@@ -67,7 +67,8 @@ void prepare_environment(int processes) {
   set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
   set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
   set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
-  if (is_coloured(stdout)) set_default("CLICOLOR_FORCE", "1");  // the ranks write into a pipe
+  // Whatever this process writes to, a rank sees a pipe or, with Open MPI, a terminal of its own.
+  set_default(is_coloured(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
   if (geteuid() == 0) {
     for (const std::string project : {"OMPI", "PRTE"}) {
       set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
