@@ -1,2 +1,2 @@
 # Fuzz targets of the module.
-trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp config megatron)
+trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp config script megatron)

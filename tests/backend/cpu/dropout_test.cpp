@@ -90,9 +90,10 @@ TEST(DropoutMask, HasTheRightProbabilityAndNoPattern) {
   for (const float probability : {0.01f, 0.1f, 0.5f}) {
     Dropout d = make(probability, samples, seq);
     const auto mask = multipliers(isa(), d, rows, cols);
-    d.step = 42;
+    constexpr StepBlock next{.seed = block.seed, .step = block.step + 1};
+    d.block = &next;
     const auto next_step = multipliers(isa(), d, rows, cols);
-    d.step = 41;
+    d.block = &block;
     d.site = 8;
     const auto next_site = multipliers(isa(), d, rows, cols);
     double sum = 0;
