@@ -186,7 +186,7 @@ TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
     split.poison = true;
     Fixture f(model, build, split);
     f.loss();
-    f.stage->weight_grad(0, f.step, true);
+    f.stage->weight_grad(0, &f.step, true);
     const auto* from = static_cast<const double*>(f.stage->gradient(0));
     EXPECT_EQ(together, std::vector<double>(from, from + together.size()));
   }
@@ -195,8 +195,8 @@ TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
 TEST_P(ModelGradient, SecondMicroBatchAdds) {
   Fixture f(tiny(GetParam()), {});
   const std::vector<double> once = f.gradients();
-  f.stage->forward(0, f.step);
-  f.stage->backward(0, f.step, false);
+  f.stage->forward(0, &f.step);
+  f.stage->backward(0, &f.step, false);
   const auto* twice = static_cast<const double*>(f.stage->gradient(0));
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
 }

@@ -57,7 +57,7 @@ Gathered<T> run_on_ranks(const Layout& layout, BuildOptions build = {},
     } else {
       stage.forward();
       stage.backward();
-      if (options.split_weight_grad) stage.stage().weight_grad(0, {99, 5, 0.25}, true);
+      if (options.split_weight_grad) stage.weight_grad();
     }
     for (std::size_t p = 0; p < stage.parameters().size(); ++p) {
       const auto& [name, spec, offset] = stage.parameters()[p];

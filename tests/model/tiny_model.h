@@ -82,6 +82,7 @@ class TinyStage {
   const std::vector<Parameter>& parameters() const { return stage_->definition().parameters; }
   void forward() { stage_->forward(0, &step_); }
   void backward() { stage_->backward(0, &step_, true); }
+  void weight_grad() { stage_->weight_grad(0, &step_, true); }
   void evaluate() { stage_->evaluate(); }
 
   std::vector<T> losses() const { return copy(stage_->result(0, ResultOutput::token_loss), rows_); }
