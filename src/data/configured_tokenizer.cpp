@@ -22,6 +22,19 @@ constexpr PathKey path_keys[] = {{"vocab_file", &DataConfig::vocab_file},
                                  {"merge_file", &DataConfig::merge_file},
                                  {"tokenizer_model", &DataConfig::tokenizer_model}};
 
+// Whether a tokenizer of the configured type reads what this key names.
+bool reads(const DataConfig& data, const PathKey& key) {
+  const std::string& type = data.tokenizer;
+  if (type == "null") return false;
+  const bool is_bert = type == "bert" || type == "bert_cased";
+  // Without its two files, gpt2 takes a folder that holds both.
+  const bool has_two_files =
+      type == "gpt2" && !(data.vocab_file.empty() && data.merge_file.empty());
+  if (key.path == &DataConfig::vocab_file) return is_bert || has_two_files;
+  if (key.path == &DataConfig::merge_file) return has_two_files;
+  return !is_bert && !has_two_files;
+}
+
 // A file, or a folder of files, that the configuration names, and its name in the run's folder.
 struct KeptPath {
   PathKey key;
@@ -34,7 +47,7 @@ std::vector<KeptPath> kept_paths(const DataConfig& data) {
   std::set<std::string> taken;
   for (const PathKey& key : path_keys) {
     fs::path path = fs::path(data.*key.path).lexically_normal();
-    if (path.empty()) continue;
+    if (path.empty() || !reads(data, key)) continue;
     if (!path.has_filename()) path = path.parent_path();
     std::string name = path.filename().string();
     if (name.empty() || name == "." || name == "..") name = "files";
@@ -83,7 +96,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
 }
 
 void keep_tokenizer(const Config& config, const fs::path& run) {
-  if (config.data.tokenizer.empty() || config.data.tokenizer == "null") return;
+  if (config.data.tokenizer.empty()) return;
   for (const KeptPath& kept : kept_paths(config.data)) {
     const fs::path from = config.data.*kept.key.path, to = run / kept_folder / kept.name;
     const bool is_folder = fs::is_directory(from);

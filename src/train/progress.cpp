@@ -69,7 +69,8 @@ std::string progress_line(const ProgressReport& r, std::size_t columns) {
   begin += fmt::format(" | {}, {} samples/s", seconds_text(r.seconds_per_iteration),
                        count_text(r.samples_per_second));
   const double left = static_cast<double>(r.iterations - r.iteration) * r.seconds_per_iteration;
-  const std::string end = fmt::format(" | left {}", duration_text(left));
+  std::string end = fmt::format(" | left {}", duration_text(left));
+  if (begin.size() + end.size() > columns) end.clear();
   for (const std::string& more :
        {fmt::format(", {} tok/s", count_text(r.tokens_per_second)),
         fmt::format(", {}{}", flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : ""),

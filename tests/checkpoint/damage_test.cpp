@@ -114,7 +114,7 @@ TEST_F(Damage, MissingFilesAreNamed) {
   EXPECT_THAT(refusal(step_), HasSubstr("shard-00000.safetensors"));
   fs::remove(manifest_);
   EXPECT_THAT(refusal(step_), HasSubstr("there is no checkpoint in"));
-  EXPECT_THAT(refusal(folder_ / "nowhere"), HasSubstr("there is no checkpoint in"));
+  EXPECT_THAT(refusal(folder_ / "nowhere"), HasSubstr("nowhere' does not exist"));
 }
 
 TEST_F(Damage, LatestThatLeadsNowhereNamesTheNewestSoundOne) {

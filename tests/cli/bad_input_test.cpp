@@ -163,7 +163,7 @@ TEST_F(BadInput, FlagsAreNamedWithWhatTheyAllow) {
                  "--steps must be a number from 1 to 1000");
   expect_refused(run({"eval", "run", "--documents", "x"}), "one of file, paragraph, line, not 'x'");
   expect_refused(run({"preprocess", "--documents", "x"}), "file, line, paragraph");
-  expect_refused(run({"generate", "run", "--max-new-tokens", "-3"}), "a number from 0 up");
+  expect_refused(run({"generate", "run", "--max-new-tokens", "-3"}), "a number from 0 to 16777216");
   expect_refused(run({"tokenizer", "decode", "--tokenizer-type", "null", "--vocab-size", "9",
                       "--ids", "[1.5]"}),
                  "not a JSON array of ids");

@@ -60,7 +60,7 @@ TEST_F(Generate, CacheAgreesWithScoresLlama) {
 }
 
 TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
-  trained({"train.iters=2"});
+  trained({"train.iters=4"});
   const std::vector<std::string> command = {"generate", path("run"), "--prompt",    "the ship",
                                             "--json",   "--greedy",  "--ignore-eod"};
   const Outcome cut = run(command);
@@ -75,7 +75,7 @@ TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
 }
 
 TEST_F(Generate, AMovedRunBringsItsTokenizer) {
-  trained({"train.iters=2"});
+  trained({"train.iters=4"});
   const std::vector<std::string> greedy = {"--prompt", "the", "--greedy", "--max-new-tokens", "5"};
   const auto text_of = [&](const std::string& folder) {
     std::vector<std::string> command = {"generate", path(folder)};

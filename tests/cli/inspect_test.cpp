@@ -123,7 +123,8 @@ TEST_F(Inspect, AnythingElse) {
   EXPECT_THAT(refusal((folder_ / "nothing").string()), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(folder_.string()), HasSubstr("no checkpoint"));
   std::ofstream(folder_ / "notes.txt").put('x');
-  EXPECT_THAT(refusal((folder_ / "notes.txt").string()), HasSubstr("none of"));
+  EXPECT_THAT(refusal((folder_ / "notes.txt").string()),
+              HasSubstr("is not the folder of a checkpoint or run"));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST_F(NothingLost, AKillBetweenTheTwoRenames) {
 }
 
 TEST_F(NothingLost, FoldersAreSyncedUpToWhatWasMade) {
-  ASSERT_EQ(train("new/deep/run", {"train.iters=2", "train.eval_iters=0"},
+  ASSERT_EQ(train("new/deep/run", {"train.iters=4", "train.eval_iters=0"},
                   with_library({{"TRIREME_TEST_FSYNC_LOG", path("synced")}}))
                 .code,
             0);

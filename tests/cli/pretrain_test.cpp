@@ -331,7 +331,7 @@ TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {
   write("run.sh", "touch made; python pretrain_gpt.py --num-layers 2\n");
   const Outcome asked = run({"import-args", path("run.sh")});
   EXPECT_EQ(asked.code, 2);
-  EXPECT_THAT(asked.out, AllOf(HasSubstr("add --run to agree"), Not(HasSubstr("executing"))));
+  EXPECT_THAT(asked.out, AllOf(HasSubstr("add --run to agree"), Not(HasSubstr("note: executing"))));
   const Outcome agreed = run({"import-args", path("run.sh"), "--run"});
   EXPECT_EQ(agreed.code, 2);
   EXPECT_THAT(agreed.out, AllOf(HasSubstr("note: executing"), HasSubstr("num_layers = 2"),

@@ -4,12 +4,20 @@
 #include "fuzz.h"
 #include "megatron/import.h"
 
-FUZZ_SEEDS({std::string("torchrun\0--nproc_per_node\0002\0pretrain_gpt.py\0--num-layers\0002\0"
-                        "--hidden-size\00064\0--bf16\0--split\0'9,1'\0--eval-iters\0-1",
-                        122),
-            std::string("srun\0-N2\0python\0pretrain_bert.py\0--deepspeed_config\0d.json\0--lr=1",
-                        66),
-            std::string("deepspeed\0pretrain_gpt.py\0--glu-activation\0swiglu\0train.iters=3", 66)})
+namespace {
+
+// A literal with the zeros that separate its arguments.
+template <std::size_t size>
+std::string arguments(const char (&text)[size]) {
+  return {text, size - 1};
+}
+
+}  // namespace
+
+FUZZ_SEEDS({arguments("torchrun\0--nproc_per_node\0002\0pretrain_gpt.py\0--num-layers\0002\0"
+                      "--hidden-size\00064\0--bf16\0--split\0'9,1'\0--eval-iters\0-1"),
+            arguments("srun\0-N2\0python\0pretrain_bert.py\0--deepspeed_config\0d.json\0--lr=1"),
+            arguments("deepspeed\0pretrain_gpt.py\0--glu-activation\0swiglu\0train.iters=3")})
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return trireme::fuzz_reader([&] {
