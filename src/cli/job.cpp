@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -67,6 +68,16 @@ class StateFile {
   std::string path_;
 };
 
+// Takes out what mpirun says when it passes on the signal that asks its ranks to save.
+std::string_view without_note(std::string& text) {
+  const std::size_t note = text.find(": Forwarding signal ");
+  if (note == std::string::npos) return text;
+  const std::size_t begin = text.rfind('\n', note) + 1;  // 0 where it is the first line
+  const std::size_t end = text.find('\n', note);
+  text.erase(begin, end == std::string::npos ? end : end + 1 - begin);
+  return text;
+}
+
 // What a child prints, on its way to our own output.
 class Relay {
  public:
@@ -89,11 +100,12 @@ class Relay {
       if (n < 0 && errno == EINTR) continue;
       if (n == 0) open_ = false;
       if (n <= 0) return;
-      for (ssize_t at = 0; at < n && !quiet;) {
-        const ssize_t written = ::write(to_, buffer.data() + at, static_cast<std::size_t>(n - at));
+      std::string text(buffer.data(), static_cast<std::size_t>(n));
+      for (std::string_view rest = without_note(text); !rest.empty() && !quiet;) {
+        const ssize_t written = ::write(to_, rest.data(), rest.size());
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) break;
-        at += written;
+        rest.remove_prefix(static_cast<std::size_t>(written));
       }
     }
   }
