@@ -16,9 +16,8 @@ find_package(LibLZMA REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma)
 # Oniguruma also defines POSIX's regcomp and regexec, with structures of its own: the C library has to come
-# first, or other libraries that call them would get these.
-get_target_property(oniguruma_library PkgConfig::ONIGURUMA INTERFACE_LINK_LIBRARIES)
-set_property(TARGET PkgConfig::ONIGURUMA PROPERTY INTERFACE_LINK_LIBRARIES c ${oniguruma_library})
+# first in a program, or other libraries that call them would get these.
+target_link_options(PkgConfig::ONIGURUMA INTERFACE LINKER:--push-state,--no-as-needed,-lc,--pop-state)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
