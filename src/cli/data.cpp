@@ -12,7 +12,7 @@
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/tokenizer_flags.h"
-#include "config/config.h"
+#include "config/families.h"
 #include "data/dataset_builder.h"
 #include "data/indexed_writer.h"
 #include "tokenizer/utf8.h"
@@ -135,12 +135,15 @@ struct SamplesOptions {
   std::int64_t world_size = 0;
   Split split = Split::train;
   bool tokens = false, as_json = false;
-  bool masked = false;  // BERT's samples; the configuration says so
+  bool masked = false;  // the samples; the configuration says so
 };
 
 std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   Config config = load_config(options.file, options.overrides);
-  config.data.fim_rate = 0;  // tokens are shown as they lie in the files
+  // Tokens are shown as they lie in the files.
+  config.data.fim_rate = 0;
+  config.data.reset_position_ids = config.data.reset_attention_mask = false;
+  config.data.eod_mask_loss = false;
   if (config.model.seq_length <= 0) fail_input("'{}': model.seq_length is not set", options.file);
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks = options.world_size > 0 ? options.world_size : p.tp * p.pp * p.cp;
@@ -149,11 +152,8 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
       config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples);
   const SampleCounts counts = sample_counts(config.train, steps, global_batch_size(config, ranks));
   // The order of samples does not depend on the vocabulary, so the vocabulary need not be known.
-  GptOptions gpt = gpt_options(config, std::numeric_limits<std::int32_t>::max(), -1);
-  gpt.masks = {};
-  options.masked = config.model.family == "bert";
-  auto builder = options.masked ? DatasetBuilder(config.data, bert_options(config))
-                                : DatasetBuilder(config.data, gpt);
+  DatasetBuilder builder(config, std::numeric_limits<std::int32_t>::max(), -1);
+  options.masked = family_of(config.model).samples == SampleKind::masked_words;
   auto dataset = builder.build(options.split, counts.of(options.split));
   if (!dataset) {
     fail_input("'{}': the {} split is empty; check data.split and data.path", options.file,

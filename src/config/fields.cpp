@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "config/families.h"
 #include "config/presets.h"
 
 namespace trireme {
@@ -64,7 +65,7 @@ std::vector<Field> build_table() {
 
       FIELD(model, preset, one_of(preset_names()), "",
             "sizes of a published model, which other keys of [model] override; \"\": none"),
-      FIELD(model, family, one_of({"gpt", "llama", "bert"}), "",
+      FIELD(model, family, one_of(family_names()), "",
             "kind of model; sets the defaults that are \"by family\""),
       FIELD(model, num_layers, between(0, kManyLayers), "layers",
             "number of transformer blocks; required"),

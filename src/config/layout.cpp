@@ -71,11 +71,6 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
         divisors_near(std::gcd(model.num_kv_heads, model.ffn_hidden_size), tp));
   }
   if (!parallel.sequence_parallel || tp == 1) return;
-  if (model.family == "bert") {
-    fail_input(
-        "parallel.sequence_parallel cuts sequences, whose first position model.family = \"bert\" "
-        "needs on every rank: set it to false");
-  }
   check("seq_length", model.seq_length);
 }
 

@@ -1,27 +1,10 @@
 // What a model's family implies, and sizes that follow from other sizes.
 #include <algorithm>
-#include <array>
 
-#include "config/config.h"
+#include "config/families.h"
 
 namespace trireme {
 namespace {
-
-struct Family {
-  const char* name;
-  const char* position;
-  const char* norm;
-  const char* activation;
-  bool bias;
-  bool tie_embeddings;
-  double norm_eps;
-};
-
-constexpr std::array<Family, 3> kFamilies{{
-    {"gpt", "learned", "layer_norm", "gelu_tanh", true, true, 1e-5},
-    {"llama", "rope", "rms_norm", "swiglu", false, false, 1e-5},
-    {"bert", "learned", "layer_norm", "gelu_erf", true, true, 1e-12},
-}};
 
 // Sets `to` to what the family says where the user did not set it and the code left the default.
 template <class T>
@@ -44,16 +27,14 @@ std::int64_t default_ffn(const ModelConfig& model) {
 
 void resolve(ModelConfig& model) {
   const ModelConfig defaults;
-  for (const Family& family : kFamilies) {
-    if (model.family != family.name) continue;
-    imply(model.position, family.position);
-    imply(model.norm, family.norm);
-    imply(model, "norm_eps", model.norm_eps, defaults.norm_eps, family.norm_eps);
-    imply(model.activation, family.activation);
-    imply(model, "bias", model.bias, defaults.bias, family.bias);
-    imply(model, "tie_embeddings", model.tie_embeddings, defaults.tie_embeddings,
-          family.tie_embeddings);
-  }
+  const Family& family = family_of(model);
+  imply(model.position, family.position);
+  imply(model.norm, family.norm);
+  imply(model, "norm_eps", model.norm_eps, defaults.norm_eps, family.norm_eps);
+  imply(model.activation, family.activation);
+  imply(model, "bias", model.bias, defaults.bias, family.bias);
+  imply(model, "tie_embeddings", model.tie_embeddings, defaults.tie_embeddings,
+        family.tie_embeddings);
   imply(model, "qkv_bias", model.qkv_bias, defaults.qkv_bias, model.bias);
   if (model.num_kv_heads == 0) model.num_kv_heads = model.num_heads;
   if (model.head_dim == 0 && model.num_heads > 0) {

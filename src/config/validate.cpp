@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
+#include "config/families.h"
 
 namespace trireme {
 namespace {
@@ -121,18 +122,6 @@ void check_rope_scaling(const ModelConfig& model) {
   }
 }
 
-void check_bert(const ModelConfig& model) {
-  if (model.family != "bert") {
-    if (model.norm_placement == "pre") return;
-    fail_input("model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre");
-  }
-  if (model.activation == "swiglu") {
-    fail_input(
-        "model.activation = \"swiglu\" does not go with model.family = \"bert\", whose masked-word "
-        "head has no gate: use gelu_erf or gelu_tanh");
-  }
-}
-
 void check_rampup(const TrainConfig& train) {
   if (train.rampup_batch_size.empty()) return;
   if (train.rampup_batch_size.size() != 3) {
@@ -201,12 +190,6 @@ void check_length(const TrainConfig& train) {
 void check_curriculum(const Config& config) {
   const CurriculumConfig& c = config.curriculum;
   if (c.schedule == "none") return;
-  if (config.model.family == "bert") {
-    fail_input(
-        "curriculum.schedule = {:?} cuts samples short, which would take the second segment of "
-        "model.family = \"bert\": leave it out",
-        c.schedule);
-  }
   if (c.iters < 1) fail_input("[curriculum] lacks iters: set the iterations until the full length");
   if (c.min_length < 1 || c.min_length > config.model.seq_length ||
       c.min_length % c.length_step != 0) {
@@ -379,11 +362,12 @@ void validate(const ModelConfig& model) {
   check_absurd(model);
   check_heads(model);
   check_rope_scaling(model);
-  check_bert(model);
+  refuse_for_family(model);
 }
 
 void validate(const Config& config) {
   validate(config.model);
+  refuse_for_family(config);
   check_run(config);
   check_rows(config);
   check_activations(config);

@@ -1,7 +1,8 @@
-// A micro-batch as the model takes it.
+// A micro-batch as the data gives it and the model takes it.
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace trireme {
@@ -18,7 +19,8 @@ struct BatchRow {
   std::int32_t* order_label;
 };
 
-// Row-major [micro_batch_size, seq_length] unless said otherwise; always complete.
+// Row-major [micro_batch_size, seq_length] unless said otherwise; always complete. A new one has
+// sequences without padding or borders between documents, whose positions all count.
 struct Batch {
   std::int64_t micro_batch_size = 0, seq_length = 0;
   std::vector<std::int32_t> tokens;         // inputs
@@ -38,13 +40,16 @@ struct Batch {
         seq_length(seq),
         tokens(static_cast<std::size_t>(rows * seq)),
         targets(tokens.size()),
-        loss_weights(tokens.size()),
+        loss_weights(tokens.size(), 1.f),
         positions(tokens.size()),
         first_visible(tokens.size()),
         segments(tokens.size()),
         sample_ids(static_cast<std::size_t>(rows)),
         lengths(sample_ids.size(), static_cast<std::int32_t>(seq)),
-        order_labels(sample_ids.size()) {}
+        order_labels(sample_ids.size()) {
+    for (std::int64_t b = 0; b < rows; ++b)
+      std::iota(positions.begin() + b * seq, positions.begin() + (b + 1) * seq, 0);
+  }
 
   BatchRow row(std::int64_t b) {
     const std::int64_t at = b * seq_length;

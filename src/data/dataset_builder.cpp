@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "config/families.h"
 #include "data/blended_dataset.h"
 #include "data/configured_tokenizer.h"
 
@@ -80,7 +81,8 @@ BertOptions bert_options(const Config& config) {
   const DataConfig& data = config.data;
   if (data.tokenizer.empty()) {
     fail_input(
-        "model.family = \"bert\" needs data.tokenizer and its files: words are masked as a whole");
+        "model.family = {:?} needs data.tokenizer and its files: words are masked as a whole",
+        config.model.family);
   }
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(config);
   BertOptions options;
@@ -92,6 +94,11 @@ BertOptions bert_options(const Config& config) {
   options.cache_dir = data.cache_dir;
   return options;
 }
+
+DatasetBuilder::DatasetBuilder(const Config& config, std::int64_t vocab_size, std::int64_t eod_id)
+    : DatasetBuilder(family_of(config.model).samples == SampleKind::masked_words
+                         ? DatasetBuilder(config.data, bert_options(config))
+                         : DatasetBuilder(config.data, gpt_options(config, vocab_size, eod_id))) {}
 
 DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& options)
     : config_(config), options_(options) {

@@ -38,9 +38,11 @@ BertOptions bert_options(const Config& config);
 
 class DatasetBuilder {
  public:
-  // Throws bad_input for a configuration that names no data or contradicts itself. The options say
-  // what is built: GptDataset, whose splits count sequences, or BertDataset, whose splits count
-  // documents.
+  // Builds what the model's family reads. Throws bad_input for a configuration that names no data
+  // or contradicts itself.
+  DatasetBuilder(const Config& config, std::int64_t vocab_size, std::int64_t eod_id);
+  // The options say what is built: GptDataset, whose splits count sequences, or BertDataset, whose
+  // splits count documents.
   DatasetBuilder(const DataConfig& config, const GptOptions& options);
   DatasetBuilder(const DataConfig& config, const BertOptions& options);
 

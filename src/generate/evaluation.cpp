@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "model/batch_inputs.h"
+#include "model/losses.h"
 
 namespace trireme {
 
@@ -28,10 +30,9 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
   BuildOptions build;
   build.batch = options.batch;
   const std::unique_ptr<Stage> stage = model.build(build);
-  auto* tokens = static_cast<std::int32_t*>(stage->batch(0, BatchInput::tokens));
-  auto* targets = static_cast<std::int32_t*>(stage->batch(0, BatchInput::targets));
-  auto* weights = static_cast<float*>(stage->batch(0, BatchInput::loss_weights));
-  auto* positions = static_cast<std::int32_t*>(stage->batch(0, BatchInput::positions));
+  const std::span<const Loss> losses = losses_of(model.config().model);
+  Batch windows(options.batch, seq);
+  LossSum sum;
 
   Evaluation result;
   result.bytes = bytes;
@@ -43,24 +44,19 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
       for (std::int64_t i = 0; i < seq; ++i) {
         const std::int64_t at = begin + i, r = b * seq + i;
         const bool counts = at < last && at >= scored;
-        tokens[r] = at < last ? ids[at] : 0;
-        targets[r] = counts ? ids[at + 1] : 0;
-        weights[r] = counts ? 1.f : 0.f;
-        if (positions) positions[r] = static_cast<std::int32_t>(i);
+        windows.tokens[r] = at < last ? ids[at] : 0;
+        windows.targets[r] = counts ? ids[at + 1] : 0;
+        windows.loss_weights[r] = counts ? 1.f : 0.f;
       }
       scored = std::max(scored, std::min(last, begin + seq));
       begin += stride;
     }
+    load_batch(*stage, 0, windows);
     stage->evaluate();
-    const bool wide = stage->definition().accumulate() == DType::f64;
-    const void* losses = stage->result(0, ResultOutput::token_loss);
-    for (std::int64_t r = 0; r < options.batch * seq; ++r) {
-      if (weights[r] == 0) continue;
-      result.nats += wide ? static_cast<const double*>(losses)[r]
-                          : static_cast<double>(static_cast<const float*>(losses)[r]);
-      ++result.tokens;
-    }
+    add_losses(*stage, 0, losses, sum);
   }
+  result.nats = sum.words().sum;
+  result.tokens = static_cast<std::int64_t>(sum.words().count);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/batch_inputs.h"
 #include "ops/support.h"
 
 namespace trireme {
@@ -33,20 +34,17 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
 void Generator::feed(Stage& stage, std::int64_t width,
                      const std::vector<std::vector<std::int32_t>>& sequences,
                      const std::vector<std::int64_t>& count) {
-  auto* tokens = static_cast<std::int32_t*>(stage.batch(0, BatchInput::tokens));
-  auto* positions = static_cast<std::int32_t*>(stage.batch(0, BatchInput::positions));
-  auto* lengths = static_cast<std::int32_t*>(stage.batch(0, BatchInput::lengths));
+  Batch batch(batch_, width);
   for (std::int64_t b = 0; b < batch_; ++b) {
-    lengths[b] = static_cast<std::int32_t>(cached_[b]);
+    batch.lengths[b] = static_cast<std::int32_t>(cached_[b]);
     for (std::int64_t i = 0; i < width; ++i) {
       const bool real = i < count[b];
-      tokens[b * width + i] = real ? sequences[b][cached_[b] + i] : 0;
-      if (positions) {
-        positions[b * width + i] =
-            static_cast<std::int32_t>(std::min(cached_[b] + i, capacity_ - 1));
-      }
+      batch.tokens[b * width + i] = real ? sequences[b][cached_[b] + i] : 0;
+      batch.positions[b * width + i] =
+          static_cast<std::int32_t>(std::min(cached_[b] + i, capacity_ - 1));
     }
   }
+  load_batch(stage, 0, batch);
   stage.evaluate();
   for (std::int64_t b = 0; b < batch_; ++b) cached_[b] += count[b];
 }

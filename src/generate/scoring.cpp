@@ -6,6 +6,7 @@
 
 #include "base/counted.h"
 #include "interop/safetensors_writer.h"
+#include "model/batch_inputs.h"
 #include "ops/support.h"
 
 namespace trireme {
@@ -23,30 +24,23 @@ void check(const ScoredSequence& sequence, const ModelConfig& m, const std::stri
       fail_input("{}: id {} is not in the vocabulary of {}", where, id, m.vocab_size);
     }
   }
+}
+
+void check_token_types(const ScoredSequence& sequence, const std::string& where) {
   const auto& types = sequence.token_types;
-  if (types.empty()) return;
-  if (m.family != "bert") fail_input("{} has token types, but the model has none", where);
   if (types.size() != sequence.ids.size())
     fail_input("{} has {} for {}", where, counted(types.size(), "token type"),
-               counted(length, "id"));
+               counted(sequence.ids.size(), "id"));
   for (const std::int32_t type : types) {
     if (type != 0 && type != 1) fail_input("{}: token type {} is neither 0 nor 1", where, type);
   }
 }
 
-// Fills the inputs that the model has for its one sequence.
-void load(Stage& stage, const ScoredSequence& sequence) {
-  const auto length = static_cast<std::int64_t>(sequence.ids.size());
-  const auto fill = [&](BatchInput which, std::int64_t count, auto&& value) {
-    auto* to = static_cast<std::int32_t*>(stage.batch(0, which));
-    for (std::int64_t i = 0; to && i < count; ++i) to[i] = static_cast<std::int32_t>(value(i));
-  };
-  fill(BatchInput::tokens, length, [&](std::int64_t i) { return sequence.ids[i]; });
-  fill(BatchInput::positions, length, [](std::int64_t i) { return i; });
-  fill(BatchInput::segments, length,
-       [&](std::int64_t i) { return sequence.token_types.empty() ? 0 : sequence.token_types[i]; });
-  fill(BatchInput::lengths, 1, [&](std::int64_t) { return length; });
-  fill(BatchInput::first_rows, 1, [](std::int64_t) { return 0; });
+Batch batch_of(const ScoredSequence& sequence) {
+  Batch batch(1, static_cast<std::int64_t>(sequence.ids.size()));
+  batch.tokens = sequence.ids;
+  if (!sequence.token_types.empty()) batch.segments = sequence.token_types;
+  return batch;
 }
 
 // Rows of a result of the stage, without the padding of their columns.
@@ -70,17 +64,11 @@ void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequen
                   const fs::path& output) {
   TRIREME_CHECK(!sequences.empty());
   const ModelConfig& m = model.config().model;
-  const bool order_head = m.family == "bert" && m.order_head;
-  std::vector<SafetensorsTensor> tensors;
   std::map<std::int64_t, std::vector<std::size_t>> by_length;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     check(sequences[s], m, fmt::format("sequence {}", s));
-    const auto length = static_cast<std::int64_t>(sequences[s].ids.size());
-    by_length[length].push_back(s);
-    tensors.push_back({fmt::format("logits.{}", s), DType::f32, {length, m.vocab_size}});
-    if (order_head) tensors.push_back({fmt::format("order_logits.{}", s), DType::f32, {2}});
+    by_length[static_cast<std::int64_t>(sequences[s].ids.size())].push_back(s);
   }
-  SafetensorsWriter writer(output, tensors, {{"format", "pt"}});
   const auto stage_of = [&](std::int64_t length, const Stage* shares) {
     BuildOptions build;
     build.purpose = Purpose::scoring;
@@ -90,13 +78,27 @@ void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequen
   // The longest stage holds the weights and tables; the others come and go.
   const std::int64_t longest = by_length.rbegin()->first;
   const std::unique_ptr<Stage> holder = stage_of(longest, nullptr);
+  const bool order_head = holder->result(0, ResultOutput::order_logits) != nullptr;
+  const bool has_types = holder->batch(0, BatchInput::segments) != nullptr;
+  std::vector<SafetensorsTensor> tensors;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    const std::string where = fmt::format("sequence {}", s);
+    if (!sequences[s].token_types.empty()) {
+      if (!has_types) fail_input("{} has token types, but the model has none", where);
+      check_token_types(sequences[s], where);
+    }
+    const auto length = static_cast<std::int64_t>(sequences[s].ids.size());
+    tensors.push_back({fmt::format("logits.{}", s), DType::f32, {length, m.vocab_size}});
+    if (order_head) tensors.push_back({fmt::format("order_logits.{}", s), DType::f32, {2}});
+  }
+  SafetensorsWriter writer(output, tensors, {{"format", "pt"}});
   const std::size_t per_sequence = order_head ? 2 : 1;
   for (const auto& [length, members] : by_length) {
     const auto shorter = length == longest ? nullptr : stage_of(length, holder.get());
     Stage& stage = shorter ? *shorter : *holder;
     for (const std::size_t s : members) {
       const std::size_t tensor = s * per_sequence;
-      load(stage, sequences[s]);
+      load_batch(stage, 0, batch_of(sequences[s]));
       stage.evaluate();
       write_rows(writer, tensor, stage, ResultOutput::logits, length, m.vocab_size,
                  padded_vocabulary(m));

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/huggingface.h"
 #include "checkpoint/layout.h"
+#include "config/families.h"
 #include "data/configured_tokenizer.h"
 #include "runtime/memory.h"
 
@@ -61,11 +62,12 @@ std::vector<std::int32_t> TrainedModel::imported_end_ids() const {
 }
 
 void TrainedModel::require_next_token() const {
-  if (config_.model.family != "bert") return;
+  if (family_of(config_.model).architecture == Architecture::decoder) return;
   fail_input(
-      "the model of '{}' is a BERT, which fills in masked tokens and does not predict the next "
-      "one: `trireme score` writes its logits, and `trireme train` prints its validation loss",
-      reader_.folder().string());
+      "the model of '{}' is of model.family = {:?}, which fills in masked tokens and does not "
+      "predict the next one: `trireme score` writes its logits, and `trireme train` prints its "
+      "validation loss",
+      reader_.folder().string(), config_.model.family);
 }
 
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {

@@ -114,17 +114,26 @@ class BertBuilder final : public Builder {
   }
 };
 
-}  // namespace
-
-std::unique_ptr<Builder> make_bert_builder(const ModelConfig& model, const BuildOptions& options,
-                                           bool dropout) {
+std::unique_ptr<Builder> make(const ModelConfig& model, const BuildOptions& options, bool dropout) {
   if (options.purpose == Purpose::decoding) {
     fail_input(
-        "model.family = \"bert\" fills gaps and does not continue text; `trireme score` "
-        "writes its logits");
+        "model.family = {:?} fills gaps and does not continue text; `trireme score` "
+        "writes its logits",
+        model.family);
   }
   TRIREME_CHECK(!options.tensor.splits_rows());
   return std::make_unique<BertBuilder>(model, options, dropout);
 }
+
+std::span<const Loss> losses(const ModelConfig& model) {
+  static constexpr Loss both[] = {word_loss,
+                                  {ResultOutput::order_loss, LossUnit::sample, "order_loss",
+                                   "valid_order_loss", "sop loss", "sop loss validation", "order"}};
+  return std::span(both).first(model.order_head ? 2 : 1);
+}
+
+}  // namespace
+
+const ArchitectureDefinition encoder_architecture{make, losses};
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/families.h"
+
 namespace trireme {
 
 Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dropout)
@@ -150,14 +152,14 @@ std::int64_t Builder::rope_positions() const {
   return std::max(seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
 }
 
-std::int64_t rotary_dimensions(const ModelConfig& m) {
-  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
+const ArchitectureDefinition& architecture_of(const ModelConfig& model) {
+  static constexpr const ArchitectureDefinition* by_architecture[] = {&decoder_architecture,
+                                                                      &encoder_architecture};
+  return *by_architecture[static_cast<int>(family_of(model).architecture)];
 }
 
-std::unique_ptr<Builder> make_builder(const ModelConfig& model, const BuildOptions& options,
-                                      bool dropout) {
-  return model.family == "bert" ? make_bert_builder(model, options, dropout)
-                                : make_gpt_builder(model, options, dropout);
+std::int64_t rotary_dimensions(const ModelConfig& m) {
+  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
 }
 
 }  // namespace trireme

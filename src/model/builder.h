@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
+#include "model/losses.h"
 #include "model/transformer.h"
 #include "ops/ops.h"
 
@@ -71,13 +73,17 @@ class Builder {
   std::int64_t seq_, rows_, local_rows_;
 };
 
-// The builder of model.family. Refused (exit code 2): generation with BERT.
-std::unique_ptr<Builder> make_builder(const ModelConfig& model, const BuildOptions& options,
-                                      bool dropout);
-std::unique_ptr<Builder> make_gpt_builder(const ModelConfig& model, const BuildOptions& options,
-                                          bool dropout);
-std::unique_ptr<Builder> make_bert_builder(const ModelConfig& model, const BuildOptions& options,
+// What makes the graphs of an architecture, and the losses that they end in. One file defines one.
+struct ArchitectureDefinition {
+  // Refused (exit code 2): a purpose that the architecture does not serve.
+  std::unique_ptr<Builder> (*make_builder)(const ModelConfig& model, const BuildOptions& options,
                                            bool dropout);
+  std::span<const Loss> (*losses)(const ModelConfig& model);
+};
+extern const ArchitectureDefinition decoder_architecture;  // gpt.cpp
+extern const ArchitectureDefinition encoder_architecture;  // bert.cpp
+// That of the model's family.
+const ArchitectureDefinition& architecture_of(const ModelConfig& model);
 
 // Dimensions of each head that rotary positions turn.
 std::int64_t rotary_dimensions(const ModelConfig& model);

@@ -46,11 +46,17 @@ class GptBuilder final : public Builder {
   }
 };
 
-}  // namespace
-
-std::unique_ptr<Builder> make_gpt_builder(const ModelConfig& model, const BuildOptions& options,
-                                          bool dropout) {
+std::unique_ptr<Builder> make(const ModelConfig& model, const BuildOptions& options, bool dropout) {
   return std::make_unique<GptBuilder>(model, options, dropout);
 }
+
+std::span<const Loss> losses(const ModelConfig&) {
+  static constexpr Loss next_token[] = {word_loss};
+  return next_token;
+}
+
+}  // namespace
+
+const ArchitectureDefinition decoder_architecture{make, losses};
 
 }  // namespace trireme

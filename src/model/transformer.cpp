@@ -33,8 +33,8 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
 class Assembler {
  public:
   Assembler(const ModelConfig& model, const BuildOptions& options, StageDefinition& stage)
-      : train_(make_builder(model, options, true)),
-        eval_(make_builder(model, options, false)),
+      : train_(architecture_of(model).make_builder(model, options, true)),
+        eval_(architecture_of(model).make_builder(model, options, false)),
         training_(options.purpose == Purpose::training),
         stage_(stage) {}
 

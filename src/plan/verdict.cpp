@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/families.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +28,7 @@ struct Change {
 std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan) {
   std::vector<Change> changes;
   const ParallelConfig& p = config.parallel;
-  if (p.tp > 1 && !p.sequence_parallel && config.model.family != "bert") {
+  if (p.tp > 1 && !p.sequence_parallel) {
     changes.push_back({"parallel.sequence_parallel=true",
                        [](Config& c) { c.parallel.sequence_parallel = true; }});
   }
@@ -48,6 +49,11 @@ std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan) {
     changes.push_back(
         {"train.micro_batch_size=1", [](Config& c) { c.train.micro_batch_size = 1; }});
   }
+  std::erase_if(changes, [&](const Change& change) {
+    Config changed = config;
+    change.apply(changed);
+    return family_refuses(changed);
+  });
   return changes;
 }
 

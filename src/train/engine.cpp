@@ -96,9 +96,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       build_(build_on(build, config, mesh_, rank_)),
       states_(state_options(config, mesh_, rank_, splits_backward(schedule_kind_))),
       layers_(assign_layers(config.model.num_layers, placement_, config.parallel.stage_layers)),
-      shape_{build.batch, build.seq > 0 ? build.seq : config.model.seq_length,
-             config.model.family == "bert",
-             config.model.family == "bert" && config.model.order_head},
+      losses_(losses_of(config.model)),
+      seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
       zero_(static_cast<int>(config.parallel.zero)),
@@ -111,7 +110,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
   for (int c = 0; c < placement_.chunks; ++c) {
     auto chunk = std::make_unique<Chunk>();
     chunk->number = placement_.stage(place_.pp, c);
-    StageDefinition definition = define(*chunk, shape_.seq);
+    StageDefinition definition = define(*chunk, seq_);
     StageOptions options = stage;
     options.slot_memory = slots_.get();
     options.late_slots = buffers_.chunks[c].late_slots;
@@ -120,7 +119,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     options.gradient_windows = chunk->layout->gradients_in_windows();
     chunk->stage = std::make_unique<Stage>(std::move(definition), options);
     for (const std::int64_t length : Curriculum(config).lengths()) {
-      if (length < shape_.seq) chunk->stage->reserve(define(*chunk, length));
+      if (length < seq_) chunk->stage->reserve(define(*chunk, length));
     }
     chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
@@ -150,8 +149,8 @@ StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
 }
 
 void Engine::set_length(std::int64_t seq) {
-  if (seq == shape_.seq) return;
-  shape_.seq = seq;
+  if (seq == seq_) return;
+  seq_ = seq;
   for (auto& chunk : chunks_) {
     chunk->stage->reshape(define(*chunk, seq));
     fill_constants(*chunk->stage, model_, seq);
@@ -181,7 +180,7 @@ void Engine::allocate(Transport* transport) {
     chunk->parameters->allocate(*groups_.gather);
     chunk->gradients->allocate(groups_);
     chunk->optimizer->allocate();
-    fill_constants(*chunk->stage, model_, shape_.seq);
+    fill_constants(*chunk->stage, model_, seq_);
   }
   runner_->allocate(*groups_.pipeline);
 }

@@ -11,14 +11,19 @@
 
 #include "comm/mesh.h"
 #include "config/config.h"
+#include "model/batch_inputs.h"
+#include "model/losses.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
 #include "parallel/runner.h"
 #include "parallel/stages.h"
 #include "parallel/tensor_group.h"
-#include "train/micro_batch.h"
 
 namespace trireme {
+
+// Gives micro-batch k of this rank; asked once for each k, rising. What it points to stays valid
+// until the call that asked for it returns.
+using MicroBatches = std::function<const Batch*(std::int64_t)>;
 
 struct StepInput {
   std::uint64_t step = 0;          // number of this step, for random numbers
@@ -82,7 +87,7 @@ class Engine {
   // Makes sequences that long from now on: one of the lengths of the curriculum. After allocate(),
   // between steps.
   void set_length(std::int64_t seq);
-  std::int64_t length() const { return shape_.seq; }
+  std::int64_t length() const { return seq_; }
 
   // Optimizer calls for all chunks.
   void initialize();
@@ -138,8 +143,9 @@ class Engine {
   StageDefinition define(Chunk& chunk, std::int64_t seq) const;
 
   int find_parameter(const Chunk& chunk, const std::string& name) const;
-  // Sets the order weight for what this step's micro-batches predict, on all ranks together.
-  void weigh_order_loss(Client& client);
+  // Sets the weight of losses per sample for what this step's micro-batches predict, on all ranks
+  // together.
+  void weigh_sample_losses(Client& client);
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void reduce_gradients();
   StepBlock block_of(const StepInput& input) const;
@@ -155,7 +161,11 @@ class Engine {
   const BuildOptions build_;
   const StateOptions states_;
   const std::vector<LayerRange> layers_;
-  BatchShape shape_;
+  const std::span<const Loss> losses_;
+  std::int64_t seq_;  // positions of a sample
+  // Predicted tokens per sample of the global batch: with it a loss per sample weighs in the mean
+  // over tokens what it weighs in the mean over samples. 1 where no token is predicted.
+  float sample_weight_ = 1;
   std::uint64_t seed_;
   StepBlock step_block_;
   const ModelConfig model_;

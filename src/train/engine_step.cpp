@@ -1,7 +1,6 @@
 // A step of the engine: the walk through the schedule, the sums of losses and gradients over all
 // ranks, and what all ranks must agree on at its end.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -14,18 +13,21 @@ namespace {
 // Sums over all ranks, in one message and without rounding.
 class Totals {
  public:
-  ExactSum loss, tokens, order_loss, samples, squares;
+  explicit Totals(std::size_t losses) : losses_(losses) {}
+
+  ExactSum squares;
   std::int64_t overflows = 0, stops = 0, saves = 0;
 
   void add(const LossSum& more) {
-    loss.add(more.loss);
-    tokens.add(more.tokens);
-    order_loss.add(more.order_loss);
-    samples.add(more.samples);
+    for (std::size_t i = 0; i < losses_.size(); ++i) {
+      losses_[i].sum.add(more.parts[i].sum);
+      losses_[i].count.add(more.parts[i].count);
+    }
   }
   void sum(Communicator& world) {
     std::vector<std::int64_t> words;
-    const std::array<ExactSum*, 5> parts = {&loss, &tokens, &order_loss, &samples, &squares};
+    std::vector<ExactSum*> parts = {&squares};
+    for (Part& loss : losses_) parts.insert(parts.end(), {&loss.sum, &loss.count});
     for (ExactSum* part : parts) {
       const auto own = part->normalized_words();
       words.insert(words.end(), own.begin(), own.end());
@@ -45,14 +47,25 @@ class Totals {
     saves = from[2];
   }
   LossSum losses() const {
-    return {loss.value(), tokens.value(), order_loss.value(), samples.value()};
+    LossSum sum;
+    for (std::size_t i = 0; i < losses_.size(); ++i)
+      sum.parts[i] = {losses_[i].sum.value(), losses_[i].count.value()};
+    return sum;
   }
+
+ private:
+  struct Part {
+    ExactSum sum, count;
+  };
+  std::vector<Part> losses_;
 };
 
-// What gradients of a step are divided by: the tokens that it predicts. A BERT step that predicts
-// none trains on the order of its samples alone.
+// What gradients of a step are divided by: the tokens that it predicts. A step that predicts none
+// trains on its losses per sample alone.
 double divisor_of(const LossSum& loss) {
-  return loss.tokens > 0 ? loss.tokens : loss.samples;
+  for (const LossSum::Part& part : loss.parts)
+    if (part.count > 0) return part.count;
+  return 0;
 }
 
 }  // namespace
@@ -61,15 +74,15 @@ double divisor_of(const LossSum& loss) {
 class Engine::Client : public PipelineClient {
  public:
   Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches)
-      : engine_(engine), next_(next), batches_(micro_batches) {}
+      : totals(engine.losses_.size()), engine_(engine), next_(next), batches_(micro_batches) {}
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
-    load_micro_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.shape_);
+    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.sample_weight_);
   }
-  const MicroBatch& batch(std::int64_t k) {
+  const Batch& batch(std::int64_t k) {
     for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
-    return batches_[k];
+    return *batches_[k];
   }
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
   void before_gradients(int chunk, std::int64_t k) override {
@@ -78,7 +91,9 @@ class Engine::Client : public PipelineClient {
   void losses_ready(int chunk, int slot, std::int64_t) override {
     // Tensor-parallel ranks all have the same losses.
     if (engine_.place_.tp > 0) return;
-    totals.add(read_losses(*engine_.chunks_[chunk]->stage, slot, engine_.shape_));
+    LossSum sum;
+    add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.losses_, sum);
+    totals.add(sum);
   }
 
   // What the runner calls micro-batch 0 is this one.
@@ -89,26 +104,24 @@ class Engine::Client : public PipelineClient {
  private:
   const Engine& engine_;
   const MicroBatches& next_;
-  std::vector<MicroBatch> batches_;
+  std::vector<const Batch*> batches_;
   std::int64_t given_ = 0, first_ = 0;
 };
 
-void Engine::weigh_order_loss(Client& client) {
+void Engine::weigh_sample_losses(Client& client) {
   double tokens = 0;
-  for (std::int64_t k = 0; k < client.micro_batches(); ++k) {
-    const float* weights = client.batch(k).loss_weights;
-    for (std::int64_t r = 0; r < shape_.rows(); ++r) tokens += weights ? weights[r] : 1;
-  }
-  if (place_.tp > 0 || place_.pp > 0) tokens = 0;  // these ranks see what another one counts
+  const bool counts = place_.tp == 0 && place_.pp == 0;  // the others see the same or nothing
+  for (std::int64_t k = 0; counts && k < client.micro_batches(); ++k)
+    for (const float weight : client.batch(k).loss_weights) tokens += weight;
   groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
-  const std::int64_t samples = shape_.batch * client.micro_batches() * mesh_.degrees().dp();
-  shape_.order_weight = tokens > 0 ? static_cast<float>(tokens / static_cast<double>(samples)) : 1;
+  const std::int64_t samples = build_.batch * client.micro_batches() * mesh_.degrees().dp();
+  sample_weight_ = tokens > 0 ? static_cast<float>(tokens / static_cast<double>(samples)) : 1;
 }
 
 // Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
 // up for at the end, so that no micro-batch needs to know the others.
 double Engine::nominal_tokens(const StepInput& input) const {
-  return static_cast<double>(shape_.rows() * input.micro_batches * mesh_.degrees().dp());
+  return static_cast<double>(build_.batch * seq_ * input.micro_batches * mesh_.degrees().dp());
 }
 
 StepBlock Engine::block_of(const StepInput& input) const {
@@ -160,7 +173,7 @@ void Engine::reduce_gradients() {
 StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
                               Observer* observer) {
   Client client(*this, next, input.micro_batches);
-  if (shape_.order_head) weigh_order_loss(client);
+  if (losses_.size() > 1) weigh_sample_losses(client);
   run_micro_batches(input, client, observer);
   reduce_gradients();
 
@@ -183,7 +196,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   // Integer sums that overflowed look finite and mean nothing.
   result.grad_norm = totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
                                           : std::sqrt(totals.squares.value()) * unscale;
-  result.finite = std::isfinite(result.loss.loss) && std::isfinite(result.grad_norm);
+  result.finite = std::isfinite(result.loss.words().sum) && std::isfinite(result.grad_norm);
   if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));

@@ -61,8 +61,10 @@ std::string progress_line(const ProgressReport& r, std::size_t columns) {
   const std::string total = fmt::format("{}", r.iterations);
   std::string begin =
       fmt::format("step {:>{}}/{} | loss {:.4f}", r.iteration, total.size(), total, r.loss);
-  if (r.order_loss)
-    begin += fmt::format(" (words {:.4f}, order {:.4f})", r.loss - *r.order_loss, *r.order_loss);
+  std::string parts;
+  for (const auto& [word, loss] : r.parts)
+    parts += fmt::format("{}{} {:.4f}", parts.empty() ? "" : ", ", word, loss);
+  if (!parts.empty()) begin += fmt::format(" ({})", parts);
   begin += fmt::format(", lr {:.2e}, grad {:.3f}", r.lr, r.grad_norm);
   if (r.loss_scale) begin += fmt::format(", scale {:g}", *r.loss_scale);
   if (r.skipped > 0) begin += fmt::format(", skipped {}", r.skipped);

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "train/console.h"
 
@@ -13,10 +15,11 @@ namespace trireme {
 
 // Means over a log interval, as printed.
 struct ProgressReport {
-  std::int64_t iteration = 0;        // finished
-  std::int64_t iterations = 0;       // of the whole run
-  double loss = 0;                   // token-weighted
-  std::optional<double> order_loss;  // the part of it that is BERT's sentence order
+  std::int64_t iteration = 0;   // finished
+  std::int64_t iterations = 0;  // of the whole run
+  double loss = 0;              // token-weighted
+  // Its parts, where the model has several losses.
+  std::vector<std::pair<const char*, double>> parts;
   double lr = 0;
   double grad_norm = 0;          // before clipping
   double tokens_per_second = 0;  // of all ranks

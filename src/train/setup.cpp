@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
+#include "config/families.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
 
@@ -17,7 +18,7 @@ BuildOptions build_options(const Config& config) {
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
   build.packed_documents = config.data.reset_attention_mask;
-  if (config.model.family == "bert") {
+  if (family_of(config.model).samples == SampleKind::masked_words) {
     // The masks of a sample never exceed this share of it.
     build.predictions = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(
@@ -33,12 +34,6 @@ BuildOptions build_options(const Config& config) {
 void refuse_what_is_not_there(const Config& c) {
   if (c.run.device != "cpu")
     fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
-  if (c.model.family == "bert" &&
-      (c.data.reset_position_ids || c.data.reset_attention_mask || c.data.eod_mask_loss)) {
-    fail_input(
-        "data.reset_position_ids, reset_attention_mask and eod_mask_loss are for samples that pack "
-        "documents; those of model.family = \"bert\" never do: leave them out");
-  }
   if (c.parallel.cp > 1 || c.parallel.ep > 1)
     fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

@@ -99,19 +99,15 @@ StepBench bench_step(const Config& config, int steps) {
   const std::int64_t rows = config.train.micro_batch_size * config.model.seq_length;
   const std::int64_t micro_batches =
       std::max<std::int64_t>(1, config.train.global_batch_size / config.train.micro_batch_size);
-  std::vector<std::int32_t> tokens(rows), targets(rows);
-  std::vector<std::int64_t> ids(config.train.micro_batch_size, 0);
+  Batch batch(config.train.micro_batch_size, config.model.seq_length);
   for (std::int64_t r = 0; r < rows; ++r) {
-    tokens[r] =
+    batch.tokens[r] =
         static_cast<std::int32_t>(uniform(1, 0, r) * static_cast<double>(config.model.vocab_size));
-    targets[r] =
+    batch.targets[r] =
         static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
   }
-  std::vector<float> weights(rows, 1);
   for (std::int64_t r = 0; build.predictions > 0 && r < rows; ++r)
-    weights[r] = r % config.model.seq_length < build.predictions;
-  const MicroBatch batch{tokens.data(), targets.data(), weights.data(),
-                         nullptr,       nullptr,        ids.data()};
+    batch.loss_weights[r] = r % config.model.seq_length < build.predictions;
   StepInput input;
   input.micro_batches = micro_batches;
   input.lr = 1e-5;
@@ -121,7 +117,7 @@ StepBench bench_step(const Config& config, int steps) {
   bench.tokens = rows * micro_batches;
   ProductCounter products;
   engine.train_step(
-      input, [&](std::int64_t) { return batch; }, &products);
+      input, [&](std::int64_t) { return &batch; }, &products);
   Profile profile;
   std::vector<double> seconds, outside;
   for (int s = 0; s < steps; ++s) {
@@ -129,7 +125,7 @@ StepBench bench_step(const Config& config, int steps) {
     for (const auto& [op, time] : profile.times_) before += time.seconds;
     const Clock::time_point begin = Clock::now();
     engine.train_step(
-        input, [&](std::int64_t) { return batch; }, &profile);
+        input, [&](std::int64_t) { return &batch; }, &profile);
     seconds.push_back(seconds_between(begin, Clock::now()));
     double inside = -before;
     for (const auto& [op, time] : profile.times_) inside += time.seconds;

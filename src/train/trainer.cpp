@@ -23,12 +23,6 @@ StageOptions stage_options(const TrainerOptions& options) {
   return stage;
 }
 
-MicroBatch view_of(const Batch& batch) {
-  return {batch.tokens.data(),    batch.targets.data(),       batch.loss_weights.data(),
-          batch.positions.data(), batch.first_visible.data(), batch.sample_ids.data(),
-          batch.segments.data(),  batch.lengths.data(),       batch.order_labels.data()};
-}
-
 RankOf rank_of(const Transport* transport) {
   return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
 }
@@ -62,7 +56,8 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
       total_steps(config.train.iters > 0 ? config.train.iters
                                          : batches.steps(config.train.samples)),
       engine(config, build_options(config), stage_options(options), rank),
-      loss_scale(config.optimizer, config.run.precision) {
+      loss_scale(config.optimizer, config.run.precision),
+      losses(losses_of(config.model)) {
   if (transport) transport->set_activity(activity_of(files));
   print_plan();
   check_memory();
@@ -107,10 +102,7 @@ void Trainer::Parts::open_data_in_turn() {
 }
 
 void Trainer::Parts::open_data() {
-  DatasetBuilder builder =
-      config.model.family == "bert"
-          ? DatasetBuilder(config.data, bert_options(config))
-          : DatasetBuilder(config.data, gpt_options(config, config.model.vocab_size, eod_id));
+  DatasetBuilder builder(config, config.model.vocab_size, eod_id);
   const SampleCounts counts =
       sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
@@ -189,10 +181,10 @@ StepInput Trainer::Parts::step_input() {
   return input;
 }
 
-MicroBatch Trainer::Parts::micro_batch(std::int64_t k) {
+const Batch* Trainer::Parts::micro_batch(std::int64_t k) {
   while (static_cast<std::int64_t>(step_batches.size()) <= k)
     cut(step_batches.emplace_back(loader->next()), engine.length());
-  return view_of(step_batches[static_cast<std::size_t>(k)]);
+  return &step_batches[static_cast<std::size_t>(k)];
 }
 
 void Trainer::Parts::train_one_step() {
@@ -235,7 +227,7 @@ void Trainer::Parts::train_one_step() {
   interval.tokens += last_tokens;
   interval.samples += static_cast<double>(samples);
   ++interval.steps;
-  if (std::isfinite(last.loss.loss)) interval.loss += last.loss;
+  if (std::isfinite(last.loss.words().sum)) interval.loss += last.loss;
   total_seconds += last_seconds;
   total_tokens += last_tokens;
 }
@@ -251,21 +243,21 @@ void Trainer::Parts::evaluate() {
   const LossSum sum = engine.evaluate(samples / (t.micro_batch_size * engine.mesh().degrees().dp()),
                                       [&](std::int64_t) {
                                         batch = valid_loader->next();
-                                        return view_of(batch);
+                                        return &batch;
                                       });
   valid_loss = sum.mean();
   std::vector<Metric> line = {{"valid_loss", valid_loss}};
-  std::vector<Scalar> scalars = {{"lm loss validation", sum.token_mean()}};
-  if (has_order_head()) {
-    line.push_back({"valid_lm_loss", sum.token_mean()});
-    line.push_back({"valid_order_loss", sum.order_mean()});
-    scalars.push_back({"sop loss validation", sum.order_mean()});
+  std::vector<Scalar> scalars;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const double mean = sum.parts[i].mean();
+    if (losses.size() > 1) line.push_back({losses[i].valid_metric, mean});
+    scalars.push_back({losses[i].valid_scalar, mean});
   }
   if (metrics) log("metrics.jsonl", [&] { metrics->write(step, line); });
   if (tensorboard)
     log("tensorboard", [&] { tensorboard->write_both(step, consumed_samples, scalars); });
   console.print_now(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step,
-                                valid_loss, std::exp(sum.token_mean())));
+                                valid_loss, std::exp(sum.words().mean())));
 }
 
 bool Trainer::Parts::wants_to_stop() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -64,7 +65,7 @@ struct Trainer::Parts {
   // --- one step ---
   StepInput step_input();
   // Micro-batch k of this rank in the step at hand.
-  MicroBatch micro_batch(std::int64_t k);
+  const Batch* micro_batch(std::int64_t k);
   void train_one_step();
   void after_step();
   void report();
@@ -82,7 +83,6 @@ struct Trainer::Parts {
   void log(const std::string& file, const std::function<void()>& write);
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
-  bool has_order_head() const { return config.model.family == "bert" && config.model.order_head; }
 
   const InterruptGuard guard;  // from the start: opening the data may take long
   Config config;
@@ -99,6 +99,7 @@ struct Trainer::Parts {
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
   LossScale loss_scale;
+  const std::span<const Loss> losses;
 
   // Counters; a checkpoint holds them all.
   std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0,
@@ -111,7 +112,7 @@ struct Trainer::Parts {
   std::optional<RunLock> lock;
   std::optional<AsyncSaver> saver;
   std::optional<ActiveTrace> recording;
-  std::vector<Batch> step_batches;
+  std::deque<Batch> step_batches;  // which stay where they are
   std::int64_t saved_step = -1, saving_step = -1;
 
   // Since the last report.

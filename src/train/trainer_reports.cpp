@@ -79,16 +79,15 @@ void Trainer::Parts::write_status(const std::string& state, const std::string& r
 }
 
 void Trainer::Parts::after_step() {
-  std::vector<Metric> line = {{"loss", std::isfinite(last.loss.loss) ? last.loss.mean() : NAN},
-                              {"lr", last_lr},
-                              {"grad_norm", last.grad_norm},
-                              {"consumed_samples", consumed_samples},
-                              {"consumed_tokens", consumed_tokens}};
+  std::vector<Metric> line = {
+      {"loss", std::isfinite(last.loss.words().sum) ? last.loss.mean() : NAN},
+      {"lr", last_lr},
+      {"grad_norm", last.grad_norm},
+      {"consumed_samples", consumed_samples},
+      {"consumed_tokens", consumed_tokens}};
   if (curriculum.active()) line.push_back({"seq_length", engine.length()});
-  if (has_order_head()) {
-    line.push_back({"lm_loss", last.finite ? last.loss.token_mean() : NAN});
-    line.push_back({"order_loss", last.finite ? last.loss.order_mean() : NAN});
-  }
+  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
+    line.push_back({losses[i].metric, last.finite ? last.loss.parts[i].mean() : NAN});
   if (config.run.precision == "fp16") {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
@@ -108,9 +107,10 @@ void Trainer::Parts::report() {
   ProgressReport r;
   r.iteration = step;
   r.iterations = total_steps;
-  r.loss = interval.loss.tokens > 0 ? interval.loss.mean() : NAN;
+  r.loss = interval.loss.words().count > 0 ? interval.loss.mean() : NAN;
   r.devices = rank.size;
-  if (has_order_head()) r.order_loss = interval.loss.order_mean();
+  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
+    r.parts.emplace_back(losses[i].word, interval.loss.parts[i].mean());
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
@@ -125,7 +125,7 @@ void Trainer::Parts::report() {
   progress->report(r);
   if (tensorboard) {
     std::vector<Scalar> scalars = {
-        {"lm loss", interval.loss.token_mean()},
+        {losses[0].scalar, interval.loss.words().mean()},
         {"learning-rate", r.lr},
         {"grad-norm", r.grad_norm},
         {"loss-scale", loss_scale.scale()},
@@ -133,7 +133,8 @@ void Trainer::Parts::report() {
         {"iteration-time", r.seconds_per_iteration},
         {"throughput", r.flops_per_second / 1e12},
         {"world-size", static_cast<double>(rank.size)}};
-    if (r.order_loss) scalars.push_back({"sop loss", *r.order_loss});
+    for (std::size_t i = 1; i < losses.size(); ++i)
+      scalars.push_back({losses[i].scalar, interval.loss.parts[i].mean()});
     log("tensorboard", [&] { tensorboard->write_both(step, consumed_samples, scalars); });
   }
   if (leads()) write_status("running", "", false);

@@ -49,18 +49,16 @@ std::map<int, Counter> sent(const Config& config, int ranks) {
     Engine engine(config, build_options(config), {}, {rank, ranks});
     engine.allocate(&transport);
     engine.initialize();
-    const std::int64_t rows = config.train.micro_batch_size * config.model.seq_length;
-    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 7);
-    const std::vector<std::int64_t> ids(static_cast<std::size_t>(config.train.micro_batch_size));
+    Batch batch(config.train.micro_batch_size, config.model.seq_length);
+    std::fill(batch.tokens.begin(), batch.tokens.end(), 7);
+    batch.targets = batch.tokens;
     StepInput input;
     input.micro_batches = config.train.global_batch_size /
                           (config.train.micro_batch_size * engine.mesh().degrees().dp());
     const int per_stage = ranks / static_cast<int>(config.parallel.pp);
     transport.world().barrier("begin").wait();
     if (rank % per_stage == 0) transport.set_listener(&counters.at(rank / per_stage));
-    engine.train_step(input, [&](std::int64_t) {
-      return MicroBatch{tokens.data(), tokens.data(), nullptr, nullptr, nullptr, ids.data()};
-    });
+    engine.train_step(input, [&](std::int64_t) { return &batch; });
     transport.set_listener(nullptr);
     transport.world().barrier("end").wait();
   });

@@ -27,28 +27,26 @@ Config config_of() {
 
 // A step on four samples whose labels the tokens tell.
 StepResult step(Engine& engine, int number, float word_weight) {
-  std::vector<std::int32_t> tokens, targets, segments, lengths, labels;
-  std::vector<float> weights;
-  std::vector<std::int64_t> ids;
+  Batch samples(batch, seq);
   for (int b = 0; b < batch; ++b) {
-    ids.push_back(b);
-    lengths.push_back(seq);
-    labels.push_back(b % 2);
+    samples.sample_ids[b] = b;
+    samples.order_labels[b] = b % 2;
     for (int t = 0; t < seq; ++t) {
-      tokens.push_back(b % 2 ? 5 + t : 20 - t);
-      targets.push_back(3);
-      segments.push_back(t >= seq / 2);
-      weights.push_back(t == 2 ? word_weight : 0);
+      samples.tokens[b * seq + t] = b % 2 ? 5 + t : 20 - t;
+      samples.targets[b * seq + t] = 3;
+      samples.segments[b * seq + t] = t >= seq / 2;
+      samples.loss_weights[b * seq + t] = t == 2 ? word_weight : 0;
     }
   }
   StepInput input;
   input.step = static_cast<std::uint64_t>(number);
   input.micro_batches = 1;
   input.lr = 0.01;
-  return engine.train_step(input, [&](std::int64_t) {
-    return MicroBatch{tokens.data(), targets.data(),  weights.data(), nullptr,      nullptr,
-                      ids.data(),    segments.data(), lengths.data(), labels.data()};
-  });
+  return engine.train_step(input, [&](std::int64_t) { return &samples; });
+}
+
+LossSum::Part order(const StepResult& result) {
+  return result.loss.parts[1];
 }
 
 TEST(BertStep, WithoutPredictedWordsTrainsTheOrder) {
@@ -57,13 +55,13 @@ TEST(BertStep, WithoutPredictedWordsTrainsTheOrder) {
   engine.allocate();
   engine.initialize();
   const StepResult first = step(engine, 0, 0);
-  EXPECT_EQ(first.loss.tokens, 0);
-  EXPECT_EQ(first.loss.samples, batch);
+  EXPECT_EQ(first.loss.words().count, 0);
+  EXPECT_EQ(order(first).count, batch);
   EXPECT_GT(first.grad_norm, 0.01);
   StepResult last;
   for (int s = 1; s < 30; ++s) last = step(engine, s, 0);
-  EXPECT_LT(last.loss.order_mean(), 0.5 * first.loss.order_mean());
-  EXPECT_EQ(last.loss.mean(), last.loss.order_mean());
+  EXPECT_LT(order(last).mean(), 0.5 * order(first).mean());
+  EXPECT_EQ(last.loss.mean(), order(last).mean());
 }
 
 // The gradient of the order loss does not depend on whether words are predicted.
@@ -76,7 +74,8 @@ TEST(BertStep, TheOrderWeighsTheSameWithAndWithoutWords) {
     const StepResult result = step(engine, 0, word_weight);
     const Stage& stage = engine.stage();
     const auto& parameters = stage.definition().parameters;
-    const double divisor = result.loss.tokens > 0 ? result.loss.tokens : result.loss.samples;
+    const double words = result.loss.words().count;
+    const double divisor = words > 0 ? words : order(result).count;
     for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
       if (parameters[p].name == "order_head.bias")
         return static_cast<const float*>(stage.gradient(p))[0] * batch * seq / divisor;

@@ -92,14 +92,13 @@ IdleShare idle_share(const std::string& schedule) {
       waits.push_back(std::make_unique<Waits>(engine.chunks(), split, segments));
       engine.stage(c).set_hooks(waits.back().get());
     }
-    const std::vector<std::int32_t> tokens(8, 1);
-    const std::int64_t id = 0;
+    Batch batch(1, 8);
+    std::fill(batch.tokens.begin(), batch.tokens.end(), 1);
+    batch.targets = batch.tokens;
     StepInput input;
     input.micro_batches = micro_batches;
     transport.world().barrier("begin together").wait();
-    engine.train_step(input, [&](std::int64_t) {
-      return MicroBatch{tokens.data(), tokens.data(), nullptr, nullptr, nullptr, &id};
-    });
+    engine.train_step(input, [&](std::int64_t) { return &batch; });
     const std::lock_guard lock(mutex);
     for (const auto& wait : waits) {
       busy += wait->busy;

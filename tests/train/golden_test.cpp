@@ -72,30 +72,26 @@ class GoldenRun {
 
   StepResult step(int s) {
     const bool bert = config_.model.family == "bert", masked = golden_["masked"];
-    std::vector<std::int32_t> tokens, targets, segments, lengths, labels;
-    std::vector<float> weights;
+    Batch batch(golden::kBatch, golden::kSeq);
     for (int b = 0; b < golden::kBatch; ++b) {
       for (int t = 0; t < golden::kSeq; ++t) {
-        tokens.push_back(bert ? golden::bert_input(s, b, t) : golden::token(s, b, t));
-        targets.push_back(golden::token(s, b, t + 1));
-        segments.push_back(golden::bert_segment(s, b, t));
-        weights.push_back(bert     ? golden::bert_weight(s, b, t)
-                          : masked ? golden::loss_weight(s, b, t)
-                                   : 1.f);
+        const std::size_t r = b * golden::kSeq + t;
+        batch.tokens[r] = bert ? golden::bert_input(s, b, t) : golden::token(s, b, t);
+        batch.targets[r] = golden::token(s, b, t + 1);
+        batch.segments[r] = golden::bert_segment(s, b, t);
+        if (bert || masked)
+          batch.loss_weights[r] =
+              bert ? golden::bert_weight(s, b, t) : golden::loss_weight(s, b, t);
       }
-      lengths.push_back(golden::bert_length(s, b));
-      labels.push_back(golden::bert_order_label(s, b));
+      batch.lengths[b] = golden::bert_length(s, b);
+      batch.order_labels[b] = golden::bert_order_label(s, b);
     }
     StepInput input;
     input.step = static_cast<std::uint64_t>(s);
     input.micro_batches = 1;
     input.lr = lr_;
     input.clip_grad = config_.optimizer.clip_grad;
-    const std::vector<std::int64_t> ids(golden::kBatch, 0);
-    return engine_.train_step(input, [&](std::int64_t) {
-      return MicroBatch{tokens.data(), targets.data(),  weights.data(), nullptr,      nullptr,
-                        ids.data(),    segments.data(), lengths.data(), labels.data()};
-    });
+    return engine_.train_step(input, [&](std::int64_t) { return &batch; });
   }
 
   Engine& engine() { return engine_; }
@@ -151,7 +147,7 @@ TEST_P(Golden, FirstGradientOfEveryParameter) {
     const double tolerance = precision == "fp64" ? 1e-12 : 1e-4;
     GoldenRun run(golden_, precision);
     // The accumulators hold gradients per possible token, PyTorch's are per token that counts.
-    const double scale = golden::kBatch * golden::kSeq / run.step(0).loss.tokens;
+    const double scale = golden::kBatch * golden::kSeq / run.step(0).loss.words().count;
     const Stage& stage = run.engine().stage();
     const auto& parameters = stage.definition().parameters;
     ASSERT_EQ(parameters.size(), golden_["first_gradient"].size());

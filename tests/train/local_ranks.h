@@ -38,22 +38,20 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
 }
 
 // Micro-batch k of the whole step, tokens by position.
-struct Samples {
-  std::vector<std::int32_t> tokens, targets;
-  std::vector<std::int64_t> ids;
-  explicit Samples(std::int64_t k) {
-    for (std::int64_t b = 0; b < batch; ++b) {
-      ids.push_back(k * batch + b);
-      for (std::int64_t t = 0; t < seq; ++t) {
-        tokens.push_back(static_cast<std::int32_t>((7 * k + 3 * b + t * t) % vocab));
-        targets.push_back(static_cast<std::int32_t>((7 * k + 3 * b + (t + 1) * (t + 1)) % vocab));
-      }
+inline Batch samples(std::int64_t k) {
+  Batch samples(batch, seq);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    samples.sample_ids[b] = k * batch + b;
+    for (std::int64_t t = 0; t < seq; ++t) {
+      const auto token = [&](std::int64_t at) {
+        return static_cast<std::int32_t>((7 * k + 3 * b + at * at) % vocab);
+      };
+      samples.tokens[b * seq + t] = token(t);
+      samples.targets[b * seq + t] = token(t + 1);
     }
   }
-  MicroBatch view() const {
-    return {tokens.data(), targets.data(), nullptr, nullptr, nullptr, ids.data()};
-  }
-};
+  return samples;
+}
 
 using Weights = std::map<std::string, std::vector<float>>;
 
@@ -70,15 +68,15 @@ inline StepResult step(Engine& engine, int rank, const Config& config, int numbe
                        double loss_scale = 1) {
   const int dp = engine.mesh().degrees().dp(), index = engine.mesh().dp_index(rank);
   const std::int64_t micro_batches = config.train.global_batch_size / batch;
-  std::vector<Samples> own;
-  for (std::int64_t k = 0; k < micro_batches / dp; ++k) own.emplace_back(k * dp + index);
+  std::vector<Batch> own;
+  for (std::int64_t k = 0; k < micro_batches / dp; ++k) own.push_back(samples(k * dp + index));
   StepInput input;
   input.step = static_cast<std::uint64_t>(number);
   input.micro_batches = micro_batches / dp;
   input.lr = config.optimizer.lr;
   input.clip_grad = 1;
   input.loss_scale = loss_scale;
-  return engine.train_step(input, [&](std::int64_t k) { return own[k].view(); });
+  return engine.train_step(input, [&](std::int64_t k) { return &own[k]; });
 }
 
 // Masters and moments that this rank speaks for, in their places of the whole tensors.

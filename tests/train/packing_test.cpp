@@ -43,8 +43,8 @@ class Evaluator {
     engine_->allocate();
     engine_->initialize();
   }
-  LossSum evaluate(const MicroBatch& batch) {
-    return engine_->evaluate(1, [&](std::int64_t) { return batch; });
+  LossSum::Part evaluate(const Batch& batch) {
+    return engine_->evaluate(1, [&](std::int64_t) { return &batch; }).words();
   }
   const double* losses() const {
     return static_cast<const double*>(engine_->stage().result(0, ResultOutput::token_loss));
@@ -87,21 +87,19 @@ TEST_P(Packing, GivesTheLossesOfTheDocumentsAlone) {
   const Config config = config_of(GetParam());
   Evaluator packed(config, seq);
   std::map<std::int64_t, Evaluator> alone;  // by length
-  const std::int64_t id = 0;
   int documents = 0;
   for (std::int64_t index = 0; index < 3; ++index) {
     const Batch batch = sample(config, index);
-    const LossSum sum =
-        packed.evaluate({batch.tokens.data(), batch.targets.data(), batch.loss_weights.data(),
-                         batch.positions.data(), batch.first_visible.data(), &id});
+    const LossSum::Part sum = packed.evaluate(batch);
     double total = 0, tokens = 0;
     for (std::int64_t begin = 0, end; begin < seq; begin = end) {
       for (end = begin + 1; end < seq && batch.first_visible[end] == begin;) ++end;
       ASSERT_EQ(batch.first_visible[begin], begin);
       Evaluator& one = alone.try_emplace(end - begin, config, end - begin).first->second;
-      const std::vector<std::int32_t> visible(static_cast<std::size_t>(end - begin), 0);
-      one.evaluate({batch.tokens.data() + begin, batch.targets.data() + begin, nullptr, nullptr,
-                    visible.data(), &id});
+      Batch document(1, end - begin);
+      std::copy_n(batch.tokens.begin() + begin, end - begin, document.tokens.begin());
+      std::copy_n(batch.targets.begin() + begin, end - begin, document.targets.begin());
+      one.evaluate(document);
       for (std::int64_t t = begin; t < end; ++t) {
         const double loss = one.losses()[t - begin];
         EXPECT_NEAR(packed.losses()[t], loss, 1e-11) << "position " << t;
@@ -112,8 +110,8 @@ TEST_P(Packing, GivesTheLossesOfTheDocumentsAlone) {
       }
       ++documents;
     }
-    EXPECT_NEAR(sum.loss, total, 1e-9);
-    EXPECT_EQ(sum.tokens, tokens);
+    EXPECT_NEAR(sum.sum, total, 1e-9);
+    EXPECT_EQ(sum.count, tokens);
   }
   EXPECT_GT(documents, 9);
 }
@@ -121,14 +119,12 @@ TEST_P(Packing, GivesTheLossesOfTheDocumentsAlone) {
 // The three keys are what makes it so.
 TEST_P(Packing, DoesNotWithoutTheMask) {
   Config config = config_of(GetParam());
-  const Batch batch = sample(config, 0);
-  const std::int64_t id = 0;
+  Batch batch = sample(config, 0);
+  std::fill(batch.loss_weights.begin(), batch.loss_weights.end(), 1.f);
   Evaluator masked(config, seq);
   config.data.reset_attention_mask = false;
   Evaluator open(config, seq);
-  const MicroBatch micro{batch.tokens.data(),    batch.targets.data(),       nullptr,
-                         batch.positions.data(), batch.first_visible.data(), &id};
-  EXPECT_GT(std::abs(masked.evaluate(micro).loss - open.evaluate(micro).loss), 1e-3);
+  EXPECT_GT(std::abs(masked.evaluate(batch).sum - open.evaluate(batch).sum), 1e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Packing, testing::Values("gpt", "llama"),

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::int64_t micro_batches = 4;
 
-std::vector<Samples> whole_step() {
-  std::vector<Samples> samples;
-  for (std::int64_t k = 0; k < micro_batches; ++k) samples.emplace_back(k);
-  return samples;
+std::vector<Batch> whole_step() {
+  std::vector<Batch> step;
+  for (std::int64_t k = 0; k < micro_batches; ++k) step.push_back(samples(k));
+  return step;
 }
 
 struct Layout {
@@ -67,11 +67,10 @@ std::string explanation(float poison, const std::string& name) {
     }
     engine.refresh_compute();
     EXPECT_FALSE(step(engine, rank, config, 0).finite);
-    const std::vector<Samples> samples = whole_step();
+    const std::vector<Batch> batches = whole_step();
     StepInput input;
     input.micro_batches = micro_batches;
-    texts[rank] =
-        engine.explain_not_finite(input, [&](std::int64_t k) { return samples[k].view(); });
+    texts[rank] = engine.explain_not_finite(input, [&](std::int64_t k) { return &batches[k]; });
   });
   EXPECT_EQ(texts[0], texts[1]);
   return texts[0];
@@ -95,12 +94,12 @@ TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
       run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
         const int rank = transport.place().rank;
         const auto engine = start(config, transport);
-        const std::vector<Samples> samples = whole_step();
+        const std::vector<Batch> batches = whole_step();
         StepInput input;
         input.micro_batches = micro_batches;
         engine->train_step(input, [&](std::int64_t k) {
           if (rank == 0 && k == 2) fail("sample 2 cannot be read");
-          return samples[k].view();
+          return &batches[k];
         });
       });
       ADD_FAILURE() << "no error";

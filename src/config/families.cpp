@@ -1,0 +1,112 @@
+// The table of families.
+#include "config/families.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
+    {[](const ModelConfig& m) { return m.norm_placement != "pre"; },
+     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre"},
+}};
+
+constexpr std::array<Refusal<ModelConfig>, 1> kBertModels{{
+    {[](const ModelConfig& m) { return m.activation == "swiglu"; },
+     "model.activation = \"swiglu\" does not go with model.family = \"bert\", whose masked-word "
+     "head has no gate: use gelu_erf or gelu_tanh"},
+}};
+
+constexpr std::array<Refusal<Config>, 3> kBertRuns{{
+    {[](const Config& c) { return c.parallel.sequence_parallel && c.parallel.tp > 1; },
+     "parallel.sequence_parallel cuts sequences, whose first position model.family = \"bert\" "
+     "needs on every rank: set it to false"},
+    {[](const Config& c) { return c.curriculum.schedule != "none"; },
+     "curriculum.schedule cuts samples short, which would take the second segment of model.family "
+     "= \"bert\": leave it out"},
+    {[](const Config& c) {
+       return c.data.reset_position_ids || c.data.reset_attention_mask || c.data.eod_mask_loss;
+     },
+     "data.reset_position_ids, reset_attention_mask and eod_mask_loss are for samples that pack "
+     "documents; those of model.family = \"bert\" never do: leave them out"},
+}};
+
+constexpr std::array<Family, 3> kFamilies{{
+    {.name = "gpt",
+     .architecture = Architecture::decoder,
+     .samples = SampleKind::next_tokens,
+     .position = "learned",
+     .norm = "layer_norm",
+     .activation = "gelu_tanh",
+     .bias = true,
+     .tie_embeddings = true,
+     .norm_eps = 1e-5,
+     .model_refusals = kDecoderModels,
+     .refusals = {}},
+    {.name = "llama",
+     .architecture = Architecture::decoder,
+     .samples = SampleKind::next_tokens,
+     .position = "rope",
+     .norm = "rms_norm",
+     .activation = "swiglu",
+     .bias = false,
+     .tie_embeddings = false,
+     .norm_eps = 1e-5,
+     .model_refusals = kDecoderModels,
+     .refusals = {}},
+    {.name = "bert",
+     .architecture = Architecture::encoder,
+     .samples = SampleKind::masked_words,
+     .position = "learned",
+     .norm = "layer_norm",
+     .activation = "gelu_erf",
+     .bias = true,
+     .tie_embeddings = true,
+     .norm_eps = 1e-12,
+     .model_refusals = kBertModels,
+     .refusals = kBertRuns},
+}};
+
+template <class Settings>
+void refuse(std::span<const Refusal<Settings>> refusals, const Settings& settings) {
+  for (const Refusal<Settings>& refusal : refusals)
+    if (refusal.meets(settings)) fail_input("{}", refusal.message);
+}
+
+}  // namespace
+
+std::span<const Family> all_families() {
+  return kFamilies;
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  return names;
+}
+
+const Family& family_of(const ModelConfig& model) {
+  const auto at = std::find_if(kFamilies.begin(), kFamilies.end(),
+                               [&](const Family& family) { return model.family == family.name; });
+  TRIREME_CHECK(at != kFamilies.end());
+  return *at;
+}
+
+void refuse_for_family(const ModelConfig& model) {
+  refuse(family_of(model).model_refusals, model);
+}
+
+void refuse_for_family(const Config& config) {
+  refuse(family_of(config.model).refusals, config);
+}
+
+bool family_refuses(const Config& config) {
+  const auto refusals = family_of(config.model).refusals;
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [&](const auto& refusal) { return refusal.meets(config); });
+}
+
+}  // namespace trireme
