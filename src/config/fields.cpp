@@ -1,10 +1,13 @@
 // The table of configuration keys.
 #include "config/fields.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "config/families.h"
 #include "config/presets.h"
+#include "config/schedules.h"
 
 namespace trireme {
 namespace {
@@ -240,11 +243,13 @@ std::vector<Field> build_table() {
       FIELD(parallel, dp_replicate, between(1, kWide), "",
             "hybrid sharding: number of copies of a sharded group of data-parallel ranks"),
       FIELD(parallel, virtual_stages, between(1, kManyLayers), "stages",
-            "number on each rank, for schedule interleaved only (zbv and vhalf always have 2)"),
+            fmt::format("number on each rank, for schedule {} only ({} always have 2)",
+                        fmt::join(schedule_names(ChunkRule::several), " and "),
+                        fmt::join(schedule_names(ChunkRule::folded), " and "))),
       FIELD(parallel, stage_layers, between(0, kManyLayers), "layers",
             "number in each stage, in order; []: even"),
-      FIELD(parallel, schedule, one_of({"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"}),
-            "", "order of the passes in the pipeline"),
+      FIELD(parallel, schedule, one_of(schedule_names()), "",
+            "order of the passes in the pipeline"),
       FIELD(parallel, sequence_parallel, any(), "",
             "norms and dropout split the sequence over the tensor-parallel ranks"),
       FIELD(parallel, zero, between(0, 3), "",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
+#include "config/schedules.h"
 
 namespace trireme {
 namespace {
@@ -91,10 +92,6 @@ void check_lengths(const Config& config) {
   }
 }
 
-bool is_v_shaped(const ParallelConfig& parallel) {
-  return parallel.schedule == "zbv" || parallel.schedule == "vhalf";
-}
-
 // "the 8 stages of parallel.pp = 4 with schedule \"zbv\""
 std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
   if (parallel.pp == 1) return "one pipeline stage";
@@ -103,14 +100,15 @@ std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
 }
 
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
-  const bool chunked = parallel.schedule == "interleaved";
-  if (chunked != (parallel.virtual_stages > 1)) {
+  const ChunkRule rule = find_schedule(parallel.schedule).chunks;
+  if ((rule == ChunkRule::several) != (parallel.virtual_stages > 1)) {
     fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
-               chunked ? "interleaved needs 2 or more"
-               : is_v_shaped(parallel)
+               rule == ChunkRule::several ? "it needs 2 or more"
+               : rule == ChunkRule::folded
                    ? "this schedule always has 2 on each rank, so leave the key out"
-                   : "only interleaved takes more than 1");
+                   : fmt::format("only {} takes more than 1",
+                                 fmt::join(schedule_names(ChunkRule::several), " or ")));
   }
   const std::int64_t stages = parallel.pp * stages_per_rank(parallel);
   const std::string named = stages_text(parallel, stages);
@@ -158,7 +156,8 @@ void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::
 
 std::int64_t stages_per_rank(const ParallelConfig& parallel) {
   if (parallel.pp == 1) return 1;
-  return is_v_shaped(parallel) ? 2 : parallel.virtual_stages;
+  const bool folded = find_schedule(parallel.schedule).chunks == ChunkRule::folded;
+  return folded ? 2 : parallel.virtual_stages;
 }
 
 std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t world_size) {

@@ -133,7 +133,7 @@ bool find_loops(Schedule& schedule, const ActionLists& more) {
 void write_lists(Schedule& schedule, int settled, const ListWriter& write) {
   const int p = schedule.ranks(), wanted = schedule.micro_batches;
   std::vector<int> turns = {1, 2, 3};
-  if (schedule.kind == ScheduleKind::interleaved) turns = {p};  // a group at a time
+  if (entry_of(schedule.kind).in_groups) turns = {p};
   for (std::int64_t fewest = settled; 2 * (fewest + p) < wanted; fewest *= 2) {
     for (const int turn : turns) {
       const int first = static_cast<int>(fewest);

@@ -13,8 +13,6 @@ Action pass(ActionKind kind, int chunk, int micro_batch) {
   return {kind, static_cast<std::int16_t>(chunk), micro_batch, -1};
 }
 
-}  // namespace
-
 PassOrder gpipe_order(int ranks, int micro_batches) {
   PassOrder order(ranks);
   for (auto& actions : order) {
@@ -24,6 +22,7 @@ PassOrder gpipe_order(int ranks, int micro_batches) {
   return order;
 }
 
+// `split` gives input_grad instead of backward, without weight_grad.
 PassOrder one_f_one_b_order(int ranks, int micro_batches, bool split) {
   const ActionKind backward = split ? ActionKind::input_grad : ActionKind::backward;
   PassOrder order(ranks);
@@ -39,8 +38,6 @@ PassOrder one_f_one_b_order(int ranks, int micro_batches, bool split) {
   }
   return order;
 }
-
-namespace {
 
 // Micro-batches take turns in groups: a group passes through all chunks before the next begins. A
 // group of fewer micro-batches than ranks would leave ranks idle, so what is left over joins
@@ -65,8 +62,6 @@ std::vector<Action> in_groups(ActionKind kind, const std::vector<int>& groups, i
   return actions;
 }
 
-}  // namespace
-
 PassOrder interleaved_order(int ranks, int micro_batches, int chunks) {
   const std::vector<int> groups = group_sizes(ranks, micro_batches);
   const std::vector<Action> forwards = in_groups(ActionKind::forward, groups, chunks);
@@ -83,8 +78,6 @@ PassOrder interleaved_order(int ranks, int micro_batches, int chunks) {
   }
   return order;
 }
-
-namespace {
 
 // Writes the ZBV order of one rank, counting micro-batches per pass and chunk.
 class ZbvWriter {
@@ -109,8 +102,7 @@ class ZbvWriter {
   int gradients_[2] = {0, 0};
 };
 
-}  // namespace
-
+// Two chunks.
 PassOrder zbv_order(int ranks, int micro_batches) {
   const int counted = std::max(micro_batches, 2 * ranks - 1);
   PassOrder order(ranks);
@@ -141,20 +133,32 @@ PassOrder zbv_order(int ranks, int micro_batches) {
   return order;
 }
 
-int peak_in_flight(const PassOrder& order) {
-  int peak = 0;
-  for (const auto& actions : order) {
-    const bool splits = std::any_of(actions.begin(), actions.end(), [](const Action& a) {
-      return a.kind == ActionKind::weight_grad;
-    });
-    int held = 0;
-    for (const Action& a : actions) {
-      if (a.kind == ActionKind::forward) peak = std::max(peak, ++held);
-      if (a.kind == ActionKind::backward || a.kind == ActionKind::weight_grad) --held;
-      if (a.kind == ActionKind::input_grad && !splits) --held;
-    }
-  }
-  return peak;
+}  // namespace
+
+PassMaker gpipe_passes(const ScheduleRequest& request, const StagePlacement&) {
+  return [p = request.ranks](int m) { return gpipe_order(p, m); };
+}
+
+PassMaker one_f_one_b_passes(const ScheduleRequest& request, const StagePlacement&) {
+  return [p = request.ranks](int m) { return one_f_one_b_order(p, m, false); };
+}
+
+PassMaker interleaved_passes(const ScheduleRequest& request, const StagePlacement& placement) {
+  return [p = request.ranks, chunks = placement.chunks](int m) {
+    return interleaved_order(p, m, chunks);
+  };
+}
+
+PassMaker zb1p_passes(const ScheduleRequest& request, const StagePlacement& placement) {
+  const int p = request.ranks;
+  // What the first rank of 1F1B holds at its peak, every rank may hold.
+  return with_weight_grads({[p](int m) { return one_f_one_b_order(p, m, true); }}, request,
+                           placement, p);
+}
+
+PassMaker zbv_passes(const ScheduleRequest& request, const StagePlacement& placement) {
+  const int p = request.ranks;
+  return with_weight_grads({[p](int m) { return zbv_order(p, m); }}, request, placement, 2 * p);
 }
 
 }  // namespace trireme

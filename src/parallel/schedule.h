@@ -23,15 +23,9 @@
 #include <string_view>
 #include <vector>
 
+#include "config/schedules.h"
+
 namespace trireme {
-
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb1p, zbv, vhalf };
-
-// As in parallel.schedule: gpipe, 1f1b, interleaved, zb1p, zbv, vhalf.
-std::string_view name_of(ScheduleKind kind);
-ScheduleKind parse_schedule(std::string_view name);
-// Whether input and weight gradients are separate actions.
-bool splits_backward(ScheduleKind kind);
 
 // Which stage a chunk of a rank is. Straight: chunk c of rank r is stage c * ranks + r. V-shaped,
 // with two chunks: chunk 0 of rank r is stage r, chunk 1 is stage 2 * ranks - 1 - r, so that the

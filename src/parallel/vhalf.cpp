@@ -19,6 +19,14 @@ namespace {
 constexpr int period = 6;
 constexpr int passes = 4;  // forward of chunk 0, of chunk 1, gradient of chunk 1, of chunk 0
 
+// A building block. Several do for a number of ranks; which is best depends on times.
+struct VHalfBlock {
+  int shift;              // units from rank to rank: d
+  int turn_at_last_rank;  // waits where the V turns, in units
+  int turn_at_first_rank;
+  int return_at_last_rank;
+};
+
 using Starts = std::array<int, passes>;  // of one micro-batch on one rank
 
 Starts starts_of(const VHalfBlock& b, int rank, int ranks) {
@@ -65,8 +73,6 @@ std::vector<Action> repeat(const Starts& starts, int micro_batches) {
   return actions;
 }
 
-}  // namespace
-
 PassOrder vhalf_order(const VHalfBlock& block, int ranks, int micro_batches) {
   PassOrder order(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -91,6 +97,19 @@ std::vector<VHalfBlock> vhalf_blocks(int ranks) {
     }
   }
   return blocks;
+}
+
+}  // namespace
+
+PassMaker vhalf_passes(const ScheduleRequest& request, const StagePlacement& placement) {
+  const int p = request.ranks;
+  std::vector<PassMaker> candidates;
+  for (const VHalfBlock& block : vhalf_blocks(p)) {
+    candidates.emplace_back([=](int m) { return vhalf_order(block, p, m); });
+  }
+  // The least that keeps the bubble below half of 1F1B's; of 2 p chunks that 1F1B would hold.
+  const int limit = p % 2 || p == 2 ? p + 1 : p + 2;
+  return with_weight_grads(candidates, request, placement, limit);
 }
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 // Where weight gradients go: no pass waits for them, so they fill the waits of the other passes.
 #include <algorithm>
+#include <climits>
+#include <cmath>
 #include <deque>
 #include <queue>
 
@@ -121,11 +123,48 @@ class Filler {
   std::priority_queue<Free, std::vector<Free>, std::greater<>> free_;
 };
 
+// Most micro-batches of chunks that any rank holds: from forward to weight_grad.
+int peak_in_flight(const PassOrder& order) {
+  int peak = 0;
+  for (const auto& actions : order) {
+    int held = 0;
+    for (const Action& a : actions) {
+      if (a.kind == ActionKind::forward) peak = std::max(peak, ++held);
+      if (a.kind == ActionKind::weight_grad) --held;
+    }
+  }
+  return peak;
+}
+
 }  // namespace
 
-PassOrder with_weight_grads(const PassOrder& order, const StagePlacement& placement,
-                            const std::vector<PassTimes>& times, int limit, double patience) {
-  return Filler(order, placement, times, limit, patience).run();
+// Candidates are compared on the first micro-batches of a step, which show how it runs in, repeats
+// and runs out. First comes memory within the limit, then time; of equals the first, so that every
+// rank decides alike. `patience` is the part of a weight_grad that a wait must last to be filled.
+PassMaker with_weight_grads(const std::vector<PassMaker>& candidates,
+                            const ScheduleRequest& request, const StagePlacement& placement,
+                            int limit) {
+  struct Choice {
+    const PassMaker* make = nullptr;
+    double patience = 1;
+    int peak = INT_MAX;
+    double length = INFINITY;
+  } best;
+  const int sample = std::min(request.micro_batches, 4 * request.ranks);
+  for (const PassMaker& make : candidates) {
+    const PassOrder order = make(sample);
+    for (const double patience : {1.0, 0.5, 0.0}) {
+      const PassOrder filled = Filler(order, placement, request.times, limit, patience).run();
+      const int peak = std::max(limit, peak_in_flight(filled));
+      const double length = makespan(time_order(filled, placement, request.times));
+      if (peak < best.peak || (peak == best.peak && length < best.length * (1 - 1e-9))) {
+        best = {&make, patience, peak, length};
+      }
+    }
+  }
+  return [=, make = *best.make, patience = best.patience, times = request.times](int m) {
+    return Filler(make(m), placement, times, limit, patience).run();
+  };
 }
 
 }  // namespace trireme

@@ -25,14 +25,14 @@ MeshDegrees degrees_of(const ParallelConfig& p, int ranks) {
 
 // Without a pipeline there is nothing to schedule: each micro-batch forward and back.
 ScheduleKind schedule_kind(const ParallelConfig& p) {
-  return p.pp == 1 ? ScheduleKind::one_f_one_b : parse_schedule(p.schedule);
+  return p.pp == 1 ? ScheduleKind::one_f_one_b : find_schedule(p.schedule).kind;
 }
 
 StagePlacement placement_of(const ParallelConfig& p) {
   StagePlacement placement;
   placement.ranks = static_cast<int>(p.pp);
   placement.chunks = p.pp == 1 ? 1 : static_cast<int>(stages_per_rank(p));
-  placement.v_shaped = p.pp > 1 && (p.schedule == "zbv" || p.schedule == "vhalf");
+  placement.v_shaped = p.pp > 1 && find_schedule(p.schedule).chunks == ChunkRule::folded;
   return placement;
 }
 

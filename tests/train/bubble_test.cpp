@@ -76,7 +76,7 @@ struct IdleShare {
 // Of one step.
 IdleShare idle_share(const std::string& schedule) {
   const Config config = config_for(schedule);
-  const bool split = splits_backward(parse_schedule(schedule));
+  const bool split = find_schedule(schedule).splits_backward;
   std::mutex mutex;
   Clock::duration busy{};
   Clock::time_point begin = Clock::time_point::max(), end{};
