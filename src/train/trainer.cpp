@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/configured_tokenizer.h"
 #include "data/dataset_builder.h"
+#include "data/unread_dataset.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
@@ -86,19 +87,46 @@ void Trainer::Parts::check_memory() const {
       needed);
 }
 
-// The first rank builds what is cached next to the data; the others find it. However long that
-// takes, no rank waits for another longer than a moment, so that the watchdog does not fire.
+bool Trainer::Parts::reads_data() const {
+  for (int c = 0; c < engine.chunks(); ++c) {
+    if (trireme::reads_data(engine.stage(c).definition(), config.data.reset_position_ids))
+      return true;
+  }
+  return false;
+}
+
+// The first rank builds what is cached next to the data; the others that read it find it. However
+// long that takes, no rank waits for another longer than a moment, so that the watchdog does not
+// fire.
 void Trainer::Parts::open_data_in_turn() {
   if (rank.size == 1) return open_data();
   std::future<void> opening;
   if (leads()) opening = std::async(std::launch::async, [this] { open_data(); });
-  std::int64_t ready = 0;
-  while (!ready) {
-    if (leads())
-      ready = opening.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready;
-    transport->world().broadcast(&ready, 1, DType::i64, 0, "opening the data").wait();
+  // What the first rank found: the order of the samples, and whether any are for validation.
+  struct {
+    std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
+  } found;
+  std::exception_ptr failure;
+  while (!found.ready) {
+    if (leads() && opening.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready) {
+      found.ready = 1;
+      try {
+        opening.get();
+        found.order = static_cast<std::int64_t>(train_data->order_key());
+        found.validates = valid_data != nullptr;
+      } catch (...) {
+        failure = std::current_exception();
+        found.failed = 1;
+      }
+    }
+    transport->world().broadcast(&found, 4, DType::i64, 0, "opening the data").wait();
   }
-  leads() ? opening.get() : open_data();
+  if (failure) std::rethrow_exception(failure);
+  if (leads()) return;
+  if (reads_data() || found.failed) return open_data();
+  train_data = std::make_shared<UnreadDataset>(config.model.seq_length,
+                                               static_cast<std::uint64_t>(found.order));
+  if (found.validates) valid_data = train_data;
 }
 
 void Trainer::Parts::open_data() {

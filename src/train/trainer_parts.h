@@ -43,6 +43,7 @@ struct Trainer::Parts {
   // --- the run's parts ---
   void open_data();
   void open_data_in_turn();
+  bool reads_data() const;
   void print_plan();
   void check_memory() const;
   void check_ranks_agree();

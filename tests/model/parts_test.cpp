@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "comm/local.h"
+#include "model/batch_inputs.h"
 #include "model/tiny_model.h"
 #include "parallel/tensor_group.h"
 
@@ -145,6 +146,26 @@ TEST(PartsOfAModel, KeepGlobalNamesAndLayerNumbers) {
   BuildOptions build;
   build.part = {2, 2, false, false};
   EXPECT_EQ(build_model(model, build).segments.back().layer, 3);
+}
+
+// What else a rank would open and read for nothing.
+TEST(PartsOfAModel, OnlyTheEndsReadDataUnlessDocumentsOrPaddingShowInTheMiddle) {
+  const auto reads = [](const std::string& family, const StagePart& part, bool packed,
+                        bool positions) {
+    BuildOptions build;
+    build.part = part;
+    build.packed_documents = packed;
+    return reads_data(build_model(four_layers(family), build), positions);
+  };
+  const StagePart first{0, 2, true, false}, middle{2, 1, false, false}, last{3, 1, false, true};
+  for (const std::string family : {"gpt", "llama", "bert"}) {
+    EXPECT_TRUE(reads(family, first, false, false)) << family;
+    EXPECT_TRUE(reads(family, last, false, false)) << family;
+    EXPECT_EQ(reads(family, middle, false, false), family == "bert") << family;
+  }
+  EXPECT_TRUE(reads("gpt", middle, true, false));
+  EXPECT_TRUE(reads("llama", middle, false, true));
+  EXPECT_FALSE(reads("gpt", middle, false, true));  // positions enter with the embedding
 }
 
 }  // namespace
