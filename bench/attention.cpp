@@ -2,6 +2,7 @@
 // linear layer, on the same threads. Attention counts the flops of its visible pairs of positions.
 #include <cmath>
 
+#include "backend/cpu/device.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels.h"
@@ -32,10 +33,10 @@ void attention(State& state) {
   std::vector<Acc<T>> lse(s.batch * s.heads() * s.seq);
   std::vector<char> workspace(attention_workspace(this_machine(), dtype_of<T>, s));
   const auto forward = [&] {
-    k.attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
+    k.attention(queue(), s, ctx.data(), lse.data(), qkv.data(), workspace.data());
   };
   const auto gradient = [&] {
-    k.attention_grad(s, dqkv.data(), dctx.data(), qkv.data(), ctx.data(), lse.data(),
+    k.attention_grad(queue(), s, dqkv.data(), dctx.data(), qkv.data(), ctx.data(), lse.data(),
                      workspace.data());
   };
   forward();

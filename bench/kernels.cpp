@@ -1,6 +1,7 @@
 // Speed of every CPU kernel, in bytes per second, next to a plain copy of as many bytes.
 // TRIREME_ISA and TRIREME_THREADS choose the instruction set and the number of threads.
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/device.h"
 
 #include <cmath>
 #include <cstring>
@@ -126,8 +127,8 @@ template <class T>
 void add_norm(const Group<Layer, T>& add, const std::string& name, NormKind kind) {
   const auto forward = [kind](bool residual, bool dropout) {
     return [=](const Kernels<T>& k, Layer<T>& l) {
-      k.norm({kind, l.rows, cols, 1e-5}, l.y.data(), l.mean.data(), l.rstd.data(), l.x.data(),
-             l.w.data(), l.w.data(), l.z.data(), residual ? l.dy.data() : nullptr,
+      k.norm(queue(), {kind, l.rows, cols, 1e-5}, l.y.data(), l.mean.data(), l.rstd.data(),
+             l.x.data(), l.w.data(), l.w.data(), l.z.data(), residual ? l.dy.data() : nullptr,
              dropout ? l.dropout : Dropout{});
     };
   };
@@ -135,8 +136,9 @@ void add_norm(const Group<Layer, T>& add, const std::string& name, NormKind kind
   add(name + "+add", 4, forward(true, false));
   add(name + "+dropout", 4, forward(true, true));
   add(name + "_grad", 4, [kind](const Kernels<T>& k, Layer<T>& l) {
-    k.norm_grad({kind, l.rows, cols, 1e-5}, l.y.data(), l.dw.data(), l.db.data(), true, l.dy.data(),
-                l.x.data(), l.mean.data(), l.rstd.data(), l.w.data(), l.z.data(), l.scratch.data());
+    k.norm_grad(queue(), {kind, l.rows, cols, 1e-5}, l.y.data(), l.dw.data(), l.db.data(), true,
+                l.dy.data(), l.x.data(), l.mean.data(), l.rstd.data(), l.w.data(), l.z.data(),
+                l.scratch.data());
   });
 }
 
@@ -146,10 +148,10 @@ void add_activation(const Group<Layer, T>& add, const std::string& name, Activat
                     int factor = 1) {
   const std::int64_t out = wide / factor;
   add(name, 4 + 4.0 / factor, [=](const Kernels<T>& k, Layer<T>& l) {
-    k.activation(kind, l.y.data(), l.x.data(), l.rows, out);
+    k.activation(queue(), kind, l.y.data(), l.x.data(), l.rows, out);
   });
   add(name + "_grad", 8 + 4.0 / factor, [=](const Kernels<T>& k, Layer<T>& l) {
-    k.activation_grad(kind, l.y.data(), l.dy.data(), l.x.data(), l.rows, out);
+    k.activation_grad(queue(), kind, l.y.data(), l.dy.data(), l.x.data(), l.rows, out);
   });
 }
 
@@ -165,15 +167,17 @@ void add_layer(const std::string& type) {
   add_activation(add, "silu", ActivationKind::silu);
   add_activation(add, "squared_relu", ActivationKind::squared_relu);
   add_activation(add, "swiglu", ActivationKind::swiglu, 2);
-  add("add", 3, [](K& k, L& l) { k.add(l.y.data(), l.x.data(), l.dy.data(), l.rows, cols, {}); });
-  add("add+dropout", 3,
-      [](K& k, L& l) { k.add(l.y.data(), l.x.data(), l.dy.data(), l.rows, cols, l.dropout); });
+  add("add", 3,
+      [](K& k, L& l) { k.add(queue(), l.y.data(), l.x.data(), l.dy.data(), l.rows, cols, {}); });
+  add("add+dropout", 3, [](K& k, L& l) {
+    k.add(queue(), l.y.data(), l.x.data(), l.dy.data(), l.rows, cols, l.dropout);
+  });
   add("bias_grad", 4, [](K& k, L& l) {
-    k.bias_grad(l.db.data(), true, l.dy.data(), l.rows, wide, l.scratch.data());
+    k.bias_grad(queue(), l.db.data(), true, l.dy.data(), l.rows, wide, l.scratch.data());
   });
   add("rope", 4, [](K& k, L& l) {
     const AttentionShape shape{4, l.rows / 4, 12, 1, 64, true, 1};
-    k.rope(l.z.data(), shape, 64, l.cos.data(), l.sin.data(), nullptr, 1);
+    k.rope(queue(), l.z.data(), shape, 64, l.cos.data(), l.sin.data(), nullptr, 1);
   });
 }
 
@@ -184,20 +188,20 @@ void add_vocabulary(const std::string& type) {
   using L = Logits<T>;
   const Group<Embedding, T> embedding{type, "tokens", 4096};
   embedding("embedding", 3, [](K& k, E& e) {
-    k.embedding(e.y.data(), e.ids.data(), e.table.data(), e.positions.data(), nullptr, nullptr,
-                nullptr, e.rows, cols, e.rows / 4, 0, vocab);
+    k.embedding(queue(), e.y.data(), e.ids.data(), e.table.data(), e.positions.data(), nullptr,
+                nullptr, nullptr, e.rows, cols, e.rows / 4, 0, vocab);
   });
   embedding("embedding_grad", 1 + 2.0 * sizeof(Acc<T>) / sizeof(T), [](K& k, E& e) {
-    k.embedding_grad(e.dtable.data(), true, e.ids.data(), e.y.data(), e.rows, cols, 0, vocab,
-                     e.scratch.data());
+    k.embedding_grad(queue(), e.dtable.data(), true, e.ids.data(), e.y.data(), e.rows, cols, 0,
+                     vocab, e.scratch.data());
   });
   const Group<Logits, T> logits{type, "tokens", 256};
   logits("softmax_stats", 1, [](K& k, L& l) {
-    k.softmax_stats(l.largest.data(), l.sum.data(), l.target.data(), l.logits.data(),
+    k.softmax_stats(queue(), l.largest.data(), l.sum.data(), l.target.data(), l.logits.data(),
                     l.targets.data(), l.rows, vocab, padded_vocab, 0);
   });
   logits("cross_entropy_grad", 2, [](K& k, L& l) {
-    k.cross_entropy_grad(l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(),
+    k.cross_entropy_grad(queue(), l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(),
                          &unscaled, l.rows, vocab, padded_vocab, 0);
   });
 }
@@ -209,17 +213,18 @@ void add_optimizer(const std::string& type) {
   constexpr double a = sizeof(Acc<T>), t = sizeof(T);
   const Group<Weights, T> add{type, "parameters", 16 << 20};
   add("adam", 7 * a + t, [](K& k, W& w) {
-    k.adam({1e-4, 0.9, 0.95, 1e-8, 0.1, 0.5, 0.5, 1, true}, w.master.data(), w.m.data(), w.v.data(),
-           w.grad.data(), w.compute.data(), w.count);
+    k.adam(queue(), {1e-4, 0.9, 0.95, 1e-8, 0.1, 0.5, 0.5, 1, true}, w.master.data(), w.m.data(),
+           w.v.data(), w.grad.data(), w.compute.data(), w.count);
   });
   add("sgd", 5 * a + t, [](K& k, W& w) {
-    k.sgd({1e-5, 0.9, 0.1, 1}, w.master.data(), w.m.data(), w.grad.data(), w.compute.data(),
-          w.count);
+    k.sgd(queue(), {1e-5, 0.9, 0.1, 1}, w.master.data(), w.m.data(), w.grad.data(),
+          w.compute.data(), w.count);
   });
   add("cast_from_master", a + t,
-      [](K& k, W& w) { k.cast_from_master(w.compute.data(), w.grad.data(), w.count); });
-  add("sum_of_squares", a, [](K& k, W& w) { k.sum_of_squares(w.grad.data(), w.count); });
-  add("first_not_finite", t, [](K& k, W& w) { k.first_not_finite(w.compute.data(), w.count); });
+      [](K& k, W& w) { k.cast_from_master(queue(), w.compute.data(), w.grad.data(), w.count); });
+  add("sum_of_squares", a, [](K& k, W& w) { k.sum_of_squares(queue(), w.grad.data(), w.count); });
+  add("first_not_finite", t,
+      [](K& k, W& w) { k.first_not_finite(queue(), w.compute.data(), w.count); });
 }
 
 template <class T>

@@ -4,12 +4,33 @@
 
 #include <cstdint>
 
+#include "base/exact_sum.h"
+
 namespace trireme {
 
 struct StepBlock {
+  // Written before the first micro-batch.
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
+  double loss_scale = 1;
   double grad_scale = 1;  // loss scale / tokens of the global batch
+  // Written when the totals of all ranks are known, before the optimiser.
+  std::uint64_t updates = 0;  // steps of the optimiser, this one included
+  double lr = 0;
+  double update_scale = 1;                            // clipping and the inverse loss scale
+  double bias_correction1 = 1, bias_correction2 = 1;  // of Adam: 1 - beta^updates
+};
+
+inline constexpr int most_losses = 4;  // of a model
+
+// What a step adds up, in the device's memory too: of this rank, then of all. Zeros are empty sums.
+struct StepTotals {
+  struct Loss {
+    ExactSum sum, count;  // of weighted elements, and of weights
+  };
+  Loss losses[most_losses];     // in the order in which the model declares them
+  ExactSum squares;             // of the gradients
+  std::int64_t overflows = 0;    // summands that fixed point cannot hold
 };
 
 }  // namespace trireme

@@ -4,9 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/gemm_bench.h"
+#include "backend/cpu/kernels.h"
+#include "backend/device.h"
 #include "cli/commands.h"
 #include "model/transformer.h"
-#include "ops/support.h"
 #include "runtime/memory.h"
 #include "train/setup.h"
 #include "train/step_bench.h"
@@ -105,7 +106,7 @@ void op(const BenchArguments& a) {
   }
 }
 
-std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts) {
+std::vector<LinearShape> parse_shapes(const std::vector<std::string>& texts) {
   if (texts.empty()) {
     return {{4096, 768, 2304},
             {4096, 768, 768},
@@ -113,9 +114,9 @@ std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts
             {4096, 3072, 768},
             {2048, 768, 50304}};
   }
-  std::vector<cpu::LinearShape> shapes;
+  std::vector<LinearShape> shapes;
   for (const std::string& text : texts) {
-    cpu::LinearShape shape{};
+    LinearShape shape{};
     char end = 0;
     if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &shape.rows, &shape.in, &shape.out, &end) != 3 ||
         shape.rows < 1 || shape.in < 1 || shape.out < 1) {
@@ -128,7 +129,7 @@ std::vector<cpu::LinearShape> parse_shapes(const std::vector<std::string>& texts
 
 void gemm(const BenchArguments& a) {
   const auto shapes = parse_shapes(a.shapes);
-  const auto timings = ops::with_compute_type(
+  const auto timings = with_compute_type(
       compute_dtype(a.precision), [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
   const char* names[] = {"forward", "input_grad", "weight_grad"};
   nlohmann::json rows = nlohmann::json::array();

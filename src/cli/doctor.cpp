@@ -99,7 +99,7 @@ Finding large_pages() {
 // The largest difference of a product from the same in double, as a share of the largest value.
 template <class T>
 double product_error(cpu::Isa set) {
-  const cpu::LinearShape shape{48, 160, 96};
+  const LinearShape shape{48, 160, 96};
   std::vector<T> x(shape.rows * shape.in), weight(shape.out * shape.in), y(shape.rows * shape.out);
   const auto fill = [](std::vector<T>& values, double phase) {
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -107,7 +107,7 @@ double product_error(cpu::Isa set) {
   };
   fill(x, 0.7);
   fill(weight, 1.3);
-  const cpu::Linear<T> linear(cpu::Product::forward, shape, set);
+  const cpu::Linear<T> linear(Product::forward, shape, set);
   std::vector<std::byte> workspace(static_cast<std::size_t>(linear.workspace_bytes()));
   linear.run(y.data(), x.data(), weight.data(), nullptr, false, workspace.data());
   double error = 0, largest = 0;

@@ -30,9 +30,7 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
   BuildOptions build;
   build.batch = options.batch;
   const std::unique_ptr<Stage> stage = model.build(build);
-  const std::span<const Loss> losses = losses_of(model.config().model);
   Batch windows(options.batch, seq);
-  LossSum sum;
 
   Evaluation result;
   result.bytes = bytes;
@@ -53,10 +51,16 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
     }
     load_batch(*stage, 0, windows);
     stage->evaluate();
-    add_losses(*stage, 0, losses, sum);
+    with_accumulation_type(stage->definition().accumulate(), [&]<class A>(A) {
+      stage->read_result<A>(0, ResultOutput::token_loss, [&](const A* losses) {
+        for (std::int64_t r = 0; r < options.batch * seq; ++r) {
+          if (windows.loss_weights[r] == 0) continue;
+          result.nats += static_cast<double>(losses[r]);
+          ++result.tokens;
+        }
+      });
+    });
   }
-  result.nats = sum.words().sum;
-  result.tokens = static_cast<std::int64_t>(sum.words().count);
   return result;
 }
 

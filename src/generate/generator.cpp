@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/device.h"
 #include "model/batch_inputs.h"
-#include "ops/support.h"
 
 namespace trireme {
 namespace {
@@ -57,9 +57,11 @@ std::vector<float> Generator::logits(const Stage& stage, std::int64_t row) const
     if (head.value(id).role == Role::result) value = &head.value(id);
   }
   const std::int64_t width = value->shape.back();
-  ops::with_compute_type(value->dtype, [&]<class T>(T) {
-    const T* from = static_cast<const T*>(stage.result(0, ResultOutput::logits)) + row * width;
-    for (std::int64_t i = 0; i < vocab_size_; ++i) out[i] = static_cast<float>(from[i]);
+  with_compute_type(value->dtype, [&]<class T>(T) {
+    stage.read_result<T>(0, ResultOutput::logits, [&](const T* from) {
+      for (std::int64_t i = 0; i < vocab_size_; ++i)
+        out[i] = static_cast<float>(from[row * width + i]);
+    });
   });
   return out;
 }

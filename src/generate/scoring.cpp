@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/device.h"
 #include "base/counted.h"
 #include "interop/safetensors_writer.h"
 #include "model/batch_inputs.h"
-#include "ops/support.h"
 
 namespace trireme {
 namespace {
@@ -47,14 +47,15 @@ Batch batch_of(const ScoredSequence& sequence) {
 void write_rows(SafetensorsWriter& writer, std::size_t tensor, const Stage& stage,
                 ResultOutput result, std::int64_t rows, std::int64_t columns, std::int64_t padded) {
   std::vector<float> row(static_cast<std::size_t>(columns));
-  ops::with_compute_type(stage.definition().compute, [&]<class T>(T) {
-    const T* from = static_cast<const T*>(stage.result(0, result));
-    for (std::int64_t i = 0; i < rows; ++i) {
-      std::transform(from + i * padded, from + i * padded + columns, row.begin(),
-                     [](T x) { return static_cast<float>(x); });
-      writer.write(tensor, static_cast<std::uint64_t>(i) * row.size() * 4, row.data(),
-                   row.size() * 4);
-    }
+  with_compute_type(stage.definition().compute, [&]<class T>(T) {
+    stage.read_result<T>(0, result, [&](const T* from) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::transform(from + i * padded, from + i * padded + columns, row.begin(),
+                       [](T x) { return static_cast<float>(x); });
+        writer.write(tensor, static_cast<std::uint64_t>(i) * row.size() * 4, row.data(),
+                     row.size() * 4);
+      }
+    });
   });
 }
 

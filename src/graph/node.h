@@ -39,6 +39,7 @@ namespace trireme {
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
+  X(all_to_all)                         \
   X(reduce_scatter)
 // clang-format on
 
@@ -97,9 +98,17 @@ struct TakeRowsAttributes {
 struct LossAttributes {
   std::int64_t vocab, first_id;
 };
+// The ranks that a collective op communicates with: one of this rank's groups, and its size.
+enum class GroupKind : std::uint8_t { tensor, context, expert, count };
+struct GraphGroup {
+  GroupKind kind = GroupKind::tensor;
+  int size = 1;
+};
+// "tensor", "context", "expert"
+const char* name_of(GroupKind kind);
 struct CollectiveAttributes {
-  int size;       // ranks of the tensor-parallel group
-  bool in_place;  // all_reduce: the result overwrites the operand
+  GraphGroup group;
+  bool in_place = false;  // all_reduce: the result overwrites the operand
 };
 
 using Attributes =

@@ -2,6 +2,7 @@
 // definition per OpKind; all other code works through that table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -9,38 +10,55 @@
 
 namespace trireme {
 
+class Device;
 class GradientBuilder;
+class Queue;
 struct StepBlock;
 struct Target;
 
-// The ranks that collective ops of a graph communicate with, as ops see them. Calls return when the
-// result is complete. Counts are elements; reductions are sums in a fixed order, accumulated in f32
-// for 16-bit types.
+// The ranks that a collective op communicates with, as ops see them: in the order of the queue,
+// which on the CPU means that calls return when the result is complete. Counts are elements;
+// reductions are sums in a fixed order, accumulated in f32 for 16-bit types.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
   virtual int size() const = 0;
   virtual int rank() const = 0;
-  virtual void sum(void* data, std::int64_t count, DType dtype) = 0;      // in place, all ranks
-  virtual void maximum(void* data, std::int64_t count, DType dtype) = 0;  // in place, all ranks
+  virtual void sum(Queue&, void* data, std::int64_t count, DType dtype) = 0;      // in place
+  virtual void maximum(Queue&, void* data, std::int64_t count, DType dtype) = 0;  // in place
   // dst[size * count] gets src[count] of every rank.
-  virtual void all_gather(const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+  virtual void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
   // dst[count] gets this rank's part of the sum of src[size * count].
-  virtual void reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+  virtual void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count,
+                              DType dtype) = 0;
+  // Part k of src[size * count] goes to rank k; part k of dst[size * count] comes from it.
+  virtual void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+};
+
+// The groups of a rank by kind; null where it is alone.
+class RankGroups {
+ public:
+  RankGroup*& operator[](GroupKind kind) { return groups_[static_cast<std::size_t>(kind)]; }
+  RankGroup* operator[](GroupKind kind) const { return groups_[static_cast<std::size_t>(kind)]; }
+
+ private:
+  std::array<RankGroup*, static_cast<std::size_t>(GroupKind::count)> groups_{};
 };
 
 // One launch: operand addresses in the order of the node, absent ones null.
 struct Launch {
+  Device& device;
+  Queue& queue;
   const Graph& graph;
   const Node& node;
   void* const* in;
   void* const* out;
   void* workspace;
   const void* prepared;
-  const StepBlock* step;
-  std::int32_t layer;  // number of the block in the whole model, for random numbers
-  bool accumulate;     // add to gradients instead of overwriting them
-  RankGroup* group;    // of tensor parallelism; null for a single rank
+  const StepBlock* step;  // in device memory
+  std::int32_t layer;     // number of the block in the whole model, for random numbers
+  bool accumulate;        // add to gradients instead of overwriting them
+  const RankGroups* groups;
 
   template <class T>
   T* input(int i) const {
@@ -71,7 +89,7 @@ struct OpDefinition {
   std::int64_t (*workspace)(const Target& target, const Graph& graph, const Node& node);
   // State that the kernel makes once per node, a library primitive for instance, when a stage is
   // allocated; null: none.
-  std::shared_ptr<const void> (*prepare)(const Graph& graph, const Node& node);
+  std::shared_ptr<const void> (*prepare)(Device& device, const Graph& graph, const Node& node);
   // Null for ops that only name memory (views).
   void (*launch)(const Launch& launch);
   // Cheap to compute again: selective recomputation does not save its outputs.

@@ -15,40 +15,42 @@ class Inputs {
   Inputs(const Stage& stage, int slot) : stage_(stage), slot_(slot) {}
 
   template <class T>
-  T* at(BatchInput which) const {
-    return static_cast<T*>(stage_.batch(slot_, which));
-  }
-  template <class T>
   void copy(BatchInput which, const std::vector<T>& from) const {
-    T* to = at<T>(which);
-    if (!to) return;
-    const auto bytes = static_cast<std::int64_t>(from.size() * sizeof(T));
-    TRIREME_CHECK(stage_.batch_bytes(which) == bytes);
-    std::memcpy(to, from.data(), static_cast<std::size_t>(bytes));
+    stage_.write_batch<T>(slot_, which, [&](T* to) {
+      const auto bytes = static_cast<std::int64_t>(from.size() * sizeof(T));
+      TRIREME_CHECK(stage_.batch_bytes(which) == bytes);
+      std::memcpy(to, from.data(), static_cast<std::size_t>(bytes));
+    });
+  }
+  // to[i] = value(i), for all elements.
+  template <class T, class Value>
+  void write(BatchInput which, const Value& value) const {
+    const std::int64_t count = stage_.batch_bytes(which) / std::int64_t{sizeof(T)};
+    stage_.write_batch<T>(slot_, which, [&](T* to) {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
+    });
   }
 
   // Targets and weights of all rows, or of those alone that are predicted.
   void copy_predictions(const Batch& batch) const {
-    auto* predicted = at<std::int32_t>(BatchInput::predicted_rows);
-    if (!predicted) {
+    if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
       copy(BatchInput::targets, batch.targets);
       copy(BatchInput::loss_weights, batch.loss_weights);
       return;
     }
-    auto* targets = at<std::int32_t>(BatchInput::targets);
-    auto* weights = at<float>(BatchInput::loss_weights);
-    const std::int64_t room = stage_.batch_bytes(BatchInput::targets) / 4;
-    std::int64_t count = 0;
-    for (std::size_t r = 0; r < batch.targets.size(); ++r) {
-      if (batch.loss_weights[r] == 0) continue;
-      TRIREME_CHECK(count < room);
-      predicted[count] = static_cast<std::int32_t>(r);
-      targets[count] = batch.targets[r];
-      weights[count++] = batch.loss_weights[r];
-    }
-    std::fill(predicted + count, predicted + room, 0);
-    std::fill(targets + count, targets + room, 0);
-    std::fill(weights + count, weights + room, 0.f);
+    std::vector<std::int64_t> rows;
+    for (std::size_t r = 0; r < batch.targets.size(); ++r)
+      if (batch.loss_weights[r] != 0) rows.push_back(static_cast<std::int64_t>(r));
+    const auto count = static_cast<std::int64_t>(rows.size());
+    TRIREME_CHECK(count <= stage_.batch_bytes(BatchInput::targets) / 4);
+    const auto write_rows = [&]<class T>(BatchInput which, T zero, auto&& value) {
+      write<T>(which, [&](std::int64_t i) { return i < count ? value(rows[i]) : zero; });
+    };
+    write_rows(BatchInput::predicted_rows, std::int32_t{0},
+               [](std::int64_t r) { return static_cast<std::int32_t>(r); });
+    write_rows(BatchInput::targets, std::int32_t{0}, [&](std::int64_t r) { return batch.targets[r]; });
+    write_rows(BatchInput::loss_weights, 0.f,
+               [&](std::int64_t r) { return batch.loss_weights[r]; });
   }
 
  private:
@@ -67,12 +69,10 @@ void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_w
   inputs.copy(BatchInput::sample_ids, batch.sample_ids);
   inputs.copy(BatchInput::lengths, batch.lengths);
   inputs.copy(BatchInput::order_labels, batch.order_labels);
-  if (inputs.at<std::int32_t>(BatchInput::targets)) inputs.copy_predictions(batch);
-  auto* first_rows = inputs.at<std::int32_t>(BatchInput::first_rows);
-  for (std::int64_t b = 0; first_rows && b < batch.micro_batch_size; ++b)
-    first_rows[b] = static_cast<std::int32_t>(b * batch.seq_length);
-  if (auto* weights = inputs.at<float>(BatchInput::order_weights))
-    std::fill_n(weights, batch.micro_batch_size, sample_weight);
+  if (stage.batch(slot, BatchInput::targets)) inputs.copy_predictions(batch);
+  inputs.write<std::int32_t>(BatchInput::first_rows,
+                             [&](std::int64_t b) { return b * batch.seq_length; });
+  inputs.write<float>(BatchInput::order_weights, [&](std::int64_t) { return sample_weight; });
 }
 
 bool reads_data(const StageDefinition& stage, bool positions_of_documents) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/step_block.h"
 #include "config/config.h"
 #include "runtime/stage.h"
 
@@ -39,7 +40,6 @@ std::span<const Loss> losses_of(const ModelConfig& model);
 
 // Sum of weighted losses and sum of weights, of each loss that a model declares.
 struct LossSum {
-  static constexpr int most_losses = 4;
   struct Part {
     double sum = 0, count = 0;
     double mean() const { return count > 0 ? sum / count : 0; }
@@ -62,7 +62,7 @@ struct LossSum {
   }
 };
 
-// Adds the losses that a slot's passes have left in a stage with the head, one element at a time.
-void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, LossSum& sum);
+// Adds the losses that a slot's passes have left in a stage with the head to totals in device memory.
+void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, StepTotals* totals);
 
 }  // namespace trireme

@@ -167,11 +167,16 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
   void* cos = stage.constant(ConstantInput::rope_cos);
   void* sin = stage.constant(ConstantInput::rope_sin);
   if (!cos) return;
-  if (stage.definition().accumulate() == DType::f64) {
-    fill_rotary(static_cast<double*>(cos), static_cast<double*>(sin), model, positions);
-  } else {
-    fill_rotary(static_cast<float*>(cos), static_cast<float*>(sin), model, positions);
-  }
+  Device& device = stage.device();
+  with_accumulation_type(stage.definition().accumulate(), [&]<class A>(A) {
+    const std::int64_t bytes = stage.constant_bytes(ConstantInput::rope_cos);
+    device.write(cos, bytes, [&](std::byte* host_cos) {
+      device.write(sin, bytes, [&](std::byte* host_sin) {
+        fill_rotary(reinterpret_cast<A*>(host_cos), reinterpret_cast<A*>(host_sin), model,
+                    positions);
+      });
+    });
+  });
 }
 
 }  // namespace trireme

@@ -25,8 +25,8 @@ void gradient(GradientBuilder& b, const Node& node) {
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
-    cpu::kernels<T>().activation(l.node.as<ActivationAttributes>().kind, l.output<T>(0),
-                                 l.input<T>(0), y.shape[0], y.shape[1]);
+    kernels<T>(l).activation(l.queue, l.node.as<ActivationAttributes>().kind, l.output<T>(0),
+                             l.input<T>(0), y.shape[0], y.shape[1]);
   });
 }
 
@@ -38,8 +38,8 @@ void infer_grad(Graph& g, Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& dy = l.input_value(0);
-    cpu::kernels<T>().activation_grad(l.node.as<ActivationAttributes>().kind, l.output<T>(0),
-                                      l.input<T>(0), l.input<T>(1), dy.shape[0], dy.shape[1]);
+    kernels<T>(l).activation_grad(l.queue, l.node.as<ActivationAttributes>().kind, l.output<T>(0),
+                                  l.input<T>(0), l.input<T>(1), dy.shape[0], dy.shape[1]);
   });
 }
 

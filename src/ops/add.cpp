@@ -30,8 +30,8 @@ void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<AddAttributes>();
-    cpu::kernels<T>().add(
-        l.output<T>(0), l.input<T>(0), l.input<T>(1), y.shape[0], y.shape[1],
+    kernels<T>(l).add(
+        l.queue, l.output<T>(0), l.input<T>(0), l.input<T>(1), y.shape[0], y.shape[1],
         dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(2), attributes.seq));
   });
 }

@@ -7,8 +7,8 @@
 namespace trireme::ops {
 namespace {
 
-cpu::AttentionShape shape_of(const AttentionAttributes& a) {
-  cpu::AttentionShape shape{};
+AttentionShape shape_of(const AttentionAttributes& a) {
+  AttentionShape shape{};
   shape.batch = a.batch;
   shape.seq = a.seq;
   shape.groups = a.groups;
@@ -20,9 +20,9 @@ cpu::AttentionShape shape_of(const AttentionAttributes& a) {
   return shape;
 }
 
-cpu::AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids, int lengths) {
+AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids, int lengths) {
   const auto& a = l.node.as<AttentionAttributes>();
-  cpu::AttentionShape shape = shape_of(a);
+  AttentionShape shape = shape_of(a);
   shape.first_visible = l.input<std::int32_t>(first_visible);
   shape.lengths = l.input<std::int32_t>(lengths);
   shape.dropout = dropout_at_run(a.dropout, l, l.input<std::int64_t>(sample_ids), a.seq);
@@ -36,7 +36,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 // inputs: qkv, first visible, sample ids, lengths; outputs: ctx, lse
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  const cpu::AttentionShape shape = shape_of(a);
+  const AttentionShape shape = shape_of(a);
   const Value& qkv = g.value(node.inputs[0]);
   require(qkv.shape[0] == a.batch * a.seq && qkv.shape[1] == shape.qkv_cols(), g, node,
           "qkv must be [batch * seq, groups * (queries per group + 2) * head_dim]");
@@ -60,8 +60,8 @@ void gradient(GradientBuilder& b, const Node& node) {
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    cpu::kernels<T>().attention(shape_at_run(l, 1, 2, 3), l.output<T>(0), l.output<cpu::Acc<T>>(1),
-                                l.input<T>(0), l.workspace);
+    kernels<T>(l).attention(l.queue, shape_at_run(l, 1, 2, 3), l.output<T>(0), l.output<Acc<T>>(1),
+                            l.input<T>(0), l.workspace);
   });
 }
 
@@ -76,9 +76,8 @@ double flops_grad(const Graph& g, const Node& node) {
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    cpu::kernels<T>().attention_grad(shape_at_run(l, 4, 5, 6), l.output<T>(0), l.input<T>(0),
-                                     l.input<T>(1), l.input<T>(2), l.input<cpu::Acc<T>>(3),
-                                     l.workspace);
+    kernels<T>(l).attention_grad(l.queue, shape_at_run(l, 4, 5, 6), l.output<T>(0), l.input<T>(0),
+                                 l.input<T>(1), l.input<T>(2), l.input<Acc<T>>(3), l.workspace);
   });
 }
 
@@ -91,10 +90,10 @@ void infer_cached(Graph& g, Node& node) {
 void launch_cached(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const auto& a = l.node.as<AttentionAttributes>();
-    const cpu::CachedAttentionShape shape{a.batch,    a.seq,      a.groups, a.queries_per_group,
-                                          a.head_dim, a.capacity, a.scale};
-    cpu::kernels<T>().cached_attention(shape, l.output<T>(0), l.input<T>(0), l.input<T>(1),
-                                       l.input<T>(2), l.input<std::int32_t>(3));
+    const CachedAttentionShape shape{a.batch,    a.seq,      a.groups, a.queries_per_group,
+                                     a.head_dim, a.capacity, a.scale};
+    kernels<T>(l).cached_attention(l.queue, shape, l.output<T>(0), l.input<T>(0), l.input<T>(1),
+                                   l.input<T>(2), l.input<std::int32_t>(3));
   });
 }
 

@@ -1,7 +1,6 @@
-// Collectives of tensor and sequence parallelism, each with its dual: identity and all-reduce,
-// all-gather and reduce-scatter (the f and g of Shoeybi et al. 2019, Korthikanti et al. 2022).
-#include <cstring>
-
+// Collectives among the ranks of a group, each with its dual: identity and all-reduce, all-gather
+// and reduce-scatter (the f and g of Shoeybi et al. 2019, Korthikanti et al. 2022), all-to-all and
+// itself.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -23,7 +22,7 @@ void gradient_identity(GradientBuilder& b, const Node& node) {
   const ValueId x = node.inputs[0], dy = b.grad(node.outputs[0]);
   const bool in_place =
       b.graph().value(x).role == Role::internal && b.graph().value(dy).role == Role::internal;
-  const CollectiveAttributes attributes{node.as<CollectiveAttributes>().size, in_place};
+  const CollectiveAttributes attributes{node.as<CollectiveAttributes>().group, in_place};
   b.add_grad(x, emit_grad(b, OpKind::all_reduce, attributes, dy));
 }
 
@@ -45,15 +44,15 @@ void gradient_reduce(GradientBuilder& b, const Node& node) {
 
 void launch_reduce(const Launch& l) {
   const Value& y = l.output_value(0);
-  if (l.out[0] != l.in[0]) std::memcpy(l.out[0], l.in[0], static_cast<std::size_t>(y.bytes()));
-  group_of(l).sum(l.out[0], y.shape.count(), y.dtype);
+  if (l.out[0] != l.in[0]) l.queue.copy(l.out[0], l.in[0], y.bytes());
+  group_of(l).sum(l.queue, l.out[0], y.shape.count(), y.dtype);
 }
 
 // inputs: x [rows, columns]
 void infer_gather(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   Shape shape = x.shape;
-  shape[0] *= node.as<CollectiveAttributes>().size;
+  shape[0] *= node.as<CollectiveAttributes>().group.size;
   add_output(g, node, 0, x.dtype, shape);
 }
 
@@ -64,13 +63,13 @@ void gradient_gather(GradientBuilder& b, const Node& node) {
 
 void launch_gather(const Launch& l) {
   const Value& x = l.input_value(0);
-  group_of(l).all_gather(l.in[0], l.out[0], x.shape.count(), x.dtype);
+  group_of(l).all_gather(l.queue, l.in[0], l.out[0], x.shape.count(), x.dtype);
 }
 
 // inputs: x [rows, columns]
 void infer_scatter(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
-  const int size = node.as<CollectiveAttributes>().size;
+  const int size = node.as<CollectiveAttributes>().group.size;
   require(x.shape[0] % size == 0, g, node, "the rows must divide among the ranks");
   Shape shape = x.shape;
   shape[0] /= size;
@@ -84,11 +83,30 @@ void gradient_scatter(GradientBuilder& b, const Node& node) {
 
 void launch_scatter(const Launch& l) {
   const Value& y = l.output_value(0);
-  group_of(l).reduce_scatter(l.in[0], l.out[0], y.shape.count(), y.dtype);
+  group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), y.dtype);
+}
+
+// inputs: x [rows, columns]; part k of the rows goes to rank k, and part k comes from it
+void infer_exchange(Graph& g, Node& node) {
+  const Value x = g.value(node.inputs[0]);
+  require(x.shape[0] % node.as<CollectiveAttributes>().group.size == 0, g, node,
+          "the rows must divide among the ranks");
+  add_output(g, node, 0, x.dtype, x.shape);
+}
+
+void gradient_exchange(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], emit_grad(b, OpKind::all_to_all, node.as<CollectiveAttributes>(),
+                                       b.grad(node.outputs[0])));
+}
+
+void launch_exchange(const Launch& l) {
+  const Value& y = l.output_value(0);
+  RankGroup& group = group_of(l);
+  group.all_to_all(l.queue, l.in[0], l.out[0], y.shape.count() / group.size(), y.dtype);
 }
 
 ValueId emit(Graph& g, OpKind op, ValueId x, CollectiveAttributes attributes) {
-  return attributes.size == 1 ? x : g.emit(op, attributes, {x}).outputs[0];
+  return attributes.group.size == 1 ? x : g.emit(op, attributes, {x}).outputs[0];
 }
 
 }  // namespace
@@ -111,21 +129,29 @@ const OpDefinition reduce_scatter_op{.name = "reduce_scatter",
                                      .infer = infer_scatter,
                                      .gradient = gradient_scatter,
                                      .launch = launch_scatter};
+const OpDefinition all_to_all_op{.name = "all_to_all",
+                                 .infer = infer_exchange,
+                                 .gradient = gradient_exchange,
+                                 .launch = launch_exchange};
 
-ValueId grad_all_reduce(Graph& g, ValueId x, int ranks) {
-  return emit(g, OpKind::grad_all_reduce, x, {ranks, false});
+ValueId grad_all_reduce(Graph& g, ValueId x, GraphGroup group) {
+  return emit(g, OpKind::grad_all_reduce, x, {group, false});
 }
 
-ValueId all_reduce(Graph& g, ValueId x, int ranks, bool in_place) {
-  return emit(g, OpKind::all_reduce, x, {ranks, in_place});
+ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place) {
+  return emit(g, OpKind::all_reduce, x, {group, in_place});
 }
 
-ValueId all_gather(Graph& g, ValueId x, int ranks) {
-  return emit(g, OpKind::all_gather, x, {ranks, false});
+ValueId all_gather(Graph& g, ValueId x, GraphGroup group) {
+  return emit(g, OpKind::all_gather, x, {group, false});
 }
 
-ValueId reduce_scatter(Graph& g, ValueId x, int ranks) {
-  return emit(g, OpKind::reduce_scatter, x, {ranks, false});
+ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group) {
+  return emit(g, OpKind::reduce_scatter, x, {group, false});
+}
+
+ValueId all_to_all(Graph& g, ValueId x, GraphGroup group) {
+  return emit(g, OpKind::all_to_all, x, {group, false});
 }
 
 }  // namespace trireme::ops

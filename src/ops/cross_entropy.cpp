@@ -21,12 +21,12 @@ void infer_stats(Graph& g, Node& node) {
 
 void launch_stats(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
+    using A = Acc<T>;
     const Value& logits = l.input_value(0);
     const auto& a = l.node.as<LossAttributes>();
-    cpu::kernels<T>().softmax_stats(l.output<A>(0), l.output<A>(1), l.output<A>(2), l.input<T>(0),
-                                    l.input<std::int32_t>(1), logits.shape[0], a.vocab,
-                                    logits.shape[1], a.first_id);
+    kernels<T>(l).softmax_stats(l.queue, l.output<A>(0), l.output<A>(1), l.output<A>(2),
+                                l.input<T>(0), l.input<std::int32_t>(1), logits.shape[0], a.vocab,
+                                logits.shape[1], a.first_id);
   });
 }
 
@@ -42,19 +42,20 @@ std::int64_t workspace_merge(const Target&, const Graph& g, const Node& node) {
 
 void launch_merge(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
+    using A = Acc<T>;
     RankGroup& group = group_of(l);
     const DType dtype = l.graph.accumulate();
     const std::int64_t rows = l.output_value(0).shape.count();
     const A* local = l.input<A>(0);
     A* largest = l.output<A>(0);
-    std::copy_n(local, rows, largest);
-    group.maximum(largest, rows, dtype);
+    l.queue.copy(largest, local, rows * size_of(dtype));
+    group.maximum(l.queue, largest, rows, dtype);
     A* sums = static_cast<A*>(l.workspace);
-    cpu::kernels<T>().softmax_rescale(sums, l.input<A>(1), l.input<A>(2), local, largest, rows);
-    group.sum(sums, 2 * rows, dtype);
-    std::copy_n(sums, rows, l.output<A>(1));
-    std::copy_n(sums + rows, rows, l.output<A>(2));
+    kernels<T>(l).softmax_rescale(l.queue, sums, l.input<A>(1), l.input<A>(2), local, largest,
+                                  rows);
+    group.sum(l.queue, sums, 2 * rows, dtype);
+    l.queue.copy(l.output<A>(1), sums, rows * size_of(dtype));
+    l.queue.copy(l.output<A>(2), sums + rows, rows * size_of(dtype));
   });
 }
 
@@ -67,9 +68,9 @@ void infer_loss(Graph& g, Node& node) {
 
 void launch_loss(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
-    cpu::kernels<T>().token_loss(l.output<A>(0), l.output<A>(1), l.input<A>(0), l.input<A>(1),
-                                 l.input<A>(2), l.output_value(0).shape.count());
+    using A = Acc<T>;
+    kernels<T>(l).token_loss(l.queue, l.output<A>(0), l.output<A>(1), l.input<A>(0), l.input<A>(1),
+                             l.input<A>(2), l.output_value(0).shape.count());
   });
 }
 
@@ -89,9 +90,9 @@ void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& logits = l.input_value(0);
     const auto& a = l.node.as<LossAttributes>();
-    cpu::kernels<T>().cross_entropy_grad(l.output<T>(0), l.input<cpu::Acc<T>>(1),
-                                         l.input<std::int32_t>(2), l.input<float>(3), l.step,
-                                         logits.shape[0], a.vocab, logits.shape[1], a.first_id);
+    kernels<T>(l).cross_entropy_grad(l.queue, l.output<T>(0), l.input<Acc<T>>(1),
+                                     l.input<std::int32_t>(2), l.input<float>(3), l.step,
+                                     logits.shape[0], a.vocab, logits.shape[1], a.first_id);
   });
 }
 
@@ -109,11 +110,11 @@ const OpDefinition cross_entropy_grad_op{
     .name = "cross_entropy_grad", .infer = infer_grad, .launch = launch_grad};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
-                      std::int64_t vocab, std::int64_t first_id, int ranks) {
+                      std::int64_t vocab, std::int64_t first_id, GraphGroup group) {
   const LossAttributes attributes{vocab, first_id};
   Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
-  if (ranks > 1) {
-    stats = g.emit(OpKind::softmax_merge, CollectiveAttributes{ranks, false},
+  if (group.size > 1) {
+    stats = g.emit(OpKind::softmax_merge, CollectiveAttributes{group},
                    {stats.outputs[0], stats.outputs[1], stats.outputs[2]});
   }
   return g

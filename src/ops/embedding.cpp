@@ -1,4 +1,5 @@
 // Embedding of tokens, learned positions and token types.
+#include "backend/cpu/kernels.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -30,10 +31,10 @@ void launch(const Launch& l) {
     const Value& table = l.input_value(1);
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<EmbeddingAttributes>();
-    cpu::kernels<T>().embedding(l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
-                                l.input<T>(3), l.input<std::int32_t>(2), l.input<T>(5),
-                                l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq,
-                                attributes.first_id, table.shape[0]);
+    kernels<T>(l).embedding(l.queue, l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
+                            l.input<T>(3), l.input<std::int32_t>(2), l.input<T>(5),
+                            l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq,
+                            attributes.first_id, table.shape[0]);
   });
 }
 
@@ -55,8 +56,8 @@ std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& dy = l.input_value(1);
-    cpu::kernels<T>().embedding_grad(
-        l.output<cpu::Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0), l.input<T>(1),
+    kernels<T>(l).embedding_grad(
+        l.queue, l.output<Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0), l.input<T>(1),
         dy.shape[0], dy.shape[1], l.node.as<EmbeddingAttributes>().first_id,
         l.output_value(0).shape[0], static_cast<std::int32_t*>(l.workspace));
   });

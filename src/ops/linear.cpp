@@ -1,5 +1,6 @@
 // Linear layers: the product, its two gradients as separate nodes, and the gradient of the bias.
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
@@ -9,36 +10,32 @@ namespace trireme::ops {
 namespace {
 
 // The shape of the product that a node computes; all three products have the same of a layer.
-template <cpu::Product product>
-cpu::LinearShape shape_of(const Graph& g, const Node& node) {
-  const bool is_weight_grad = product == cpu::Product::weight_grad;
+template <Product product>
+LinearShape shape_of(const Graph& g, const Node& node) {
+  const bool is_weight_grad = product == Product::weight_grad;
   const Value& weight = g.value(is_weight_grad ? node.outputs[0] : node.inputs[1]);
   return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]};
 }
 
-template <cpu::Product product>
+template <Product product>
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   return cpu::linear_workspace(target, g.compute(), product, shape_of<product>(g, node));
 }
 
-template <cpu::Product product>
-std::shared_ptr<const void> prepare(const Graph& g, const Node& node) {
-  return with_compute_type(g.compute(), [&]<class T>(T) -> std::shared_ptr<const void> {
-    return cpu::shared_linear<T>(product, shape_of<product>(g, node));
-  });
+template <Product product>
+std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
+  return device.linear(g.compute(), product, shape_of<product>(g, node));
 }
 
-template <cpu::Product product>
+template <Product product>
 void launch(const Launch& l) {
-  with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const T* bias = nullptr;
-    if constexpr (product == cpu::Product::forward) {
-      if (l.node.as<LinearAttributes>().adds_bias) bias = l.input<T>(2);
-    }
-    const bool accumulate = product == cpu::Product::weight_grad && l.accumulate;
-    static_cast<const cpu::Linear<T>*>(l.prepared)
-        ->run(l.out[0], l.input<T>(0), l.input<T>(1), bias, accumulate, l.workspace);
-  });
+  const void* bias = nullptr;
+  if constexpr (product == Product::forward) {
+    if (l.node.as<LinearAttributes>().adds_bias) bias = l.in[2];
+  }
+  const bool accumulate = product == Product::weight_grad && l.accumulate;
+  static_cast<const LinearProduct*>(l.prepared)
+      ->run(l.queue, l.out[0], l.in[0], l.in[1], bias, accumulate, l.workspace);
 }
 
 double flops_of(const Value& x, const Value& weight) {
@@ -109,10 +106,10 @@ std::int64_t workspace_bias_grad(const Target&, const Graph& g, const Node& node
 
 void launch_bias_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
+    using A = Acc<T>;
     const Value& dy = l.input_value(0);
-    cpu::kernels<T>().bias_grad(l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0],
-                                dy.shape[1], static_cast<A*>(l.workspace));
+    kernels<T>(l).bias_grad(l.queue, l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0],
+                            dy.shape[1], static_cast<A*>(l.workspace));
   });
 }
 
@@ -122,21 +119,21 @@ const OpDefinition linear_op{.name = "linear",
                              .infer = infer_forward,
                              .gradient = gradient,
                              .flops = flops_forward,
-                             .workspace = workspace<cpu::Product::forward>,
-                             .prepare = prepare<cpu::Product::forward>,
-                             .launch = launch<cpu::Product::forward>};
+                             .workspace = workspace<Product::forward>,
+                             .prepare = prepare<Product::forward>,
+                             .launch = launch<Product::forward>};
 const OpDefinition linear_input_grad_op{.name = "linear_input_grad",
                                         .infer = infer_input_grad,
                                         .flops = flops_forward,
-                                        .workspace = workspace<cpu::Product::input_grad>,
-                                        .prepare = prepare<cpu::Product::input_grad>,
-                                        .launch = launch<cpu::Product::input_grad>};
+                                        .workspace = workspace<Product::input_grad>,
+                                        .prepare = prepare<Product::input_grad>,
+                                        .launch = launch<Product::input_grad>};
 const OpDefinition linear_weight_grad_op{.name = "linear_weight_grad",
                                          .infer = infer_weight_grad,
                                          .flops = flops_weight_grad,
-                                         .workspace = workspace<cpu::Product::weight_grad>,
-                                         .prepare = prepare<cpu::Product::weight_grad>,
-                                         .launch = launch<cpu::Product::weight_grad>};
+                                         .workspace = workspace<Product::weight_grad>,
+                                         .prepare = prepare<Product::weight_grad>,
+                                         .launch = launch<Product::weight_grad>};
 const OpDefinition bias_grad_op{.name = "bias_grad",
                                 .infer = infer_bias_grad,
                                 .workspace = workspace_bias_grad,

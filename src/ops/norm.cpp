@@ -1,4 +1,5 @@
 // LayerNorm and RMSNorm, alone or after a residual addition.
+#include "backend/cpu/kernels.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -57,16 +58,16 @@ void gradient(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[3], ddelta);
 }
 
-cpu::NormShape shape_of(const NormAttributes& attributes, const Value& x) {
+NormShape shape_of(const NormAttributes& attributes, const Value& x) {
   return {attributes.kind, x.shape[0], x.shape[1], attributes.eps};
 }
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
+    using A = Acc<T>;
     const auto& attributes = l.node.as<NormAttributes>();
-    cpu::kernels<T>().norm(
-        shape_of(attributes, l.input_value(0)), l.output<T>(y_out), l.output<A>(mean_out),
+    kernels<T>(l).norm(
+        l.queue, shape_of(attributes, l.input_value(0)), l.output<T>(y_out), l.output<A>(mean_out),
         l.output<A>(rstd_out), l.input<T>(0), l.input<T>(1), l.input<T>(2), l.output<T>(sum_out),
         l.input<T>(3),
         dropout_at_run(attributes.dropout, l, l.input<std::int64_t>(4), sequence(l.graph, l.node)));
@@ -89,11 +90,11 @@ std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    using A = cpu::Acc<T>;
-    cpu::kernels<T>().norm_grad(shape_of(l.node.as<NormAttributes>(), l.input_value(1)),
-                                l.output<T>(0), l.output<A>(1), l.output<A>(2), l.accumulate,
-                                l.input<T>(0), l.input<T>(1), l.input<A>(4), l.input<A>(3),
-                                l.input<T>(2), l.input<T>(5), static_cast<A*>(l.workspace));
+    using A = Acc<T>;
+    kernels<T>(l).norm_grad(l.queue, shape_of(l.node.as<NormAttributes>(), l.input_value(1)),
+                            l.output<T>(0), l.output<A>(1), l.output<A>(2), l.accumulate,
+                            l.input<T>(0), l.input<T>(1), l.input<A>(4), l.input<A>(3),
+                            l.input<T>(2), l.input<T>(5), static_cast<A*>(l.workspace));
   });
 }
 

@@ -57,21 +57,24 @@ ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
 // gradient (weighted by loss_weights and the step's grad_scale) overwrites the logits. With a group
-// of `ranks` the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
+// the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
 // share; every rank gets the same losses.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
-                      std::int64_t vocab, std::int64_t first_id = 0, int ranks = 1);
+                      std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {});
 
-// --- collectives among `ranks` tensor-parallel ranks; with one rank nothing is emitted ---
+// --- collectives among the ranks of a group; with one rank nothing is emitted ---
 // Identity; the gradient is summed over the ranks.
-ValueId grad_all_reduce(Graph& g, ValueId x, int ranks);
+ValueId grad_all_reduce(Graph& g, ValueId x, GraphGroup group);
 // Sum over the ranks, on all of them; the gradient passes unchanged. In place: x is a value that
 // nothing else reads.
-ValueId all_reduce(Graph& g, ValueId x, int ranks, bool in_place);
-// The rows of all ranks, one after another: [rows * ranks, columns]. The gradient:
+ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place);
+// The rows of all ranks, one after another: [rows * size, columns]. The gradient:
 // reduce_scatter.
-ValueId all_gather(Graph& g, ValueId x, int ranks);
-// This rank's rows of the sum over all ranks: [rows / ranks, columns]. The gradient: all_gather.
-ValueId reduce_scatter(Graph& g, ValueId x, int ranks);
+ValueId all_gather(Graph& g, ValueId x, GraphGroup group);
+// This rank's rows of the sum over all ranks: [rows / size, columns]. The gradient: all_gather.
+ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group);
+// Part k of the rows goes to rank k, and part k of the result comes from it. The gradient: the
+// same.
+ValueId all_to_all(Graph& g, ValueId x, GraphGroup group);
 
 }  // namespace trireme::ops

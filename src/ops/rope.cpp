@@ -29,15 +29,15 @@ void gradient(GradientBuilder& b, const Node& node) {
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const auto& a = l.node.as<RopeAttributes>();
-    cpu::AttentionShape shape{};
+    AttentionShape shape{};
     shape.batch = l.input_value(0).shape[0] / a.seq;
     shape.seq = a.seq;
     shape.groups = a.groups;
     shape.queries_per_group = a.queries_per_group;
     shape.head_dim = a.head_dim;
-    using A = cpu::Acc<T>;
-    cpu::kernels<T>().rope(l.output<T>(0), shape, a.rotary_dim, l.input<A>(1), l.input<A>(2),
-                           l.input<std::int32_t>(3), a.direction);
+    using A = Acc<T>;
+    kernels<T>(l).rope(l.queue, l.output<T>(0), shape, a.rotary_dim, l.input<A>(1), l.input<A>(2),
+                       l.input<std::int32_t>(3), a.direction);
   });
 }
 

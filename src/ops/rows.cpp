@@ -24,8 +24,8 @@ void gradient(GradientBuilder& b, const Node& node) {
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
-    cpu::kernels<T>().take_rows(l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1), y.shape[0],
-                                y.shape[1], l.input_value(0).shape[0]);
+    kernels<T>(l).take_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
+                            y.shape[0], y.shape[1], l.input_value(0).shape[0]);
   });
 }
 
@@ -38,8 +38,8 @@ void infer_grad(Graph& g, Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& dy = l.input_value(0);
-    cpu::kernels<T>().take_rows_grad(l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
-                                     dy.shape[0], dy.shape[1], l.output_value(0).shape[0]);
+    kernels<T>(l).take_rows_grad(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
+                                 dy.shape[0], dy.shape[1], l.output_value(0).shape[0]);
   });
 }
 

@@ -1,26 +1,15 @@
 // Small helpers that the op definitions share.
 #pragma once
 
-#include "backend/cpu/kernels.h"
+#include "backend/device.h"
 #include "graph/autodiff.h"
 #include "graph/op.h"
 
 namespace trireme::ops {
 
-// Calls body with a value of the C++ type of a compute dtype: body(float{}), body(bf16{}) ...
-template <class Body>
-auto with_compute_type(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::f64:
-      return body(double{});
-    case DType::bf16:
-      return body(bf16{});
-    case DType::f16:
-      return body(f16{});
-    default:
-      TRIREME_CHECK(dtype == DType::f32);
-      return body(float{});
-  }
+template <class T>
+const Kernels<T>& kernels(const Launch& launch) {
+  return launch.device.kernels<T>();
 }
 
 inline void require(bool condition, const Graph& graph, const Node& node, const char* what) {
@@ -32,9 +21,9 @@ inline ValueId add_output(Graph& graph, Node& node, int i, DType dtype, Shape sh
   return node.outputs[i] = graph.new_value(dtype, shape);
 }
 
-inline cpu::Dropout dropout_at_run(const DropoutAttributes& attributes, const Launch& launch,
-                                   const std::int64_t* sample_ids, std::int64_t seq) {
-  cpu::Dropout dropout;
+inline Dropout dropout_at_run(const DropoutAttributes& attributes, const Launch& launch,
+                              const std::int64_t* sample_ids, std::int64_t seq) {
+  Dropout dropout;
   dropout.probability = attributes.probability;
   dropout.block = launch.step;
   dropout.site = static_cast<std::uint32_t>(launch.layer) * 8 + attributes.site;
@@ -44,11 +33,12 @@ inline cpu::Dropout dropout_at_run(const DropoutAttributes& attributes, const La
   return dropout;
 }
 
-// The ranks that a collective op talks to.
+// The ranks that a collective op communicates with.
 inline RankGroup& group_of(const Launch& launch) {
-  TRIREME_CHECK(launch.group &&
-                launch.group->size() == launch.node.as<CollectiveAttributes>().size);
-  return *launch.group;
+  const GraphGroup& named = launch.node.as<CollectiveAttributes>().group;
+  RankGroup* group = launch.groups ? (*launch.groups)[named.kind] : nullptr;
+  TRIREME_CHECK(group && group->size() == named.size);
+  return *group;
 }
 
 // Whether dropout needs the sample numbers; the builder passes no_value where it does not.

@@ -2,48 +2,18 @@
 #include "optim/optimizer.h"
 
 #include <cmath>
-#include <mutex>
 #include <utility>
 
-#include "backend/cpu/kernels.h"
+#include "backend/device.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
-#include "ops/support.h"
-#include "parallel/narrow.h"
 
 namespace trireme {
 namespace {
 
-// Blocks of a parameter whose squares are added up in one order: every slice begins at one.
-constexpr std::int64_t square_block = 256;
-constexpr std::int64_t square_grain = square_block * 256;
-
 // Elements of a state in bf16 that are widened, updated and narrowed at a time.
 constexpr std::int64_t widened_block = 1 << 18;
-
-template <class A>
-double sum_of_squares(const A* gradient, std::int64_t count) {
-  return cpu::kernels<A>().sum_of_squares(gradient, count);
-}
-
-double sum_of_squares(const bf16* gradient, std::int64_t count) {
-  float wide[square_block];
-  for (std::int64_t i = 0; i < count; ++i) wide[i] = static_cast<float>(gradient[i]);
-  return sum_of_squares(wide, count);
-}
-
-template <class G>
-void add_squares_of(ExactSum& total, const G* gradient, std::int64_t count) {
-  std::mutex mutex;
-  parallel_ranges(count, square_grain, [&](std::int64_t begin, std::int64_t end) {
-    ExactSum sum;
-    for (std::int64_t i = begin; i < end; i += square_block)
-      sum.add(sum_of_squares(gradient + i, std::min(square_block, end - i)));
-    const std::lock_guard lock(mutex);
-    total.add(sum);
-  });
-}
 
 // The element of the whole parameter that is element `i` of this rank's part, or -1 for padding.
 class GlobalElement {
@@ -109,10 +79,11 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
 }
 
 void Optimizer::allocate() {
-  masters_ = MemoryBlock(memory_.regions[0].bytes);
-  first_moments_ = MemoryBlock(memory_.regions[1].bytes);
-  second_moments_ = MemoryBlock(memory_.regions[2].bytes);
-  widened_ = MemoryBlock(memory_.regions[3].bytes);
+  Device& device = stage_.device();
+  masters_ = MemoryBlock(device, memory_.regions[0].bytes);
+  first_moments_ = MemoryBlock(device, memory_.regions[1].bytes);
+  second_moments_ = MemoryBlock(device, memory_.regions[2].bytes);
+  widened_ = MemoryBlock(device, memory_.regions[3].bytes);
 }
 
 std::int64_t Optimizer::state_element(const OwnedSlice& slice) const {
@@ -133,48 +104,54 @@ std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
          state_element(slice) * size_of(moment_dtype_);
 }
 
-void Optimizer::add_squares(ExactSum& sum,
+void Optimizer::add_squares(ExactSum* sum,
                             const std::function<bool(const ParameterSpec&)>& counts) const {
+  Device& device = stage_.device();
+  Queue& queue = device.queue();
   for (const OwnedSlice& slice : layout_.owned()) {
     if (!counts(spec(slice))) continue;
-    const auto add = [&]<class G>(G) {
-      add_squares_of(sum, reinterpret_cast<const G*>(gradient(slice)), slice.count());
-    };
-    switch (gradients_.dtype()) {
-      case DType::f64:
-        add(double{});
-        break;
-      case DType::bf16:
-        add(bf16{});
-        break;
-      default:
-        add(float{});
+    const std::byte* all = gradient(slice);
+    if (gradients_.dtype() == DType::f64) {
+      device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all),
+                                           slice.count());
+    } else if (gradients_.dtype() == DType::f32) {
+      device.kernels<float>().add_squares(queue, sum, reinterpret_cast<const float*>(all),
+                                          slice.count());
+    } else {
+      for (std::int64_t i = 0; i < slice.count(); i += widened_block) {
+        const std::int64_t count = std::min(widened_block, slice.count() - i);
+        device.state_kernels().widen(queue, widened_.as<float>(),
+                                     reinterpret_cast<const bf16*>(all) + i, count);
+        device.kernels<float>().add_squares(queue, sum, widened_.as<float>(), count);
+      }
     }
   }
 }
 
 template <class T>
-void Optimizer::update(const OwnedSlice& slice, const Rule& rule) {
-  if (widened_.bytes() == 0) return update_block<T>(slice, rule);
+void Optimizer::update(const OwnedSlice& slice, const StepBlock* step) {
+  if (widened_.bytes() == 0) return update_block<T>(slice, step);
   for (std::int64_t begin = 0; begin < slice.count(); begin += widened_block) {
     OwnedSlice block = slice;
     block.begin += begin;
     block.end = std::min(block.begin + widened_block, slice.end);
     block.offset += begin;
-    update_block<T>(block, rule);
+    update_block<T>(block, step);
   }
 }
 
 template <class T>
-void Optimizer::update_block(const OwnedSlice& slice, const Rule& rule) {
-  using A = cpu::Acc<T>;
+void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step) {
+  using A = Acc<T>;
+  Device& device = stage_.device();
+  Queue& queue = device.queue();
   const std::int64_t count = slice.count();
   // A state in the type of arithmetic: where it lies, or widened.
   auto* free = widened_.as<float>();
   const auto wide = [&](DType stored, const std::byte* at) {
     if (stored != DType::bf16) return reinterpret_cast<A*>(const_cast<std::byte*>(at));
     float* copy = std::exchange(free, free + widened_block);
-    widen(copy, reinterpret_cast<const bf16*>(at), count);
+    device.state_kernels().widen(queue, copy, reinterpret_cast<const bf16*>(at), count);
     return reinterpret_cast<A*>(copy);
   };
   const double decay = spec(slice).decay ? config_.weight_decay : 0;
@@ -185,31 +162,30 @@ void Optimizer::update_block(const OwnedSlice& slice, const Rule& rule) {
   A* moment_values[2] = {};
   for (int m = 0; m < moments(); ++m) moment_values[m] = wide(moment_dtype_, moment(slice, m));
   if (sgd_) {
-    const cpu::SgdStep sgd{rule.lr, config_.momentum, decay, rule.gradient_scale};
-    cpu::kernels<T>().sgd(sgd, weights, moment_values[0], grad, compute, count);
+    const SgdStep sgd{step, config_.momentum, decay};
+    device.kernels<T>().sgd(queue, sgd, weights, moment_values[0], grad, compute, count);
   } else {
-    const double t = static_cast<double>(steps_);
-    cpu::AdamStep adam{};
-    adam.lr = rule.lr;
-    adam.beta1 = config_.beta1;
-    adam.beta2 = config_.beta2;
-    adam.eps = config_.eps;
-    adam.weight_decay = decay;
-    adam.bias_correction1 = 1 - std::pow(config_.beta1, t);
-    adam.bias_correction2 = 1 - std::pow(config_.beta2, t);
-    adam.grad_scale = rule.gradient_scale;
-    adam.decoupled = config_.name != "adam";
-    cpu::kernels<T>().adam(adam, weights, moment_values[0], moment_values[1], grad, compute, count);
+    const AdamStep adam{.block = step,
+                        .beta1 = config_.beta1,
+                        .beta2 = config_.beta2,
+                        .eps = config_.eps,
+                        .weight_decay = decay,
+                        .decoupled = config_.name != "adam"};
+    device.kernels<T>().adam(queue, adam, weights, moment_values[0], moment_values[1], grad,
+                             compute, count);
   }
   if (moment_dtype_ != DType::bf16) return;
   // The name and the element's place in its parameter, not in this rank's part of a bucket.
   const auto stream =
       static_cast<std::uint32_t>(hash64(stage_.definition().parameters[slice.parameter].name));
   for (int m = 0; m < moments(); ++m) {
-    const std::uint64_t key = rounding_key(rule.seed, static_cast<std::uint64_t>(steps_), stream,
-                                           static_cast<std::uint32_t>(m));
-    narrow(reinterpret_cast<bf16*>(moment(slice, m)),
-           reinterpret_cast<const float*>(moment_values[m]), count, key, slice.begin);
+    const Rounding rounding{.block = step,
+                            .counter = Rounding::Counter::updates,
+                            .stream = stream,
+                            .use = static_cast<std::uint32_t>(m)};
+    device.state_kernels().narrow(queue, reinterpret_cast<bf16*>(moment(slice, m)),
+                                  reinterpret_cast<const float*>(moment_values[m]), count, rounding,
+                                  slice.begin);
   }
 }
 
@@ -224,11 +200,17 @@ void Optimizer::for_each_slice(const Body& body) {
   parameters_.finish();
 }
 
-void Optimizer::step(double lr, double gradient_scale, std::uint64_t seed) {
+void Optimizer::describe_next_step(StepBlock& block) const {
+  block.updates = static_cast<std::uint64_t>(steps_ + 1);
+  const double t = static_cast<double>(steps_ + 1);
+  block.bias_correction1 = 1 - std::pow(config_.beta1, t);
+  block.bias_correction2 = 1 - std::pow(config_.beta2, t);
+}
+
+void Optimizer::step(const StepBlock* block) {
   ++steps_;
-  const Rule rule{lr, gradient_scale, seed};
-  ops::with_compute_type(stage_.definition().compute, [&]<class T>(T) {
-    for_each_slice([&](const OwnedSlice& slice) { update<T>(slice, rule); });
+  with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    for_each_slice([&](const OwnedSlice& slice) { update<T>(slice, block); });
   });
 }
 
@@ -236,21 +218,25 @@ void Optimizer::initialize(std::int64_t seed) {
   const auto stream = static_cast<std::uint64_t>(seed);
   for (const OwnedSlice& slice : layout_.owned()) {
     const Parameter& parameter = stage_.definition().parameters[slice.parameter];
-    if (dtype() == DType::f64) {
-      fill(reinterpret_cast<double*>(master(slice)), parameter, slice, stream);
-    } else {
-      fill(reinterpret_cast<float*>(master(slice)), parameter, slice, stream);
-    }
+    const auto write = [&](std::byte* host) {
+      if (dtype() == DType::f64) {
+        fill(reinterpret_cast<double*>(host), parameter, slice, stream);
+      } else {
+        fill(reinterpret_cast<float*>(host), parameter, slice, stream);
+      }
+    };
+    stage_.device().write(master(slice), slice.count() * size_of(dtype()), write);
   }
   refresh_compute();
 }
 
 void Optimizer::refresh_compute() {
-  ops::with_compute_type(stage_.definition().compute, [&]<class T>(T) {
-    using A = cpu::Acc<T>;
+  with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    using A = Acc<T>;
     for_each_slice([&](const OwnedSlice& slice) {
       if (!own_masters_) return;
-      cpu::kernels<T>().cast_from_master(
+      stage_.device().kernels<T>().cast_from_master(
+          stage_.device().queue(),
           reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset,
           reinterpret_cast<const A*>(master(slice)), slice.count());
     });

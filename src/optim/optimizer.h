@@ -21,16 +21,18 @@ class Optimizer {
   const MemoryPlan& memory() const { return memory_; }
   void allocate();
 
-  // Adds the squares of the gradients that this rank owns, in blocks of parameters whose cuts do
-  // not depend on the layout. `counts(parameter)` tells whether this rank counts it: one of
-  // several copies does.
-  void add_squares(ExactSum& sum, const std::function<bool(const ParameterSpec&)>& counts) const;
+  // Adds the squares of the gradients that this rank owns to a sum in device memory, in blocks of
+  // parameters whose cuts do not depend on the layout. `counts(parameter)` tells whether this rank
+  // counts it: one of several copies does.
+  void add_squares(ExactSum* sum, const std::function<bool(const ParameterSpec&)>& counts) const;
 
-  // One step with the given learning rate; `gradient_scale` multiplies every gradient (clipping and
-  // the inverse loss scale). Updates master weights, moments and compute copies, here and on the
-  // ranks that share them. `seed` chooses how moments in bf16 are rounded, the same on every layout
-  // with equal tensor parallelism.
-  void step(double lr, double gradient_scale, std::uint64_t seed);
+  // What the next step's kernels read of it: updates and bias corrections.
+  void describe_next_step(StepBlock& block) const;
+  // One step: updates master weights, moments and compute copies, here and on the ranks that share
+  // them. `block` lies in device memory, with what describe_next_step() said, the learning rate,
+  // what multiplies every gradient (clipping and the inverse loss scale), and the seed that chooses
+  // how moments in bf16 are rounded, the same on every layout with equal tensor parallelism.
+  void step(const StepBlock* block);
 
   // Fills masters and compute copies: the initial values of the parameters, a pure function of
   // (seed, name, element), whatever the layout.
@@ -53,20 +55,15 @@ class Optimizer {
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
-  // What all slices of a step share.
-  struct Rule {
-    double lr, gradient_scale;
-    std::uint64_t seed;
-  };
   std::int64_t state_element(const OwnedSlice& slice) const;
   const std::byte* gradient(const OwnedSlice& slice) const;
   const ParameterSpec& spec(const OwnedSlice& slice) const {
     return stage_.definition().parameters[slice.parameter].spec;
   }
   template <class T>
-  void update(const OwnedSlice& slice, const Rule& rule);
+  void update(const OwnedSlice& slice, const StepBlock* block);
   template <class T>
-  void update_block(const OwnedSlice& slice, const Rule& rule);
+  void update_block(const OwnedSlice& slice, const StepBlock* block);
   // Runs body(slice) over all slices and sends each bucket on its way when it is done.
   template <class Body>
   void for_each_slice(const Body& body);

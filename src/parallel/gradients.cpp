@@ -6,48 +6,7 @@
 // - sharded (ZeRO 2, 3): each segment's gradients are reduced at once, and parts are added up.
 #include "parallel/gradients.h"
 
-#include <cstring>
-#include <type_traits>
-
-#include "base/thread_pool.h"
-
-#include "parallel/fixed_point.h"
-#include "parallel/narrow.h"
-
 namespace trireme {
-namespace {
-
-// Sums of two numbers of one type; bf16 is added in float.
-template <class T>
-void add_to(std::byte* sums, const std::byte* summand, std::int64_t count) {
-  using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
-  auto* to = reinterpret_cast<T*>(sums);
-  const auto* from = reinterpret_cast<const T*>(summand);
-  parallel_ranges(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      to[i] = static_cast<T>(static_cast<Wide>(to[i]) + static_cast<Wide>(from[i]));
-  });
-}
-
-void add_to(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
-            bool overwrite) {
-  if (overwrite) {
-    std::memcpy(sums, summand, static_cast<std::size_t>(count * size_of(dtype)));
-    return;
-  }
-  switch (dtype) {
-    case DType::i64:
-      return add_to<std::int64_t>(sums, summand, count);
-    case DType::f64:
-      return add_to<double>(sums, summand, count);
-    case DType::bf16:
-      return add_to<bf16>(sums, summand, count);
-    default:
-      return add_to<float>(sums, summand, count);
-  }
-}
-
-}  // namespace
 
 Gradients::Gradients(Stage& stage, const StateLayout& layout)
     : stage_(stage),
@@ -69,6 +28,11 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
               !parts_only_             ? 0
               : layout.options().exact ? 2 * window * size_of(reduced_)
                                        : 2 * window / layout.options().degree * size_of(reduced_));
+  std::int64_t partial = 0;
+  for (const OwnedSlice& slice : layout.owned()) {
+    if (is_partial(slice)) partial += slice.count() * size_of(kept_);
+  }
+  memory_.add("partial gradients on their way", partial);
   additions_.resize(layout.buckets());
   written_.resize(layout.buckets());
   reductions_.resize(layout.buckets());
@@ -76,19 +40,19 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
 
 void Gradients::allocate(const Groups& groups) {
   groups_ = &groups;
-  accumulators_ = MemoryBlock(memory_.regions[0].bytes);
-  for (MemoryBlock& block : staging_) block = MemoryBlock(memory_.regions[1].bytes / 2);
+  Device& device = stage_.device();
+  accumulators_ = MemoryBlock(device, memory_.regions[0].bytes);
+  for (MemoryBlock& block : staging_) block = MemoryBlock(device, memory_.regions[1].bytes / 2);
+  joined_ = MemoryBlock(device, memory_.regions[2].bytes);
 }
 
-void Gradients::begin_step(double loss_scale, std::int64_t global_micro_batches, std::uint64_t seed,
-                           std::uint64_t step) {
-  loss_scale_ = loss_scale;
-  seed_ = seed + static_cast<std::uint64_t>(groups_->world->rank()) * 0x9e3779b97f4a7c15;
-  step_ = step;
+void Gradients::begin_step(const StepBlock* block, std::int64_t global_micro_batches,
+                           std::int64_t* overflows) {
+  block_ = block;
+  overflows_ = overflows;
   // A tied parameter gets two summands per micro-batch, a partial gradient one from each
   // tensor-parallel rank.
   limit_ = fixed_point_limit(2 * global_micro_batches * groups_->tensor->size());
-  overflowed_ = false;
   std::fill(additions_.begin(), additions_.end(), 0);
   std::fill(written_.begin(), written_.end(), 0);
 }
@@ -131,27 +95,42 @@ void Gradients::after(Pass pass, int segment) {
 // perhaps infinities of a step that overflowed.
 void Gradients::clear_padding(int bucket, std::byte* gradients) const {
   for (const FlatRange& gap : layout_.padding(bucket)) {
-    std::memset(gradients + gap.begin * size_of(made_), 0,
-                static_cast<std::size_t>(gap.elements * size_of(made_)));
+    stage_.device().queue().fill(gradients + gap.begin * size_of(made_), 0,
+                                 gap.elements * size_of(made_));
   }
+}
+
+void Gradients::add(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
+                    bool overwrite) {
+  Device& device = stage_.device();
+  if (overwrite) return device.queue().copy(sums, summand, count * size_of(dtype));
+  device.state_kernels().add(device.queue(), dtype, sums, summand, count);
+}
+
+void Gradients::add_fixed_point(std::byte* sums, const std::byte* made, std::int64_t count,
+                                bool overwrite) {
+  Device& device = stage_.device();
+  device.state_kernels().add_fixed_point(device.queue(), reinterpret_cast<std::int64_t*>(sums),
+                                         reinterpret_cast<const float*>(made), count, block_,
+                                         limit_, overwrite, overflows_);
 }
 
 void Gradients::add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count) {
   const int number = additions_[bucket]++;
   const bool overwrite = number == 0;
   if (kept_ == DType::i64) {
-    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(sums),
-                         reinterpret_cast<const float*>(made), count, loss_scale_, limit_,
-                         overwrite)) {
-      overflowed_ = true;
-    }
+    add_fixed_point(sums, made, count, overwrite);
   } else if (kept_ == DType::bf16) {
-    const std::uint64_t key = rounding_key(seed_, step_, static_cast<std::uint32_t>(bucket),
-                                           static_cast<std::uint32_t>(number));
-    add_narrow(reinterpret_cast<bf16*>(sums), reinterpret_cast<const float*>(made), count, key,
-               overwrite);
+    Rounding rounding{.block = block_};
+    rounding.seed_offset = static_cast<std::uint64_t>(groups_->world->rank()) * 0x9e3779b97f4a7c15;
+    rounding.stream = static_cast<std::uint32_t>(bucket);
+    rounding.use = static_cast<std::uint32_t>(number);
+    Device& device = stage_.device();
+    device.state_kernels().add_narrow(device.queue(), reinterpret_cast<bf16*>(sums),
+                                      reinterpret_cast<const float*>(made), count, rounding,
+                                      overwrite);
   } else {
-    add_to(kept_, sums, made, count, overwrite);
+    add(kept_, sums, made, count, overwrite);
   }
 }
 
@@ -171,11 +150,7 @@ void Gradients::add_window(int bucket, int window, std::byte* gradients) {
   const std::byte* src = gradients;
   std::byte* dst = at;
   if (exact) {
-    if (!add_fixed_point(reinterpret_cast<std::int64_t*>(at),
-                         reinterpret_cast<const float*>(gradients), elements, loss_scale_, limit_,
-                         true)) {
-      overflowed_ = true;
-    }
+    add_fixed_point(at, gradients, elements, true);
     src = at;
     dst = at + layout_.options().rank * layout_.part(bucket) * size_of(reduced_);
   }
@@ -191,7 +166,7 @@ void Gradients::settle(int window) {
     std::byte* to = sums(pending.bucket);
     const std::int64_t count = layout_.part(pending.bucket);
     if (reduced_ == kept_) {
-      add_to(kept_, to, pending.sum, count, additions_[pending.bucket]++ == 0);
+      add(kept_, to, pending.sum, count, additions_[pending.bucket]++ == 0);
     } else {
       add_made(pending.bucket, to, pending.sum, count);
     }
@@ -215,16 +190,18 @@ void Gradients::start_reduction(int bucket) {
 }
 
 void Gradients::reduce() {
-  settle(0);
-  settle(1);
-  for (Work& work : reductions_) work.wait();
-  const bool copies_left = layout_.options().degree > 1 && groups_->replicate->size() > 1;
-  if (!copies_left) return;
+  if (layout_.options().degree == 1 || groups_->replicate->size() == 1) return;
+  finish();
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
     reductions_[bucket] =
         groups_->replicate->all_reduce(sums(bucket), layout_.part(bucket), kept_, Reduction::sum,
                                        {"reduce gradients of copies", bucket});
   }
+}
+
+void Gradients::finish() {
+  settle(0);
+  settle(1);
   for (Work& work : reductions_) work.wait();
 }
 
@@ -233,8 +210,8 @@ void Gradients::tie_with(Gradients& other, int own_parameter, int other_paramete
   const int theirs = other.layout_.bucket_of(other_parameter);
   TRIREME_CHECK(layout_.part(bucket) == other.layout_.part(theirs));
   const std::int64_t count = layout_.part(bucket);
-  add_to(kept_, sums(bucket), other.sums(theirs), count, false);
-  add_to(kept_, other.sums(theirs), sums(bucket), count, true);
+  add(kept_, sums(bucket), other.sums(theirs), count, false);
+  add(kept_, other.sums(theirs), sums(bucket), count, true);
 }
 
 void Gradients::tie_across(Communicator& embedding, int parameter) {
@@ -245,30 +222,30 @@ void Gradients::tie_across(Communicator& embedding, int parameter) {
       .wait();
 }
 
+bool Gradients::is_partial(const OwnedSlice& slice) const {
+  return stage_.definition().parameters[slice.parameter].spec.partial_gradient;
+}
+
+// Many small vectors: one message.
 void Gradients::sum_partial_gradients() {
-  if (groups_->tensor->size() == 1) return;
-  std::vector<std::pair<std::byte*, std::int64_t>> pieces;
-  std::int64_t bytes = 0;
-  for (const OwnedSlice& slice : layout_.owned()) {
-    if (!stage_.definition().parameters[slice.parameter].spec.partial_gradient) continue;
-    pieces.push_back(
-        {sums(slice.bucket) + slice.offset * size_of(kept_), slice.count() * size_of(kept_)});
-    bytes += pieces.back().second;
-  }
-  if (bytes == 0) return;
-  // Many small vectors: one message.
-  std::vector<std::byte> joined(static_cast<std::size_t>(bytes));
-  std::byte* at = joined.data();
-  for (const auto& [data, size] : pieces) at = std::copy_n(data, size, at);
+  const std::int64_t bytes = joined_.bytes();
+  if (groups_->tensor->size() == 1 || bytes == 0) return;
+  Queue& queue = stage_.device().queue();
+  const auto for_each = [&](auto&& body) {
+    std::byte* at = joined_.data();
+    for (const OwnedSlice& slice : layout_.owned()) {
+      if (!is_partial(slice)) continue;
+      const std::int64_t size = slice.count() * size_of(kept_);
+      body(at, sums(slice.bucket) + slice.offset * size_of(kept_), size);
+      at += size;
+    }
+  };
+  for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(at, own, size); });
   groups_->tensor
-      ->all_reduce(joined.data(), bytes / size_of(kept_), kept_, Reduction::sum,
+      ->all_reduce(joined_.data(), bytes / size_of(kept_), kept_, Reduction::sum,
                    "add gradients of sequence-parallel ranks")
       .wait();
-  const std::byte* from = joined.data();
-  for (const auto& [data, size] : pieces) {
-    std::copy_n(from, size, data);
-    from += size;
-  }
+  for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(own, at, size); });
 }
 
 double Gradients::traffic(std::int64_t micro_batches, int copies) const {
@@ -302,8 +279,7 @@ double Gradients::tie_traffic(int parameter) const {
 double Gradients::partial_traffic(int tensor_ranks) const {
   std::int64_t bytes = 0;
   for (const OwnedSlice& slice : layout_.owned()) {
-    if (stage_.definition().parameters[slice.parameter].spec.partial_gradient)
-      bytes += slice.count() * size_of(kept_);
+    if (is_partial(slice)) bytes += slice.count() * size_of(kept_);
   }
   return all_reduce_traffic(static_cast<double>(bytes), tensor_ranks);
 }
@@ -312,8 +288,9 @@ void Gradients::complete() {
   sum_partial_gradients();
   if (!layout_.options().exact) return;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
-    fixed_point_to_float(reinterpret_cast<std::int64_t*>(sums(bucket)), layout_.part(bucket),
-                         loss_scale_);
+    stage_.device().state_kernels().fixed_point_to_float(
+        stage_.device().queue(), reinterpret_cast<std::int64_t*>(sums(bucket)),
+        layout_.part(bucket), block_);
   }
 }
 

@@ -18,10 +18,11 @@ class Gradients {
   const MemoryPlan& memory() const { return memory_; }
   void allocate(const Groups& groups);
 
-  // A step begins, with this factor on the loss and so many micro-batches on all ranks together.
-  // `seed` and `step` choose how sums in bf16 are rounded, differently on every rank.
-  void begin_step(double loss_scale, std::int64_t global_micro_batches, std::uint64_t seed,
-                  std::uint64_t step);
+  // A step begins, with so many micro-batches on all ranks together. `block`, in device memory, has
+  // the factor on the loss and chooses how sums in bf16 are rounded, differently on every rank.
+  // `overflows`, likewise, counts what exact sums cannot hold. Both stay until the step's end.
+  void begin_step(const StepBlock* block, std::int64_t global_micro_batches,
+                  std::int64_t* overflows);
   // Before a pass that makes gradients: whether its micro-batch is the step's last on this rank.
   void begin_pass(bool last) { last_ = last; }
   // Around segments: frees the window that the segment writes; takes what it wrote.
@@ -29,8 +30,11 @@ class Gradients {
   void after(Pass pass, int segment);
 
   // The end of a step, in this order and on all ranks alike:
-  // 1. waits until each rank has the sum of its parts;
+  // 1. once no pass of the step makes gradients any more: starts what is left of the reduction, the
+  //    sums over copies of the states; the rest is under way since each segment was complete;
   void reduce();
+  //    and waits until each rank has the sum of its parts;
+  void finish();
   // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the
   // pipeline;
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
@@ -49,8 +53,6 @@ class Gradients {
   // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.
   std::byte* part(int bucket) const;
   DType dtype() const { return kept_ == DType::bf16 ? kept_ : made_; }
-  // Whether an exact sum met a number that it cannot hold.
-  bool overflowed() const { return overflowed_; }
 
  private:
   struct Pending {
@@ -61,6 +63,10 @@ class Gradients {
   std::byte* sums(int bucket) const;  // this rank's part among the accumulators
   // Adds what passes made to sums; the first of a step overwrites them.
   void add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count);
+  void add(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
+           bool overwrite);
+  void add_fixed_point(std::byte* sums, const std::byte* made, std::int64_t count, bool overwrite);
+  bool is_partial(const OwnedSlice& slice) const;
   void add_window(int bucket, int window, std::byte* gradients);
   void clear_padding(int bucket, std::byte* gradients) const;
   void settle(int window);
@@ -74,13 +80,13 @@ class Gradients {
   DType reduced_;  // type in which window by window is reduced (ZeRO 2, 3)
   bool parts_only_;
   MemoryPlan memory_;
-  MemoryBlock accumulators_, staging_[2];
+  MemoryBlock accumulators_, staging_[2], joined_;
 
   const Groups* groups_ = nullptr;
   bool last_ = false;  // as begin_pass said
-  double loss_scale_ = 1, limit_ = 0;
-  bool overflowed_ = false;
-  std::uint64_t seed_ = 0, step_ = 0;
+  const StepBlock* block_ = nullptr;
+  std::int64_t* overflows_ = nullptr;
+  double limit_ = 0;
   std::vector<int> additions_;       // by bucket: summands of this step so far
   std::vector<int> written_;         // by bucket: passes of the last micro-batch that wrote it
   std::vector<Pending> pending_[2];  // by window

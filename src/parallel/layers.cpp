@@ -13,13 +13,14 @@ using Init = ParameterSpec::Init;
 
 // Into a region where every rank has all rows: what comes back is the sum of the ranks' gradients.
 ValueId enter(Graph& g, const TensorParallel& tp, ValueId x) {
-  return tp.splits_rows() ? ops::all_gather(g, x, tp.size) : ops::grad_all_reduce(g, x, tp.size);
+  return tp.splits_rows() ? ops::all_gather(g, x, tp.group())
+                          : ops::grad_all_reduce(g, x, tp.group());
 }
 
 // Out of it, summing what the ranks have. In place only where x may still become an internal view.
 ValueId leave(Graph& g, const TensorParallel& tp, ValueId x, bool in_place) {
-  return tp.splits_rows() ? ops::reduce_scatter(g, x, tp.size)
-                          : ops::all_reduce(g, x, tp.size, in_place);
+  return tp.splits_rows() ? ops::reduce_scatter(g, x, tp.group())
+                          : ops::all_reduce(g, x, tp.group(), in_place);
 }
 
 // Dimension 0 of a whole parameter in `blocks` equal blocks, of each of which a rank has its part.
@@ -123,9 +124,9 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);
     const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);
-    const ValueId token_loss = ops::cross_entropy(g, logits, ops::slice(g, targets, first, count),
-                                                  ops::slice(g, weights, first, count),
-                                                  words.local_ids(tp), words.first_id(tp), tp.size);
+    const ValueId token_loss = ops::cross_entropy(
+        g, logits, ops::slice(g, targets, first, count), ops::slice(g, weights, first, count),
+        words.local_ids(tp), words.first_id(tp), tp.group());
     g.place_in(token_loss, loss, first * size_of(g.accumulate()));
   }
 }

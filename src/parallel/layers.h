@@ -22,6 +22,7 @@ struct TensorParallel {
   bool sequence_parallel = false;  // norms, dropout and residuals on a part of the rows each
 
   bool splits_rows() const { return sequence_parallel && size > 1; }
+  GraphGroup group() const { return {GroupKind::tensor, size}; }
   // This rank's part of `whole` equal things, which must divide.
   std::int64_t share(std::int64_t whole) const;
   // Rows of activations between layers, and the first of them, where the micro-batch has `rows`.

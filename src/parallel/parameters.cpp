@@ -4,14 +4,6 @@
 #include <algorithm>
 
 namespace trireme {
-namespace {
-
-// Whether a pass takes the segments in the model's order.
-bool runs_along(Pass pass) {
-  return pass == Pass::forward || pass == Pass::evaluate;
-}
-
-}  // namespace
 
 Parameters::Parameters(Stage& stage, const StateLayout& layout)
     : stage_(stage), layout_(layout), dtype_(stage.definition().compute) {
@@ -21,7 +13,7 @@ Parameters::Parameters(Stage& stage, const StateLayout& layout)
 
 void Parameters::allocate(Communicator& gather) {
   gather_ = &gather;
-  parts_ = MemoryBlock(memory_.total());
+  parts_ = MemoryBlock(stage_.device(), memory_.total());
 }
 
 std::byte* Parameters::part(int bucket) const {

@@ -1,8 +1,6 @@
 // One switch over the actions; all waiting is for messages that a pass needs or a buffer's reuse.
 #include "parallel/runner.h"
 
-#include <cstring>
-
 #include "parallel/action_walk.h"
 
 namespace trireme {
@@ -64,18 +62,21 @@ PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& repor
   return buffers;
 }
 
-PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement,
-                               int pipeline_rank, const PipelineBuffers& buffers)
+PipelineRunner::PipelineRunner(const std::vector<PipelineChunk>& parts,
+                               const StagePlacement& placement, int pipeline_rank,
+                               const PipelineBuffers& buffers)
     : placement_(placement),
       rank_(pipeline_rank),
-      room_(stages[0]->boundary_bytes()),
+      room_(parts[0].stage->boundary_bytes()),
       slots_(buffers.slots),
       activation_out_(static_cast<std::size_t>(buffers.slots)) {
   std::int64_t activations = 0, gradients = 0;
   bool sends = false;
-  for (int c = 0; c < static_cast<int>(stages.size()); ++c) {
+  for (int c = 0; c < static_cast<int>(parts.size()); ++c) {
     Chunk chunk;
-    chunk.stage = stages[c];
+    chunk.stage = parts[c].stage;
+    chunk.parameters = parts[c].parameters;
+    chunk.gradients = parts[c].gradients;
     chunk.number = placement.stage(pipeline_rank, c);
     chunk.buffers = buffers.chunks[c];
     chunk.activations_offset = activations;
@@ -95,8 +96,9 @@ PipelineRunner::PipelineRunner(std::vector<Stage*> stages, const StagePlacement&
 
 void PipelineRunner::allocate(Communicator& pipeline) {
   pipeline_ = &pipeline;
-  received_ = MemoryBlock(memory_.regions[0].bytes);
-  sent_ = MemoryBlock(memory_.regions[1].bytes);
+  Device& device = chunks_[0].stage->device();
+  received_ = MemoryBlock(device, memory_.regions[0].bytes);
+  sent_ = MemoryBlock(device, memory_.regions[1].bytes);
 }
 
 std::byte* PipelineRunner::activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const {
@@ -133,11 +135,10 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
       return forward(chunk, action, client, block, observer);
     case ActionKind::backward:
     case ActionKind::input_grad:
-      return backward(chunk, action, client, block, splits_backward(schedule.kind), observer);
+      return backward(chunk, action, client, schedule, block, observer);
     case ActionKind::weight_grad: {
-      client.before_gradients(action.chunk, m);
       const TraceSpan span(trace_, "weight gradient", action.chunk, m);
-      stage.weight_grad(slot_of(action), block, m == 0, observer);
+      make_gradients(chunk, action, Pass::weight_grad, schedule, block, observer);
       return slots_.release(action.chunk, m);
     }
     case ActionKind::receive_activation:
@@ -159,10 +160,34 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
     }
     case ActionKind::send_gradient:
       return send_gradient(chunk, action);
-    case ActionKind::reduce_gradients:
-    case ActionKind::step:
-      return;  // hooks reduce each segment as soon as it is complete
+    case ActionKind::reduce_gradients: {
+      const TraceSpan span(trace_, "reduce gradients", action.chunk, -1);
+      return chunk.gradients->reduce();
+    }
+    case ActionKind::step: {
+      const TraceSpan span(trace_, "optimiser", action.chunk, -1);
+      return client.step();
+    }
   }
+}
+
+void PipelineRunner::run_pass(Chunk& chunk, const PassCall& call) {
+  Stage& stage = *chunk.stage;
+  stage.begin(call);
+  for (int i = 0; i < stage.segments(); ++i) {
+    const int segment = stage.segment_at(call.pass, i);
+    chunk.parameters->before(call.pass, segment);
+    chunk.gradients->before(call.pass, segment);
+    stage.run_segment(call, segment);
+    chunk.gradients->after(call.pass, segment);
+  }
+}
+
+void PipelineRunner::make_gradients(Chunk& chunk, const Action& action, Pass pass,
+                                    const Schedule& schedule, const StepBlock* block,
+                                    Observer* observer) {
+  chunk.gradients->begin_pass(action.micro_batch + 1 == schedule.micro_batches);
+  run_pass(chunk, {pass, slot_of(action), block, action.micro_batch == 0, observer});
 }
 
 Slot PipelineRunner::slot_of(const Action& action) const {
@@ -185,14 +210,16 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
     input = activation_buffer(chunk, m);
   }
   if (input)
-    std::memcpy(chunk.stage->stage_input(slot), input, static_cast<std::size_t>(message_bytes()));
+    chunk.stage->device().queue().copy(chunk.stage->stage_input(slot), input, message_bytes());
   const TraceSpan span(trace_, "forward", action.chunk, m);
-  chunk.stage->forward(slot, block, observer);
+  run_pass(chunk, {Pass::forward, slot, block, false, observer});
 }
 
 void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient& client,
-                              const StepBlock* block, bool split, Observer* observer) {
+                              const Schedule& schedule, const StepBlock* block,
+                              Observer* observer) {
   const std::int64_t m = action.micro_batch;
+  const bool split = splits_backward(schedule.kind);
   const Slot slot = slot_of(action);
   const void* gradient = nullptr;
   if (Chunk* behind = chunk_of_stage(chunk.number + 1)) {
@@ -203,12 +230,10 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
     gradient = gradient_buffer(chunk, m);
   }
   if (gradient)
-    std::memcpy(chunk.stage->output_grad(slot), gradient,
-                static_cast<std::size_t>(message_bytes()));
-  client.before_gradients(action.chunk, m);
+    chunk.stage->device().queue().copy(chunk.stage->output_grad(slot), gradient, message_bytes());
   {
     const TraceSpan span(trace_, split ? "input gradient" : "backward", action.chunk, m);
-    chunk.stage->backward(slot, block, m == 0, observer);
+    make_gradients(chunk, action, Pass::backward, schedule, block, observer);
   }
   if (is_last(chunk)) client.losses_ready(action.chunk, slot.index, m);
   if (!split) slots_.release(action.chunk, m);
@@ -221,8 +246,8 @@ void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   gradient_out_[out].wait();
   std::byte* copy = sent_.data() + out * room_;
   const Stage& stage = *chunk.stage;
-  std::memcpy(copy, stage.input_grad(chunk.late_slot(action.micro_batch)),
-              static_cast<std::size_t>(message_bytes()));
+  stage.device().queue().copy(copy, stage.input_grad(chunk.late_slot(action.micro_batch)),
+                              message_bytes());
   gradient_out_[out] = pipeline_->send(copy, message_bytes(), DType::u8, action.peer,
                                        {"gradients of activations", action.micro_batch});
 }
@@ -234,15 +259,15 @@ void PipelineRunner::evaluate(PipelineClient& client, Observer* observer) {
     activation_out_[0].wait();  // all stages use the first slot
     client.load(placement_.chunk_of(s), 0, 0);
     if (Chunk* before = chunk_of_stage(s - 1)) {
-      std::memcpy(chunk->stage->stage_input(0), before->stage->stage_output(0),
-                  static_cast<std::size_t>(message_bytes()));
+      chunk->stage->device().queue().copy(chunk->stage->stage_input(0),
+                                          before->stage->stage_output(0), message_bytes());
     } else if (s > 0) {
       pipeline_
           ->receive(chunk->stage->stage_input(0), message_bytes(), DType::u8,
                     placement_.rank_of(s - 1), "activations of an evaluation")
           .wait();
     }
-    chunk->stage->evaluate(observer);
+    run_pass(*chunk, {Pass::evaluate, 0, nullptr, false, observer});
     if (!is_last(*chunk) && !chunk_of_stage(s + 1)) {
       activation_out_[0] =
           pipeline_->send(chunk->stage->stage_output(0), message_bytes(), DType::u8,

@@ -1,5 +1,6 @@
-// Walks through a rank's actions of a pipeline schedule: runs the passes of its stages, moves
-// activations and their gradients between ranks.
+// Walks through a rank's actions of a pipeline schedule and enqueues a whole step: the passes of
+// its stages, segment by segment with their parameters and gradients, the messages between ranks,
+// the reduction of gradients and the step of the optimiser.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,8 @@
 
 #include "comm/communicator.h"
 #include "parallel/check.h"
+#include "parallel/gradients.h"
+#include "parallel/parameters.h"
 #include "parallel/slot_table.h"
 #include "parallel/trace.h"
 #include "runtime/stage.h"
@@ -36,17 +39,24 @@ class PipelineClient {
   virtual ~PipelineClient() = default;
   // The micro-batch's inputs are to be put into the slot.
   virtual void load(int chunk, int slot, std::int64_t micro_batch) = 0;
-  // A pass that makes gradients is about to begin.
-  virtual void before_gradients(int chunk, std::int64_t micro_batch) = 0;
   // The last stage has its results for this micro-batch.
   virtual void losses_ready(int chunk, int slot, std::int64_t micro_batch) = 0;
+  // All micro-batches have passed, and all gradients are reduced.
+  virtual void step() = 0;
+};
+
+// A stage of this rank with what its passes read and write besides. All outlive the runner.
+struct PipelineChunk {
+  Stage* stage;
+  Parameters* parameters;
+  Gradients* gradients;
 };
 
 class PipelineRunner {
  public:
-  // `stages` by chunk; they outlive the runner and are allocated before it runs.
-  PipelineRunner(std::vector<Stage*> stages, const StagePlacement& placement, int pipeline_rank,
-                 const PipelineBuffers& buffers);
+  // All parts are allocated before the runner runs.
+  PipelineRunner(const std::vector<PipelineChunk>& parts, const StagePlacement& placement,
+                 int pipeline_rank, const PipelineBuffers& buffers);
 
   // Messages that wait: received ones and gradients on their way out.
   const MemoryPlan& memory() const { return memory_; }
@@ -64,8 +74,10 @@ class PipelineRunner {
 
  private:
   struct Chunk {
-    Stage* stage;
-    int number;  // of the stage along the model
+    Stage* stage = nullptr;
+    Parameters* parameters = nullptr;
+    Gradients* gradients = nullptr;
+    int number = 0;  // of the stage along the model
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
     std::vector<Work> activation_in, gradient_in;               // by buffer
@@ -74,14 +86,18 @@ class PipelineRunner {
       return {0, static_cast<int>(micro_batch % buffers.late_slots)};
     }
   };
+  // Enqueues a pass: parameters come before each segment, gradients leave after it.
+  void run_pass(Chunk& chunk, const PassCall& call);
+  void make_gradients(Chunk& chunk, const Action& action, Pass pass, const Schedule& schedule,
+                      const StepBlock* block, Observer* observer);
   // Of a micro-batch in flight.
   Slot slot_of(const Action& action) const;
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
            const StepBlock* block, Observer* observer);
   void forward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock* block,
                Observer* observer);
-  void backward(Chunk& chunk, const Action& action, PipelineClient& client, const StepBlock* block,
-                bool split, Observer* observer);
+  void backward(Chunk& chunk, const Action& action, PipelineClient& client,
+                const Schedule& schedule, const StepBlock* block, Observer* observer);
   void send_gradient(Chunk& chunk, const Action& action);
   std::byte* activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;

@@ -3,25 +3,30 @@
 
 namespace trireme {
 
-void TensorGroup::sum(void* data, std::int64_t count, DType dtype) {
+void TensorGroup::sum(Queue&, void* data, std::int64_t count, DType dtype) {
   communicator_.all_reduce(data, count, dtype, Reduction::sum, "sum over tensor-parallel ranks")
       .wait();
 }
 
-void TensorGroup::maximum(void* data, std::int64_t count, DType dtype) {
+void TensorGroup::maximum(Queue&, void* data, std::int64_t count, DType dtype) {
   communicator_.all_reduce(data, count, dtype, Reduction::max, "maximum over tensor-parallel ranks")
       .wait();
 }
 
-void TensorGroup::all_gather(const void* src, void* dst, std::int64_t count, DType dtype) {
+void TensorGroup::all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) {
   communicator_.all_gather(src, dst, count, dtype, "gather rows of tensor-parallel ranks").wait();
 }
 
-void TensorGroup::reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype) {
+void TensorGroup::reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count,
+                                 DType dtype) {
   communicator_
       .reduce_scatter(src, dst, count, dtype, Reduction::sum,
                       "sum and scatter rows of tensor-parallel ranks")
       .wait();
+}
+
+void TensorGroup::all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) {
+  communicator_.all_to_all(src, dst, count, dtype, "exchange rows of tensor-parallel ranks").wait();
 }
 
 }  // namespace trireme

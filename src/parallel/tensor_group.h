@@ -1,4 +1,4 @@
-// The tensor-parallel ranks as collective ops see them, over a communicator.
+// The ranks of a communicator as collective ops see them, over a communicator.
 #pragma once
 
 #include "comm/communicator.h"
@@ -14,10 +14,11 @@ class TensorGroup : public RankGroup {
 
   int size() const override { return communicator_.size(); }
   int rank() const override { return communicator_.rank(); }
-  void sum(void* data, std::int64_t count, DType dtype) override;
-  void maximum(void* data, std::int64_t count, DType dtype) override;
-  void all_gather(const void* src, void* dst, std::int64_t count, DType dtype) override;
-  void reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype) override;
+  void sum(Queue&, void* data, std::int64_t count, DType dtype) override;
+  void maximum(Queue&, void* data, std::int64_t count, DType dtype) override;
+  void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
+  void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
+  void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
 
  private:
   Communicator& communicator_;

@@ -61,14 +61,21 @@ std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
       last[actions[i].chunk] = i;
     }
   }
+  // Other ranks wait for what is sent: that goes first.
+  std::vector<Action> due;
+  const auto reduce_what_is_due = [&] {
+    result.insert(result.end(), due.begin(), due.end());
+    due.clear();
+  };
   for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (!is_send(actions[i].kind)) reduce_what_is_due();
     result.push_back(actions[i]);
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      if (last[chunk] == i) {
-        result.push_back({ActionKind::reduce_gradients, static_cast<std::int16_t>(chunk), 0, -1});
-      }
+      if (last[chunk] == i)
+        due.push_back({ActionKind::reduce_gradients, static_cast<std::int16_t>(chunk), 0, -1});
     }
   }
+  reduce_what_is_due();
   result.push_back({ActionKind::step, 0, 0, -1});
   return result;
 }

@@ -1,27 +1,21 @@
-// Blocks of memory from the system, and a count of their bytes.
+// Blocks of a device's memory, and what the system says of its own.
 #include "runtime/memory.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <utility>
 
+#include "backend/device.h"
 #include "base/error.h"
 
 namespace trireme {
-namespace {
 namespace fs = std::filesystem;
-
-std::atomic<std::int64_t> allocated_bytes{0};
-}  // namespace
 
 void MemoryPlan::merge(const MemoryPlan& other) {
   for (const MemoryRegion& region : other.regions) {
@@ -66,40 +60,29 @@ std::string to_text(const MemoryPlan& plan) {
                             bytes_to_text(plan.total()), plan.total());
 }
 
-MemoryBlock::MemoryBlock(std::int64_t bytes) : bytes_(bytes) {
+MemoryBlock::MemoryBlock(Device& device, std::int64_t bytes) : device_(&device), bytes_(bytes) {
   if (bytes == 0) return;
-  void* address = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED) {
+  data_ = device.allocate(bytes);
+  if (!data_) {
     fail("cannot allocate {}: use a smaller micro-batch, recomputation or a smaller model",
          bytes_to_text(bytes));
   }
-  // Large pages save the processor most of its address look-ups; it also works without them.
-  ::madvise(address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-  data_ = static_cast<std::byte*>(address);
-  allocated_bytes += bytes;
 }
 
 MemoryBlock::~MemoryBlock() {
-  if (!data_) return;
-  allocated_bytes -= bytes_;
-  // During the unwinding of an error, messages of other ranks may still arrive in this block, and a
-  // crash would hide the error: the memory stays mapped until the process ends, which is soon.
-  if (std::uncaught_exceptions() > 0) return;
-  ::munmap(data_, static_cast<std::size_t>(bytes_));
+  if (data_) device_->release(data_, bytes_);
 }
 
 MemoryBlock::MemoryBlock(MemoryBlock&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : device_(other.device_),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
 
 MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
+  std::swap(device_, other.device_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
-}
-
-std::int64_t MemoryBlock::allocated() {
-  return allocated_bytes;
 }
 
 std::int64_t machine_memory_bytes() {

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+class Device;
+
 struct MemoryRegion {
   std::string name;
   std::int64_t bytes;
@@ -28,11 +30,13 @@ std::string to_text(const MemoryPlan& plan);
 // "1.25 GiB"
 std::string bytes_to_text(std::int64_t bytes);
 
-// A zeroed, page-aligned block that is counted: the plan must equal allocated().
+// A zeroed, page-aligned block of a device's memory, which the device counts: what a plan says must
+// equal Device::allocated().
 class MemoryBlock {
  public:
   MemoryBlock() = default;
-  explicit MemoryBlock(std::int64_t bytes);
+  // The device outlives the block.
+  MemoryBlock(Device& device, std::int64_t bytes);
   ~MemoryBlock();
   MemoryBlock(MemoryBlock&& other) noexcept;
   MemoryBlock& operator=(MemoryBlock&& other) noexcept;
@@ -44,10 +48,8 @@ class MemoryBlock {
     return reinterpret_cast<T*>(data_);
   }
 
-  // Bytes of all blocks that currently exist.
-  static std::int64_t allocated();
-
  private:
+  Device* device_ = nullptr;
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
 };

@@ -1,6 +1,8 @@
 // The executor: a walk over a flat array.
 #include "runtime/program.h"
 
+#include "backend/device.h"
+
 namespace trireme {
 namespace {
 
@@ -10,26 +12,28 @@ void* address(const RegionBases& bases, const Operand& operand) {
 
 }  // namespace
 
-void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock* step,
-             bool first_micro_batch, RankGroup* group, Observer* observer) {
+void execute(std::span<const Instruction> program, const RegionBases& bases, const Execution& how) {
+  Queue& queue = how.device.queue();
   void* in[Node::max_inputs];
   void* out[Node::max_outputs];
   for (const Instruction& i : program) {
     for (int k = 0; k < Node::max_inputs; ++k) in[k] = address(bases, i.in[k]);
     for (int k = 0; k < Node::max_outputs; ++k) out[k] = address(bases, i.out[k]);
-    const Launch launch{*i.graph,
+    const Launch launch{how.device,
+                        queue,
+                        *i.graph,
                         *i.node,
                         in,
                         out,
                         address(bases, i.workspace),
                         i.prepared,
-                        step,
+                        how.step,
                         i.layer,
-                        i.accumulates_always || !first_micro_batch,
-                        group};
-    if (observer) observer->before(launch);
+                        i.accumulates_always || !how.first_micro_batch,
+                        &how.groups};
+    if (how.observer) how.observer->before(launch);
     i.launch(launch);
-    if (observer) observer->after(launch);
+    if (how.observer) how.observer->after(launch);
   }
 }
 

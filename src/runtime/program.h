@@ -73,17 +73,29 @@ struct Instruction {
 
 using Program = std::vector<Instruction>;
 
-// Is called after every launch: profiling, the search for the first NaN.
+class Stage;
+struct PassCall;
+
+// Is called when a pass begins, and before and after every launch: profiling, the search for the
+// first NaN.
 class Observer {
  public:
   virtual ~Observer() = default;
+  virtual void begin(const Stage&, const PassCall&) {}
   virtual void before(const Launch&) {}
   virtual void after(const Launch& launch) = 0;
 };
 
-// Runs instructions. `first_micro_batch`: gradients are overwritten, otherwise added to. `group`:
-// the tensor-parallel ranks, null for a single rank.
-void execute(std::span<const Instruction> program, const RegionBases& bases, const StepBlock* step,
-             bool first_micro_batch, RankGroup* group = nullptr, Observer* observer = nullptr);
+// Where and for what a program runs.
+struct Execution {
+  Device& device;
+  const RankGroups& groups;
+  const StepBlock* step;   // in device memory; null where nothing reads it
+  bool first_micro_batch;  // gradients are overwritten, otherwise added to
+  Observer* observer = nullptr;
+};
+
+// Enqueues instructions on the device's compute queue.
+void execute(std::span<const Instruction> program, const RegionBases& bases, const Execution& how);
 
 }  // namespace trireme

@@ -58,8 +58,8 @@ MemoryPlan SlotMemory::plan() const {
   return plan;
 }
 
-void SlotMemory::allocate() {
-  for (Part& part : parts_) part.block = MemoryBlock(part.bytes * slots_);
+void SlotMemory::allocate(Device& device) {
+  for (Part& part : parts_) part.block = MemoryBlock(device, part.bytes * slots_);
 }
 
 std::byte* SlotMemory::at(StageRegion region, int slot) const {

@@ -30,7 +30,7 @@ class SlotMemory {
   std::int64_t bytes(StageRegion region) const { return parts_[index_of(region)].bytes; }
   // All slots, by region.
   MemoryPlan plan() const;
-  void allocate();
+  void allocate(Device& device);
   // The address of a region of a slot; null if no stage has reserved any of it.
   std::byte* at(StageRegion region, int slot) const;
 

@@ -1,7 +1,6 @@
 // Addresses of a stage's values, and the execution of its passes.
 #include "runtime/stage.h"
 
-#include <cstring>
 #include <set>
 #include <utility>
 
@@ -253,7 +252,7 @@ void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& 
     instruction.node = &node;
     instruction.launch = def.launch;
     if (def.prepare) {
-      prepared_.push_back(def.prepare(graph, node));
+      prepared_.push_back(def.prepare(device(), graph, node));
       instruction.prepared = prepared_.back().get();
     }
     if (node.workspace >= 0)
@@ -314,42 +313,58 @@ void Stage::make_programs() {
 // --- passes ---
 
 void Stage::poison(std::byte* begin, std::int64_t bytes) const {
-  if (options_.poison && begin) std::memset(begin, 0xff, static_cast<std::size_t>(bytes));
+  if (options_.poison && begin && bytes > 0) device().queue().fill(begin, 0xff, bytes);
 }
 
 void Stage::poison_parameters(int segment) const {
   poison(parameter_window(segment), plan_.windows[segment % 2] * size_of(definition_.compute));
 }
 
-void Stage::poison_pass(Pass pass, Slot slot, bool first_micro_batch) const {
+const Stage::PassProgram& Stage::program(Pass pass) const {
+  switch (pass) {
+    case Pass::forward:
+      return forward_;
+    case Pass::backward:
+      return backward_;
+    case Pass::weight_grad:
+      return weight_grad_;
+    case Pass::evaluate:
+      break;
+  }
+  return evaluate_;
+}
+
+// Poisons all that the pass writes. Windows follow segment by segment.
+void Stage::begin(const PassCall& call) {
+  if (call.observer) call.observer->begin(*this, call);
   if (!options_.poison) return;
-  const RegionBases all = bases(slot);
+  const RegionBases all = bases(call.slot);
   const auto fill = [&](StageRegion region) { poison(all[region], plan_.needs[region]); };
   const auto fill_boundary = [&](StageRegion region, std::int64_t offset) {
     if (all[region]) poison(all[region] + offset, plan_.boundary_bytes);
   };
-  const std::size_t segments = definition_.segments.size();
+  const auto count = static_cast<std::size_t>(segments());
   fill(StageRegion::forward_scratch);
   fill(StageRegion::backward_scratch);
-  switch (pass) {
+  switch (call.pass) {
     case Pass::forward:
       fill(StageRegion::saved);
       fill(StageRegion::results);
-      for (std::size_t i = 1; i <= segments; ++i)
+      for (std::size_t i = 1; i <= count; ++i)
         fill_boundary(StageRegion::block_inputs, boundary(i));
       break;
     case Pass::evaluate:
       fill(StageRegion::results);
-      for (std::size_t i = 1; i <= segments && options_.training; ++i)
+      for (std::size_t i = 1; i <= count && options_.training; ++i)
         fill_boundary(StageRegion::block_inputs, boundary(i));
       break;
     case Pass::backward:
       fill(StageRegion::late_saved);
       // Each gradient has a first writer in a step, which overwrites it.
-      if (first_micro_batch) fill(StageRegion::gradients);
+      if (call.first_micro_batch) fill(StageRegion::gradients);
       // The gradient that enters is there already.
-      for (std::size_t i = 0; i < segments; ++i) {
-        if (grad_boundary(i) != grad_boundary(segments))
+      for (std::size_t i = 0; i < count; ++i) {
+        if (grad_boundary(i) != grad_boundary(count))
           fill_boundary(StageRegion::activation_grads, grad_boundary(i));
       }
       break;
@@ -358,39 +373,25 @@ void Stage::poison_pass(Pass pass, Slot slot, bool first_micro_batch) const {
   }
 }
 
-void Stage::run(Pass pass, const PassProgram& program, Slot slot, const StepBlock* step,
-                bool first_micro_batch, Observer* observer) {
-  const std::span<const Instruction> all = program.instructions;
-  const RegionBases regions = bases(slot);
-  const bool makes_gradients = pass == Pass::backward || pass == Pass::weight_grad;
-  poison_pass(pass, slot, first_micro_batch);
-  for (const PassProgram::Run& run : program.runs) {
-    if (hooks_) hooks_->before(pass, run.segment);
-    if (makes_gradients && options_.gradient_windows) {
-      poison(gradient_window(run.segment),
-             plan_.windows[run.segment % 2] * size_of(definition_.accumulate()));
-    }
-    execute(all.subspan(run.begin, run.end - run.begin), regions, step,
-            first_micro_batch || options_.gradient_windows, group_, observer);
-    if (hooks_) hooks_->after(pass, run.segment);
+void Stage::run_segment(const PassCall& call, int segment) {
+  const bool makes_gradients = call.pass == Pass::backward || call.pass == Pass::weight_grad;
+  if (makes_gradients && options_.gradient_windows) {
+    poison(gradient_window(segment),
+           plan_.windows[segment % 2] * size_of(definition_.accumulate()));
   }
+  const PassProgram& all = program(call.pass);
+  const PassProgram::Run& run =
+      all.runs[runs_along(call.pass) ? segment : segments() - 1 - segment];
+  TRIREME_CHECK(run.segment == segment);
+  const std::span<const Instruction> instructions = all.instructions;
+  execute(instructions.subspan(run.begin, run.end - run.begin), bases(call.slot),
+          {device(), groups_, call.step, call.first_micro_batch || options_.gradient_windows,
+           call.observer});
 }
 
-void Stage::forward(Slot slot, const StepBlock* step, Observer* observer) {
-  run(Pass::forward, forward_, slot, step, false, observer);
-}
-
-void Stage::backward(Slot slot, const StepBlock* step, bool first_micro_batch, Observer* observer) {
-  run(Pass::backward, backward_, slot, step, first_micro_batch, observer);
-}
-
-void Stage::weight_grad(Slot slot, const StepBlock* step, bool first_micro_batch,
-                        Observer* observer) {
-  run(Pass::weight_grad, weight_grad_, slot, step, first_micro_batch, observer);
-}
-
-void Stage::evaluate(Observer* observer) {
-  run(Pass::evaluate, evaluate_, 0, nullptr, false, observer);
+void Stage::run(const PassCall& call) {
+  begin(call);
+  for (int i = 0; i < segments(); ++i) run_segment(call, segment_at(call.pass, i));
 }
 
 }  // namespace trireme

@@ -6,14 +6,14 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/device.h"
 #include "runtime/slot_memory.h"
 #include "runtime/stage_definition.h"
 
 namespace trireme {
 
 struct StageOptions {
-  Target target = cpu::this_machine();  // sizes the scratch of kernels
+  Device* device = &cpu::device();  // outlives the stage; its target sizes the scratch of kernels
   bool training = true;
   // The slots that the stages of a rank share; must outlive the stage and be allocated before it.
   // Null: the stage has one slot of its own.
@@ -26,7 +26,7 @@ struct StageOptions {
   // boundaries, windows and messages.
   bool poison = false;
   // Parameters and gradients of one segment at a time, in two windows that adjacent segments use
-  // alternately: hooks bring the parameters and take the gradients away.
+  // alternately: between segments parameters are brought and gradients taken away.
   bool parameter_windows = false;
   bool gradient_windows = false;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
@@ -43,6 +43,16 @@ struct Slot {
 
   int index;
   int late;
+};
+
+// A pass over one micro-batch. backward makes both gradients, or with split_weight_grad those of
+// the inputs only.
+struct PassCall {
+  Pass pass;
+  Slot slot;
+  const StepBlock* step = nullptr;  // in device memory; not for evaluate
+  bool first_micro_batch = false;   // gradients are overwritten, otherwise added to
+  Observer* observer = nullptr;
 };
 
 // The plan that a stage derives from its definition and options. Sizes are in bytes unless noted.
@@ -68,9 +78,10 @@ class Stage {
   // All regions that it owns: shared slots are counted by their owner.
   MemoryPlan memory() const;
   const StageDefinition& definition() const { return definition_; }
-  // Allocates them and makes the programs. `group`: the tensor-parallel ranks, which must outlive
-  // the stage; null for a single rank.
-  void allocate(RankGroup* group = nullptr);
+  Device& device() const { return *options_.device; }
+  // Allocates them and makes the programs. `groups`: the ranks that the graphs' collectives
+  // communicate with, which must outlive the stage.
+  void allocate(const RankGroups& groups = {});
 
   // Other shapes with the same parameters (several sequence lengths). reserve() plans for one more,
   // before allocate(). reshape() switches the stage to a reserved shape or back to the first one,
@@ -82,9 +93,6 @@ class Stage {
   // With options.poison: fills memory, or the parameter window of a segment, with NaN.
   void poison(std::byte* begin, std::int64_t bytes) const;
   void poison_parameters(int segment) const;
-
-  // Must outlive the stage; null: none.
-  void set_hooks(SegmentHooks* hooks) { hooks_ = hooks; }
 
   // Addresses; null where the stage has no such value. With windows a single parameter or gradient
   // has no address.
@@ -101,12 +109,30 @@ class Stage {
   // Whether a pass of a segment reads any parameter.
   bool reads_parameters(Pass pass, int segment) const;
 
+  // Addresses in device memory. The host writes inputs and reads results through the device:
+  // write_batch() calls fill(T* host), which replaces an input in full, if the stage has it, and
+  // read_result() use(const T* host).
   void* batch(Slot slot, BatchInput which) const;
+  template <class T, class Fill>
+  void write_batch(Slot slot, BatchInput which, const Fill& fill) const {
+    void* to = batch(slot, which);
+    if (!to) return;
+    device().write(to, batch_bytes(which),
+                   [&](std::byte* host) { fill(reinterpret_cast<T*>(host)); });
+  }
+  template <class T, class Use>
+  void read_result(Slot slot, ResultOutput which, const Use& use) const {
+    device().read(result(slot, which), result_bytes(which),
+                  [&](const std::byte* host) { use(reinterpret_cast<const T*>(host)); });
+  }
   void* result(Slot slot, ResultOutput which) const;
   void* constant(ConstantInput which) const;
   void* cache(int layer_segment, CacheBuffer which) const;
   std::int64_t batch_bytes(BatchInput which) const {
     return plan_.batch_bytes[static_cast<int>(which)];
+  }
+  std::int64_t constant_bytes(ConstantInput which) const {
+    return plan_.constant_bytes[static_cast<int>(which)];
   }
   std::int64_t result_bytes(ResultOutput which) const {
     return plan_.result_bytes[static_cast<int>(which)];
@@ -119,14 +145,17 @@ class Stage {
   // Bytes of each of them.
   std::int64_t boundary_bytes() const { return plan_.boundary_bytes; }
 
-  void forward(Slot slot, const StepBlock* step, Observer* observer = nullptr);
-  // Both gradients, or with split_weight_grad the input gradients only.
-  void backward(Slot slot, const StepBlock* step, bool first_micro_batch,
-                Observer* observer = nullptr);
-  void weight_grad(Slot slot, const StepBlock* step, bool first_micro_batch,
-                   Observer* observer = nullptr);
-  // Only the forward pass, on the inputs of slot 0.
-  void evaluate(Observer* observer = nullptr);
+  // Enqueues a pass: all of it, or segment by segment, so that parameters can be brought before
+  // each and gradients taken away after it. Then begin() comes first and the segments in the order
+  // of segment_at().
+  void run(const PassCall& call);
+  void begin(const PassCall& call);
+  void run_segment(const PassCall& call, int segment);
+  int segments() const { return static_cast<int>(definition_.segments.size()); }
+  // The segment that a pass takes as its `i`-th.
+  int segment_at(Pass pass, int i) const { return runs_along(pass) ? i : segments() - 1 - i; }
+  // Only the forward pass, without dropout, on the inputs of slot 0.
+  void evaluate() { run({Pass::evaluate, 0}); }
 
   // The plan of a template: in training, or of its forward graph alone.
   const SegmentPlan& segment_plan(int segment, bool training) const {
@@ -172,16 +201,12 @@ class Stage {
   RegionBases bases(Slot slot) const;
   void* at(Operand operand, Slot slot) const;
 
-  void run(Pass pass, const PassProgram& program, Slot slot, const StepBlock* step,
-           bool first_micro_batch, Observer* observer);
-  // Before a pass: all that it writes. Windows follow segment by segment.
-  void poison_pass(Pass pass, Slot slot, bool first_micro_batch) const;
+  const PassProgram& program(Pass pass) const;
 
   StageDefinition definition_;
   StageOptions options_;
   StagePlan plan_;
-  RankGroup* group_ = nullptr;
-  SegmentHooks* hooks_ = nullptr;
+  RankGroups groups_;
   std::unique_ptr<SlotMemory> own_slots_;
   PerRegion<std::int64_t> reserved_;  // the most that any shape needs
   bool allocated_ = false;

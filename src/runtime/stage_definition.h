@@ -57,12 +57,9 @@ void lay_out_parameters(StageDefinition& definition);
 // the stage splits off the weight gradients.
 enum class Pass : std::uint8_t { forward, backward, weight_grad, evaluate };
 
-// Is called before and after each segment of a pass: provides parameters, takes gradients away.
-class SegmentHooks {
- public:
-  virtual ~SegmentHooks() = default;
-  virtual void before(Pass pass, int segment) = 0;
-  virtual void after(Pass pass, int segment) = 0;
-};
+// Whether a pass takes the segments in the model's order.
+constexpr bool runs_along(Pass pass) {
+  return pass == Pass::forward || pass == Pass::evaluate;
+}
 
 }  // namespace trireme

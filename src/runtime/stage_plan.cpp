@@ -121,9 +121,9 @@ void Stage::plan_templates() {
     plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
     if (options_.training)
-      plan_.train_plans.push_back(plan_segment(*segment.train, plan_options, &options_.target));
+      plan_.train_plans.push_back(plan_segment(*segment.train, plan_options, &device().target()));
     plan_options.training = false;
-    plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options, &options_.target));
+    plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options, &device().target()));
     for (const SegmentPlan* p :
          {&plan_.eval_plans.back(), options_.training ? &plan_.train_plans.back() : nullptr}) {
       if (!p) continue;
@@ -197,11 +197,11 @@ MemoryPlan Stage::memory() const {
   return plan;
 }
 
-void Stage::allocate(RankGroup* group) {
-  group_ = group;
-  if (own_slots_) own_slots_->allocate();
+void Stage::allocate(const RankGroups& groups) {
+  groups_ = groups;
+  if (own_slots_) own_slots_->allocate(device());
   for (const StageRegion region : all_regions)
-    blocks_[region] = MemoryBlock(reserved_[region] * copies(region));
+    blocks_[region] = MemoryBlock(device(), reserved_[region] * copies(region));
   allocated_ = true;
   make_programs();
 }

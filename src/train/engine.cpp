@@ -68,22 +68,6 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   return local;
 }
 
-// Parameters come before a segment runs, gradients leave after it.
-class StateHooks : public SegmentHooks {
- public:
-  StateHooks(Parameters& parameters, Gradients& gradients)
-      : parameters_(parameters), gradients_(gradients) {}
-  void before(Pass pass, int segment) override {
-    parameters_.before(pass, segment);
-    gradients_.before(pass, segment);
-  }
-  void after(Pass pass, int segment) override { gradients_.after(pass, segment); }
-
- private:
-  Parameters& parameters_;
-  Gradients& gradients_;
-};
-
 }  // namespace
 
 Engine::Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
@@ -101,12 +85,13 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
       zero_(static_cast<int>(config.parallel.zero)),
+      device_(*stage.device),
       schedules_(schedules ? std::move(schedules) : std::make_shared<PlannedSchedules>()) {
   for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
     buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
 
   slots_ = std::make_unique<SlotMemory>(buffers_.slots);
-  std::vector<Stage*> stages;
+  std::vector<PipelineChunk> parts;
   for (int c = 0; c < placement_.chunks; ++c) {
     auto chunk = std::make_unique<Chunk>();
     chunk->number = placement_.stage(place_.pp, c);
@@ -125,12 +110,10 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
     chunk->optimizer = std::make_unique<Optimizer>(
         *chunk->stage, *chunk->layout, *chunk->parameters, *chunk->gradients, config.optimizer);
-    chunk->hooks = std::make_unique<StateHooks>(*chunk->parameters, *chunk->gradients);
-    chunk->stage->set_hooks(chunk->hooks.get());
-    stages.push_back(chunk->stage.get());
+    parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get()});
     chunks_.push_back(std::move(chunk));
   }
-  runner_ = std::make_unique<PipelineRunner>(stages, placement_, place_.pp, buffers_);
+  runner_ = std::make_unique<PipelineRunner>(parts, placement_, place_.pp, buffers_);
 }
 
 Engine::~Engine() = default;
@@ -167,6 +150,7 @@ MemoryPlan Engine::memory() const {
   }
   plan.merge(slots_->plan());
   plan.merge(runner_->memory());
+  plan.add("scalars and totals of a step", align_up(sizeof(StepMemory)));
   return plan;
 }
 
@@ -174,9 +158,12 @@ void Engine::allocate(Transport* transport) {
   TRIREME_CHECK(transport ? transport->place().size == mesh_.size() : mesh_.size() == 1);
   groups_ = transport ? make_groups(mesh_, zero_, *transport) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
-  slots_->allocate();
+  RankGroups graph_groups;
+  graph_groups[GroupKind::tensor] = tensor_group_.get();
+  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)));
+  slots_->allocate(device_);
   for (auto& chunk : chunks_) {
-    chunk->stage->allocate(tensor_group_.get());
+    chunk->stage->allocate(graph_groups);
     chunk->parameters->allocate(*groups_.gather);
     chunk->gradients->allocate(groups_);
     chunk->optimizer->allocate();

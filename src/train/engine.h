@@ -135,7 +135,6 @@ class Engine {
     std::unique_ptr<Parameters> parameters;
     std::unique_ptr<Gradients> gradients;
     std::unique_ptr<Optimizer> optimizer;
-    std::unique_ptr<SegmentHooks> hooks;
   };
   class Client;
 
@@ -147,8 +146,19 @@ class Engine {
   // together.
   void weigh_sample_losses(Client& client);
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
-  void reduce_gradients();
-  StepBlock block_of(const StepInput& input) const;
+  void finish_gradients();
+  StepResult update(const StepInput& input);
+  // What changes per step and what a step adds up, in device memory.
+  struct StepMemory {
+    StepBlock block;
+    StepTotals totals;
+    std::int64_t first_not_finite;
+  };
+  StepBlock* block() const { return &step_memory_.as<StepMemory>()->block; }
+  StepTotals* totals() const { return &step_memory_.as<StepMemory>()->totals; }
+  void write_block();
+  void clear_totals();
+  StepTotals read_totals();
   double nominal_tokens(const StepInput& input) const;
   // The chunk that holds a stage of the model, or null if another rank does.
   Chunk* chunk_of_stage(int stage) const;
@@ -167,12 +177,14 @@ class Engine {
   // over tokens what it weighs in the mean over samples. 1 where no token is predicted.
   float sample_weight_ = 1;
   std::uint64_t seed_;
-  StepBlock step_block_;
+  StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;
   int zero_;
   // Before what communicates: operations under way outlive neither.
   Groups groups_;
   std::unique_ptr<TensorGroup> tensor_group_;
+  Device& device_;
+  MemoryBlock step_memory_;
   PipelineBuffers buffers_;
   std::unique_ptr<SlotMemory> slots_;  // which the chunks share
   std::vector<std::unique_ptr<Chunk>> chunks_;

@@ -2,6 +2,7 @@
 // ranks, and what all ranks must agree on at its end.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "train/engine.h"
@@ -10,46 +11,15 @@
 namespace trireme {
 namespace {
 
-// Sums over all ranks, in one message and without rounding.
-class Totals {
- public:
-  explicit Totals(std::size_t losses) : losses_(losses) {}
+// What a step adds up, on the host: of this rank, then of all.
+struct Sums {
+  StepTotals totals;
+  std::int64_t stops = 0, saves = 0;
 
-  ExactSum squares;
-  std::int64_t overflows = 0, stops = 0, saves = 0;
-
-  void add(const LossSum& more) {
-    for (std::size_t i = 0; i < losses_.size(); ++i) {
-      losses_[i].sum.add(more.parts[i].sum);
-      losses_[i].count.add(more.parts[i].count);
-    }
-  }
-  void sum(Communicator& world) {
-    std::vector<std::int64_t> words;
-    std::vector<ExactSum*> parts = {&squares};
-    for (Part& loss : losses_) parts.insert(parts.end(), {&loss.sum, &loss.count});
-    for (ExactSum* part : parts) {
-      const auto own = part->normalized_words();
-      words.insert(words.end(), own.begin(), own.end());
-    }
-    words.insert(words.end(), {overflows, stops, saves});
-    world
-        .all_reduce(words.data(), static_cast<std::int64_t>(words.size()), DType::i64,
-                    Reduction::sum, "totals of a step")
-        .wait();
-    auto from = words.begin();
-    for (ExactSum* part : parts) {
-      std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
-      from += ExactSum::word_count;
-    }
-    overflows = from[0];
-    stops = from[1];
-    saves = from[2];
-  }
   LossSum losses() const {
     LossSum sum;
-    for (std::size_t i = 0; i < losses_.size(); ++i)
-      sum.parts[i] = {losses_[i].sum.value(), losses_[i].count.value()};
+    for (int i = 0; i < most_losses; ++i)
+      sum.parts[i] = {totals.losses[i].sum.value(), totals.losses[i].count.value()};
     return sum;
   }
 
@@ -59,6 +29,32 @@ class Totals {
   };
   std::vector<Part> losses_;
 };
+
+// In one message and without rounding. `losses`: how many the model has.
+void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
+  StepTotals& t = sums.totals;
+  std::vector<ExactSum*> parts = {&t.squares};
+  for (std::size_t i = 0; i < losses; ++i)
+    parts.insert(parts.end(), {&t.losses[i].sum, &t.losses[i].count});
+  std::vector<std::int64_t> words;
+  for (ExactSum* part : parts) {
+    const auto own = part->normalized_words();
+    words.insert(words.end(), own.begin(), own.end());
+  }
+  words.insert(words.end(), {t.overflows, sums.stops, sums.saves});
+  world
+      .all_reduce(words.data(), static_cast<std::int64_t>(words.size()), DType::i64, Reduction::sum,
+                  "totals of a step")
+      .wait();
+  auto from = words.begin();
+  for (ExactSum* part : parts) {
+    std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
+    from += ExactSum::word_count;
+  }
+  t.overflows = from[0];
+  sums.stops = from[1];
+  sums.saves = from[2];
+}
 
 // What gradients of a step are divided by: the tokens that it predicts. A step that predicts none
 // trains on its losses per sample alone.
@@ -73,8 +69,10 @@ double divisor_of(const LossSum& loss) {
 // What the runner needs of the engine while it walks.
 class Engine::Client : public PipelineClient {
  public:
-  Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches)
-      : totals(engine.losses_.size()), engine_(engine), next_(next), batches_(micro_batches) {}
+  // `finish`: called when all gradients are reduced.
+  Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches,
+         std::function<void()> finish)
+      : engine_(engine), next_(next), finish_(std::move(finish)), batches_(micro_batches) {}
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
@@ -85,25 +83,20 @@ class Engine::Client : public PipelineClient {
     return *batches_[k];
   }
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
-  void before_gradients(int chunk, std::int64_t k) override {
-    engine_.chunks_[chunk]->gradients->begin_pass(k + 1 == micro_batches());
-  }
   void losses_ready(int chunk, int slot, std::int64_t) override {
     // Tensor-parallel ranks all have the same losses.
     if (engine_.place_.tp > 0) return;
-    LossSum sum;
-    add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.losses_, sum);
-    totals.add(sum);
+    add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.losses_, engine_.totals());
   }
+  void step() override { finish_(); }
 
   // What the runner calls micro-batch 0 is this one.
   void start_at(std::int64_t first) { first_ = first; }
 
-  Totals totals;
-
  private:
   const Engine& engine_;
   const MicroBatches& next_;
+  const std::function<void()> finish_;
   std::vector<const Batch*> batches_;
   std::int64_t given_ = 0, first_ = 0;
 };
@@ -124,20 +117,38 @@ double Engine::nominal_tokens(const StepInput& input) const {
   return static_cast<double>(build_.batch * seq_ * input.micro_batches * mesh_.degrees().dp());
 }
 
-StepBlock Engine::block_of(const StepInput& input) const {
-  return {seed_, input.step, input.loss_scale / nominal_tokens(input)};
+void Engine::write_block() {
+  device_.write(block(), sizeof(StepBlock),
+                [&](std::byte* host) { std::memcpy(host, &step_block_, sizeof step_block_); });
+}
+
+void Engine::clear_totals() {
+  device_.queue().fill(totals(), 0, sizeof(StepTotals));
+}
+
+StepTotals Engine::read_totals() {
+  StepTotals read;
+  device_.read(totals(), sizeof read,
+               [&](const std::byte* host) { std::memcpy(&read, host, sizeof read); });
+  return read;
 }
 
 void Engine::run_micro_batches(const StepInput& input, Client& client, Observer* observer) {
+  step_block_ = {};
+  step_block_.seed = seed_;
+  step_block_.step = input.step;
+  step_block_.loss_scale = input.loss_scale;
+  step_block_.grad_scale = input.loss_scale / nominal_tokens(input);
+  write_block();
+  clear_totals();
   for (auto& chunk : chunks_) {
-    chunk->gradients->begin_step(input.loss_scale, input.micro_batches * mesh_.degrees().dp(),
-                                 seed_, input.step);
+    chunk->gradients->begin_step(block(), input.micro_batches * mesh_.degrees().dp(),
+                                 &totals()->overflows);
   }
   const Schedule& actions = schedule(input.micro_batches);
   TRIREME_CHECK(
       buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
-  step_block_ = block_of(input);
-  runner_->run(actions, client, &step_block_, observer);
+  runner_->run(actions, client, block(), observer);
 }
 
 Engine::Chunk* Engine::chunk_of_stage(int stage) const {
@@ -155,8 +166,8 @@ int Engine::find_parameter(const Chunk& chunk, const std::string& name) const {
   fail("internal error: stage {} has no {}", chunk.number, name);
 }
 
-void Engine::reduce_gradients() {
-  for (auto& chunk : chunks_) chunk->gradients->reduce();
+void Engine::finish_gradients() {
+  for (auto& chunk : chunks_) chunk->gradients->finish();
   if (model_.tie_embeddings && placement_.stages() > 1) {
     Chunk* first = chunk_of_stage(0);
     Chunk* last = chunk_of_stage(placement_.stages() - 1);
@@ -172,54 +183,63 @@ void Engine::reduce_gradients() {
 
 StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
                               Observer* observer) {
-  Client client(*this, next, input.micro_batches);
+  StepResult result;
+  Client client(*this, next, input.micro_batches, [&] { result = update(input); });
   if (losses_.size() > 1) weigh_sample_losses(client);
   run_micro_batches(input, client, observer);
-  reduce_gradients();
+  return result;
+}
 
-  Totals& totals = client.totals;
+// The end of a step: totals of all ranks, then clipping and the optimiser.
+StepResult Engine::update(const StepInput& input) {
+  finish_gradients();
   for (int c = 0; c < chunks(); ++c) {
     chunks_[c]->optimizer->add_squares(
-        totals.squares, [&](const ParameterSpec& spec) { return speaks_for(c, spec); });
-    totals.overflows += chunks_[c]->gradients->overflowed();
+        &totals()->squares, [&](const ParameterSpec& spec) { return speaks_for(c, spec); });
   }
-  totals.stops = input.stop && input.stop();
-  totals.saves = input.saving && input.saving();
-  totals.sum(*groups_.world);
+  Sums sums{read_totals(), input.stop && input.stop(), input.saving && input.saving()};
+  sum_over_ranks(sums, losses_.size(), *groups_.world);
 
   StepResult result;
-  result.loss = totals.losses();
-  result.stop = totals.stops > 0;
-  result.saving = totals.saves > 0;
+  result.loss = sums.losses();
+  result.stop = sums.stops > 0;
+  result.saving = sums.saves > 0;
   const double divisor = divisor_of(result.loss);
   const double unscale = divisor > 0 ? nominal_tokens(input) / divisor / input.loss_scale : 0;
   // Integer sums that overflowed look finite and mean nothing.
-  result.grad_norm = totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
-                                          : std::sqrt(totals.squares.value()) * unscale;
+  result.grad_norm = sums.totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
+                                               : std::sqrt(sums.totals.squares.value()) * unscale;
   result.finite = std::isfinite(result.loss.words().sum) && std::isfinite(result.grad_norm);
   if (!result.finite) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));
-  for (auto& chunk : chunks_) chunk->optimizer->step(input.lr, scale, seed_);
+  step_block_.lr = input.lr;
+  step_block_.update_scale = scale;
+  optimizer().describe_next_step(step_block_);
+  write_block();
+  for (auto& chunk : chunks_) chunk->optimizer->step(block());
   return result;
 }
 
 LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
-  Client client(*this, next, micro_batches);
+  Client client(*this, next, micro_batches, [] {});
+  clear_totals();
   for (std::int64_t k = 0; k < micro_batches; ++k) {
     client.start_at(k);
     runner_->evaluate(client);
   }
-  client.totals.sum(*groups_.world);
-  return client.totals.losses();
+  Sums sums{read_totals()};
+  sum_over_ranks(sums, losses_.size(), *groups_.world);
+  return sums.losses();
 }
 
 std::string Engine::explain_not_finite(const StepInput& input, const MicroBatches& next) {
-  NotFiniteSearch search;
+  NotFiniteSearch search(device_, &step_memory_.as<StepMemory>()->first_not_finite);
   for (const auto& chunk : chunks_) search.look_at_masters(*chunk->optimizer, *chunk->stage);
-  Client client(*this, next, input.micro_batches);
+  Client client(*this, next, input.micro_batches, [&] {
+    for (auto& chunk : chunks_) chunk->gradients->finish();  // completes what is under way
+  });
   run_micro_batches(input, client, &search);
-  for (auto& chunk : chunks_) chunk->gradients->reduce();  // completes what is under way
   return search.first_of_all(*groups_.world);
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "ops/support.h"
+#include "backend/device.h"
 
 namespace trireme {
 namespace {
@@ -21,23 +21,22 @@ std::int64_t place_of(const Launch& launch) {
   return launch.graph.input() == no_value ? embedding : head;
 }
 
-// Index of the first value that is not finite, or -1; -1 too for integers.
-std::int64_t first_bad(DType dtype, const void* data, std::int64_t count) {
-  switch (dtype) {
-    case DType::f64:
-      return cpu::kernels<double>().first_not_finite(static_cast<const double*>(data), count);
-    case DType::f32:
-      return cpu::kernels<float>().first_not_finite(static_cast<const float*>(data), count);
-    case DType::bf16:
-      return cpu::kernels<bf16>().first_not_finite(static_cast<const bf16*>(data), count);
-    case DType::f16:
-      return cpu::kernels<f16>().first_not_finite(static_cast<const f16*>(data), count);
-    default:
-      return -1;
-  }
-}
-
 }  // namespace
+
+// Index of the first value that is not finite, or -1; -1 too for integers.
+std::int64_t NotFiniteSearch::first_bad(DType dtype, const void* data, std::int64_t count) {
+  const bool is_float =
+      dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+  if (!is_float) return -1;
+  with_compute_type(dtype, [&]<class T>(T) {
+    device_.kernels<T>().first_not_finite(device_.queue(), index_, static_cast<const T*>(data),
+                                          count);
+  });
+  std::int64_t index = -1;
+  device_.read(index_, sizeof index,
+               [&](const std::byte* host) { std::memcpy(&index, host, sizeof index); });
+  return index;
+}
 
 void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& stage) {
   for (const OwnedSlice& slice : optimizer.layout().owned()) {

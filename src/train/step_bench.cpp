@@ -7,8 +7,9 @@
 #include <tuple>
 
 #include "backend/cpu/gemm_bench.h"
+#include "backend/cpu/kernels.h"
+#include "backend/device.h"
 #include "base/random.h"
-#include "ops/support.h"
 #include "train/engine.h"
 #include "train/setup.h"
 
@@ -65,16 +66,16 @@ class ProductCounter : public Observer {
 };
 
 double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& counts) {
-  std::vector<cpu::LinearShape> shapes;
+  std::vector<LinearShape> shapes;
   for (const auto& [key, count] : counts) {
-    const cpu::LinearShape shape{std::get<1>(key), std::get<2>(key), std::get<3>(key)};
-    const auto same = [&](const cpu::LinearShape& s) {
+    const LinearShape shape{std::get<1>(key), std::get<2>(key), std::get<3>(key)};
+    const auto same = [&](const LinearShape& s) {
       return s.rows == shape.rows && s.in == shape.in && s.out == shape.out;
     };
     if (std::none_of(shapes.begin(), shapes.end(), same)) shapes.push_back(shape);
   }
-  const auto timings = ops::with_compute_type(
-      compute, [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
+  const auto timings =
+      with_compute_type(compute, [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
   double seconds = 0;
   for (const auto& [key, count] : counts) {
     for (const cpu::GemmTiming& timing : timings) {

@@ -146,7 +146,7 @@ void Trainer::Parts::check_ranks_agree() {
                   {{"version", hash64(TRIREME_VERSION)},
                    {"configuration", hash64(to_toml(config))},
                    {"training data", train_data->order_key()},
-                   {"instruction set", static_cast<std::uint64_t>(cpu::isa())},
+                   {"device", hash64(cpu::device().signature())},
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
 }
 
@@ -162,10 +162,10 @@ void Trainer::Parts::begin() {
   if (leads()) lock.emplace(config.run.dir);
   // Before they meet in groups, which differ where the configuration does.
   check_ranks_agree();
-  const std::int64_t before = MemoryBlock::allocated();
+  const std::int64_t before = cpu::device().allocated();
   engine.allocate(transport);
   check_graphs_agree();
-  TRIREME_CHECK(MemoryBlock::allocated() - before == engine.memory().total());
+  TRIREME_CHECK(cpu::device().allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
   if (leads()) console.keep_in(dir / "log.txt");

@@ -20,7 +20,7 @@ void Trainer::Parts::print_plan() {
       "parameters: {}; precision {}; instruction set {}; {}\n",
       m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
       padded_vocabulary(m, static_cast<int>(config.parallel.tp)), parameter_count(m),
-      config.run.precision, cpu::name_of(cpu::isa()),
+      config.run.precision, cpu::name_of(cpu::device().target().isa),
       counted(ThreadPool::global().size(), "thread"));
   if (rank.size > 1) {
     text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),

@@ -70,13 +70,13 @@ class EngineBlock {
 
   oracle::Values forward(const oracle::Values& x) {
     std::copy(x.begin(), x.end(), static_cast<double*>(stage_->stage_input(0)));
-    stage_->forward(0, &step_);
+    stage_->run({Pass::forward, 0, &step_});
     return values(stage_->stage_output(0), static_cast<std::int64_t>(x.size()));
   }
 
   oracle::Gradients backward(const oracle::Values& dy) {
     std::copy(dy.begin(), dy.end(), static_cast<double*>(stage_->output_grad(0)));
-    stage_->backward(0, &step_, true);
+    stage_->run({Pass::backward, 0, &step_, true});
     oracle::Gradients out;
     out.dx = values(stage_->input_grad(0), static_cast<std::int64_t>(dy.size()));
     for (const int p : used()) {

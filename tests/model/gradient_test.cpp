@@ -46,8 +46,8 @@ class Fixture {
   }
 
   double loss() {
-    stage->forward(0, &step);
-    stage->backward(0, &step, true);
+    stage->run({Pass::forward, 0, &step});
+    stage->run({Pass::backward, 0, &step, true});
     return step.grad_scale * (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
                               weighted(ResultOutput::order_loss, BatchInput::order_weights));
   }
@@ -196,7 +196,7 @@ TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
     split.poison = true;
     Fixture f(model, build, split);
     f.loss();
-    f.stage->weight_grad(0, &f.step, true);
+    f.stage->run({Pass::weight_grad, 0, &f.step, true});
     EXPECT_EQ(together, f.made_gradients());
   }
 }
@@ -204,8 +204,8 @@ TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
 TEST_P(ModelGradient, SecondMicroBatchAdds) {
   Fixture f(tiny(GetParam()), {});
   const std::vector<double> once = f.gradients();
-  f.stage->forward(0, &f.step);
-  f.stage->backward(0, &f.step, false);
+  f.stage->run({Pass::forward, 0, &f.step});
+  f.stage->run({Pass::backward, 0, &f.step, false});
   const std::vector<double> twice = f.made_gradients();
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
 }

@@ -31,7 +31,8 @@ ModelConfig four_layers(const std::string& family) {
   return model;
 }
 
-Outcome run_whole(const ModelConfig& model, const BuildOptions& build, RankGroup* group = nullptr) {
+Outcome run_whole(const ModelConfig& model, const BuildOptions& build,
+                  const RankGroups& group = {}) {
   TinyStage<double> stage(model, build, {}, group);
   stage.forward();
   stage.backward();
@@ -48,7 +49,7 @@ void add_gradients(Gradients& sum, const Gradients& more) {
 }
 
 Outcome run_parts(const ModelConfig& model, BuildOptions build, const Parts& parts,
-                  RankGroup* group = nullptr) {
+                  const RankGroups& group = {}) {
   std::vector<std::unique_ptr<TinyStage<double>>> stages;
   for (const StagePart& part : parts) {
     build.part = part;
@@ -116,10 +117,12 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
     if (sequence_parallel && model.family == "bert") continue;
     run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
       TensorGroup group(transport.world());
+      RankGroups groups;
+      groups[GroupKind::tensor] = &group;
       BuildOptions build;
       build.tensor = {2, group.rank(), sequence_parallel};
-      const Outcome whole = run_whole(model, build, &group);
-      expect_equal(run_parts(model, build, two_parts, &group), whole);
+      const Outcome whole = run_whole(model, build, groups);
+      expect_equal(run_parts(model, build, two_parts, groups), whole);
     });
   }
 }

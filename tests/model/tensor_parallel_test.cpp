@@ -49,9 +49,11 @@ Gathered<T> run_on_ranks(const Layout& layout, BuildOptions build = {},
   std::mutex mutex;
   run_local_ranks(layout.ranks, {.timeout_s = 60}, [&](Transport& transport) {
     TensorGroup group(transport.world());
+    RankGroups groups;
+    groups[GroupKind::tensor] = &group;
     BuildOptions mine = build;
     mine.tensor = {layout.ranks, group.rank(), layout.sequence_parallel};
-    TinyStage<T> stage(model, mine, options, &group);
+    TinyStage<T> stage(model, mine, options, groups);
     if (evaluate) {
       stage.evaluate();
     } else {
@@ -64,7 +66,7 @@ Gathered<T> run_on_ranks(const Layout& layout, BuildOptions build = {},
       std::vector<T> gradient = stage.gradient(static_cast<int>(p));
       if (spec.partial_gradient) {
         const auto count = static_cast<std::int64_t>(gradient.size());
-        group.sum(gradient.data(), count, stage.stage().definition().accumulate());
+        group.sum(cpu::queue(), gradient.data(), count, stage.stage().definition().accumulate());
       }
       const std::lock_guard lock(mutex);
       std::vector<T>& whole = all.gradients[name];

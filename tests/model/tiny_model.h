@@ -65,14 +65,14 @@ template <class T>
 class TinyStage {
  public:
   TinyStage(const ModelConfig& model, BuildOptions build, const StageOptions& options = {},
-            RankGroup* group = nullptr)
+            const RankGroups& groups = {})
       : rows_(2 * model.seq_length) {
     build.compute = sizeof(T) == 8 ? DType::f64 : DType::f32;
     build.batch = 2;
     build.logits_bytes = 5 * padded_vocabulary(model, build.tensor.size) / build.tensor.size *
                          static_cast<std::int64_t>(sizeof(T));  // several slices of rows
     stage_ = std::make_unique<Stage>(build_model(model, build), options);
-    stage_->allocate(group);
+    stage_->allocate(groups);
     fill_constants(*stage_, model, model.seq_length);
     fill_parameters();
     fill_batch(model);
@@ -80,9 +80,9 @@ class TinyStage {
 
   Stage& stage() { return *stage_; }
   const std::vector<Parameter>& parameters() const { return stage_->definition().parameters; }
-  void forward() { stage_->forward(0, &step_); }
-  void backward() { stage_->backward(0, &step_, true); }
-  void weight_grad() { stage_->weight_grad(0, &step_, true); }
+  void forward() { stage_->run({Pass::forward, 0, &step_}); }
+  void backward() { stage_->run({Pass::backward, 0, &step_, true}); }
+  void weight_grad() { stage_->run({Pass::weight_grad, 0, &step_, true}); }
   void evaluate() { stage_->evaluate(); }
 
   std::vector<T> losses() const { return copy(stage_->result(0, ResultOutput::token_loss), rows_); }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/device.h"
 #include "backend/cpu/isa.h"
 #include "base/random.h"
 #include "graph/op.h"
@@ -75,8 +76,10 @@ class Interpreter {
       void* aligned = workspace.data();
       std::size_t space = workspace.size();
       std::align(memory_alignment, static_cast<std::size_t>(scratch), aligned, space);
-      const std::shared_ptr<const void> prepared = op.prepare ? op.prepare(graph_, node) : nullptr;
-      op.launch({graph_, node, in, out, aligned, prepared.get(), &step_, layer, accumulate});
+      const std::shared_ptr<const void> prepared =
+          op.prepare ? op.prepare(cpu::device(), graph_, node) : nullptr;
+      op.launch({cpu::device(), cpu::queue(), graph_, node, in, out, aligned, prepared.get(),
+                 &step_, layer, accumulate, nullptr});
     }
   }
 

@@ -55,7 +55,12 @@ struct States {
         put(gradients.part(slice.bucket), gradients.dtype(), slice.offset + i, value);
       }
     }
-    optimizer.step(lr_of(number), gradient_scale, 1234);
+    StepBlock block;
+    block.seed = 1234;
+    block.lr = lr_of(number);
+    block.update_scale = gradient_scale;
+    optimizer.describe_next_step(block);
+    optimizer.step(&block);
   }
   // Weights, then moments, of the elements that this rank owns, by parameter and element.
   std::map<std::pair<int, std::int64_t>, std::vector<double>> values() const {

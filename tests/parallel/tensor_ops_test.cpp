@@ -83,7 +83,9 @@ Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& o
   StageOptions options;
   options.poison = true;
   Stage stage(std::move(definition), options);
-  stage.allocate(&group);
+  RankGroups groups;
+  groups[GroupKind::tensor] = &group;
+  stage.allocate(groups);
   T* weight = static_cast<T*>(stage.parameter(0));
   for (std::int64_t i = 0; i < columns * columns; ++i) weight[i] = i % (columns + 1) == 0 ? 1 : 0;
 
@@ -91,12 +93,12 @@ Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& o
   const std::vector<T> dy = random_values<T>(100 + group.rank(), y_count);
   std::copy(x.begin(), x.end(), static_cast<T*>(stage.stage_input(0)));
   constexpr StepBlock step;
-  stage.forward(0, &step);
+  stage.run({Pass::forward, 0, &step});
   const T* y = static_cast<const T*>(stage.stage_output(0));
   Result<T> result;
   result.y.assign(y, y + y_count);
   std::copy(dy.begin(), dy.end(), static_cast<T*>(stage.output_grad(0)));
-  stage.backward(0, &step, true);
+  stage.run({Pass::backward, 0, &step, true});
   const T* dx = static_cast<const T*>(stage.input_grad(0));
   result.dx.assign(dx, dx + x.size());
   return result;
@@ -106,13 +108,16 @@ template <class T>
 class CollectiveOp : public testing::Test {
  protected:
   // check(rank, ranks, result) on every rank.
-  static void on_ranks(const std::function<ValueId(Graph&, ValueId, int)>& op, std::int64_t x_rows,
+  static void on_ranks(const std::function<ValueId(Graph&, ValueId, GraphGroup)>& op,
+                       std::int64_t x_rows,
                        const std::function<void(int, int, const Result<T>&)>& check) {
     for (const int ranks : {2, 4}) {
       for (const Recompute how : {Recompute::none, Recompute::full}) {
         run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {
           TensorGroup group(transport.world());
-          const auto with_ranks = [&](Graph& g, ValueId x) { return op(g, x, ranks); };
+          const auto with_ranks = [&](Graph& g, ValueId x) {
+            return op(g, x, {GroupKind::tensor, ranks});
+          };
           check(group.rank(), ranks, run<T>(group, with_ranks, x_rows, how));
         });
       }
@@ -125,13 +130,13 @@ TYPED_TEST_SUITE(CollectiveOp, Types);
 
 TYPED_TEST(CollectiveOp, AllReduceSumsAndItsGradientPasses) {
   for (const bool in_place : {false, true}) {
-    this->on_ranks(
-        [&](Graph& g, ValueId x, int ranks) { return ops::all_reduce(g, x, ranks, in_place); },
-        rows,
-        [](int rank, int ranks, const Result<TypeParam>& result) {
-          EXPECT_EQ(result.y, sum_over<TypeParam>(ranks, 0, rows * columns));
-          EXPECT_EQ(result.dx, random_values<TypeParam>(100 + rank, rows * columns));
-        });
+    this->on_ranks([&](Graph& g, ValueId x,
+                       GraphGroup ranks) { return ops::all_reduce(g, x, ranks, in_place); },
+                   rows,
+                   [](int rank, int ranks, const Result<TypeParam>& result) {
+                     EXPECT_EQ(result.y, sum_over<TypeParam>(ranks, 0, rows * columns));
+                     EXPECT_EQ(result.dx, random_values<TypeParam>(100 + rank, rows * columns));
+                   });
   }
 }
 
@@ -163,7 +168,9 @@ TYPED_TEST(CollectiveOp, ReduceScatterScattersSumsAndItsGradientGathers) {
 TEST(CollectiveOps, GradAllReduceKeepsWhatEntersTheSegment) {
   run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
     TensorGroup group(transport.world());
-    const auto op = [](Graph& g, ValueId x) { return ops::grad_all_reduce(g, x, 2); };
+    const auto op = [](Graph& g, ValueId x) {
+      return ops::grad_all_reduce(g, x, {GroupKind::tensor, 2});
+    };
     const Result<double> result = run<double>(group, op, rows, Recompute::none, true);
     EXPECT_EQ(result.y, random_values<double>(group.rank(), rows * columns));
     EXPECT_EQ(result.dx, sum_over<double>(2, 100, rows * columns));
@@ -173,25 +180,27 @@ TEST(CollectiveOps, GradAllReduceKeepsWhatEntersTheSegment) {
 TEST(CollectiveOps, VanishWithOneRank) {
   Graph g(DType::f32);
   const ValueId x = g.segment_input({rows, columns});
-  EXPECT_EQ(ops::grad_all_reduce(g, x, 1), x);
-  EXPECT_EQ(ops::all_reduce(g, x, 1, true), x);
-  EXPECT_EQ(ops::all_gather(g, x, 1), x);
-  EXPECT_EQ(ops::reduce_scatter(g, x, 1), x);
+  EXPECT_EQ(ops::grad_all_reduce(g, x, {GroupKind::tensor, 1}), x);
+  EXPECT_EQ(ops::all_reduce(g, x, {GroupKind::tensor, 1}, true), x);
+  EXPECT_EQ(ops::all_gather(g, x, {GroupKind::tensor, 1}), x);
+  EXPECT_EQ(ops::reduce_scatter(g, x, {GroupKind::tensor, 1}), x);
   EXPECT_TRUE(g.forward.empty());
 }
 
 TEST(CollectiveOps, RefuseWhatCannotWork) {
   Graph g(DType::f32);
   const ValueId x = g.segment_input({rows, columns});
-  EXPECT_THROW(ops::reduce_scatter(g, x, 3), Error);    // 8 rows
-  EXPECT_THROW(ops::all_reduce(g, x, 2, true), Error);  // would overwrite the segment's input
+  EXPECT_THROW(ops::reduce_scatter(g, x, {GroupKind::tensor, 3}), Error);  // 8 rows
+  EXPECT_THROW(ops::all_reduce(g, x, {GroupKind::tensor, 2}, true),
+               Error);  // would overwrite the segment's input
 }
 
 // A value that is read under its old name after grad_all_reduce, as a residual does.
 TEST(CollectiveOps, ValidatorKnowsThatIdentityWritesNothing) {
   Graph g(DType::f32);
   const ValueId x = ops::activation(g, g.segment_input({rows, columns}), ActivationKind::silu);
-  const ValueId inside = ops::activation(g, ops::grad_all_reduce(g, x, 2), ActivationKind::silu);
+  const ValueId inside =
+      ops::activation(g, ops::grad_all_reduce(g, x, {GroupKind::tensor, 2}), ActivationKind::silu);
   g.set_output(ops::add(g, x, inside, no_value, {}, 1));
   differentiate(g);
   EXPECT_NO_THROW(plan_segment(g, {}));
@@ -200,7 +209,7 @@ TEST(CollectiveOps, ValidatorKnowsThatIdentityWritesNothing) {
 TEST(CollectiveOps, ValidatorSeesReadsOfWhatAllReduceOverwrote) {
   Graph g(DType::f32);
   const ValueId x = ops::activation(g, g.segment_input({rows, columns}), ActivationKind::silu);
-  const ValueId sum = ops::all_reduce(g, x, 2, true);
+  const ValueId sum = ops::all_reduce(g, x, {GroupKind::tensor, 2}, true);
   g.set_output(ops::add(g, x, sum, no_value, {}, 1));
   differentiate(g);
   EXPECT_THROW(plan_segment(g, {}), Error);

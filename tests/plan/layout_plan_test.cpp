@@ -27,9 +27,9 @@ TEST(LayoutPlan, MemoryIsWhatTheEngineAllocates) {
   const Config config = small();
   const LayoutPlan plan = plan_layout(config, 1);
   Engine engine(config, build_options(config), {});
-  const std::int64_t before = MemoryBlock::allocated();
+  const std::int64_t before = cpu::device().allocated();
   engine.allocate();
-  EXPECT_EQ(MemoryBlock::allocated() - before, plan.ranks[0].memory.total());
+  EXPECT_EQ(cpu::device().allocated() - before, plan.ranks[0].memory.total());
 }
 
 TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {

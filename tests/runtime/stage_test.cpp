@@ -51,7 +51,7 @@ TEST(Stage, MicroBatchesInSeveralSlotsGiveTheSame) {
       options.split_weight_grad = split;
       options.poison = poison;
       Stage stage(three_linears(rows), options);
-      slots.allocate();
+      slots.allocate(cpu::device());
       stage.allocate();
       const auto parameters = parameters_of(stage.definition());
       std::memcpy(stage.flat_parameters(), parameters.data(), parameters.size() * sizeof(double));
@@ -65,17 +65,17 @@ TEST(Stage, MicroBatchesInSeveralSlotsGiveTheSame) {
 }
 
 // Brings parameters into windows and takes gradients out of them, as ZeRO 3 does.
-class Carrier : public SegmentHooks {
+class Carrier {
  public:
   explicit Carrier(Stage& stage)
       : stage_(stage), parameters_(parameters_of(stage.definition())), sums_(parameters_.size()) {}
 
-  void before(Pass, int segment) override {
+  void before(int segment) {
     const FlatRange& range = stage_.definition().windows[segment][0];
     std::memcpy(stage_.parameter_window(segment), parameters_.data() + range.begin,
                 static_cast<std::size_t>(range.elements) * sizeof(double));
   }
-  void after(Pass pass, int segment) override {
+  void after(Pass pass, int segment) {
     if (pass != Pass::backward) return;
     const FlatRange& range = stage_.definition().windows[segment][0];
     auto* made = reinterpret_cast<double*>(stage_.gradient_window(segment));
@@ -83,6 +83,15 @@ class Carrier : public SegmentHooks {
       poisoned_ += std::isnan(made[i]);
       sums_[range.begin + i] += made[i];
       made[i] = 0;  // as if it had been reused
+    }
+  }
+  void run(const PassCall& call) {
+    stage_.begin(call);
+    for (int i = 0; i < stage_.segments(); ++i) {
+      const int segment = stage_.segment_at(call.pass, i);
+      before(segment);
+      stage_.run_segment(call, segment);
+      after(call.pass, segment);
     }
   }
   const std::vector<double>& sums() const { return sums_; }
@@ -104,10 +113,10 @@ TEST(Stage, WindowsGiveTheSame) {
     Stage stage(three_linears(rows), options);
     stage.allocate();
     Carrier carrier(stage);
-    stage.set_hooks(&carrier);
+    const auto run = [&](const PassCall& call) { carrier.run(call); };
     for (int m = 0; m < 2; ++m) {
-      forward(stage, 0, rows, m);
-      EXPECT_EQ(backward(stage, 0, rows, m, m == 0), expected.outcomes[m]);
+      forward(stage, 0, rows, m, run);
+      EXPECT_EQ(backward(stage, 0, rows, m, m == 0, false, run), expected.outcomes[m]);
     }
     EXPECT_EQ(gradients_of(stage.definition(), carrier.sums().data()), expected.gradients);
     // No pass writes between parameters: in each window of each micro-batch poison stays there.
@@ -118,29 +127,7 @@ TEST(Stage, WindowsGiveTheSame) {
   }
 }
 
-// Looks at what a pass will write, right before it does.
-class Watcher : public SegmentHooks {
- public:
-  explicit Watcher(Stage& stage) : stage_(stage) {}
-
-  void before(Pass pass, int segment) override {
-    if (pass == Pass::forward && segment == 0) look_at(stage_.stage_output(0));
-    if (pass != Pass::backward || segment != segments - 1) return;
-    look_at(stage_.input_grad(0));
-    for (const double x : copy_of(stage_.output_grad(0), rows * width))
-      EXPECT_TRUE(std::isfinite(x));  // what entered stays
-  }
-  void after(Pass, int) override {}
-
-  int stale = 0, poisoned = 0;  // numbers
-
- private:
-  void look_at(const void* values) {
-    for (const double x : copy_of(values, rows * width)) ++(std::isnan(x) ? poisoned : stale);
-  }
-  Stage& stage_;
-};
-
+// What a pass will write, right before it does.
 TEST(Stage, PoisonReachesWhatAPassWillWrite) {
   for (const bool poison : {false, true}) {
     for (const bool split : {false, true}) {
@@ -148,15 +135,28 @@ TEST(Stage, PoisonReachesWhatAPassWillWrite) {
       options.poison = poison;
       options.split_weight_grad = split;
       const auto stage = plain_stage(rows, options);
-      Watcher watcher(*stage);
-      stage->set_hooks(&watcher);
+      int stale = 0, poisoned = 0;  // numbers
+      const auto look_at = [&](const void* values) {
+        for (const double x : copy_of(values, rows * width)) ++(std::isnan(x) ? poisoned : stale);
+      };
+      const auto run = [&](const PassCall& call) {
+        stage->begin(call);
+        if (call.pass == Pass::forward) look_at(stage->stage_output(0));
+        if (call.pass == Pass::backward) {
+          look_at(stage->input_grad(0));
+          for (const double x : copy_of(stage->output_grad(0), rows * width))
+            EXPECT_TRUE(std::isfinite(x));  // what entered stays
+        }
+        for (int i = 0; i < stage->segments(); ++i)
+          stage->run_segment(call, stage->segment_at(call.pass, i));
+      };
       for (int m = 0; m < 2; ++m) {
-        forward(*stage, 0, rows, m);
-        backward(*stage, 0, rows, m, true, split);
+        forward(*stage, 0, rows, m, run);
+        backward(*stage, 0, rows, m, true, split, run);
       }
       const int all = 2 * 2 * rows * width;
-      EXPECT_EQ(watcher.poisoned, poison ? all : 0);
-      EXPECT_EQ(watcher.stale, poison ? 0 : all);
+      EXPECT_EQ(poisoned, poison ? all : 0);
+      EXPECT_EQ(stale, poison ? 0 : all);
     }
   }
 }
@@ -206,11 +206,11 @@ TEST(Stage, BorrowsTheParametersOfAnother) {
 }
 
 TEST(Stage, AllocatesWhatItPlans) {
-  const std::int64_t before = MemoryBlock::allocated();
+  const std::int64_t before = cpu::device().allocated();
   Stage stage(three_linears(rows), {});
-  EXPECT_EQ(MemoryBlock::allocated(), before);
+  EXPECT_EQ(cpu::device().allocated(), before);
   stage.allocate();
-  EXPECT_EQ(MemoryBlock::allocated() - before, stage.memory().total());
+  EXPECT_EQ(cpu::device().allocated() - before, stage.memory().total());
 }
 
 TEST(SlotMemory, GrowsUntilItIsAllocated) {
@@ -220,7 +220,7 @@ TEST(SlotMemory, GrowsUntilItIsAllocated) {
   EXPECT_EQ(slots.bytes(StageRegion::saved), 100);
   EXPECT_EQ(slots.plan().total(), 300);
   EXPECT_EQ(slots.at(StageRegion::saved, 0), nullptr);
-  slots.allocate();
+  slots.allocate(cpu::device());
   EXPECT_EQ(slots.at(StageRegion::saved, 2) - slots.at(StageRegion::saved, 0), 200);
   EXPECT_EQ(slots.at(StageRegion::batch, 0), nullptr);  // nobody has any
   EXPECT_THROW(slots.fit(StageRegion::saved, 101), Error);

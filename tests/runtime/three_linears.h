@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "graph/autodiff.h"
@@ -76,19 +77,27 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-inline void forward(Stage& stage, Slot slot, std::int64_t rows, int seed) {
+// Runs a pass: Stage::run, or what a test does around its segments.
+using RunPass = std::function<void(const PassCall&)>;
+
+inline void forward(Stage& stage, Slot slot, std::int64_t rows, int seed,
+                    const RunPass& run = nullptr) {
   fill(stage.stage_input(slot), rows * width, seed);
-  stage.forward(slot, {});
+  const PassCall call{Pass::forward, slot};
+  run ? run(call) : stage.run(call);
 }
 
 // Of the micro-batch whose forward pass lies in the slot.
 inline Outcome backward(Stage& stage, Slot slot, std::int64_t rows, int seed, bool first,
-                        bool split = false) {
+                        bool split = false, const RunPass& run = nullptr) {
   Outcome outcome;
   outcome.output = copy_of(stage.stage_output(slot), rows * width);
   fill(stage.output_grad(slot), rows * width, seed + 100);
-  stage.backward(slot, {}, first);
-  if (split) stage.weight_grad(slot, {}, first);
+  for (const Pass pass : {Pass::backward, Pass::weight_grad}) {
+    if (pass == Pass::weight_grad && !split) continue;
+    const PassCall call{pass, slot, nullptr, first};
+    run ? run(call) : stage.run(call);
+  }
   outcome.input_grad = copy_of(stage.input_grad(slot), rows * width);
   return outcome;
 }

@@ -20,21 +20,18 @@ constexpr std::int64_t micro_batches = 8;
 constexpr std::chrono::milliseconds pass_time{30};  // far above what the tiny model computes
 
 // Each pass over a rank's layers takes `pass_time`, both gradients together twice that.
-class Waits : public SegmentHooks {
+class Waits : public Observer {
  public:
-  Waits(int chunks, bool split, int segments)
-      : unit_(pass_time / chunks), split_(split), last_segment_(segments - 1) {}
-  void before(Pass pass, int segment) override {
-    const bool first = pass == Pass::forward ? segment == 0 : segment == last_segment_;
-    if (!first) return;
-    const auto duration = pass == Pass::backward && !split_ ? 2 * unit_ : unit_;
+  Waits(int chunks, bool split) : unit_(pass_time / chunks), split_(split) {}
+  void begin(const Stage&, const PassCall& call) override {
+    const auto duration = call.pass == Pass::backward && !split_ ? 2 * unit_ : unit_;
     const Clock::time_point begin = Clock::now();
     if (busy == Clock::duration::zero()) first_begin = begin;
     std::this_thread::sleep_until(begin + duration);
     last_end = Clock::now();
     busy += duration;
   }
-  void after(Pass, int) override {}
+  void after(const Launch&) override {}
 
   Clock::duration busy{};
   Clock::time_point first_begin, last_end;
@@ -42,7 +39,6 @@ class Waits : public SegmentHooks {
  private:
   std::chrono::microseconds unit_;
   bool split_;
-  int last_segment_;
 };
 
 Config config_for(const std::string& schedule) {
@@ -86,25 +82,21 @@ IdleShare idle_share(const std::string& schedule) {
     Engine engine(config, build_options(config), {}, {rank, ranks});
     engine.allocate(&transport);
     engine.initialize();
-    std::vector<std::unique_ptr<Waits>> waits;
-    for (int c = 0; c < engine.chunks(); ++c) {
-      const int segments = static_cast<int>(engine.stage(c).definition().segments.size());
-      waits.push_back(std::make_unique<Waits>(engine.chunks(), split, segments));
-      engine.stage(c).set_hooks(waits.back().get());
-    }
     Batch batch(1, 8);
     std::fill(batch.tokens.begin(), batch.tokens.end(), 1);
     batch.targets = batch.tokens;
     StepInput input;
     input.micro_batches = micro_batches;
     transport.world().barrier("begin together").wait();
-    engine.train_step(input, [&](std::int64_t) { return &batch; });
+    engine.train_step(input, [&](std::int64_t) { return &batch; }, &waits);
     const std::lock_guard lock(mutex);
-    for (const auto& wait : waits) {
-      busy += wait->busy;
-      begin = std::min(begin, wait->first_begin);
-      end = std::max(end, wait->last_end);
-    }
+    busy += waits.busy;
+    begin = std::min(begin, waits.first_begin);
+    end = std::max(end, waits.last_end);
+    const std::lock_guard lock(mutex);
+    busy += waits.busy;
+    begin = std::min(begin, waits.first_begin);
+    end = std::max(end, waits.last_end);
     expected = engine.schedule_report(micro_batches).bubble;
   });
   return {1 - std::chrono::duration<double>(busy).count() /

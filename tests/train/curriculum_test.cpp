@@ -143,13 +143,13 @@ TEST_P(LengthChanges, GiveTheBitsOfAnEngineOfThatLength) {
 }
 
 TEST_P(LengthChanges, AreWithinThePlannedMemory) {
-  const std::int64_t before = MemoryBlock::allocated();
+  const std::int64_t before = cpu::device().allocated();
   auto changing = engine(24, true);
   const std::int64_t planned = changing->memory().total();
   for (const std::int64_t length : {8, 16, 24, 8}) {
     changing->set_length(length);
     step(*changing, 0);
-    EXPECT_EQ(MemoryBlock::allocated() - before, planned);
+    EXPECT_EQ(cpu::device().allocated() - before, planned);
     EXPECT_EQ(changing->memory().total(), planned);
   }
 }

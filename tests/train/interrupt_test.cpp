@@ -17,8 +17,8 @@ namespace {
 
 // Long sums, for which oneDNN's sgemm works on a stack within the heap.
 std::vector<float> long_product() {
-  const cpu::LinearShape shape{128, 64, 8192};
-  const cpu::Linear<float> linear(cpu::Product::input_grad, shape);
+  const LinearShape shape{128, 64, 8192};
+  const cpu::Linear<float> linear(Product::input_grad, shape);
   std::vector<char> workspace(static_cast<std::size_t>(linear.workspace_bytes()));
   std::vector<float> a(static_cast<std::size_t>(shape.rows * shape.out));
   std::vector<float> b(static_cast<std::size_t>(shape.in * shape.out));

@@ -10,38 +10,31 @@
 #include <memory>
 
 #include "backend/cpu/kernels.h"
+#include "backend/device.h"
 
 namespace trireme::cpu {
 
-enum class Product : std::uint8_t {
-  forward,      // y = x weight^T + bias
-  input_grad,   // dx = dy weight
-  weight_grad,  // dweight (+)= dy^T x, in Acc<T>
-};
-
-struct LinearShape {
-  std::int64_t rows, in, out;
-};
-
 // One product for one shape and storage type.
 template <class T>
-class Linear {
+class Linear final : public LinearProduct {
  public:
   // `set` is for tests that compare instruction sets; the processor must have it.
   Linear(Product product, const LinearShape& shape, Isa set = isa());
-  ~Linear();
+  ~Linear() override;
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
   // Scratch in bytes that run() needs, of any alignment; it does not depend on the thread count.
   std::int64_t workspace_bytes() const;
 
-  // forward: dst = y, a = x, b = weight, bias [out] may be null; accumulate adds to y.
-  // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx; bias is null.
-  // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight; bias is null.
-  // a, b, bias and dst must not overlap. Calls on one Linear may run at once with own workspaces.
+  // As LinearProduct::run. Calls on one Linear may run at once with own workspaces.
   void run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const;
+  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override {
+    run(dst, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const T*>(bias),
+        accumulate, workspace);
+  }
 
  private:
   struct Impl;

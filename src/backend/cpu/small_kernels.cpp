@@ -1,13 +1,21 @@
 // Plain loops.
 #include "backend/cpu/small_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "base/error.h"
+#include "base/exact_sum.h"
+#include "base/thread_pool.h"
 
 namespace trireme::cpu {
 namespace {
+
+// Blocks whose squares are added up in one order: every slice of a parameter begins at one.
+constexpr std::int64_t square_block = 256;
+constexpr std::int64_t square_grain = square_block * 256;
 
 std::int64_t checked(std::int32_t row, std::int64_t source_rows) {
   TRIREME_CHECK(row >= 0 && row < source_rows);
@@ -57,6 +65,33 @@ void token_loss(A* loss, A* lse, const A* largest, const A* sum, const A* target
   }
 }
 
+template <class A>
+void add_losses(ExactSum* total, ExactSum* total_weight, const A* losses, const float* weights,
+                std::int64_t count) {
+  double loss = 0, sum_of_weights = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (weights && weights[i] == 0) continue;
+    const double weight = weights ? weights[i] : 1;
+    loss += weight * static_cast<double>(losses[i]);
+    sum_of_weights += weight;
+  }
+  total->add(loss);
+  total_weight->add(sum_of_weights);
+}
+
+template <class A>
+void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
+                           const A* x, std::int64_t count) {
+  std::mutex mutex;
+  parallel_ranges(count, square_grain, [&](std::int64_t begin, std::int64_t end) {
+    ExactSum sum;
+    for (std::int64_t i = begin; i < end; i += square_block)
+      sum.add(sum_of_squares(x + i, std::min(square_block, end - i)));
+    const std::lock_guard lock(mutex);
+    total->add(sum);
+  });
+}
+
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
 #define TRIREME_INSTANTIATE(T)                                                                \
   template void take_rows(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t,      \
@@ -68,9 +103,12 @@ TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE
-#define TRIREME_INSTANTIATE(A)                                                             \
-  template void softmax_rescale(A*, const A*, const A*, const A*, const A*, std::int64_t); \
-  template void token_loss(A*, A*, const A*, const A*, const A*, std::int64_t);
+#define TRIREME_INSTANTIATE(A)                                                                 \
+  template void softmax_rescale(A*, const A*, const A*, const A*, const A*, std::int64_t);     \
+  template void token_loss(A*, A*, const A*, const A*, const A*, std::int64_t);                \
+  template void add_losses(ExactSum*, ExactSum*, const A*, const float*, std::int64_t);        \
+  template void add_squares_in_blocks(double (*)(const A*, std::int64_t), ExactSum*, const A*, \
+                                      std::int64_t);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE

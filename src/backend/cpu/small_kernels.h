@@ -19,4 +19,13 @@ template <class A>
 void token_loss(A* loss, A* lse, const A* largest, const A* sum, const A* target_logit,
                 std::int64_t rows);
 
+template <class A>
+void add_losses(ExactSum* total, ExactSum* total_weight, const A* losses, const float* weights,
+                std::int64_t count);
+
+// add_squares of Kernels<T>, given the sum of squares of one block.
+template <class A>
+void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
+                           const A* x, std::int64_t count);
+
 }  // namespace trireme::cpu

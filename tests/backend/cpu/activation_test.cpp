@@ -56,8 +56,9 @@ TYPED_TEST(Activation, MatchesTheReference) {
         }
         const Guarded<T> input(x), grad(dy);
         Guarded<T> y(count), dx(count);
-        kernels<T>(set).activation(kind, y.data(), input.data(), 1, count);
-        kernels<T>(set).activation_grad(kind, dx.data(), grad.data(), input.data(), 1, count);
+        kernels<T>(set).activation(queue(), kind, y.data(), input.data(), 1, count);
+        kernels<T>(set).activation_grad(queue(), kind, dx.data(), grad.data(), input.data(), 1,
+                                        count);
         EXPECT_TRUE(close(y, want)) << static_cast<int>(kind);
         // The reference's own differences are good to about 1e-7.
         const double slack = std::is_same_v<T, double> ? 1e-6 / rounding<double> : 64;
@@ -86,9 +87,10 @@ TYPED_TEST(Activation, SwigluMatchesTheReference) {
       }
       const Guarded<T> input(x), grad(dy);
       Guarded<T> y(rows * cols), dx(rows * 2 * cols);
-      kernels<T>(set).activation(ActivationKind::swiglu, y.data(), input.data(), rows, cols);
-      kernels<T>(set).activation_grad(ActivationKind::swiglu, dx.data(), grad.data(), input.data(),
-                                      rows, cols);
+      kernels<T>(set).activation(queue(), ActivationKind::swiglu, y.data(), input.data(), rows,
+                                 cols);
+      kernels<T>(set).activation_grad(queue(), ActivationKind::swiglu, dx.data(), grad.data(),
+                                      input.data(), rows, cols);
       EXPECT_TRUE(close(y, want));
       EXPECT_TRUE(close(dx, want_grad, 64));
     }
@@ -103,12 +105,12 @@ TYPED_TEST(Activation, WorksInPlace) {
     for (const ActivationKind kind : plain_kinds) {
       Guarded<T> y(count), dx(count), in_place = input, over_grad = grad, over_input = input;
       const auto& k = kernels<T>(set);
-      k.activation(kind, y.data(), input.data(), 1, count);
-      k.activation(kind, in_place.data(), in_place.data(), 1, count);
+      k.activation(queue(), kind, y.data(), input.data(), 1, count);
+      k.activation(queue(), kind, in_place.data(), in_place.data(), 1, count);
       EXPECT_TRUE(y.same_bits(in_place));
-      k.activation_grad(kind, dx.data(), grad.data(), input.data(), 1, count);
-      k.activation_grad(kind, over_grad.data(), over_grad.data(), input.data(), 1, count);
-      k.activation_grad(kind, over_input.data(), grad.data(), over_input.data(), 1, count);
+      k.activation_grad(queue(), kind, dx.data(), grad.data(), input.data(), 1, count);
+      k.activation_grad(queue(), kind, over_grad.data(), over_grad.data(), input.data(), 1, count);
+      k.activation_grad(queue(), kind, over_input.data(), grad.data(), over_input.data(), 1, count);
       EXPECT_TRUE(dx.same_bits(over_grad));
       EXPECT_TRUE(dx.same_bits(over_input));
     }
@@ -124,8 +126,9 @@ TYPED_TEST(Activation, LargeAndNotFiniteInputs) {
       if (kind == ActivationKind::tanh) continue;  // below
       const Guarded<T> input(x), ones(std::vector<double>(x.size(), 1.0));
       Guarded<T> y(input.size()), dx(input.size());
-      kernels<T>(set).activation(kind, y.data(), input.data(), 1, input.size());
-      kernels<T>(set).activation_grad(kind, dx.data(), ones.data(), input.data(), 1, input.size());
+      kernels<T>(set).activation(queue(), kind, y.data(), input.data(), 1, input.size());
+      kernels<T>(set).activation_grad(queue(), kind, dx.data(), ones.data(), input.data(), 1,
+                                      input.size());
       const bool squared = kind == ActivationKind::squared_relu;
       EXPECT_TRUE(std::isnan(y[0]) && std::isnan(dx[0]));
       EXPECT_EQ(y[1], inf);
@@ -147,9 +150,10 @@ TYPED_TEST(Activation, TanhIsBounded) {
   with_sets([&](Isa set) {
     const Guarded<T> input(x), ones(std::vector<double>(x.size(), 1.0));
     Guarded<T> y(input.size()), dx(input.size());
-    kernels<T>(set).activation(ActivationKind::tanh, y.data(), input.data(), 1, input.size());
-    kernels<T>(set).activation_grad(ActivationKind::tanh, dx.data(), ones.data(), input.data(), 1,
-                                    input.size());
+    kernels<T>(set).activation(queue(), ActivationKind::tanh, y.data(), input.data(), 1,
+                               input.size());
+    kernels<T>(set).activation_grad(queue(), ActivationKind::tanh, dx.data(), ones.data(),
+                                    input.data(), 1, input.size());
     EXPECT_TRUE(std::isnan(y[0]) && std::isnan(dx[0]));
     for (int i = 1; i < 6; ++i) {
       EXPECT_EQ(y[i], want[i]) << i;
@@ -166,7 +170,7 @@ TEST(ActivationAccuracy, GeluErfKeepsRelativeAccuracyInItsTail) {
   with_sets([&](Isa set) {
     const Guarded<float> input(x);
     Guarded<float> y(input.size());
-    kernels<float>(set).activation(ActivationKind::gelu_erf, y.data(), input.data(), 1,
+    kernels<float>(set).activation(queue(), ActivationKind::gelu_erf, y.data(), input.data(), 1,
                                    input.size());
     double worst = 0;
     for (std::int64_t i = 0; i < input.size(); ++i) {
@@ -187,7 +191,7 @@ TYPED_TEST(Activation, DoesNotDependOnTheThreadCount) {
   Guarded<T> first(rows * cols);
   with_thread_counts([&](int threads) {
     Guarded<T> y(rows * cols);
-    kernels<T>().activation(ActivationKind::swiglu, y.data(), input.data(), rows, cols);
+    kernels<T>().activation(queue(), ActivationKind::swiglu, y.data(), input.data(), rows, cols);
     if (threads == 1) first = y;
     EXPECT_TRUE(first.same_bits(y));
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_reference.h"
+#include "backend/cpu/device.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/workspace.h"
 #include "base/thread_pool.h"
@@ -131,8 +132,8 @@ Outcome<T> run(Isa set, const AttentionShape& s, const T* qkv, const T* dctx) {
   Guarded<T> ctx(ctx_count), dqkv(qkv_count);
   Guarded<Acc<T>> lse(lse_count);
   Guarded<char> workspace(attention_workspace({.isa = set}, dtype_of<T>, s));
-  k.attention(s, ctx.data(), lse.data(), qkv, workspace.data());
-  k.attention_grad(s, dqkv.data(), dctx, qkv, ctx.data(), lse.data(), workspace.data());
+  k.attention(queue(), s, ctx.data(), lse.data(), qkv, workspace.data());
+  k.attention_grad(queue(), s, dqkv.data(), dctx, qkv, ctx.data(), lse.data(), workspace.data());
   EXPECT_TRUE(ctx.intact() && lse.intact() && dqkv.intact() && workspace.intact());
   return {{ctx.data(), ctx.data() + ctx_count},
           {dqkv.data(), dqkv.data() + qkv_count},
@@ -359,8 +360,8 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
         }
         Guarded<T> out(s.batch * piece * s.ctx_cols());
         const std::vector<std::int32_t> lengths(s.batch, static_cast<std::int32_t>(done));
-        kernels<T>(set).cached_attention(c, out.data(), rows.data(), keys.data(), values.data(),
-                                         lengths.data());
+        kernels<T>(set).cached_attention(queue(), c, out.data(), rows.data(), keys.data(),
+                                         values.data(), lengths.data());
         EXPECT_TRUE(out.intact() && keys.intact() && values.intact());
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto part = widen(out.data() + b * piece * s.ctx_cols(), piece * s.ctx_cols());
@@ -385,7 +386,7 @@ TYPED_TEST(Attention, CachedSequencesMayDifferInLength) {
     auto keys = random_values<T>(3 * capacity * head_dim, 2);
     auto values = random_values<T>(3 * capacity * head_dim, 3);
     std::vector<T> ctx(3 * 2 * head_dim);
-    kernels<T>(set).cached_attention(c, ctx.data(), qkv.data(), keys.data(), values.data(),
+    kernels<T>(set).cached_attention(queue(), c, ctx.data(), qkv.data(), keys.data(), values.data(),
                                      lengths.data());
     for (std::int64_t b = 0; b < 3; ++b) {
       const std::int64_t rows = lengths[b] + 1;
@@ -420,7 +421,8 @@ TEST(AttentionGradient, EqualsFiniteDifferences) {
     const auto loss = [&] {
       std::vector<double> ctx(problem.ctx_count()), lse(problem.lse_count());
       std::vector<char> workspace(attention_workspace({.isa = set}, DType::f64, s));
-      kernels<double>(set).attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
+      kernels<double>(set).attention(queue(), s, ctx.data(), lse.data(), qkv.data(),
+                                     workspace.data());
       return std::inner_product(ctx.begin(), ctx.end(), dctx.begin(), 0.0);
     };
     for (std::size_t i = 0; i < qkv.size(); ++i) {
@@ -447,7 +449,7 @@ TEST(AttentionDropout, KeepsTheStatedShare) {
   for (const Isa set : available_sets()) {
     std::vector<float> ctx(problem.ctx_count()), lse(problem.lse_count());
     std::vector<char> workspace(attention_workspace({.isa = set}, DType::f32, s));
-    kernels<float>(set).attention(s, ctx.data(), lse.data(), qkv.data(), workspace.data());
+    kernels<float>(set).attention(queue(), s, ctx.data(), lse.data(), qkv.data(), workspace.data());
     double mean = 0, square = 0;
     for (std::int64_t i = 0; i < s.seq; ++i) {
       const double row = ctx[i * s.ctx_cols()];

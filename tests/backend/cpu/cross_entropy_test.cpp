@@ -40,8 +40,9 @@ TYPED_TEST(CrossEntropy, StatsMatchTheReference) {
       const auto targets = make_targets(s);
       const Guarded<T> logits(x);
       Guarded<Acc<T>> largest(s.rows), sum(s.rows), target(s.rows);
-      kernels<T>(set).softmax_stats(largest.data(), sum.data(), target.data(), logits.data(),
-                                    targets.data(), s.rows, s.vocab, s.ld, s.first_id);
+      kernels<T>(set).softmax_stats(queue(), largest.data(), sum.data(), target.data(),
+                                    logits.data(), targets.data(), s.rows, s.vocab, s.ld,
+                                    s.first_id);
       std::vector<double> want_sum(s.rows, 0);
       for (std::int64_t r = 0; r < s.rows; ++r) {
         const double* row = x.data() + r * s.ld;
@@ -79,7 +80,7 @@ TYPED_TEST(CrossEntropy, GradientMatchesTheReference) {
       Guarded<T> logits(x);
       const Guarded<Acc<T>> log_sums(lse);
       const StepBlock block{.grad_scale = scale};
-      kernels<T>(set).cross_entropy_grad(logits.data(), log_sums.data(), targets.data(),
+      kernels<T>(set).cross_entropy_grad(queue(), logits.data(), log_sums.data(), targets.data(),
                                          weights.data(), &block, s.rows, s.vocab, s.ld, s.first_id);
       EXPECT_TRUE(close(logits, want, 32, scale)) << s.vocab;
     }
@@ -100,7 +101,7 @@ TYPED_TEST(CrossEntropy, NotFiniteLogitsShowInTheSum) {
     const std::vector<std::int32_t> targets(rows, 2700);
     const Guarded<T> logits(x);
     Guarded<Acc<T>> largest(rows), sum(rows), target(rows);
-    kernels<T>(set).softmax_stats(largest.data(), sum.data(), target.data(), logits.data(),
+    kernels<T>(set).softmax_stats(queue(), largest.data(), sum.data(), target.data(), logits.data(),
                                   targets.data(), rows, vocab, vocab, 0);
     EXPECT_TRUE(std::isnan(sum[0]));
     EXPECT_TRUE(std::isnan(sum[1]));
@@ -121,10 +122,10 @@ TYPED_TEST(CrossEntropy, DoesNotDependOnTheThreadCount) {
   with_thread_counts([&](int threads) {
     Guarded<Acc<T>> largest(rows), sum(rows), target(rows);
     Guarded<T> grad = logits;
-    kernels<T>().softmax_stats(largest.data(), sum.data(), target.data(), logits.data(),
+    kernels<T>().softmax_stats(queue(), largest.data(), sum.data(), target.data(), logits.data(),
                                targets.data(), rows, vocab, ld, 0);
-    kernels<T>().cross_entropy_grad(grad.data(), lse.data(), targets.data(), weights.data(),
-                                    &unscaled, rows, vocab, ld, 0);
+    kernels<T>().cross_entropy_grad(queue(), grad.data(), lse.data(), targets.data(),
+                                    weights.data(), &unscaled, rows, vocab, ld, 0);
     if (threads == 1) {
       first_sum = sum;
       first_grad = grad;
@@ -139,8 +140,8 @@ std::vector<double> exp_of(Isa set, const std::vector<double>& x) {
   Guarded<float> logits(x);
   const float lse = 0, weight = 1;
   const std::int32_t target = elsewhere;
-  kernels<float>(set).cross_entropy_grad(logits.data(), &lse, &target, &weight, &unscaled, 1,
-                                         logits.size(), logits.size(), 0);
+  kernels<float>(set).cross_entropy_grad(queue(), logits.data(), &lse, &target, &weight, &unscaled,
+                                         1, logits.size(), logits.size(), 0);
   return logits.values();
 }
 

@@ -9,7 +9,7 @@ std::vector<double> multipliers(Isa set, const Dropout& dropout, std::int64_t ro
                                 std::int64_t cols) {
   const Guarded<double> ones(std::vector<double>(rows * cols, 1.0));
   Guarded<double> y(rows * cols);
-  kernels<double>(set).add(y.data(), nullptr, ones.data(), rows, cols, dropout);
+  kernels<double>(set).add(queue(), y.data(), nullptr, ones.data(), rows, cols, dropout);
   EXPECT_TRUE(y.intact());
   return y.values();
 }
@@ -147,9 +147,9 @@ TYPED_TEST(DropoutAdd, AllTypesDropTheSameElements) {
       const Guarded<T> first(a), second(b);
       Guarded<T> y(count), alone(count), over_b = second;
       const auto& k = kernels<T>(set);
-      k.add(y.data(), first.data(), second.data(), rows, cols, d);
-      k.add(alone.data(), nullptr, second.data(), rows, cols, d);
-      k.add(over_b.data(), nullptr, over_b.data(), rows, cols, d);
+      k.add(queue(), y.data(), first.data(), second.data(), rows, cols, d);
+      k.add(queue(), alone.data(), nullptr, second.data(), rows, cols, d);
+      k.add(queue(), over_b.data(), nullptr, over_b.data(), rows, cols, d);
       EXPECT_TRUE(close(y, want, 4));
       EXPECT_TRUE(close(alone, want_alone, 4));
       EXPECT_TRUE(alone.same_bits(over_b));

@@ -19,14 +19,14 @@ TYPED_TEST(Elementwise, AddsAndCopies) {
       const Guarded<T> first(a), second(b);
       Guarded<T> y(count), over_a = first, over_b = second, copy(count);
       const auto& k = kernels<T>(set);
-      k.add(y.data(), first.data(), second.data(), rows, cols, Dropout{});
-      k.add(over_a.data(), over_a.data(), second.data(), rows, cols, Dropout{});
-      k.add(over_b.data(), first.data(), over_b.data(), rows, cols, Dropout{});
-      k.add(copy.data(), nullptr, second.data(), rows, cols, Dropout{});
+      k.add(queue(), y.data(), first.data(), second.data(), rows, cols, Dropout{});
+      k.add(queue(), over_a.data(), over_a.data(), second.data(), rows, cols, Dropout{});
+      k.add(queue(), over_b.data(), first.data(), over_b.data(), rows, cols, Dropout{});
+      k.add(queue(), copy.data(), nullptr, second.data(), rows, cols, Dropout{});
       EXPECT_TRUE(close(y, want, 1));
       EXPECT_TRUE(y.same_bits(over_a) && y.same_bits(over_b));
       EXPECT_TRUE(copy.same_bits(second));
-      k.add(copy.data(), nullptr, copy.data(), rows, cols, Dropout{});
+      k.add(queue(), copy.data(), nullptr, copy.data(), rows, cols, Dropout{});
       EXPECT_TRUE(copy.same_bits(second));
     }
   });
@@ -38,7 +38,7 @@ TYPED_TEST(Elementwise, NotFiniteValuesPass) {
   with_sets([&](Isa set) {
     const Guarded<T> a({NAN, inf, inf, 1, -inf}), b({1, 1, -inf, NAN, 2});
     Guarded<T> y(5);
-    kernels<T>(set).add(y.data(), a.data(), b.data(), 1, 5, Dropout{});
+    kernels<T>(set).add(queue(), y.data(), a.data(), b.data(), 1, 5, Dropout{});
     EXPECT_TRUE(close(y, {NAN, inf, NAN, NAN, -inf}));
   });
 }
@@ -60,7 +60,7 @@ TYPED_TEST(Elementwise, CastRoundsAsTheTypeDoes) {
   const auto count = static_cast<std::int64_t>(source.size());
   with_sets([&](Isa set) {
     Guarded<T> y(count);
-    kernels<T>(set).cast_from_master(y.data(), source.data(), count);
+    kernels<T>(set).cast_from_master(queue(), y.data(), source.data(), count);
     EXPECT_TRUE(y.intact());
     // The conversion to bf16 in hardware takes subnormals for zero.
     const bool flushes = std::is_same_v<T, bf16> && set == Isa::amx;
@@ -87,9 +87,16 @@ TYPED_TEST(Elementwise, CastKeepsEveryNan) {
   }
   with_sets([&](Isa set) {
     Guarded<T> y(static_cast<std::int64_t>(source.size()));
-    kernels<T>(set).cast_from_master(y.data(), source.data(), y.size());
+    kernels<T>(set).cast_from_master(queue(), y.data(), source.data(), y.size());
     for (std::int64_t i = 0; i < y.size(); ++i) EXPECT_TRUE(std::isnan(y[i]));
   });
+}
+
+template <class T>
+std::int64_t first_bad(const Kernels<T>& k, const T* x, std::int64_t count) {
+  std::int64_t index = 99;
+  k.first_not_finite(queue(), &index, x, count);
+  return index;
 }
 
 TYPED_TEST(Elementwise, FindsTheFirstThatIsNotFinite) {
@@ -100,15 +107,15 @@ TYPED_TEST(Elementwise, FindsTheFirstThatIsNotFinite) {
     const auto& k = kernels<T>(set);
     for (const std::int64_t count : {1, 3, 17, 769, 300000}) {
       Guarded<T> x(std::vector<double>(count, largest));
-      EXPECT_EQ(k.first_not_finite(x.data(), count), -1);
+      EXPECT_EQ(first_bad<T>(k, x.data(), count), -1);
       x.data()[count - 1] = from_double<T>(NAN);
-      EXPECT_EQ(k.first_not_finite(x.data(), count), count - 1);
+      EXPECT_EQ(first_bad<T>(k, x.data(), count), count - 1);
       x.data()[count / 2] = from_double<T>(-inf);
-      EXPECT_EQ(k.first_not_finite(x.data(), count), count / 2);
+      EXPECT_EQ(first_bad<T>(k, x.data(), count), count / 2);
       x.data()[0] = from_double<T>(inf);
-      EXPECT_EQ(k.first_not_finite(x.data(), count), 0);
+      EXPECT_EQ(first_bad<T>(k, x.data(), count), 0);
     }
-    EXPECT_EQ(k.first_not_finite(nullptr, 0), -1);
+    EXPECT_EQ(first_bad<T>(k, nullptr, 0), -1);
   });
 }
 

@@ -39,10 +39,10 @@ TYPED_TEST(Embedding, AddsTheTables) {
           }
         }
         Guarded<T> y(rows * cols);
-        kernels<T>(set).embedding(y.data(), ids.data(), t.data(), used > 0 ? p.data() : nullptr,
-                                  used == 1 ? nullptr : positions.data(),
-                                  used > 1 ? ty.data() : nullptr, types.data(), rows, cols, seq, 0,
-                                  vocab);
+        kernels<T>(set).embedding(
+            queue(), y.data(), ids.data(), t.data(), used > 0 ? p.data() : nullptr,
+            used == 1 ? nullptr : positions.data(), used > 1 ? ty.data() : nullptr, types.data(),
+            rows, cols, seq, 0, vocab);
         EXPECT_TRUE(close(y, want, 4));
       }
     }
@@ -58,8 +58,8 @@ TYPED_TEST(Embedding, SharesOfTheVocabularyAddUpToTheWhole) {
     Guarded<T> whole(rows * cols), low(rows * cols), high(rows * cols);
     const auto& k = kernels<T>(set);
     const auto look_up = [&](Guarded<T>& y, std::int64_t first, std::int64_t count) {
-      k.embedding(y.data(), ids.data(), table.data() + first * cols, p.data(), nullptr, nullptr,
-                  nullptr, rows, cols, rows, first, count);
+      k.embedding(queue(), y.data(), ids.data(), table.data() + first * cols, p.data(), nullptr,
+                  nullptr, nullptr, rows, cols, rows, first, count);
     };
     look_up(whole, 0, vocab);
     look_up(low, 0, split);
@@ -91,8 +91,8 @@ TYPED_TEST(Embedding, GradientSumsRowsOfEqualId) {
         const Guarded<T> grad(dy);
         Guarded<A> dtable(old);
         Guarded<std::int32_t> workspace(embedding_grad_workspace(rows, local));
-        kernels<T>(set).embedding_grad(dtable.data(), accumulate, ids.data(), grad.data(), rows,
-                                       cols, first, local, workspace.data());
+        kernels<T>(set).embedding_grad(queue(), dtable.data(), accumulate, ids.data(), grad.data(),
+                                       rows, cols, first, local, workspace.data());
         EXPECT_TRUE(close(dtable, want, 32, 8));
         EXPECT_TRUE(workspace.intact());
       }
@@ -118,12 +118,12 @@ TYPED_TEST(Embedding, GradientDoesNotDependOnTheCutOrTheThreads) {
   with_thread_counts([&](int) {
     const auto& k = kernels<T>();
     std::vector<A> whole(vocab * cols, A{5}), pieces(vocab * cols, A{5});
-    k.embedding_grad(whole.data(), false, ids.data(), dy.data(), rows, cols, 0, vocab,
+    k.embedding_grad(queue(), whole.data(), false, ids.data(), dy.data(), rows, cols, 0, vocab,
                      workspace.data());
-    k.embedding_grad(pieces.data(), false, ids.data(), dy.data(), cut, cols, 0, vocab,
+    k.embedding_grad(queue(), pieces.data(), false, ids.data(), dy.data(), cut, cols, 0, vocab,
                      workspace.data());
-    k.embedding_grad(pieces.data(), true, ids.data() + cut, dy.data() + cut * cols, rows - cut,
-                     cols, 0, vocab, workspace.data());
+    k.embedding_grad(queue(), pieces.data(), true, ids.data() + cut, dy.data() + cut * cols,
+                     rows - cut, cols, 0, vocab, workspace.data());
     EXPECT_EQ(whole, want);
     EXPECT_EQ(pieces, want);
   });

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/device.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels.h"
 #include "base/random.h"

@@ -59,7 +59,7 @@ TYPED_TEST(Norm, MatchesTheReference) {
       const Guarded<T> input(x), w(weight), b(bias);
       Guarded<T> y(count);
       Guarded<Acc<T>> mean(shape.rows), rstd(shape.rows);
-      kernels<T>(set).norm(shape, y.data(), centred ? mean.data() : nullptr, rstd.data(),
+      kernels<T>(set).norm(queue(), shape, y.data(), centred ? mean.data() : nullptr, rstd.data(),
                            input.data(), w.data(), centred ? b.data() : nullptr, nullptr, nullptr,
                            Dropout{});
       // In double the reference itself adds up rounding errors.
@@ -95,19 +95,19 @@ TYPED_TEST(Norm, AddsTheResidualFirst) {
       Guarded<Acc<T>> mean(shape.rows), rstd(shape.rows), want_mean(shape.rows),
           want_rstd(shape.rows);
       const auto& k = kernels<T>(set);
-      k.norm(shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), sum.data(),
-             delta.data(), dropout);
-      k.add(want_sum.data(), x.data(), delta.data(), shape.rows, shape.cols, dropout);
-      k.norm(shape, want.data(), want_mean.data(), want_rstd.data(), want_sum.data(), w.data(),
-             b.data(), nullptr, nullptr, Dropout{});
+      k.norm(queue(), shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
+             sum.data(), delta.data(), dropout);
+      k.add(queue(), want_sum.data(), x.data(), delta.data(), shape.rows, shape.cols, dropout);
+      k.norm(queue(), shape, want.data(), want_mean.data(), want_rstd.data(), want_sum.data(),
+             w.data(), b.data(), nullptr, nullptr, Dropout{});
       EXPECT_TRUE(sum.same_bits(want_sum));
       EXPECT_TRUE(y.same_bits(want));
       EXPECT_TRUE(mean.same_bits(want_mean) && rstd.same_bits(want_rstd));
       // In place: the sum may take the place of either operand.
       Guarded<T> over_x = x, over_delta = delta;
-      k.norm(shape, y.data(), mean.data(), rstd.data(), over_x.data(), w.data(), b.data(),
+      k.norm(queue(), shape, y.data(), mean.data(), rstd.data(), over_x.data(), w.data(), b.data(),
              over_x.data(), delta.data(), dropout);
-      k.norm(shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
+      k.norm(queue(), shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(),
              over_delta.data(), over_delta.data(), dropout);
       EXPECT_TRUE(over_x.same_bits(want_sum) && over_delta.same_bits(want_sum));
       EXPECT_TRUE(y.same_bits(want));
@@ -123,10 +123,10 @@ TYPED_TEST(Norm, WorksInPlaceAndWithoutStatistics) {
     Guarded<T> y(4 * 99), in_place = x;
     Guarded<Acc<T>> mean(4), rstd(4);
     const auto& k = kernels<T>(set);
-    k.norm(shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, nullptr, nullptr,
-           Dropout{});
-    k.norm(shape, in_place.data(), nullptr, nullptr, in_place.data(), w.data(), nullptr, nullptr,
+    k.norm(queue(), shape, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, nullptr,
            nullptr, Dropout{});
+    k.norm(queue(), shape, in_place.data(), nullptr, nullptr, in_place.data(), w.data(), nullptr,
+           nullptr, nullptr, Dropout{});
     EXPECT_TRUE(y.same_bits(in_place));
   });
 }
@@ -181,10 +181,10 @@ struct NormGradRun {
     }
     const Guarded<T> grad(dy), input(x), w(weight);
     const Guarded<Acc<T>> mean(means), rstd(rstds);
-    kernels<T>(set).norm_grad(shape, dx.data(), dweight.data(), centred ? dbias.data() : nullptr,
-                              accumulate, grad.data(), input.data(),
-                              centred ? mean.data() : nullptr, rstd.data(), w.data(), dres,
-                              workspace.data());
+    kernels<T>(set).norm_grad(queue(), shape, dx.data(), dweight.data(),
+                              centred ? dbias.data() : nullptr, accumulate, grad.data(),
+                              input.data(), centred ? mean.data() : nullptr, rstd.data(), w.data(),
+                              dres, workspace.data());
   }
 };
 
@@ -234,10 +234,10 @@ TYPED_TEST(Norm, GradientWorksInPlaceOfTheResidualsGradient) {
     Guarded<Acc<T>> dw(shape.cols), workspace(norm_grad_workspace(shape.rows, shape.cols));
     Guarded<T> dx(count), in_place = dres;
     const auto& k = kernels<T>(set);
-    k.norm_grad(shape, dx.data(), dw.data(), nullptr, false, dy.data(), x.data(), nullptr,
+    k.norm_grad(queue(), shape, dx.data(), dw.data(), nullptr, false, dy.data(), x.data(), nullptr,
                 rstd.data(), w.data(), dres.data(), workspace.data());
-    k.norm_grad(shape, in_place.data(), dw.data(), nullptr, false, dy.data(), x.data(), nullptr,
-                rstd.data(), w.data(), in_place.data(), workspace.data());
+    k.norm_grad(queue(), shape, in_place.data(), dw.data(), nullptr, false, dy.data(), x.data(),
+                nullptr, rstd.data(), w.data(), in_place.data(), workspace.data());
     EXPECT_TRUE(dx.same_bits(in_place));
   });
 }
@@ -252,7 +252,7 @@ TEST(NormGradient, AgreesWithFiniteDifferences) {
       const auto dy = random_values<double>(count, 19);
       const auto loss = [&] {
         std::vector<double> y(count), mean(shape.rows), rstd(shape.rows);
-        kernels<double>(set).norm(shape, y.data(), mean.data(), rstd.data(), x.data(),
+        kernels<double>(set).norm(queue(), shape, y.data(), mean.data(), rstd.data(), x.data(),
                                   weight.data(), bias.data(), nullptr, nullptr, Dropout{});
         double sum = 0;
         for (std::int64_t i = 0; i < count; ++i) sum += y[i] * dy[i];
@@ -279,8 +279,8 @@ TYPED_TEST(Norm, NotFiniteRowsSpoilOnlyThemselves) {
     const Guarded<T> input(x), ones(std::vector<double>(40, 1.0));
     Guarded<T> y(120);
     Guarded<Acc<T>> mean(3), rstd(3);
-    kernels<T>(set).norm(shape, y.data(), mean.data(), rstd.data(), input.data(), ones.data(),
-                         nullptr, nullptr, nullptr, Dropout{});
+    kernels<T>(set).norm(queue(), shape, y.data(), mean.data(), rstd.data(), input.data(),
+                         ones.data(), nullptr, nullptr, nullptr, Dropout{});
     for (std::int64_t i = 0; i < 120; ++i) EXPECT_EQ(std::isnan(y[i]), i / 40 == 1);
   });
 }

@@ -8,13 +8,17 @@ template <class T>
 class Optimizer : public testing::Test {};
 TYPED_TEST_SUITE(Optimizer, StorageTypes);
 
-AdamStep step_at(int t, bool decoupled) {
-  AdamStep s{.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1};
-  s.bias_correction1 = 1 - std::pow(s.beta1, t);
-  s.bias_correction2 = 1 - std::pow(s.beta2, t);
-  s.grad_scale = 0.5;
-  s.decoupled = decoupled;
-  return s;
+StepBlock block_at(int t) {
+  StepBlock block;
+  block.lr = 1e-3;
+  block.bias_correction1 = 1 - std::pow(0.9, t);
+  block.bias_correction2 = 1 - std::pow(0.999, t);
+  block.update_scale = 0.5;
+  return block;
+}
+
+AdamStep step_with(const StepBlock& block, bool decoupled) {
+  return {&block, 0.9, 0.999, 1e-8, 0.1, decoupled};
 }
 
 TYPED_TEST(Optimizer, AdamFollowsItsFormula) {
@@ -28,19 +32,20 @@ TYPED_TEST(Optimizer, AdamFollowsItsFormula) {
         Guarded<A> master(p), first(m), second(v);
         Guarded<T> compute(count);
         for (int t = 1; t <= 5; ++t) {
-          const AdamStep s = step_at(t, decoupled);
+          const StepBlock block = block_at(t);
+          const AdamStep s = step_with(block, decoupled);
           const auto grad = random_values<A>(count, 10 + t);
           for (std::int64_t i = 0; i < count; ++i) {
-            double g = grad[i] * s.grad_scale;
+            double g = grad[i] * block.update_scale;
             if (!decoupled) g += s.weight_decay * p[i];
             m[i] = s.beta1 * m[i] + (1 - s.beta1) * g;
             v[i] = s.beta2 * v[i] + (1 - s.beta2) * g * g;
-            if (decoupled) p[i] *= 1 - s.lr * s.weight_decay;
-            p[i] -=
-                s.lr * (m[i] / s.bias_correction1) / (std::sqrt(v[i] / s.bias_correction2) + s.eps);
+            if (decoupled) p[i] *= 1 - block.lr * s.weight_decay;
+            p[i] -= block.lr * (m[i] / block.bias_correction1) /
+                    (std::sqrt(v[i] / block.bias_correction2) + s.eps);
           }
           const Guarded<A> g(grad);
-          kernels<T>(set).adam(s, master.data(), first.data(), second.data(), g.data(),
+          kernels<T>(set).adam(queue(), s, master.data(), first.data(), second.data(), g.data(),
                                compute.data(), count);
         }
         EXPECT_TRUE(close(master, p, 16));
@@ -48,7 +53,7 @@ TYPED_TEST(Optimizer, AdamFollowsItsFormula) {
         EXPECT_TRUE(close(second, v, 16));
         // The compute copy is the master as the type rounds it.
         Guarded<T> cast(count);
-        kernels<T>(set).cast_from_master(cast.data(), master.data(), count);
+        kernels<T>(set).cast_from_master(queue(), cast.data(), master.data(), count);
         EXPECT_TRUE(cast.same_bits(compute));
       }
     }
@@ -64,15 +69,20 @@ TYPED_TEST(Optimizer, SgdFollowsItsFormula) {
       std::vector<double> velocity(count, 0);
       Guarded<A> master(p), moving(velocity);
       Guarded<T> compute(count);
-      const SgdStep s{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .grad_scale = 0.3};
+      StepBlock block;
+      block.lr = 0.1;
+      block.update_scale = 0.3;
+      const SgdStep s{&block, 0.9, 0.01};
       for (int t = 0; t < 4; ++t) {
         const auto grad = random_values<A>(count, 20 + t);
         for (std::int64_t i = 0; i < count; ++i) {
-          velocity[i] = s.momentum * velocity[i] + grad[i] * s.grad_scale + s.weight_decay * p[i];
-          p[i] -= s.lr * velocity[i];
+          velocity[i] =
+              s.momentum * velocity[i] + grad[i] * block.update_scale + s.weight_decay * p[i];
+          p[i] -= block.lr * velocity[i];
         }
         const Guarded<A> g(grad);
-        kernels<T>(set).sgd(s, master.data(), moving.data(), g.data(), compute.data(), count);
+        kernels<T>(set).sgd(queue(), s, master.data(), moving.data(), g.data(), compute.data(),
+                            count);
       }
       EXPECT_TRUE(close(master, p, 32));
       EXPECT_TRUE(close(moving, velocity, 32));
@@ -91,14 +101,17 @@ TYPED_TEST(Optimizer, ComputeCopyAndVelocityMayBeAbsent) {
     Guarded<A> a = start, b = start, m = zeros, v = zeros, m2 = zeros, v2 = zeros;
     Guarded<T> compute(count);
     const auto& k = kernels<T>(set);
-    k.adam(step_at(1, true), a.data(), m.data(), v.data(), grad.data(), compute.data(), count);
-    k.adam(step_at(1, true), b.data(), m2.data(), v2.data(), grad.data(), nullptr, count);
+    const StepBlock block = block_at(1);
+    k.adam(queue(), step_with(block, true), a.data(), m.data(), v.data(), grad.data(),
+           compute.data(), count);
+    k.adam(queue(), step_with(block, true), b.data(), m2.data(), v2.data(), grad.data(), nullptr,
+           count);
     EXPECT_TRUE(a.same_bits(b));
     a = b = start;
     m = zeros;
-    const SgdStep s{.lr = 0.1, .momentum = 0, .weight_decay = 0.1, .grad_scale = 1};
-    k.sgd(s, a.data(), m.data(), grad.data(), compute.data(), count);
-    k.sgd(s, b.data(), nullptr, grad.data(), nullptr, count);
+    const SgdStep s{&block, 0, 0.1};
+    k.sgd(queue(), s, a.data(), m.data(), grad.data(), compute.data(), count);
+    k.sgd(queue(), s, b.data(), nullptr, grad.data(), nullptr, count);
     EXPECT_TRUE(a.same_bits(b));
   });
 }
@@ -114,12 +127,13 @@ TYPED_TEST(Optimizer, DoesNotDependOnTheCutOrTheThreads) {
   with_thread_counts([&](int threads) {
     Guarded<A> whole = start, parts = start, m = zeros, v = zeros, m2 = zeros, v2 = zeros;
     Guarded<T> compute(count);
-    const AdamStep s = step_at(3, true);
+    const StepBlock block = block_at(3);
+    const AdamStep s = step_with(block, true);
     const auto& k = kernels<T>();
-    k.adam(s, whole.data(), m.data(), v.data(), grad.data(), compute.data(), count);
-    k.adam(s, parts.data(), m2.data(), v2.data(), grad.data(), nullptr, cut);
-    k.adam(s, parts.data() + cut, m2.data() + cut, v2.data() + cut, grad.data() + cut, nullptr,
-           count - cut);
+    k.adam(queue(), s, whole.data(), m.data(), v.data(), grad.data(), compute.data(), count);
+    k.adam(queue(), s, parts.data(), m2.data(), v2.data(), grad.data(), nullptr, cut);
+    k.adam(queue(), s, parts.data() + cut, m2.data() + cut, v2.data() + cut, grad.data() + cut,
+           nullptr, count - cut);
     if (threads == 1) first = whole;
     EXPECT_TRUE(first.same_bits(whole) && first.same_bits(parts));
   });
@@ -131,7 +145,9 @@ TYPED_TEST(Optimizer, NotFiniteGradientsShow) {
   with_sets([](Isa set) {
     const Guarded<A> grad({1, NAN, INFINITY});
     Guarded<A> p({1, 1, 1}), m({0, 0, 0}), v({0, 0, 0});
-    kernels<T>(set).adam(step_at(1, true), p.data(), m.data(), v.data(), grad.data(), nullptr, 3);
+    const StepBlock block = block_at(1);
+    kernels<T>(set).adam(queue(), step_with(block, true), p.data(), m.data(), v.data(), grad.data(),
+                         nullptr, 3);
     EXPECT_TRUE(std::isfinite(p[0]));
     EXPECT_TRUE(std::isnan(p[1]) && std::isnan(p[2]));
   });

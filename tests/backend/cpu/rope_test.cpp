@@ -63,7 +63,8 @@ TYPED_TEST(Rope, RotatesQueriesAndKeysOnly) {
         for (const std::int32_t* at : {static_cast<const std::int32_t*>(nullptr), +positions}) {
           for (const int direction : {1, -1}) {
             Guarded<T> qkv(x);
-            kernels<T>(set).rope(qkv.data(), s, rotary, t.cos.data(), t.sin.data(), at, direction);
+            kernels<T>(set).rope(queue(), qkv.data(), s, rotary, t.cos.data(), t.sin.data(), at,
+                                 direction);
             EXPECT_TRUE(close(qkv, reference(s, x, rotary, t, at, direction), 4));
           }
         }
@@ -79,8 +80,8 @@ TEST(RopeGradient, UndoesTheRotation) {
     const auto t = make_tables<double>(16, 16);
     const auto x = random_values<double>(16 * s.qkv_cols(), 2);
     Guarded<double> qkv(x);
-    kernels<double>(set).rope(qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, 1);
-    kernels<double>(set).rope(qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, -1);
+    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, 1);
+    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, -1);
     EXPECT_TRUE(close(qkv, x, 8));
   });
 }

@@ -172,8 +172,8 @@ void activation_grad(ActivationKind kind, T* dx, const T* dy, const T* x, std::i
 
 template <class T>
 void set_activation(Kernels<T>& table) {
-  table.activation = activation<T>;
-  table.activation_grad = activation_grad<T>;
+  table.activation = at_once<activation<T>>;
+  table.activation_grad = at_once<activation_grad<T>>;
 }
 TRIREME_INSTANTIATE(set_activation);
 

@@ -106,8 +106,8 @@ void cross_entropy_grad(T* logits, const Acc<T>* lse, const std::int32_t* target
 
 template <class T>
 void set_cross_entropy(Kernels<T>& table) {
-  table.softmax_stats = softmax_stats<T>;
-  table.cross_entropy_grad = cross_entropy_grad<T>;
+  table.softmax_stats = at_once<softmax_stats<T>>;
+  table.cross_entropy_grad = at_once<cross_entropy_grad<T>>;
 }
 TRIREME_INSTANTIATE(set_cross_entropy);
 

@@ -91,7 +91,7 @@ std::int64_t first_not_finite_in(const T* x, std::int64_t begin, std::int64_t en
 }
 
 template <class T>
-std::int64_t first_not_finite(const T* x, std::int64_t count) {
+void first_not_finite(std::int64_t* index, const T* x, std::int64_t count) {
   const std::int64_t chunk = flat_chunk(count);
   std::int64_t found[max_flat_chunks];
   std::int64_t* const out = found;
@@ -100,18 +100,20 @@ std::int64_t first_not_finite(const T* x, std::int64_t count) {
                     out[part] = first_not_finite_in(x, begin, end);
                   });
   for (std::int64_t i = 0; i * chunk < count; ++i) {
-    if (found[i] >= 0) return found[i];
+    if (found[i] < 0) continue;
+    *index = found[i];
+    return;
   }
-  return -1;
+  *index = -1;
 }
 
 }  // namespace
 
 template <class T>
 void set_elementwise(Kernels<T>& table) {
-  table.add = add<T>;
-  table.cast_from_master = cast_from_master<T>;
-  table.first_not_finite = first_not_finite<T>;
+  table.add = at_once<add<T>>;
+  table.cast_from_master = at_once<cast_from_master<T>>;
+  table.first_not_finite = at_once<first_not_finite<T>>;
 }
 TRIREME_INSTANTIATE(set_elementwise);
 

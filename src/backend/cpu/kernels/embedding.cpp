@@ -87,8 +87,8 @@ void embedding_grad(Acc<T>* dtable, bool accumulate, const std::int32_t* ids, co
 
 template <class T>
 void set_embedding(Kernels<T>& table) {
-  table.embedding = embedding<T>;
-  table.embedding_grad = embedding_grad<T>;
+  table.embedding = at_once<embedding<T>>;
+  table.embedding_grad = at_once<embedding_grad<T>>;
 }
 TRIREME_INSTANTIATE(set_embedding);
 

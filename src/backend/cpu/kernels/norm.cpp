@@ -151,8 +151,8 @@ void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bo
 
 template <class T>
 void set_norm(Kernels<T>& table) {
-  table.norm = norm<T>;
-  table.norm_grad = norm_grad<T>;
+  table.norm = at_once<norm<T>>;
+  table.norm_grad = at_once<norm_grad<T>>;
 }
 TRIREME_INSTANTIATE(set_norm);
 

@@ -11,13 +11,14 @@ void adam_range(const AdamStep& step, Acc<T>* master, Acc<T>* m, Acc<T>* v, cons
                 T* compute, std::int64_t count) {
   using A = Acc<T>;
   const auto value = [](double x) { return splat(static_cast<A>(x)); };
-  const auto grad_scale = value(step.grad_scale);
+  const StepBlock& block = *step.block;
+  const auto grad_scale = value(block.update_scale);
   const auto joined_decay = value(step.decoupled ? 0 : step.weight_decay);
-  const auto kept = value(step.decoupled ? 1 - step.lr * step.weight_decay : 1);
+  const auto kept = value(step.decoupled ? 1 - block.lr * step.weight_decay : 1);
   const auto beta1 = value(step.beta1), beta2 = value(step.beta2);
   const auto rest1 = value(1 - step.beta1), rest2 = value(1 - step.beta2);
-  const auto rate = value(step.lr / step.bias_correction1);
-  const auto root_scale = value(1 / __builtin_sqrt(step.bias_correction2));
+  const auto rate = value(block.lr / block.bias_correction1);
+  const auto root_scale = value(1 / __builtin_sqrt(block.bias_correction2));
   const auto eps = value(step.eps);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto p = load(master + i, n);
@@ -49,8 +50,8 @@ void sgd_range(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<
                T* compute, std::int64_t count) {
   using A = Acc<T>;
   const auto value = [](double x) { return splat(static_cast<A>(x)); };
-  const auto rate = value(step.lr), inertia = value(step.momentum);
-  const auto decay = value(step.weight_decay), scale = value(step.grad_scale);
+  const auto rate = value(step.block->lr), inertia = value(step.momentum);
+  const auto decay = value(step.weight_decay), scale = value(step.block->update_scale);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto p = load(master + i, n);
     auto change = load(grad + i, n) * scale + decay * p;
@@ -80,8 +81,8 @@ void sgd(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* gr
 
 template <class T>
 void set_optimizer(Kernels<T>& table) {
-  table.adam = adam<T>;
-  table.sgd = sgd<T>;
+  table.adam = at_once<adam<T>>;
+  table.sgd = at_once<sgd<T>>;
 }
 TRIREME_INSTANTIATE(set_optimizer);
 

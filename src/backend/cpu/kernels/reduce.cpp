@@ -1,6 +1,7 @@
 // Sums over rows and over whole tensors.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/table.h"
+#include "backend/cpu/small_kernels.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -77,12 +78,17 @@ double sum_of_squares(const A* x, std::int64_t count) {
   return total;
 }
 
+template <class A>
+void add_squares_to(ExactSum* total, const A* x, std::int64_t count) {
+  add_squares_in_blocks<A>(sum_of_squares<A>, total, x, count);
+}
+
 }  // namespace
 
 template <class T>
 void set_reduce(Kernels<T>& table) {
-  table.bias_grad = bias_grad<T>;
-  table.sum_of_squares = sum_of_squares<Acc<T>>;
+  table.bias_grad = at_once<bias_grad<T>>;
+  table.add_squares = at_once<add_squares_to<Acc<T>>>;
 }
 TRIREME_INSTANTIATE(set_reduce);
 

@@ -54,7 +54,7 @@ void rope(T* qkv, const AttentionShape& shape, std::int64_t rotary_dim, const Ac
 
 template <class T>
 void set_rope(Kernels<T>& table) {
-  table.rope = rope<T>;
+  table.rope = at_once<rope<T>>;
 }
 TRIREME_INSTANTIATE(set_rope);
 

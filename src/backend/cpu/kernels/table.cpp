@@ -13,13 +13,14 @@ Kernels<T> make_table() {
 #define TRIREME_SET(name) set_##name(table);
   TRIREME_KERNEL_FILES(TRIREME_SET)
 #undef TRIREME_SET
-  table.attention = attention<T>;
-  table.attention_grad = attention_grad<T>;
-  table.cached_attention = cached_attention<T>;
-  table.take_rows = take_rows<T>;
-  table.take_rows_grad = take_rows_grad<T>;
-  table.softmax_rescale = softmax_rescale<Acc<T>>;
-  table.token_loss = token_loss<Acc<T>>;
+  table.attention = at_once<attention<T>>;
+  table.attention_grad = at_once<attention_grad<T>>;
+  table.cached_attention = at_once<cached_attention<T>>;
+  table.take_rows = at_once<take_rows<T>>;
+  table.take_rows_grad = at_once<take_rows_grad<T>>;
+  table.softmax_rescale = at_once<softmax_rescale<Acc<T>>>;
+  table.token_loss = at_once<token_loss<Acc<T>>>;
+  table.add_losses = at_once<add_losses<Acc<T>>>;
   return table;
 }
 

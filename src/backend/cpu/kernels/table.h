@@ -11,6 +11,16 @@ namespace trireme::cpu::TRIREME_ISA {
 TRIREME_KERNEL_FILES(TRIREME_SETTER)
 #undef TRIREME_SETTER
 
+// A table entry: the CPU's kernels know no queues, they run at once.
+template <auto kernel>
+struct AtOnce;
+template <class... Args, void (*kernel)(Args...)>
+struct AtOnce<kernel> {
+  static void run(Queue&, Args... args) { kernel(args...); }
+};
+template <auto kernel>
+inline constexpr auto at_once = AtOnce<kernel>::run;
+
 // All kernels of this set.
 template <class T>
 const Kernels<T>& table();

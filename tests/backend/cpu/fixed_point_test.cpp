@@ -1,6 +1,4 @@
 // Gradients as integers: sums that no order changes, and what does not fit is noticed.
-#include "parallel/fixed_point.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +7,27 @@
 #include <random>
 #include <vector>
 
+#include "backend/cpu/device.h"
+
 namespace trireme {
 namespace {
+
+// Returns whether all summands fit.
+bool add_fixed_point(std::int64_t* sums, const float* gradient, std::int64_t count,
+                     double loss_scale, double limit, bool overwrite) {
+  StepBlock block;
+  block.loss_scale = loss_scale;
+  std::int64_t overflows = 0;
+  cpu::state_kernels().add_fixed_point(cpu::queue(), sums, gradient, count, &block, limit,
+                                       overwrite, &overflows);
+  return overflows == 0;
+}
+
+void fixed_point_to_float(std::int64_t* sums, std::int64_t count, double loss_scale) {
+  StepBlock block;
+  block.loss_scale = loss_scale;
+  cpu::state_kernels().fixed_point_to_float(cpu::queue(), sums, count, &block);
+}
 
 constexpr std::int64_t count = 1000;
 constexpr int summands = 50;

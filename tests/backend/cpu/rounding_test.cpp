@@ -1,5 +1,5 @@
 // bf16 with stochastic rounding: right on average, the same for every cut, and no sum stands still.
-#include "parallel/narrow.h"
+#include "backend/cpu/rounding.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,21 @@
 #include <limits>
 #include <vector>
 
-namespace trireme {
+#include "backend/cpu/device.h"
+
+namespace trireme::cpu {
 namespace {
+
+const StepBlock block{.seed = 1, .step = 2};
+
+Rounding rounding(std::uint32_t use) {
+  return {.block = &block, .stream = 3, .use = use};
+}
+
+void narrow(bf16* dst, const float* src, std::int64_t count, std::uint32_t use,
+            std::int64_t first) {
+  state_kernels().narrow(queue(), dst, src, count, rounding(use), first);
+}
 
 TEST(Narrow, RoundsToOneOfTheNeighboursAndIsRightOnAverage) {
   const int draws = 65536;
@@ -72,7 +85,8 @@ TEST(Narrow, SumsGoOnGrowing) {
   const std::vector<float> ones(count, 1.f);
   std::vector<bf16> sums(count);
   for (int s = 0; s < summands; ++s)
-    add_narrow(sums.data(), ones.data(), count, rounding_key(1, 2, 3, s), s == 0);
+    state_kernels().add_narrow(queue(), sums.data(), ones.data(), count,
+                               rounding(static_cast<std::uint32_t>(s)), s == 0);
   double mean = 0;
   for (const bf16 sum : sums) {
     EXPECT_NEAR(static_cast<float>(sum), summands, 0.25 * summands);
@@ -91,4 +105,4 @@ TEST(Narrow, KeysDifferByEveryArgument) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::cpu

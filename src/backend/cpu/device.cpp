@@ -1,0 +1,84 @@
+// Memory from the system, kernels and products of the instruction set in use.
+#include "backend/cpu/device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/isa.h"
+
+namespace trireme::cpu {
+namespace {
+
+class CpuQueue final : public Queue {
+ public:
+  void copy(void* dst, const void* src, std::int64_t bytes) override {
+    std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+  }
+  void fill(void* dst, std::uint8_t byte, std::int64_t bytes) override {
+    std::memset(dst, byte, static_cast<std::size_t>(bytes));
+  }
+  void record(Event&) override {}
+  void wait(const Event&) override {}
+  void synchronize() override {}
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice()
+      : Device({&cpu::kernels<float>(), &cpu::kernels<bf16>(), &cpu::kernels<f16>(),
+                &cpu::kernels<double>()},
+               cpu::state_kernels()),
+        target_(this_machine()) {}
+
+  std::string name() const override { return fmt::format("the CPU ({})", name_of(target_.isa)); }
+  std::string signature() const override { return fmt::format("cpu {}", name_of(target_.isa)); }
+  const Target& target() const override { return target_; }
+  Queue& queue(QueueRole) override { return queue_; }
+
+  std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
+                                              const LinearShape& shape) override {
+    return with_compute_type(compute, [&]<class T>(T) -> std::shared_ptr<const LinearProduct> {
+      return shared_linear<T>(product, shape);
+    });
+  }
+
+  void write(void* dst, std::int64_t, const std::function<void(std::byte* host)>& fill) override {
+    fill(static_cast<std::byte*>(dst));
+  }
+  void read(const void* src, std::int64_t,
+            const std::function<void(const std::byte* host)>& use) override {
+    use(static_cast<const std::byte*>(src));
+  }
+
+ private:
+  std::byte* do_allocate(std::int64_t bytes) override {
+    void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    // Large pages save the processor most of its address look-ups; it also works without them.
+    ::madvise(memory, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+    return static_cast<std::byte*>(memory);
+  }
+  void do_release(std::byte* memory, std::int64_t bytes) override {
+    ::munmap(memory, static_cast<std::size_t>(bytes));
+  }
+
+  Target target_;
+  CpuQueue queue_;
+};
+
+}  // namespace
+
+Device& device() {
+  static CpuDevice* const device = new CpuDevice;  // outlives every block of its memory
+  return *device;
+}
+
+Queue& queue() {
+  return device().queue();
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,195 @@
+// Sums of gradients and states on the CPU, compiled once for all instruction sets: memory is their
+// limit.
+#include "backend/state_kernels.h"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "backend/cpu/device.h"
+#include "backend/cpu/rounding.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
+
+namespace trireme {
+
+double fixed_point_limit(std::int64_t summands) {
+  return std::ldexp(1.0, 62) / static_cast<double>(summands < 1 ? 1 : summands);
+}
+
+namespace cpu {
+namespace {
+
+constexpr std::int64_t grain = 1 << 16;
+
+// --- plain sums ---
+
+// bf16 is added in float.
+template <class T>
+void add_typed(void* sums, const void* summands, std::int64_t count) {
+  using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+  auto* to = static_cast<T*>(sums);
+  const auto* from = static_cast<const T*>(summands);
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      to[i] = static_cast<T>(static_cast<Wide>(to[i]) + static_cast<Wide>(from[i]));
+  });
+}
+
+void add(Queue&, DType dtype, void* sums, const void* summands, std::int64_t count) {
+  switch (dtype) {
+    case DType::i64:
+      return add_typed<std::int64_t>(sums, summands, count);
+    case DType::f64:
+      return add_typed<double>(sums, summands, count);
+    case DType::bf16:
+      return add_typed<bf16>(sums, summands, count);
+    default:
+      TRIREME_CHECK(dtype == DType::f32);
+      return add_typed<float>(sums, summands, count);
+  }
+}
+
+// --- fixed point ---
+
+double units_per_one(const StepBlock& block) {
+  return std::ldexp(1.0, fixed_point_bits) / block.loss_scale;
+}
+
+// To the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction; what is larger
+// has none.
+double rounded(double x) {
+  constexpr double no_fraction = 0x1p52;
+  const double shift = std::copysign(no_fraction, x);
+  return std::fabs(x) < no_fraction ? (x + shift) - shift : x;
+}
+
+template <bool overwrite>
+bool add_range(std::int64_t* sums, const float* gradient, std::int64_t count, double units,
+               double limit) {
+  bool bad = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double scaled = static_cast<double>(gradient[i]) * units;
+    const bool fits = std::fabs(scaled) < limit;  // false for NaN too
+    const auto fixed = static_cast<std::int64_t>(fits ? rounded(scaled) : 0.0);
+    bad |= !fits;
+    sums[i] = overwrite ? fixed : sums[i] + fixed;
+  }
+  return !bad;
+}
+
+void add_fixed_point(Queue&, std::int64_t* sums, const float* gradient, std::int64_t count,
+                     const StepBlock* block, double limit, bool overwrite,
+                     std::int64_t* overflows) {
+  std::atomic<bool> good{true};
+  const double units = units_per_one(*block);
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    const bool fits =
+        overwrite ? add_range<true>(sums + begin, gradient + begin, end - begin, units, limit)
+                  : add_range<false>(sums + begin, gradient + begin, end - begin, units, limit);
+    if (!fits) good = false;
+  });
+  if (!good) ++*overflows;
+}
+
+void fixed_point_to_float(Queue&, std::int64_t* sums, std::int64_t count, const StepBlock* block) {
+  const double unit = 1 / units_per_one(*block);
+  auto* bytes = reinterpret_cast<unsigned char*>(sums);
+  // Each block at its own place, in parallel; then the blocks move together.
+  const auto convert = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::int64_t sum;
+      std::memcpy(&sum, bytes + 8 * i, 8);
+      const float value = static_cast<float>(static_cast<double>(sum) * unit);
+      std::memcpy(bytes + 8 * begin + 4 * (i - begin), &value, 4);
+    }
+  };
+  parallel_ranges(count, grain, convert);
+  for (std::int64_t begin = grain; begin < count; begin += grain) {
+    const std::int64_t values = std::min(grain, count - begin);
+    std::memmove(bytes + 4 * begin, bytes + 8 * begin, static_cast<std::size_t>(4 * values));
+  }
+}
+
+// --- bf16 ---
+
+constexpr int group = 4;  // elements that share one word of random bits
+
+// 64 random bits of a counter: the finaliser of SplitMix64 (Steele et al. 2014).
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t key_of(const Rounding& r) {
+  const std::uint64_t counter =
+      r.counter == Rounding::Counter::step ? r.block->step : r.block->updates;
+  return rounding_key(r.block->seed + r.seed_offset, counter, r.stream, r.use);
+}
+
+// to[i] = value(i), rounded.
+template <class Value>
+void store_rounded(bf16* to, std::int64_t count, std::uint64_t key, std::int64_t first,
+                   const Value& value) {
+  TRIREME_CHECK(first % group == 0);
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; i += group) {
+      const auto counter = static_cast<std::uint64_t>((first + i) / group);
+      std::uint64_t bits = mix(key + counter * 0x9e3779b97f4a7c15);
+      for (std::int64_t j = i; j < i + group && j < end; ++j, bits >>= 16)
+        to[j] = round_stochastically(value(j), static_cast<std::uint16_t>(bits));
+    }
+  });
+}
+
+void widen(Queue&, float* dst, const bf16* src, std::int64_t count) {
+  parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) dst[i] = static_cast<float>(src[i]);
+  });
+}
+
+void narrow(Queue&, bf16* dst, const float* src, std::int64_t count, const Rounding& rounding,
+            std::int64_t first) {
+  store_rounded(dst, count, key_of(rounding), first, [&](std::int64_t i) { return src[i]; });
+}
+
+void add_narrow(Queue&, bf16* sums, const float* summands, std::int64_t count,
+                const Rounding& rounding, bool overwrite) {
+  store_rounded(sums, count, key_of(rounding), 0, [&](std::int64_t i) {
+    return overwrite ? summands[i] : static_cast<float>(sums[i]) + summands[i];
+  });
+}
+
+}  // namespace
+
+std::uint64_t rounding_key(std::uint64_t seed, std::uint64_t counter, std::uint32_t stream,
+                           std::uint32_t use) {
+  const Philox words = philox(seed, {static_cast<std::uint32_t>(counter),
+                                     static_cast<std::uint32_t>(counter >> 32), stream, use});
+  return std::uint64_t{words[0]} << 32 | words[1];
+}
+
+bf16 round_stochastically(float x, std::uint16_t bits) {
+  const auto all = std::bit_cast<std::uint32_t>(x);
+  bf16 result;
+  const bool nan = (all & 0x7fffffff) > 0x7f800000;
+  result.bits = static_cast<std::uint16_t>(nan ? (all >> 16) | 0x40 : (all + bits) >> 16);
+  return result;
+}
+
+const StateKernels& state_kernels() {
+  static constexpr StateKernels table{.add = add,
+                                      .add_fixed_point = add_fixed_point,
+                                      .fixed_point_to_float = fixed_point_to_float,
+                                      .widen = widen,
+                                      .narrow = narrow,
+                                      .add_narrow = add_narrow};
+  return table;
+}
+
+}  // namespace cpu
+}  // namespace trireme

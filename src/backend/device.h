@@ -1,0 +1,133 @@
+// A device as the host code of a step sees it: memory, queues that work in order, and tables of
+// kernels. The host touches device memory nowhere but through write() and read().
+//
+// One rule makes host order a correct program: every collective or transfer is ordered behind all
+// that the compute queue holds when it is called; waiting for it orders the compute queue behind
+// it, without stopping the host. The CPU's queues do everything at once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "backend/kernels.h"
+#include "backend/state_kernels.h"
+#include "backend/target.h"
+
+namespace trireme {
+
+// A point in the work of a queue. Empty on devices whose queues do everything at once.
+class Event {
+ public:
+  std::shared_ptr<void> native;
+};
+
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  // dst[0, bytes) gets src[0, bytes), both in device memory; they do not overlap.
+  virtual void copy(void* dst, const void* src, std::int64_t bytes) = 0;
+  virtual void fill(void* dst, std::uint8_t byte, std::int64_t bytes) = 0;
+  // What is enqueued after wait() runs after what was enqueued, here or on another queue of the
+  // device, before record().
+  virtual void record(Event& event) = 0;
+  virtual void wait(const Event& event) = 0;
+  // Returns when all that was enqueued has run.
+  virtual void synchronize() = 0;
+};
+
+// Not more: some drivers map further streams to the same hardware queues.
+enum class QueueRole : std::uint8_t { compute, gather, reduce, pipeline, count };
+
+// A product of a linear layer for one shape, made once and run many times.
+class LinearProduct {
+ public:
+  virtual ~LinearProduct() = default;
+  // forward: dst = y, a = x, b = weight, bias [out] may be null; accumulate adds to y.
+  // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx; bias is null.
+  // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight; bias is null.
+  // a, b, bias and dst must not overlap. workspace: what ops plan for it.
+  virtual void run(Queue&, void* dst, const void* a, const void* b, const void* bias,
+                   bool accumulate, void* workspace) const = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // "the CPU (avx512)", and what must be the same on all ranks of a run.
+  virtual std::string name() const = 0;
+  virtual std::string signature() const = 0;
+  // What plans for this device are made for.
+  virtual const Target& target() const = 0;
+
+  // Zeroed memory, aligned to a page; fails with the size in words where there is none left. bytes
+  // > 0. The caller releases it with the same size.
+  std::byte* allocate(std::int64_t bytes);
+  void release(std::byte* memory, std::int64_t bytes);
+  // Bytes that are allocated now.
+  std::int64_t allocated() const { return allocated_; }
+
+  virtual Queue& queue(QueueRole role = QueueRole::compute) = 0;
+
+  template <class T>
+  const Kernels<T>& kernels() const {
+    return *std::get<const Kernels<T>*>(kernels_);
+  }
+  const StateKernels& state_kernels() const { return *state_kernels_; }
+  virtual std::shared_ptr<const LinearProduct> linear(DType compute, Product,
+                                                      const LinearShape&) = 0;
+
+  // Host access to device memory, through a pinned mirror that on the CPU is the memory itself.
+  // write(): `fill` gets `bytes` of host memory whose contents it replaces in full. read(): `use`
+  // gets what the compute queue leaves in src; waits for it. A device that computes nothing calls
+  // neither.
+  virtual void write(void* dst, std::int64_t bytes,
+                     const std::function<void(std::byte* host)>& fill) = 0;
+  virtual void read(const void* src, std::int64_t bytes,
+                    const std::function<void(const std::byte* host)>& use) = 0;
+
+ protected:
+  using Tables = std::tuple<const Kernels<float>*, const Kernels<bf16>*, const Kernels<f16>*,
+                            const Kernels<double>*>;
+  Device(const Tables& kernels, const StateKernels& state_kernels)
+      : kernels_(kernels), state_kernels_(&state_kernels) {}
+
+  virtual std::byte* do_allocate(std::int64_t bytes) = 0;
+  virtual void do_release(std::byte* memory, std::int64_t bytes) = 0;
+
+ private:
+  Tables kernels_;
+  const StateKernels* state_kernels_;
+  std::atomic<std::int64_t> allocated_{0};
+};
+
+// Calls body with a value of the C++ type of a compute dtype: body(float{}), body(bf16{}) ...
+template <class Body>
+auto with_compute_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f64:
+      return body(double{});
+    case DType::bf16:
+      return body(bf16{});
+    case DType::f16:
+      return body(f16{});
+    default:
+      return body(float{});
+  }
+}
+
+// Likewise of the dtype of arithmetic and statistics: double{} or float{}.
+template <class Body>
+auto with_accumulation_type(DType dtype, Body&& body) {
+  return dtype == DType::f64 ? body(double{}) : body(float{});
+}
+
+}  // namespace trireme

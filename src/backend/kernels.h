@@ -1,0 +1,224 @@
+// The kernels of a device: raw pointers into its memory and sizes in, results out; nothing else is
+// known here. A device has one table for each storage type, and one of the kernels that know no
+// storage type (state_kernels.h).
+//
+// Every kernel takes the queue first: it is enqueued and the call returns, or on the CPU it has run
+// by then. T is the storage type of activations and compute weights: float, bf16, f16 or double.
+// Acc<T> is the type of arithmetic, statistics and gradients of weights: double for double, else
+// float. Tensors are row-major; `rows` counts tokens. Kernels cut work by the problem's size only
+// and reduce in a fixed order, so that results are the same every time. They never allocate: those
+// that need scratch state its size next to them. What changes from step to step they read from a
+// StepBlock in the device's memory. Where `accumulate` is given, false overwrites the destination
+// and true adds to it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/step_block.h"
+#include "tensor/dtype.h"
+#include "tensor/kinds.h"
+
+namespace trireme {
+
+class ExactSum;
+class Queue;
+
+template <class T>
+using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
+// column), never of the layout. probability 0 switches it off. The probability of keeping is
+// rounded to a multiple of 2^-16, and what is kept is divided by exactly that.
+struct Dropout {
+  float probability = 0;
+  const StepBlock* block = nullptr;          // seed and step; read when the kernel runs
+  std::uint32_t site = 0;                    // unique per layer and place in the model
+  const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
+  // Row r is position (first_row + r) % seq_length of sample_ids[(first_row + r) / seq_length], so
+  // that any block of the [batch, seq] rows draws what the whole would (sequence parallelism).
+  std::int64_t seq_length = 0;
+  std::int64_t first_row = 0;
+  std::int64_t first_column = 0;  // offset of column 0 in the whole layer (tensor parallelism)
+};
+
+struct NormShape {
+  NormKind kind;
+  std::int64_t rows, cols;
+  double eps;
+};
+
+// One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
+// group of columns holds its queries, then its key, then its value (Megatron's order). ctx is
+// [batch * seq, groups * queries_per_group * head_dim].
+struct AttentionShape {
+  std::int64_t batch, seq, groups, queries_per_group, head_dim;
+  bool causal;
+  double scale;  // usually 1 / sqrt(head_dim)
+  // Optional [batch * seq]: first position that each query may look at (documents packed into one
+  // sample); null means 0. Positions count within the sample.
+  const std::int32_t* first_visible = nullptr;
+  // Optional [batch]: number of real positions of each sample (padding after them is never
+  // read); null means seq.
+  const std::int32_t* lengths = nullptr;
+  std::int64_t first_head = 0;  // offset of head 0 in the whole layer, for dropout
+  Dropout dropout;              // on attention probabilities
+
+  std::int64_t heads() const { return groups * queries_per_group; }
+  std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
+  std::int64_t ctx_cols() const { return heads() * head_dim; }
+};
+
+// Attention of new positions against a cache: for generation. q rows come from a qkv buffer of
+// new_len rows per sequence, laid out as above; caches are [batch, capacity, groups, head_dim].
+struct CachedAttentionShape {
+  std::int64_t batch, new_len, groups, queries_per_group, head_dim, capacity;
+  double scale;
+};
+
+// The rules of the optimiser. All scalars are double because 1 - beta2 would lose four digits in
+// float. What changes from step to step comes from the block: learning rate, update_scale and bias
+// corrections.
+struct AdamStep {
+  const StepBlock* block;
+  double beta1, beta2, eps, weight_decay;
+  bool decoupled;  // true: AdamW; false: weight decay joins the gradient
+};
+
+// SGD with momentum, likewise.
+struct SgdStep {
+  const StepBlock* block;
+  double momentum, weight_decay;
+};
+
+template <class T>
+struct Kernels {
+  using A = Acc<T>;
+
+  // y = norm(x) * weight + bias. mean may be null for RMSNorm; bias may be null. If delta is given:
+  // sum = x + dropout(delta) is stored and normalised instead of x; sum may be x or delta. mean,
+  // rstd are [rows]; both may be null where no gradient is wanted. y may be x.
+  void (*norm)(Queue&, const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight,
+               const T* bias, T* sum, const T* delta, const Dropout&);
+  // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may
+  // be null). x is what was normalised. workspace: norm_grad_workspace(rows, cols) elements of A.
+  void (*norm_grad)(Queue&, const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate,
+                    const T* dy, const T* x, const A* mean, const A* rstd, const T* weight,
+                    const T* dres, A* workspace);
+
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for
+  // swiglu, y may be x and dx may be dy or x.
+  void (*activation)(Queue&, ActivationKind, T* y, const T* x, std::int64_t rows,
+                     std::int64_t cols);
+  void (*activation_grad)(Queue&, ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
+                          std::int64_t cols);
+
+  // y = a + dropout(b); y may be a or b. With a null: y = dropout(b).
+  void (*add)(Queue&, T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
+              const Dropout&);
+
+  // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
+  // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
+  // r % seq if positions is null. direction +1 forward, -1 for the gradient.
+  void (*rope)(Queue&, T* qkv, const AttentionShape&, std::int64_t rotary_dim, const A* cos,
+               const A* sin, const std::int32_t* positions, int direction);
+
+  // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq. Both
+  // take attention_workspace() of workspace.h in bytes.
+  void (*attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
+  void (*attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
+                         const T* ctx, const A* lse, void* workspace);
+
+  // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
+  // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch].
+  void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
+                           T* value_cache, const std::int32_t* lengths);
+
+  // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]); the tables after the
+  // first may be null. position is positions[r], or r % seq if positions is null. Ids outside
+  // [first_id, first_id + local_ids) give rows of zeros, positions and types left out too: they
+  // belong to another rank, and the sum over ranks is then the whole.
+  void (*embedding)(Queue&, T* y, const std::int32_t* ids, const T* table, const T* position_table,
+                    const std::int32_t* positions, const T* type_table, const std::int32_t* types,
+                    std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
+                    std::int64_t local_ids);
+  // dtable[ids[r] - first_id] += dy[r], rows of equal id summed in row order. With accumulate false
+  // all local_ids rows are overwritten (zero where no id came). workspace:
+  // embedding_grad_workspace.
+  void (*embedding_grad)(Queue&, A* dtable, bool accumulate, const std::int32_t* ids, const T* dy,
+                         std::int64_t rows, std::int64_t cols, std::int64_t first_id,
+                         std::int64_t local_ids, std::int32_t* workspace);
+
+  // Per row: the largest logit, the sum of exp(logit - largest), and the target's logit (0 if the
+  // target lies outside [first_id, first_id + vocab)). Columns from vocab to ld are padding.
+  void (*softmax_stats)(Queue&, A* largest, A* sum, A* target_logit, const T* logits,
+                        const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
+                        std::int64_t ld, std::int64_t first_id);
+  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * the step's grad_scale, in place;
+  // padding <- 0.
+  void (*cross_entropy_grad)(Queue&, T* logits, const A* lse, const std::int32_t* targets,
+                             const float* weights, const StepBlock* block, std::int64_t rows,
+                             std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
+
+  // Ranks that share a vocabulary: sums[r] = the local sum of exponentials brought to the largest
+  // logit of all ranks, sums[rows + r] = the target's logit; both are then summed over the ranks.
+  void (*softmax_rescale)(Queue&, A* sums, const A* sum, const A* target_logit,
+                          const A* local_largest, const A* largest, std::int64_t rows);
+  // lse = largest + log(sum); loss = lse - target_logit.
+  void (*token_loss)(Queue&, A* loss, A* lse, const A* largest, const A* sum, const A* target_logit,
+                     std::int64_t rows);
+
+  // y[i] = x[numbers[i]], for i below `taken`; numbers lie in [0, source_rows).
+  void (*take_rows)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+                    std::int64_t columns, std::int64_t source_rows);
+  // dx[numbers[i]] = the sum of those dy[i], in order of i; all other rows are zero.
+  void (*take_rows_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers,
+                         std::int64_t taken, std::int64_t columns, std::int64_t source_rows);
+
+  // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
+  void (*bias_grad)(Queue&, A* dbias, bool accumulate, const T* dy, std::int64_t rows,
+                    std::int64_t cols, A* workspace);
+
+  // Stores master weights in the compute type.
+  void (*cast_from_master)(Queue&, T* dst, const A* src, std::int64_t count);
+  // One optimiser step over `count` parameters, elementwise, so that any cut gives the same; writes
+  // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
+  // dampening); velocity may be null if momentum is 0.
+  void (*adam)(Queue&, const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,
+               std::int64_t count);
+  void (*sgd)(Queue&, const SgdStep&, A* master, A* velocity, const A* grad, T* compute,
+              std::int64_t count);
+
+  // Adds the squares of x to an exact sum: each block of 256 in double, in a fixed order, then
+  // without rounding. NaN and infinity show in the total, large floats do not overflow.
+  void (*add_squares)(Queue&, ExactSum* total, const A* x, std::int64_t count);
+  // Adds the sum of losses[i] * weights[i] and the sum of weights, each in double and in order.
+  // weights may be null: all 1. A loss whose weight is 0 is not read.
+  void (*add_losses)(Queue&, ExactSum* total, ExactSum* total_weight, const A* losses,
+                     const float* weights, std::int64_t count);
+  // index gets that of the first NaN or infinity, or -1.
+  void (*first_not_finite)(Queue&, std::int64_t* index, const T* x, std::int64_t count);
+};
+
+// Every entry of the table, for what is made for each: adapters, records, counters.
+// clang-format off
+#define TRIREME_KERNELS(X) \
+  X(norm) X(norm_grad) X(activation) X(activation_grad) X(add) X(rope) X(attention) \
+  X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
+  X(cross_entropy_grad) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
+  X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(add_squares) X(add_losses) \
+  X(first_not_finite)
+// clang-format on
+
+// The three products of a linear layer: x is [rows, in], weight [out, in] and y [rows, out].
+enum class Product : std::uint8_t {
+  forward,      // y = x weight^T + bias
+  input_grad,   // dx = dy weight
+  weight_grad,  // dweight (+)= dy^T x, in Acc<T>
+};
+
+struct LinearShape {
+  std::int64_t rows, in, out;
+};
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// Kernels of gradients and optimiser states, which know no storage type of activations: sums in
+// floating point, in fixed point and in bf16.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/step_block.h"
+#include "tensor/dtype.h"
+
+namespace trireme {
+
+class Queue;
+
+// The unit of a fixed-point gradient of the mean loss, 2^-44: a millionth of Adam's usual epsilon.
+inline constexpr int fixed_point_bits = 44;
+// The largest element of one summand such that `summands` of them cannot overflow.
+double fixed_point_limit(std::int64_t summands);
+
+// The random bits of stochastic rounding to bf16: up or down with the probability that makes the
+// expected value right. Rounding to nearest would lose every summand that is smaller than half of
+// the sum's last bit. The bits are a pure function of (seed, counter, stream, use) and of the
+// element: `stream` and `use` tell arrays of one step apart.
+struct Rounding {
+  enum class Counter : std::uint8_t { step, updates };
+
+  const StepBlock* block = nullptr;  // seed, and the counter: the step or the optimiser's updates
+  std::uint64_t seed_offset = 0;     // added to the seed
+  Counter counter = Counter::step;
+  std::uint32_t stream = 0, use = 0;
+};
+
+struct StateKernels {
+  // sums[i] += summands[i]; bf16 is added in float and rounded to nearest.
+  void (*add)(Queue&, DType, void* sums, const void* summands, std::int64_t count);
+
+  // Gradients as 64-bit fixed-point numbers: integer sums do not depend on their order.
+  // sums[i] (= or +=) gradient[i] * 2^44 / loss scale, rounded to the nearest integer, ties to
+  // even. `overflows` grows if any element is not finite or exceeds `limit` (in units of the sum):
+  // then the sum means nothing.
+  void (*add_fixed_point)(Queue&, std::int64_t* sums, const float* gradient, std::int64_t count,
+                          const StepBlock*, double limit, bool overwrite, std::int64_t* overflows);
+  // Turns sums into gradients times the loss scale, in place: element i of the result is the i-th
+  // float of the same memory.
+  void (*fixed_point_to_float)(Queue&, std::int64_t* sums, std::int64_t count, const StepBlock*);
+
+  void (*widen)(Queue&, float* dst, const bf16* src, std::int64_t count);
+  // Element i is rounded with bits that depend on (rounding, first + i) alone, so that any cut of
+  // an array gives the same. `first` is a multiple of 4.
+  void (*narrow)(Queue&, bf16* dst, const float* src, std::int64_t count, const Rounding&,
+                 std::int64_t first);
+  // sums[i] = summands[i], or sums[i] += summands[i], rounded likewise; `first` is 0.
+  void (*add_narrow)(Queue&, bf16* sums, const float* summands, std::int64_t count, const Rounding&,
+                     bool overwrite);
+};
+
+// clang-format off
+#define TRIREME_STATE_KERNELS(X) \
+  X(add) X(add_fixed_point) X(fixed_point_to_float) X(widen) X(narrow) X(add_narrow)
+// clang-format on
+
+}  // namespace trireme
