@@ -82,17 +82,15 @@ IdleShare idle_share(const std::string& schedule) {
     Engine engine(config, build_options(config), {}, {rank, ranks});
     engine.allocate(&transport);
     engine.initialize();
+    Waits waits(engine.chunks(), split);
     Batch batch(1, 8);
     std::fill(batch.tokens.begin(), batch.tokens.end(), 1);
     batch.targets = batch.tokens;
     StepInput input;
     input.micro_batches = micro_batches;
     transport.world().barrier("begin together").wait();
-    engine.train_step(input, [&](std::int64_t) { return &batch; }, &waits);
-    const std::lock_guard lock(mutex);
-    busy += waits.busy;
-    begin = std::min(begin, waits.first_begin);
-    end = std::max(end, waits.last_end);
+    engine.train_step(
+        input, [&](std::int64_t) { return &batch; }, &waits);
     const std::lock_guard lock(mutex);
     busy += waits.busy;
     begin = std::min(begin, waits.first_begin);
