@@ -28,9 +28,9 @@ struct StepTotals {
   struct Loss {
     ExactSum sum, count;  // of weighted elements, and of weights
   };
-  Loss losses[most_losses];     // in the order in which the model declares them
-  ExactSum squares;             // of the gradients
-  std::int64_t overflows = 0;    // summands that fixed point cannot hold
+  Loss losses[most_losses];    // in the order in which the model declares them
+  ExactSum squares;            // of the gradients
+  std::int64_t overflows = 0;  // summands that fixed point cannot hold
 };
 
 }  // namespace trireme

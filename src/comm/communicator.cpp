@@ -2,7 +2,6 @@
 #include "comm/communicator.h"
 
 #include <cstring>
-#include <exception>
 
 #include "base/error.h"
 
@@ -13,16 +12,7 @@ std::string Label::text() const {
 }
 
 void Work::settle() noexcept {
-  if (!pending_) return;
-  if (std::uncaught_exceptions() == 0) {
-    try {
-      pending_->wait();
-      return;
-    } catch (const std::exception&) {
-      // The transport is broken. The next call that uses it will report it.
-    }
-  }
-  if (!pending_->done()) pending_->detach();
+  if (pending_ && !pending_->done()) pending_->detach();
 }
 
 Work& Work::operator=(Work&& other) noexcept {

@@ -41,7 +41,8 @@ struct Label {
   std::string text() const;
 };
 
-// An operation under way. Movable. Destroying it waits, unless an exception is passing.
+// An operation under way. Movable. Destroying it does not wait: without wait() the operation goes
+// on by itself, and device memory that it touches stays until it is over.
 class Work {
  public:
   // What an implementation keeps for an operation that is not complete yet.
@@ -50,7 +51,7 @@ class Work {
     virtual ~Pending() = default;
     virtual bool done() = 0;
     virtual void wait() = 0;
-    // The holder goes away without waiting: keeps what the operation still touches alive.
+    // The holder goes away without waiting.
     virtual void detach() = 0;
   };
 
@@ -58,7 +59,7 @@ class Work {
   explicit Work(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
   ~Work() { settle(); }
   Work(Work&&) noexcept = default;
-  Work& operator=(Work&& other) noexcept;  // settles what was held before
+  Work& operator=(Work&& other) noexcept;  // destroys what was held before
 
   // Whether it is complete. Does not wait.
   bool done();

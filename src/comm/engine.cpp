@@ -47,6 +47,8 @@ void ProgressEngine::remove_group(GroupState& group) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(group.id);
   if (found != groups_.end() && found->second == &group) groups_.erase(found);
+  // Of what was abandoned nothing may look at the group any more.
+  std::erase_if(active_, [&](const Operation* operation) { return &operation->group() == &group; });
 }
 
 void ProgressEngine::start_locked(Operation& operation) {
@@ -90,6 +92,7 @@ bool ProgressEngine::poll_locked() {
       ++i;
     }
   }
+  if (moved && !abandoned_.empty()) forget_finished();
   handle_control();
   return moved;
 }
@@ -144,23 +147,19 @@ void ProgressEngine::pause(int round) const {
   }
 }
 
-void ProgressEngine::abandon(std::unique_ptr<Operation> operation) {
+void ProgressEngine::abandon(std::unique_ptr<Operation> operation,
+                             std::vector<MemoryRange> touched) {
   const std::lock_guard lock(mutex_);
-  const Clock::time_point now = Clock::now();
-  if (patience_ends_ == Clock::time_point{}) {
-    patience_ends_ = now + std::chrono::duration_cast<Clock::duration>(
-                               std::chrono::duration<double>(options_.patience_s));
-  }
-  try {
-    while (!operation->done() && Clock::now() < patience_ends_) {
-      if (!poll_locked()) std::this_thread::sleep_for(longest_nap);
-    }
-  } catch (const std::exception&) {
-    // An error is on its way already.
-  }
   if (operation->done()) return;
-  std::erase(active_, operation.get());
-  abandoned_.push_back(std::move(operation));
+  abandoned_.push_back({std::move(operation), hold_memory(std::move(touched))});
+}
+
+void ProgressEngine::forget_finished() {
+  std::erase_if(abandoned_, [](const Abandoned& one) {
+    if (!one.operation->done()) return false;
+    release_memory(one.held);
+    return true;
+  });
 }
 
 void ProgressEngine::wake() {

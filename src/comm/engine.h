@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/held_memory.h"
 #include "comm/operation.h"
 #include "comm/transport.h"
 #include "comm/wire.h"
@@ -52,9 +53,10 @@ class ProgressEngine {
     return operation;
   }
   void wait(Operation& operation);
-  // For an operation whose holder goes away because of an error: gives it a moment to end, since
-  // the network may still write into its buffers, and otherwise leaves it alone for good.
-  void abandon(std::unique_ptr<Operation> operation);
+  // For an operation whose holder goes away: it goes on as long as its group exists, and the memory
+  // that it touches is held until it is over; for good if the group ends first, since the network
+  // may still write into it.
+  void abandon(std::unique_ptr<Operation> operation, std::vector<MemoryRange> touched);
 
   void set_listener(OperationListener* listener) {
     const std::lock_guard lock(mutex_);
@@ -96,6 +98,7 @@ class ProgressEngine {
   void retire(Operation& operation);
   bool poll();
   bool poll_locked();
+  void forget_finished();
   void pause(int round) const;
   void run();
   void run_until_stopped();
@@ -125,8 +128,11 @@ class ProgressEngine {
 
   std::mutex mutex_;  // guards the wire and what follows
   std::vector<Operation*> active_;
-  std::vector<std::unique_ptr<Operation>> abandoned_;
-  Clock::time_point patience_ends_{};  // for all that are abandoned
+  struct Abandoned {
+    std::unique_ptr<Operation> operation;
+    std::uint64_t held;
+  };
+  std::vector<Abandoned> abandoned_;
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;

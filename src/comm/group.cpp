@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <numeric>
 
 #include "base/error.h"
@@ -15,16 +14,18 @@ namespace {
 
 class EngineWork final : public Work::Pending {
  public:
-  EngineWork(ProgressEngine& engine, std::unique_ptr<Operation> operation)
-      : engine_(engine), operation_(std::move(operation)) {}
+  EngineWork(ProgressEngine& engine, std::unique_ptr<Operation> operation,
+             std::vector<MemoryRange> touched)
+      : engine_(engine), operation_(std::move(operation)), touched_(std::move(touched)) {}
 
   bool done() override { return operation_->done(); }
   void wait() override { engine_.wait(*operation_); }
-  void detach() override { engine_.abandon(std::move(operation_)); }
+  void detach() override { engine_.abandon(std::move(operation_), std::move(touched_)); }
 
  private:
   ProgressEngine& engine_;
   std::unique_ptr<Operation> operation_;
+  std::vector<MemoryRange> touched_;
 };
 
 class GroupCommunicator final : public Communicator {
@@ -43,14 +44,16 @@ class GroupCommunicator final : public Communicator {
   Work all_reduce(void* data, std::int64_t count, DType dtype, Reduction reduction,
                   Label label) override {
     if (check(count) == 0) return {};
-    return start([&] { return make_all_reduce(state_, label, data, count, dtype, reduction); });
+    return start([&] { return make_all_reduce(state_, label, data, count, dtype, reduction); },
+                 {{data, bytes_of(count, dtype)}});
   }
 
   Work reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype,
                       Reduction reduction, Label label) override {
     if (check(count) == 0) return {};
     return start(
-        [&] { return make_reduce_scatter(state_, label, src, dst, count, dtype, reduction); });
+        [&] { return make_reduce_scatter(state_, label, src, dst, count, dtype, reduction); },
+        {{src, bytes_of(count * size(), dtype)}, {dst, bytes_of(count, dtype)}});
   }
 
   Work all_gather(const void* src, void* dst, std::int64_t count, DType dtype,
@@ -62,13 +65,15 @@ class GroupCommunicator final : public Communicator {
     std::vector<Block> sends(size(), {to + rank() * bytes, bytes});
     std::vector<Block> receives(size());
     for (int k = 0; k < size(); ++k) receives[k] = {to + k * bytes, bytes};
-    return start([&] { return make_pairwise(state_, label, sends, receives); });
+    return start([&] { return make_pairwise(state_, label, sends, receives); },
+                 {{dst, bytes * size()}});
   }
 
   Work broadcast(void* data, std::int64_t count, DType dtype, int root, Label label) override {
     if (check(count) == 0) return {};
     const Block block{data, static_cast<std::size_t>(count) * size_of(dtype)};
-    return start([&] { return make_broadcast(state_, label, block, root); });
+    return start([&] { return make_broadcast(state_, label, block, root); },
+                 {{block.data, block.bytes}});
   }
 
   Work all_to_all(const void* src, void* dst, std::int64_t count, DType dtype,
@@ -83,15 +88,18 @@ class GroupCommunicator final : public Communicator {
       sends[k] = {from + k * bytes, bytes};
       receives[k] = {to + k * bytes, bytes};
     }
-    return start([&] { return make_pairwise(state_, label, sends, receives); });
+    return start([&] { return make_pairwise(state_, label, sends, receives); },
+                 {{src, bytes * size()}, {dst, bytes * size()}});
   }
 
   Work barrier(Label label) override {
-    return start([&] { return make_barrier(state_, label); });
+    return start([&] { return make_barrier(state_, label); }, {});
   }
 
   Work exchange(std::span<const Transfer> transfers, Label label) override {
-    return start([&] { return make_exchange(state_, label, transfers); });
+    std::vector<MemoryRange> touched;
+    for (const Transfer& t : transfers) touched.push_back({t.data, bytes_of(t.count, t.dtype)});
+    return start([&] { return make_exchange(state_, label, transfers); }, std::move(touched));
   }
 
  private:
@@ -100,11 +108,15 @@ class GroupCommunicator final : public Communicator {
     return count;
   }
 
+  static std::size_t bytes_of(std::int64_t count, DType dtype) {
+    return static_cast<std::size_t>(count) * static_cast<std::size_t>(size_of(dtype));
+  }
+
   template <class Make>
-  Work start(Make&& make) {
+  Work start(Make&& make, std::vector<MemoryRange> touched) {
     std::unique_ptr<Operation> operation = engine_.start(make);
     if (operation->done()) return {};
-    return Work(std::make_unique<EngineWork>(engine_, std::move(operation)));
+    return Work(std::make_unique<EngineWork>(engine_, std::move(operation), std::move(touched)));
   }
 
   ProgressEngine& engine_;
@@ -144,9 +156,7 @@ class Meeting final : public Operation {
 class WireTransport final : public Transport {
  public:
   WireTransport(std::unique_ptr<Wire> wire, const ProgressOptions& options)
-      : wire_(std::move(wire)),
-        engine_(std::make_unique<ProgressEngine>(*wire_, options)),
-        uncaught_(std::uncaught_exceptions()) {
+      : wire_(std::move(wire)), engine_(std::make_unique<ProgressEngine>(*wire_, options)) {
     std::vector<int> ranks(place().size);
     std::iota(ranks.begin(), ranks.end(), 0);
     world_ = std::make_unique<GroupCommunicator>(*engine_, ranks, place().rank, "world",
@@ -155,10 +165,13 @@ class WireTransport final : public Transport {
   }
 
   ~WireTransport() override {
-    // Nobody leaves while another may still ask it something.
-    if (std::uncaught_exceptions() <= uncaught_) meet_at_end();
     world_.reset();
     engine_.reset();
+  }
+
+  void leave() override {
+    world_->barrier("end of the job").wait();
+    wire_->leave();
   }
 
   const Place& place() const override { return wire_->place(); }
@@ -174,7 +187,8 @@ class WireTransport final : public Transport {
     const std::string label = fmt::format("making group {} (ranks {})", name, rank_list(ranks));
     Work meeting(std::make_unique<EngineWork>(*engine_, engine_->start([&] {
       return std::make_unique<Meeting>(*meetings_, label.c_str(), ranks, rank, key);
-    })));
+    }),
+                                              std::vector<MemoryRange>{}));
     meeting.wait();
     const Wire::Context context =
         engine_->with_wire([&](Wire& wire) { return wire.open_context(ranks, key); });
@@ -191,21 +205,10 @@ class WireTransport final : public Transport {
   }
 
  private:
-  void meet_at_end() noexcept {
-    try {
-      world_->barrier("end of the job").wait();
-    } catch (const JobEnded&) {
-      // Ended already.
-    } catch (const std::exception& error) {
-      engine_->abort(static_cast<int>(ExitCode::failed), error.what());
-    }
-  }
-
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<ProgressEngine> engine_;
   std::unique_ptr<GroupState> meetings_;
   std::unique_ptr<GroupCommunicator> world_;
-  int uncaught_;
 };
 
 }  // namespace

@@ -174,6 +174,7 @@ void run_local_ranks(int ranks, const ProgressOptions& options,
         std::unique_ptr<Transport> transport = std::move(transports[rank]);
         try {
           body(*transport);
+          transport->leave();
         } catch (const JobEnded&) {
           throw;
         } catch (const std::exception& error) {

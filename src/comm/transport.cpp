@@ -33,6 +33,7 @@ class SelfTransport final : public Transport {
   }
   void set_listener(OperationListener*) override {}  // nothing is ever sent
   void set_activity(ActivitySource) override {}      // nobody ever asks
+  void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     std::fprintf(stderr, "trireme: %s\n", message.c_str());
     std::fflush(nullptr);
@@ -59,6 +60,7 @@ void run_guarded(Transport& transport, const std::function<void()>& body) {
   if (transport.place().size == 1) return body();
   try {
     body();
+    transport.leave();
   } catch (const std::exception& caught) {
     const Error error = as_error(caught);
     transport.abort(static_cast<int>(error.code()), error.what());

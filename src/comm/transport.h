@@ -91,6 +91,11 @@ class Transport {
   // the other goes on waiting.
   virtual void set_activity(ActivitySource source) = 0;
 
+  // The orderly end, of all ranks together: waits until all have called it, since nobody may leave
+  // while another can still ask it something. Afterwards nothing is sent. A transport that is
+  // destroyed without it belongs to a rank that failed.
+  virtual void leave() = 0;
+
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
   // ...". Where several ranks fail at once, only one prints. To be called with whatever error
   // ends a rank's work, so that no other rank waits for it.
@@ -107,8 +112,8 @@ struct TransportOptions {
 // Call it once per process, before anything that can fail differently on different ranks.
 std::unique_ptr<Transport> open_transport(const TransportOptions& options);
 
-// Runs `body` and hands the error that ends it to Transport::abort where there are other ranks;
-// alone it just passes through.
+// Runs `body`, leaves the job together with all other ranks, and hands the error that ends it to
+// Transport::abort where there are other ranks; alone it just passes through.
 void run_guarded(Transport& transport, const std::function<void()>& body);
 
 // One property that must be the same on all ranks, e.g. {"configuration", hash of its text}.

@@ -62,6 +62,10 @@ class Wire {
   virtual void send_control(const ControlMessage& message, int peer) = 0;
   virtual bool receive_control(ControlMessage& message, int& peer) = 0;
 
+  // All ranks are done: the wire may be taken down when it is destroyed. Without it the wire just
+  // goes away, because other ranks may never come to the end.
+  virtual void leave() {}
+
   // Ends all processes of the job. A wire among threads throws JobEnded instead, here and from then
   // on everywhere.
   [[noreturn]] virtual void abort(int exit_code) = 0;

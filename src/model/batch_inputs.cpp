@@ -48,7 +48,8 @@ class Inputs {
     };
     write_rows(BatchInput::predicted_rows, std::int32_t{0},
                [](std::int64_t r) { return static_cast<std::int32_t>(r); });
-    write_rows(BatchInput::targets, std::int32_t{0}, [&](std::int64_t r) { return batch.targets[r]; });
+    write_rows(BatchInput::targets, std::int32_t{0},
+               [&](std::int64_t r) { return batch.targets[r]; });
     write_rows(BatchInput::loss_weights, 0.f,
                [&](std::int64_t r) { return batch.loss_weights[r]; });
   }

@@ -62,7 +62,8 @@ struct LossSum {
   }
 };
 
-// Adds the losses that a slot's passes have left in a stage with the head to totals in device memory.
+// Adds the losses that a slot's passes have left in a stage with the head to totals in device
+// memory.
 void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, StepTotals* totals);
 
 }  // namespace trireme

@@ -110,10 +110,10 @@ class PipelineRunner {
 
   StagePlacement placement_;
   int rank_;
+  MemoryBlock received_, sent_;  // outlive the operations of chunks_
   std::vector<Chunk> chunks_;
   std::int64_t room_;  // bytes of the longest message
   MemoryPlan memory_;
-  MemoryBlock received_, sent_;
   SlotTable slots_;
   std::vector<Work> activation_out_;  // by slot
   Communicator* pipeline_ = nullptr;

@@ -22,12 +22,6 @@ struct Sums {
       sum.parts[i] = {totals.losses[i].sum.value(), totals.losses[i].count.value()};
     return sum;
   }
-
- private:
-  struct Part {
-    ExactSum sum, count;
-  };
-  std::vector<Part> losses_;
 };
 
 // In one message and without rounding. `losses`: how many the model has.

@@ -1,6 +1,7 @@
 // The communication layer among threads: values, bits, order, agreement, and what happens on
 // failure.
 #include "comm/local.h"
+#include "base/held_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +86,34 @@ TEST(Collectives, GoOnWhileNobodyWaits) {
     }
     EXPECT_TRUE(work.done());
     EXPECT_EQ(data[12345], 2.0f);
+  });
+}
+
+// A Work that goes away without a wait: what it touches stays until the operation is over.
+TEST(Collectives, GoOnWithoutTheirWork) {
+  on_ranks(2, [&](Transport& transport) {
+    Communicator& world = transport.world();
+    constexpr std::int64_t count = 1 << 16;
+    std::vector<float> data(count, 7.f);
+    std::atomic<bool> freed{false};
+    if (transport.place().rank == 0) {
+      { const Work dropped = world.receive(data.data(), count, DType::f32, 1, "late"); }
+      free_when_released({data.data(), count * sizeof(float)}, [&] { freed = true; });
+      EXPECT_FALSE(freed);
+      world.barrier("nothing was sent yet").wait();
+    } else {
+      std::fill(data.begin(), data.end(), 9.f);
+      world.barrier("nothing was sent yet").wait();
+      world.send(data.data(), count, DType::f32, 0, "late").wait();
+    }
+    world.barrier("sent").wait();
+    if (transport.place().rank == 0) {
+      const auto begin = std::chrono::steady_clock::now();
+      while (!freed && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+        std::this_thread::yield();
+      EXPECT_TRUE(freed);
+      EXPECT_EQ(data.back(), 9.f);
+    }
   });
 }
 

@@ -141,13 +141,25 @@ class Watched final : public Transport {
   std::unique_ptr<Communicator> group(std::vector<int>, std::string) override { return nullptr; }
   void set_listener(OperationListener*) override {}
   void set_activity(ActivitySource) override {}
+  void leave() override { left = true; }
   void abort(int exit_code, const std::string& message) override {
     throw Aborted{exit_code, message};
   }
 
+  bool left = false;
+
  private:
   Place place_{.size = 2};
 };
+
+TEST(Transport, RanksLeaveTogetherUnlessOneFails) {
+  Watched transport;
+  run_guarded(transport, [] {});
+  EXPECT_TRUE(transport.left);
+  transport.left = false;
+  EXPECT_THROW(run_guarded(transport, [] { fail("broken"); }), Watched::Aborted);
+  EXPECT_FALSE(transport.left);
+}
 
 Watched::Aborted aborted_by(const std::function<void()>& body) {
   Watched transport;

@@ -254,8 +254,8 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     for (const Node& node : g.forward) seen.insert(node.op);
   }
   // Collectives need ranks: tests/parallel/tensor_ops_test.cpp.
-  for (const OpKind collective :
-       {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
+  for (const OpKind collective : {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather,
+                                  OpKind::reduce_scatter, OpKind::all_to_all}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {

@@ -157,6 +157,22 @@ TYPED_TEST(CollectiveOp, AllGatherGathersRowsAndItsGradientScattersSums) {
       });
 }
 
+TYPED_TEST(CollectiveOp, AllToAllExchangesPartsAndSoDoesItsGradient) {
+  this->on_ranks(ops::all_to_all, rows, [](int rank, int ranks, const Result<TypeParam>& result) {
+    const std::int64_t share = rows * columns / ranks;
+    std::vector<TypeParam> y, dx;
+    for (int from = 0; from < ranks; ++from) {
+      const auto x = part(random_values<TypeParam>(from, rows * columns), rank, ranks);
+      const auto dy = part(random_values<TypeParam>(100 + from, rows * columns), rank, ranks);
+      ASSERT_EQ(static_cast<std::int64_t>(x.size()), share);
+      y.insert(y.end(), x.begin(), x.end());
+      dx.insert(dx.end(), dy.begin(), dy.end());
+    }
+    EXPECT_EQ(result.y, y);
+    EXPECT_EQ(result.dx, dx);
+  });
+}
+
 TYPED_TEST(CollectiveOp, ReduceScatterScattersSumsAndItsGradientGathers) {
   this->on_ranks(
       ops::reduce_scatter, rows, [](int rank, int ranks, const Result<TypeParam>& result) {

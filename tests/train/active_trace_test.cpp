@@ -13,7 +13,9 @@ TEST(ActiveTrace, IsTakenAwayBeforeItGoesAlsoByAnError) {
   Trace* seen = nullptr;
   try {
     ActiveTrace trace(0, [&](Trace* given) {
-      if (given == nullptr) EXPECT_THAT(seen->json(), testing::HasSubstr("rank 0"));  // still alive
+      if (given == nullptr) {  // the one before is still alive
+        EXPECT_THAT(seen->json(), testing::HasSubstr("rank 0"));
+      }
       seen = given;
     });
     ASSERT_NE(seen, nullptr);

@@ -85,6 +85,29 @@ TEST(EngineRanks, NameTheFirstNumberThatIsNotFinite) {
 }
 
 // Its memory must outlive the messages that are still on their way to it.
+// A caller may catch what fails on all ranks, destroy the engine while messages are under way, and
+// go on with another one.
+TEST(EngineRanks, GoOnAfterAnError) {
+  Config config = config_of("fp32");
+  config.parallel.pp = 2;
+  run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
+    const std::vector<Batch> batches = whole_step();
+    StepInput input;
+    input.micro_batches = micro_batches;
+    const auto loss_of_a_step = [&](std::int64_t bad) {
+      const auto engine = start(config, transport);
+      const auto next = [&](std::int64_t k) {
+        if (k == bad) fail("sample {} cannot be read", k);
+        return &batches[k];
+      };
+      return engine->train_step(input, next).loss.words().sum;
+    };
+    const double expected = loss_of_a_step(-1);
+    EXPECT_THROW(loss_of_a_step(2), Error);
+    EXPECT_EQ(loss_of_a_step(-1), expected);
+  });
+}
+
 TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
   Config config = config_of("fp32");
   config.parallel.pp = 2;

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/isa.h"
+#include "base/held_memory.h"
 
 namespace trireme::cpu {
 namespace {
@@ -63,7 +64,8 @@ class CpuDevice final : public Device {
     return static_cast<std::byte*>(memory);
   }
   void do_release(std::byte* memory, std::int64_t bytes) override {
-    ::munmap(memory, static_cast<std::size_t>(bytes));
+    const auto size = static_cast<std::size_t>(bytes);
+    free_when_released({memory, size}, [=] { ::munmap(memory, size); });
   }
 
   Target target_;

@@ -101,8 +101,7 @@ class MpiWire final : public Wire {
   }
 
   ~MpiWire() override {
-    // After an error other ranks may never come to MPI_Finalize.
-    if (std::uncaught_exceptions() > 0) return;
+    if (!everybody_left_) return;
     MPI_Cancel(&listening_);
     MPI_Wait(&listening_, MPI_STATUS_IGNORE);
     for (Letter& letter : letters_) MPI_Wait(&letter.request, MPI_STATUS_IGNORE);
@@ -173,6 +172,8 @@ class MpiWire final : public Wire {
     return true;
   }
 
+  void leave() override { everybody_left_ = true; }
+
   void abort(int exit_code) override {
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     std::_Exit(exit_code);
@@ -190,6 +191,7 @@ class MpiWire final : public Wire {
   }
 
   Place place_;
+  bool everybody_left_ = false;
   std::vector<MPI_Comm> contexts_;
   MPI_Comm control_ = MPI_COMM_NULL;
   ControlMessage heard_{};

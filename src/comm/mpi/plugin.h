@@ -6,7 +6,7 @@ namespace trireme {
 class Wire;
 
 // To be raised whenever Wire, ControlMessage or Place change.
-constexpr int wire_interface_version = 3;
+constexpr int wire_interface_version = 4;
 
 constexpr const char* mpi_plugin_file = "libtrireme_mpi.so";
 constexpr const char* mpi_plugin_version_symbol = "trireme_wire_interface_version";
