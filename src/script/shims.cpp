@@ -296,6 +296,11 @@ python() {
       *) return 0 ;;
     esac
   done
+  # The nodes that train have devices, whatever this machine has.
+  case ${*//[ ;]/} in
+    "-c importtorchprint(torch.cuda.is_available())") printf 'True\n' && exit 0 ;;
+    "-c importtorchprint(torch.cuda.device_count())") devices "$@" && exit 0 ;;
+  esac
   case $#:$word in
     0:* | *:-c | *:- | *:-V | *:--version) ;;
     *) return 0 ;;

@@ -233,6 +233,14 @@ TEST_F(Script, ProgramsForPythonAreRun) {
               ElementsAre("12", "m"));
 }
 
+TEST_F(Script, PythonSeesTheDevicesOfTheNodesThatTrain) {
+  EXPECT_THAT(launched("#SBATCH --gres=gpu:4\n"
+                       "N=$(python -c 'import torch; print(torch.cuda.device_count())')\n"
+                       "M=$(python -c \"import torch; print(torch.cuda.is_available())\")\n"
+                       "python pretrain_gpt.py $N $M"),
+              ElementsAre("4", "True"));
+}
+
 TEST_F(Script, AnswersThatAreNotKnownAreListed) {
   const Import import =
       this->import("URL=$(curl http://x)\ndeepspeed --num_gpus 2 pretrain_gpt.py" +
