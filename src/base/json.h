@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -35,5 +39,32 @@ nlohmann::json parse_json(std::string_view text,
 std::string json_shown(const nlohmann::json& value);
 // The keys of an object as a message names them: `its keys are "a", "b" and 3 more`.
 std::string json_keys_shown(const nlohmann::json& object);
+
+// The keys of an object that are neither among `known` nor below one of them, with the names of
+// their sections: "fp16.consecutive_hysteresis".
+std::vector<std::string> json_other_keys(const nlohmann::json& object,
+                                         std::span<const std::string_view> known);
+
+// A section of an object whose keys are read one by one. Every message (exit code 2) names the
+// file, the section, the key and the value.
+class JsonSection {
+ public:
+  // `path` and `json` must outlive it.
+  JsonSection(const std::string& path, const nlohmann::json& json, std::string name);
+
+  std::string text(const char* key) const;
+  std::int64_t count(const char* key) const;  // from 1 up
+  // Nothing where the key is absent, null or "auto".
+  std::optional<bool> flag(const char* key) const;
+  JsonSection section(const char* key) const;
+  [[noreturn]] void refuse(const char* key, const std::string& why) const;
+
+ private:
+  const nlohmann::json& at(const char* key) const;
+
+  const std::string& path_;
+  const nlohmann::json& json_;
+  std::string name_;
+};
 
 }  // namespace trireme

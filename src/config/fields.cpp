@@ -309,4 +309,9 @@ const Field* find_field(const std::string& section, const std::string& name) {
   return at == table().end() ? nullptr : &*at;
 }
 
+const Field* find_field(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  return dot == std::string::npos ? nullptr : find_field(key.substr(0, dot), key.substr(dot + 1));
+}
+
 }  // namespace trireme

@@ -46,6 +46,7 @@ const std::vector<std::string>& section_names();
 
 // The field `section.name`; null where there is none.
 const Field* find_field(const std::string& section, const std::string& name);
+const Field* find_field(const std::string& key);  // "section.name"
 
 // "an integer", "a list of strings", ...: how messages call the type of a slot.
 std::string type_name(const FieldSlot& slot);

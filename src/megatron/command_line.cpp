@@ -40,11 +40,6 @@ bool is_override(const std::string& argument) {
   return std::find(sections.begin(), sections.end(), argument.substr(0, dot)) != sections.end();
 }
 
-const Field* field_of(const std::string& key) {
-  const std::size_t dot = key.find('.');
-  return dot == std::string::npos ? nullptr : find_field(key.substr(0, dot), key.substr(dot + 1));
-}
-
 // Python's spelling of numbers, as far as C++ reads it: no underscores, no plus sign.
 std::string plain_number(const std::string& text) {
   std::string plain;
@@ -58,7 +53,7 @@ std::string plain_number(const std::string& text) {
 
 // The problem with the value; "" if there is none.
 std::string range_problem(const Flag& flag, const std::string& value) {
-  const Field* field = flag.fate == Fate::key ? field_of(flag.keys) : nullptr;
+  const Field* field = flag.fate == Fate::key ? find_field(flag.keys) : nullptr;
   FieldLimits limits = field ? field->limits : FieldLimits{};
   if (flag.required) limits = {.min = limits.above_min ? 0.0 : 1.0, .max = limits.max};
   if (flag.required && flag.kind == Kind::number) limits = {.min = 0, .above_min = true};

@@ -11,8 +11,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/fields.h"
-#include "megatron/deepspeed_curriculum.h"
-#include "megatron/deepspeed_keys.h"
 #include "megatron/draft.h"
 
 namespace trireme::megatron {
@@ -21,6 +19,23 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
+
+// All keys that are read, each with everything below it. Others are listed in a note.
+// clang-format off
+constexpr std::string_view kRead[] = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
+    "gradient_accumulation_steps", "zero_optimization.stage",
+    "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device",
+    "bf16.enabled", "bfloat16.enabled", "fp16.enabled", "fp16.loss_scale", "fp16.loss_scale_window",
+    "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency",
+    "curriculum_learning.enabled", "curriculum_learning.curriculum_type",
+    "curriculum_learning.min_difficulty", "curriculum_learning.max_difficulty",
+    "curriculum_learning.schedule_type",
+    "curriculum_learning.schedule_config.total_curriculum_step",
+    "curriculum_learning.schedule_config.difficulty_step",
+    "curriculum_learning.schedule_config.root_degree",
+};
+// clang-format on
 
 std::optional<std::string> read_if_there(const std::string& path) {
   std::error_code error;
@@ -169,7 +184,7 @@ class Deepspeed {
   }
 
   void note_others(const Json& json) {
-    const std::vector<std::string> others = unread_deepspeed_keys(json);
+    const std::vector<std::string> others = json_other_keys(json, kRead);
     if (others.empty()) return;
     draft_.note("--deepspeed_config",
                 fmt::format("not read in {}: {}", path_, fmt::join(others, ", ")));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "megatron/command_line.h"
@@ -48,6 +49,10 @@ class Draft {
 // The rules, in the order in which they run. The first two only change the given flags; then
 // flags that correspond to one key become settings, before the others.
 void read_deepspeed(Draft& draft, const TranslateOptions& options);
+// Its section curriculum_learning as our [curriculum]; `path` names the file, and "" means that
+// there is none. Complains where --curriculum-learning-legacy says otherwise, and about what
+// [curriculum] cannot express.
+void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
 void translate_run(Draft& draft);

@@ -265,10 +265,7 @@ std::vector<Flag> logging_flags() {
 }
 
 std::vector<Flag> kernel_flags() {
-  using enum Kind;
-  std::vector<Flag> flags = {
-
-  };
+  std::vector<Flag> flags;
   add_ignored(flags, "attention never stores a T x T matrix",
               "--use-flash-attn --use-flash-attn-v2 --use-flash-attn-builder "
               "--use-flash-attn-triton");

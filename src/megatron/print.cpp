@@ -16,19 +16,6 @@ std::string override_key(const std::string& text) {
   return text.substr(0, text.find('='));
 }
 
-std::string plain_toml(const std::vector<Setting>& settings) {
-  std::string text, section;
-  for (const Setting& setting : settings) {
-    const std::size_t dot = setting.key.find('.');
-    if (setting.key.substr(0, dot) != section) {
-      section = setting.key.substr(0, dot);
-      text += fmt::format("[{}]\n", section);
-    }
-    text += fmt::format("{} = {}\n", setting.key.substr(dot + 1), setting.value);
-  }
-  return text;
-}
-
 // Comments are aligned in one column, unless the value is long.
 constexpr std::size_t kCommentColumn = 40;
 
@@ -46,8 +33,11 @@ std::string unquoted(std::string text) {
 }  // namespace
 
 Config to_config(const Translation& translation) {
-  return parse_config(plain_toml(translation.settings), "the translated flags",
-                      translation.overrides);
+  std::vector<std::string> values;
+  for (const Setting& setting : translation.settings)
+    values.push_back(fmt::format("{}={}", setting.key, setting.value));
+  values.insert(values.end(), translation.overrides.begin(), translation.overrides.end());
+  return parse_config("", "the translated flags", values);
 }
 
 std::string to_toml(const Translation& translation) {

@@ -16,17 +16,11 @@ namespace {
 
 constexpr const char* kDefault = "Megatron's default";
 
-const Field& field_of(const std::string& key) {
-  const std::size_t dot = key.find('.');
-  const Field* field = find_field(key.substr(0, dot), key.substr(dot + 1));
-  TRIREME_CHECK(field != nullptr);
-  return *field;
-}
-
 bool is_text(const std::string& key) {
   static Config config;
-  const FieldSlot slot = field_of(key).slot(config);
-  return std::holds_alternative<std::string*>(slot);
+  const Field* field = find_field(key);
+  TRIREME_CHECK(field != nullptr);
+  return std::holds_alternative<std::string*>(field->slot(config));
 }
 
 std::string as_toml(const Flag& flag, const std::vector<std::string>& values) {

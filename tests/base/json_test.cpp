@@ -73,5 +73,42 @@ TEST(Json, ShowsValues) {
   EXPECT_EQ(json_shown(std::string(200, 'x')).size(), 11 + 80);
 }
 
+TEST(JsonSection, NamesFileSectionKeyAndValue) {
+  const std::string path = "ds.json";
+  const nlohmann::json json = {{"type", "a"},
+                               {"steps", 0},
+                               {"on", "auto"},
+                               {"off", 1},
+                               {"inner", {{"steps", 3}}},
+                               {"list", nlohmann::json::array()}};
+  const JsonSection section(path, json, "outer");
+  EXPECT_EQ(section.text("type"), "a");
+  EXPECT_EQ(section.section("inner").count("steps"), 3);
+  EXPECT_EQ(section.flag("on"), std::nullopt);
+  EXPECT_EQ(section.flag("absent"), std::nullopt);
+  const auto refusal = [&](auto&& read) -> std::string {
+    try {
+      read();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal([&] { section.count("steps"); }),
+            "outer.steps in ds.json is the number 0, not a whole number from 1 up");
+  EXPECT_EQ(refusal([&] { section.flag("off"); }),
+            "outer.off in ds.json is the number 1, not true or false");
+  EXPECT_EQ(refusal([&] { section.section("inner").text("x"); }),
+            "outer.inner in ds.json lacks 'x'");
+  EXPECT_EQ(refusal([&] { section.section("list"); }),
+            "outer.list in ds.json is a list, not an object");
+}
+
+TEST(Json, OtherKeysAreNamedWithTheirSections) {
+  const nlohmann::json json = {{"a", {{"read", 1}, {"other", 2}}}, {"b", {{"x", 1}}}, {"c", 3}};
+  const std::string_view known[] = {"a.read", "b"};
+  EXPECT_EQ(json_other_keys(json, known), (std::vector<std::string>{"a.other", "c"}));
+}
+
 }  // namespace
 }  // namespace trireme
