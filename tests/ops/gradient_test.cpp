@@ -81,8 +81,8 @@ template <std::int64_t rotary_dim>
 void build_rope(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   const Shape tables = {seq, rotary_dim / 2};
-  const ValueId rotated = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f32, tables),
-                                    g.constant(ConstantInput::rope_sin, DType::f32, tables),
+  const ValueId rotated = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f64, tables),
+                                    g.constant(ConstantInput::rope_sin, DType::f64, tables),
                                     positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
   g.set_output(activation_of(g, rotated, 5));
 }

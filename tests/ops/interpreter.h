@@ -112,7 +112,7 @@ class Interpreter {
         fill_batch(static_cast<BatchInput>(value.index), set);
         break;
       case Role::constant:  // a rotation by position * (column + 1) / 3
-        set(float{}, [&](std::uint64_t i) {
+        set(double{}, [&](std::uint64_t i) {
           const auto columns = static_cast<std::uint64_t>(value.shape.back());
           const std::uint64_t position = i / columns, column = i % columns;
           const double angle = static_cast<double>(position * (column + 1)) / 3;
