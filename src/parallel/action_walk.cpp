@@ -9,24 +9,17 @@
 #include <optional>
 
 namespace trireme {
-namespace {
-
-constexpr int kinds = static_cast<int>(ActionKind::step) + 1;
-
-std::size_t slot_of(const Action& action) {
-  return static_cast<std::size_t>(action.chunk) * kinds + static_cast<std::size_t>(action.kind);
-}
-
-}  // namespace
 
 ActionWalk::ActionWalk(const Schedule& schedule, int rank)
     : schedule_(schedule), list_(schedule.actions[static_cast<std::size_t>(rank)]) {
+  stop_ = list_.size();
   if (schedule.loops.empty()) return;
   loops_ = &schedule.loops[static_cast<std::size_t>(rank)];
-  offsets_.resize(static_cast<std::size_t>(schedule.chunks()) * kinds);
+  if (!loops_->empty()) stop_ = loops_->front().end;
+  offsets_.resize(static_cast<std::size_t>(schedule.chunks()) * action_kinds);
 }
 
-const Action* ActionWalk::next() {
+bool ActionWalk::turn_back() {
   while (loops_ && loop_ < loops_->size() && position_ == (*loops_)[loop_].end) {
     if (turn_ == schedule_.more_turns) {
       leave_loop();
@@ -35,21 +28,15 @@ const Action* ActionWalk::next() {
       position_ = (*loops_)[loop_].begin;
     }
   }
-  if (position_ == list_.size()) return nullptr;
-  current_ = list_[position_++];
-  if (loops_) current_.micro_batch += turn_ * schedule_.turn + offset(current_);
-  return &current_;
+  stop_ = loops_ && loop_ < loops_->size() ? (*loops_)[loop_].end : list_.size();
+  return position_ != list_.size();
 }
 
 void ActionWalk::leave_loop() {
   const Loop& loop = (*loops_)[loop_++];
   for (std::size_t i = loop.begin; i < loop.end; ++i)
-    offset(list_[i]) = schedule_.more_turns * schedule_.turn;
+    offsets_[slot_of(list_[i])] = schedule_.more_turns * schedule_.turn;
   turn_ = 0;
-}
-
-std::int32_t& ActionWalk::offset(const Action& action) {
-  return offsets_[slot_of(action)];
 }
 
 std::vector<Action> all_actions(const Schedule& schedule, int rank) {
@@ -66,7 +53,10 @@ class LoopFinder {
  public:
   LoopFinder(const std::vector<Action>& fewer, const std::vector<Action>& more, int turn,
              int chunks)
-      : fewer_(fewer), more_(more), turn_(turn), later_(static_cast<std::size_t>(chunks) * kinds) {}
+      : fewer_(fewer),
+        more_(more),
+        turn_(turn),
+        later_(static_cast<std::size_t>(chunks) * action_kinds) {}
 
   std::optional<std::vector<Loop>> run() {
     while (j_ < more_.size()) {

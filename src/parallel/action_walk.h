@@ -10,22 +10,37 @@
 
 namespace trireme {
 
+inline constexpr std::size_t action_kinds = static_cast<std::size_t>(ActionKind::step) + 1;
+
+// Where a table by chunk and kind holds an action.
+inline std::size_t slot_of(const Action& action) {
+  return static_cast<std::size_t>(action.chunk) * action_kinds +
+         static_cast<std::size_t>(action.kind);
+}
+
 class ActionWalk {
  public:
   // `schedule` must outlive the walk.
   ActionWalk(const Schedule& schedule, int rank);
 
   // The next action, which the following call overwrites; null at the end.
-  const Action* next();
+  const Action* next() {
+    if (position_ == stop_ && !turn_back()) return nullptr;
+    current_ = list_[position_++];
+    if (loops_) current_.micro_batch += turn_ * schedule_.turn + offsets_[slot_of(current_)];
+    return &current_;
+  }
 
  private:
+  // At the end of a loop, or of the list: false where nothing follows.
+  bool turn_back();
   void leave_loop();
-  std::int32_t& offset(const Action& action);
 
   const Schedule& schedule_;
   const std::vector<Action>& list_;
   const std::vector<Loop>* loops_ = nullptr;  // null: nothing is left out
   std::size_t position_ = 0, loop_ = 0;
+  std::size_t stop_ = 0;  // where the loop ends that comes next, or the list
   int turn_ = 0;
   // Micro-batches that earlier loops left out, by kind and chunk.
   std::vector<std::int32_t> offsets_;

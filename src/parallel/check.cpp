@@ -34,27 +34,47 @@ struct Progress {
   bool activation_sent = false, gradient_sent = false;
 };
 
-// Walks one rank's list and refuses the first action that breaks a rule.
+// The ranks of the stages before and after a chunk of a rank; -1: there is none.
+struct Neighbours {
+  int stage = 0, before = -1, after = -1;
+};
+
+std::vector<Neighbours> neighbours_of(const Schedule& schedule, int rank) {
+  const StagePlacement& place = schedule.placement;
+  std::vector<Neighbours> chunks;
+  for (int chunk = 0; chunk < schedule.chunks(); ++chunk) {
+    const int stage = place.stage(rank, chunk);
+    chunks.push_back({stage, stage > 0 ? place.rank_of(stage - 1) : -1,
+                      stage + 1 < place.stages() ? place.rank_of(stage + 1) : -1});
+  }
+  return chunks;
+}
+
+// Refuses the first action of a rank's list that breaks a rule.
 class ListChecker {
  public:
   ListChecker(const Schedule& schedule, int rank)
       : schedule_(schedule),
         place_(schedule.placement),
+        neighbours_(neighbours_of(schedule, rank)),
         rank_(rank),
         progress_(static_cast<std::size_t>(schedule.chunks()) * schedule.micro_batches),
         next_(schedule.chunks()),
         reduced_(schedule.chunks()) {}
 
-  void run() {
-    ActionWalk walk(schedule_, rank_);
-    for (index_ = 0; (action_ = walk.next()); ++index_) {
-      const Action& action = *action_;
-      require(action.chunk >= 0 && action.chunk < schedule_.chunks() && action.micro_batch >= 0 &&
-                  action.micro_batch < schedule_.micro_batches,
-              "there is no such micro-batch or chunk");
-      require(!stepped_, "nothing may follow the step");
-      check(action);
-    }
+  // The next action of the list.
+  void add(const Action& action) {
+    action_ = &action;
+    require(action.chunk >= 0 && action.chunk < schedule_.chunks() && action.micro_batch >= 0 &&
+                action.micro_batch < schedule_.micro_batches,
+            "there is no such micro-batch or chunk");
+    require(!stepped_, "nothing may follow the step");
+    check(action);
+    ++index_;
+  }
+
+  // After the last action.
+  void finish() {
     for (int chunk = 0; chunk < schedule_.chunks(); ++chunk) check_complete(chunk);
     if (!stepped_) fail("the schedule of rank {} has no step", rank_);
   }
@@ -69,14 +89,8 @@ class ListChecker {
     return progress_[static_cast<std::size_t>(chunk) * schedule_.micro_batches + micro_batch];
   }
 
-  int rank_of_stage(int stage) const {
-    return stage < 0 || stage >= place_.stages() ? -1 : place_.rank_of(stage);
-  }
-
   void check(const Action& a) {
-    const int stage = place_.stage(rank_, a.chunk);
-    const int before = rank_of_stage(stage - 1);
-    const int after = rank_of_stage(stage + 1);
+    const auto [stage, before, after] = neighbours_[static_cast<std::size_t>(a.chunk)];
     Progress& p = at(a.chunk, a.micro_batch);
     switch (a.kind) {
       case ActionKind::forward:
@@ -152,9 +166,9 @@ class ListChecker {
   }
 
   void check_complete(int chunk) {
-    const int stage = place_.stage(rank_, chunk);
-    const bool needs_before = rank_of_stage(stage - 1) >= 0 && rank_of_stage(stage - 1) != rank_;
-    const bool needs_after = rank_of_stage(stage + 1) >= 0 && rank_of_stage(stage + 1) != rank_;
+    const Neighbours& n = neighbours_[static_cast<std::size_t>(chunk)];
+    const bool needs_before = n.before >= 0 && n.before != rank_;
+    const bool needs_after = n.after >= 0 && n.after != rank_;
     for (int m = 0; m < schedule_.micro_batches; ++m) {
       const Progress& p = at(chunk, m);
       const bool complete = p.forward && p.input_grad && p.weight_grad &&
@@ -170,6 +184,7 @@ class ListChecker {
 
   const Schedule& schedule_;
   StagePlacement place_;
+  std::vector<Neighbours> neighbours_;  // by chunk
   int rank_;
   std::size_t index_ = 0;
   const Action* action_ = nullptr;
@@ -193,20 +208,17 @@ struct Counter {
   }
 };
 
-void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
-  struct Counters {
-    Counter activations, gradients, weight_grads;
-  };
-  const StagePlacement& place = schedule.placement;
-  std::vector<Counters> chunks(schedule.chunks());
-  Counter in_flight;
-  ActionWalk walk(schedule, rank);
-  while (const Action* action = walk.next()) {
-    const Action& a = *action;
-    const int stage = place.stage(rank, a.chunk);
-    const bool fed = stage > 0 && place.rank_of(stage - 1) != rank;
-    const bool fed_back = stage + 1 < place.stages() && place.rank_of(stage + 1) != rank;
-    Counters& c = chunks[a.chunk];
+// Counts what a rank's list keeps at once.
+class BufferCounter {
+ public:
+  BufferCounter(const Schedule& schedule, int rank) {
+    for (const Neighbours& n : neighbours_of(schedule, rank))
+      chunks_.push_back({n.before >= 0 && n.before != rank, n.after >= 0 && n.after != rank});
+  }
+
+  // The next action of the list.
+  void add(const Action& a) {
+    Chunk& c = chunks_[static_cast<std::size_t>(a.chunk)];
     switch (a.kind) {
       case ActionKind::receive_activation:
         c.activations.add(1);
@@ -215,27 +227,54 @@ void count_buffers(const Schedule& schedule, int rank, RankReport& report) {
         c.gradients.add(1);
         break;
       case ActionKind::forward:
-        in_flight.add(1);
-        if (fed) c.activations.add(-1);
+        in_flight_.add(1);
+        if (c.fed) c.activations.add(-1);
         break;
       case ActionKind::input_grad:
         c.weight_grads.add(1);
-        if (fed_back) c.gradients.add(-1);
+        if (c.fed_back) c.gradients.add(-1);
         break;
       case ActionKind::backward:
       case ActionKind::weight_grad:
-        if (a.kind == ActionKind::backward && fed_back) c.gradients.add(-1);
+        if (a.kind == ActionKind::backward && c.fed_back) c.gradients.add(-1);
         if (a.kind == ActionKind::weight_grad) c.weight_grads.add(-1);
-        in_flight.add(-1);
+        in_flight_.add(-1);
         break;
       default:
-        if (is_send(a.kind)) ++report.sends;
+        if (is_send(a.kind)) ++sends_;
     }
   }
-  report.peak_in_flight = in_flight.peak;
-  for (const Counters& c : chunks) {
-    report.buffers.push_back({c.activations.peak, c.gradients.peak, c.weight_grads.peak});
+
+  RankReport report() const {
+    RankReport report;
+    report.sends = sends_;
+    report.peak_in_flight = in_flight_.peak;
+    for (const Chunk& c : chunks_)
+      report.buffers.push_back({c.activations.peak, c.gradients.peak, c.weight_grads.peak});
+    return report;
   }
+
+ private:
+  struct Chunk {
+    bool fed = false, fed_back = false;  // by another rank
+    Counter activations, gradients, weight_grads;
+  };
+  std::vector<Chunk> chunks_;
+  Counter in_flight_;
+  std::int64_t sends_ = 0;
+};
+
+// Obeys the rules, or fails; what it keeps and sends.
+RankReport check_list(const Schedule& schedule, int rank) {
+  ListChecker checker(schedule, rank);
+  BufferCounter buffers(schedule, rank);
+  ActionWalk walk(schedule, rank);
+  while (const Action* action = walk.next()) {
+    checker.add(*action);
+    buffers.add(*action);
+  }
+  checker.finish();
+  return buffers.report();
 }
 
 RankTimes times_of(const Schedule& schedule, int rank, const std::vector<Span>& spans) {
@@ -250,11 +289,20 @@ RankTimes times_of(const Schedule& schedule, int rank, const std::vector<Span>& 
 
 ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options) {
   TRIREME_CHECK(static_cast<int>(schedule.actions.size()) == schedule.ranks());
+  ScheduleReport lists;
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    lists.ranks.push_back(check_list(schedule, rank));
+  return time_schedule(schedule, lists, options);
+}
+
+ScheduleReport time_schedule(const Schedule& schedule, const ScheduleReport& checked,
+                             const CheckOptions& options) {
   ScheduleReport report;
-  report.ranks.resize(schedule.ranks());
-  for (int rank = 0; rank < schedule.ranks(); ++rank) {
-    ListChecker(schedule, rank).run();
-    count_buffers(schedule, rank, report.ranks[rank]);
+  for (const RankReport& rank : checked.ranks) {
+    RankReport& copy = report.ranks.emplace_back();
+    copy.buffers = rank.buffers;
+    copy.peak_in_flight = rank.peak_in_flight;
+    copy.sends = rank.sends;
   }
   std::vector<RankTimes> times(schedule.ranks());
   if (schedule.loops.empty()) {

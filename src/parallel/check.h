@@ -70,6 +70,11 @@ struct ScheduleReport {
 // full, every turn of them, for asynchronous transfers that take no time.
 ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options = {});
 
+// The report for other times, of a schedule that check_schedule has checked: `checked` is what it
+// reported. The lists are not checked again.
+ScheduleReport time_schedule(const Schedule& schedule, const ScheduleReport& checked,
+                             const CheckOptions& options);
+
 // "1f1b, 4 ranks x 2 virtual stages, 8 micro-batches", and what a step costs as a sentence without
 // its full stop.
 std::string title(const Schedule& schedule);

@@ -48,6 +48,7 @@ class LoopSimulation {
     const auto ring = std::bit_ceil(static_cast<std::size_t>(most_in_flight) + 2);
     forward_.assign(static_cast<std::size_t>(place_.stages()), EndRing(ring));
     backward_ = forward_;
+    for (int stage = 0; stage < place_.stages(); ++stage) rank_of_.push_back(place_.rank_of(stage));
     ranks_.reserve(static_cast<std::size_t>(place_.ranks));  // actions lie in their walks
     for (int rank = 0; rank < place_.ranks; ++rank) {
       ranks_.push_back({ActionWalk(schedule, rank)});
@@ -116,10 +117,10 @@ class LoopSimulation {
     const auto at = static_cast<std::size_t>(stage);
     if (a.kind == ActionKind::forward) {
       forward_[at].set(a.micro_batch, r.clock);
-      if (stage + 1 < place_.stages()) call(place_.rank_of(stage + 1));
+      if (stage + 1 < place_.stages()) call(rank_of_[at + 1]);
     } else if (a.kind != ActionKind::weight_grad) {
       backward_[at].set(a.micro_batch, r.clock);
-      if (stage > 0) call(place_.rank_of(stage - 1));
+      if (stage > 0) call(rank_of_[at - 1]);
     }
     return true;
   }
@@ -157,6 +158,7 @@ class LoopSimulation {
   const Schedule& schedule_;
   StagePlacement place_;
   const CheckOptions& options_;
+  std::vector<int> rank_of_;                 // by stage
   std::vector<EndRing> forward_, backward_;  // by stage
   std::vector<Rank> ranks_;
   std::vector<int> to_visit_;

@@ -109,7 +109,7 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
   }
   CheckOptions by_flops;
   by_flops.times = times;
-  plan.by_flops = check_schedule(plan.schedule, by_flops);
+  plan.by_flops = time_schedule(plan.schedule, plan.even, by_flops);
   return plan;
 }
 

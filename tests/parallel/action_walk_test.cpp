@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "parallel/check.h"
 
@@ -86,15 +86,15 @@ TEST(ActionWalk, ChecksEveryTurn) {
 
 TEST(ActionWalk, HundredThousandMicroBatchesOn128RanksTakeSecondsAndLittleMemory) {
   for (const Kind kind : {Kind::one_f_one_b, Kind::zb1p}) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();
     const Schedule schedule = make_schedule({kind, 128, 100000, 0, {{}}, 1});
     std::size_t actions = 0;
     for (const auto& list : schedule.actions) actions += list.size();
     EXPECT_LT(actions * sizeof(Action), std::size_t{32} << 20);
     const ScheduleReport report = check_schedule(schedule);
     EXPECT_EQ(report.ranks[0].peak_in_flight, 128);
-    // A bound for gross mistakes only: it took 15 minutes and 10 GB.
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << name_of(kind);
+    // Of processor time, a bound for gross mistakes only: it took 15 minutes and 10 GB.
+    EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC) << name_of(kind);
   }
 }
 
