@@ -14,11 +14,13 @@ constexpr int deepest = 2;
 constexpr int most_names = 4000;
 
 // A file or folder with such a name (as the shell matches names) belongs to that format. Earlier
-// rows win: formats that contain the files of others come first.
+// rows win: formats that contain the files of others come first. A loose sign is only the ending of
+// a name, which many things have: it counts for the path itself and directly in it.
 struct Sign {
   const char* pattern;
   std::string_view format;
   std::string_view advice;
+  bool loose = false;
 };
 
 constexpr std::string_view export_first =
@@ -33,10 +35,12 @@ constexpr Sign signs[] = {
     {"*_model_states.pt", "a DeepSpeed checkpoint", export_first},
     {"*_optim_states.pt", "a DeepSpeed checkpoint", export_first},
     {"global_step*", "a DeepSpeed checkpoint", export_first},
+    {"zero_to_fp32.py", "a DeepSpeed checkpoint", export_first},
     {"model_optim_rng.pt", "a Megatron checkpoint", export_first},
     {"distrib_optim.pt", "a Megatron checkpoint", export_first},
     {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", export_first},
     {"mp_rank_*", "a Megatron checkpoint", export_first},
+    {"iter_0*", "a Megatron checkpoint", export_first},
     {"*.distcp", "a PyTorch distributed checkpoint (DCP)", export_first},
     {"consolidated.*.pth", "Llama weights as Meta publishes them",
      "which cannot be read: convert them to a Hugging Face folder with transformers' "
@@ -46,24 +50,34 @@ constexpr Sign signs[] = {
     {"flax_model*.msgpack", "a Hugging Face model with Flax files", save_as_safetensors},
     {"model*.safetensors", "a Hugging Face model",
      "which trireme convert --from hf FOLDER RUN makes a run of"},
-    {"*.gguf", "a GGUF model", export_first},
-    {"*.nemo", "a NeMo model", export_first},
-    {"*.ckpt", "a Lightning checkpoint", export_first},
-    {"*.pt", "a PyTorch checkpoint", export_first},
-    {"*.pth", "a PyTorch checkpoint", export_first},
+    {"model.safetensors.index.json", "a Hugging Face model",
+     "which trireme convert --from hf FOLDER RUN makes a run of"},
+    {"*.gguf", "a GGUF model", export_first, true},
+    {"*.nemo", "a NeMo model", export_first, true},
+    {"*.ckpt", "a Lightning checkpoint", export_first, true},
+    {"*.pt", "a PyTorch checkpoint", export_first, true},
+    {"*.pth", "a PyTorch checkpoint", export_first, true},
 };
+
+enum class Signs { all, certain };
 
 struct Finding {
   std::size_t sign = std::size(signs);
   std::string name;  // relative to the path that was asked about
 
-  void look_at(const fs::path& path, const fs::path& from) {
+  void look_at(const fs::path& path, const fs::path& from, Signs which) {
     const std::string name_here = path.filename().string();
     for (std::size_t i = 0; i < sign; ++i) {
+      if (signs[i].loose && which == Signs::certain) continue;
       if (fnmatch(signs[i].pattern, name_here.c_str(), 0) != 0) continue;
       sign = i;
       name = path == from ? name_here : path.lexically_relative(from).string();
     }
+  }
+
+  std::string text() const {
+    if (sign == std::size(signs)) return "";
+    return fmt::format("it looks like {} ('{}'), {}", signs[sign].format, name, signs[sign].advice);
   }
 };
 
@@ -71,18 +85,28 @@ struct Finding {
 
 std::string describe_foreign(const fs::path& path) {
   Finding found;
-  found.look_at(path, path);
+  found.look_at(path, path, Signs::all);
   std::error_code error;
   fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, error);
   int names = 0;
   for (const fs::recursive_directory_iterator end; !error && it != end && names < most_names;
        it.increment(error), ++names) {
-    found.look_at(it->path(), path);
+    found.look_at(it->path(), path, it.depth() == 0 ? Signs::all : Signs::certain);
     if (it.depth() >= deepest) it.disable_recursion_pending();
   }
-  if (found.sign == std::size(signs)) return "";
-  return fmt::format("it looks like {} ('{}'), {}", signs[found.sign].format, found.name,
-                     signs[found.sign].advice);
+  return found.text();
+}
+
+std::string describe_foreign_run(const fs::path& run) {
+  std::error_code error;
+  if (fs::exists(run / "checkpoints", error) || fs::exists(run / "manifest.json", error)) return "";
+  Finding found;
+  int names = 0;
+  fs::directory_iterator it(run, fs::directory_options::skip_permission_denied, error);
+  for (const fs::directory_iterator end; !error && it != end && names < most_names;
+       it.increment(error), ++names)
+    found.look_at(it->path(), run, Signs::certain);
+  return found.text();
 }
 
 }  // namespace trireme

@@ -10,7 +10,13 @@ namespace trireme {
 
 // Two clauses such as "it looks like a DeepSpeed checkpoint ('mp_rank_00_model_states.pt'), ...",
 // or "" where nothing is recognised. Looks at names only, at most a few thousand of them, in the
-// folder and two levels below it.
+// folder and two levels below it. The ending of a name alone (.pt, .ckpt) counts only in the
+// folder.
 std::string describe_foreign(const fs::path& path);
+
+// The same for the folder of a run, in which a run of ours would begin anew: "" too where it holds
+// checkpoints of ours. Only what training programs put directly into it counts, since other files
+// of any kind may lie in the same folder.
+std::string describe_foreign_run(const fs::path& run);
 
 }  // namespace trireme

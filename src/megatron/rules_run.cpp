@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "interop/foreign.h"
 #include "megatron/draft.h"
-#include "megatron/foreign.h"
 
 namespace trireme::megatron {
 namespace {
@@ -186,17 +186,14 @@ void profile(Draft& draft) {
 // them.
 void refuse_foreign_checkpoints(Draft& draft) {
   for (const char* flag : {"--load", "--save", "--pretrained-checkpoint"}) {
-    const std::string what = draft.has(flag) ? foreign_checkpoint(draft.value(flag)) : "";
+    const std::string what = draft.has(flag) ? describe_foreign_run(draft.value(flag)) : "";
     if (what.empty()) continue;
     const bool saves = std::string(flag) == "--save";
     draft.complaints().add(
         flag,
-        fmt::format("'{}' holds {}, which Trireme does not read: the run would start with new "
-                    "weights. {}",
-                    draft.value(flag), what,
-                    saves ? "Give another folder to --save"
-                          : "Convert it to a Hugging Face folder, and that with `trireme "
-                            "convert --from hf FOLDER RUN`; then give RUN to --load"));
+        fmt::format(
+            "'{}': {}. The run would start with new weights: give {}", draft.value(flag), what,
+            saves ? "another folder to --save" : std::string("the converted run to ") + flag));
     return;
   }
 }

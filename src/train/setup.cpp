@@ -46,13 +46,13 @@ void refuse_what_is_not_there(const Config& c) {
 void refuse_foreign_folders(const Config& config) {
   const fs::path run = config.run.dir;
   if (!saved_steps(run / "checkpoints").empty()) return;  // it goes on from its own
-  const auto refuse = [](const char* key, const fs::path& path) {
-    const std::string foreign = describe_foreign(path);
+  const auto refuse = [](const char* key, const fs::path& path, const std::string& foreign) {
     if (!foreign.empty()) fail_input("{} = '{}': {}", key, path.string(), foreign);
   };
   const std::string& load = config.checkpoint.load;
-  if (!load.empty() && !find_checkpoint(load)) refuse("checkpoint.load", load);
-  refuse("run.dir", run);
+  if (!load.empty() && !find_checkpoint(load))
+    refuse("checkpoint.load", load, describe_foreign(load));
+  refuse("run.dir", run, describe_foreign_run(run));
 }
 
 std::int64_t resolve_vocabulary(Config& config) {

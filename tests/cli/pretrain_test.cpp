@@ -361,7 +361,7 @@ TEST_F(Pretrain, ACheckpointOfMegatronInSaveIsNotIgnored) {
   fs::create_directories(path("run") + "/iter_0001000");
   const Outcome outcome = run(flags("run"));
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.out, HasSubstr("holds a checkpoint of Megatron (iter_0001000)"));
+  EXPECT_THAT(outcome.out, HasSubstr("looks like a Megatron checkpoint ('iter_0001000')"));
 }
 
 }  // namespace

@@ -54,6 +54,26 @@ TEST_F(Foreign, NothingIsSaidAboutAnythingElse) {
   EXPECT_EQ(describe_foreign(folder_ / "nowhere"), "");
 }
 
+// The ending of a name says little: a folder of work may hold such a file anywhere.
+TEST_F(Foreign, EndingsCountInTheFolderOnly) {
+  EXPECT_EQ(with({"old/model.pt", "old/best.ckpt"}), "");
+  EXPECT_THAT(with({"best.ckpt"}), HasSubstr("a Lightning checkpoint"));
+}
+
+TEST_F(Foreign, ARunMayBeginNextToOtherFiles) {
+  with({"model.pt", "old/model_optim_rng.pt", "best.ckpt"});
+  EXPECT_EQ(describe_foreign_run(folder_), "");
+  with({"iter_0001000/mp_rank_00/model_optim_rng.pt"});
+  EXPECT_THAT(describe_foreign_run(folder_), HasSubstr("a Megatron checkpoint ('iter_0001000')"));
+  with({"global_step8000/mp_rank_00_model_states.pt", "zero_to_fp32.py"});
+  EXPECT_THAT(describe_foreign_run(folder_), HasSubstr("a DeepSpeed checkpoint"));
+  with({"model-00001-of-00002.safetensors", "model.safetensors.index.json"});
+  EXPECT_THAT(describe_foreign_run(folder_), HasSubstr("a Hugging Face model"));
+  with({"checkpoints/step-00000010/manifest.json", "model.safetensors"});
+  EXPECT_EQ(describe_foreign_run(folder_), "") << "a run of ours";
+  EXPECT_EQ(describe_foreign_run(folder_ / "nowhere"), "");
+}
+
 TEST_F(Foreign, AFileIsRecognisedToo) {
   with({"consolidated.00.pth"});
   EXPECT_THAT(describe_foreign(folder_ / "consolidated.00.pth"), HasSubstr("as Meta publishes"));
