@@ -57,10 +57,12 @@ void refuse_foreign_launch(const GetVariable& get) {
     why = said("NODE_RANK");
   } else if (count_in(get("GROUP_RANK")) > 0) {
     why = said("GROUP_RANK");
-  } else if (const char* master = get("MASTER_ADDR"); master && get("NODE_RANK")) {
+  } else if (const char* master = get("MASTER_ADDR"); master && *master) {
+    // Where to meet other processes. Scripts that count their processes say so when there is one.
     const std::string address = master;
-    if (address != "localhost" && address != "127.0.0.1" && count_in(get("NNODES")) != 1)
-      why = said("MASTER_ADDR") + " and " + said("NODE_RANK");
+    const bool one = count_in(get("NNODES")) == 1 || count_in(get("WORLD_SIZE")) == 1;
+    if (address != "localhost" && address != "127.0.0.1" && address != "::1" && !one)
+      why = said("MASTER_ADDR");
   }
   if (why.empty()) return;
   const std::string name = why.substr(0, why.find('='));

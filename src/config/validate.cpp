@@ -151,9 +151,10 @@ void check_batches(const TrainConfig& train) {
     const std::int64_t fits = train.global_batch_size / train.micro_batch_size;
     fail_input(
         "train.global_batch_size = {} is not divisible by train.micro_batch_size = {}: "
-        "global_batch_size can be {}, or micro_batch_size {}",
+        "global_batch_size can be {} (with several data-parallel ranks: a multiple of {} times "
+        "their number), or micro_batch_size {}",
         train.global_batch_size, train.micro_batch_size,
-        multiples_near(train.global_batch_size, train.micro_batch_size),
+        multiples_near(train.global_batch_size, train.micro_batch_size), train.micro_batch_size,
         fits == 0 ? fmt::format("{}", train.global_batch_size)
                   : divisors_near(train.global_batch_size, train.micro_batch_size));
   }

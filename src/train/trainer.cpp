@@ -364,9 +364,11 @@ TrainSummary Trainer::Parts::summary(const std::optional<Stop>& stop) {
 }
 
 void Trainer::Parts::note_failure(const std::exception& error) {
-  if (!lock) return;  // rank 0, and the folder is this run's
+  // Only where the folder is this run's: it is once any rank has come past begin().
+  if (leads() ? !lock : !progress) return;
   console.record(fmt::format("{} trireme: {}", time_of_day(), error.what()));
-  write_status("failed", error.what());
+  write_status("failed",
+               leads() ? error.what() : fmt::format("rank {}: {}", rank.rank, error.what()));
 }
 
 std::string_view name_of(TrainSummary::End end) {

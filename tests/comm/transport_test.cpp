@@ -63,7 +63,8 @@ TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
       {{"WORLD_SIZE", "16"}},
       {{"NNODES", "2"}, {"NODE_RANK", "0"}},
       {{"NODE_RANK", "1"}},
-      {{"MASTER_ADDR", "node7"}, {"NODE_RANK", "0"}}};
+      {{"MASTER_ADDR", "node7"}, {"NODE_RANK", "0"}},
+      {{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}}};
   for (const Variables& variables : several) {
     EXPECT_THAT([&] { discover(variables); },
                 testing::ThrowsMessage<Error>(testing::AllOf(testing::HasSubstr("mpirun -n"),
@@ -73,7 +74,8 @@ TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
   EXPECT_THAT([&] { discover(several[0]); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("WORLD_SIZE=4")));
   for (const Variables& alone :
-       {Variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}}, Variables{{"MASTER_ADDR", "node7"}},
+       {Variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}}, Variables{{"MASTER_ADDR", "localhost"}},
+        Variables{{"MASTER_ADDR", ""}}, Variables{{"MASTER_ADDR", "node7"}, {"WORLD_SIZE", "1"}},
         Variables{{"NNODES", "1"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "node7"}}}) {
     EXPECT_EQ(discover(alone).size, 1);
   }
