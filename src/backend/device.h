@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,16 @@ class LinearProduct {
                    bool accumulate, void* workspace) const = 0;
 };
 
+// Names a piece of a step that is the same whenever the key is.
+struct WorkKey {
+  int chunk = 0;    // which of the rank's stages
+  int pass = 0;     // forward, backward ...
+  int segment = 0;  // of the stage
+  bool first_micro_batch = false;
+
+  auto operator<=>(const WorkKey&) const = default;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -76,6 +87,11 @@ class Device {
   std::int64_t allocated() const { return allocated_; }
 
   virtual Queue& queue(QueueRole role = QueueRole::compute) = 0;
+
+  // What is enqueued between the two is the same whenever the key is. Returns whether it has to be
+  // enqueued: a device may keep it from the first time, and repeat it by itself.
+  virtual bool begin_once(const WorkKey&) { return true; }
+  virtual void end_once() {}
 
   template <class T>
   const Kernels<T>& kernels() const {

@@ -19,7 +19,7 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   bool schedule = false, json = false;
-  std::string svg, memory;
+  std::string svg, memory, program;
 };
 
 // Activations of how many micro-batches of a whole rank.
@@ -100,6 +100,7 @@ void run(const PlanArguments& arguments) {
   if (limit > 0) verdict = judge(plan, config, static_cast<int>(ranks), limit);
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };
   if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
+  if (!arguments.program.empty()) write_file_durably(arguments.program, program_text(plan));
   if (arguments.json) {
     nlohmann::json json = to_json(plan);
     json["notes"] = notes;
@@ -137,6 +138,9 @@ void add_plan(CLI::App& app) {
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
+  command->add_option("--program", arguments->program,
+                      "Write what a rank of each pipeline position is told to do in a step to this "
+                      "file: kernels, copies and messages in their order");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run(*arguments); });
 }

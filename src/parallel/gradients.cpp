@@ -248,42 +248,6 @@ void Gradients::sum_partial_gradients() {
   for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(own, at, size); });
 }
 
-double Gradients::traffic(std::int64_t micro_batches, int copies) const {
-  const int degree = layout_.options().degree;
-  const auto bytes = [](std::int64_t elements, DType dtype) {
-    return static_cast<double>(elements * size_of(dtype));
-  };
-  const DType scattered = parts_only_ ? reduced_ : kept_;
-  std::vector<std::int64_t> reductions(static_cast<std::size_t>(layout_.buckets()), 1);
-  if (parts_only_) {
-    std::fill(reductions.begin(), reductions.end(), 0);
-    for (int s = 0; s < static_cast<int>(stage_.definition().segments.size()); ++s) {
-      for (const Pass pass : {Pass::backward, Pass::weight_grad})
-        for (const int bucket : layout_.made_by(pass, s)) reductions[bucket] += micro_batches;
-    }
-  }
-  double sum = 0;
-  for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
-    sum += static_cast<double>(reductions[bucket]) *
-           scatter_traffic(bytes(layout_.range(bucket).elements, scattered), degree);
-    sum += all_reduce_traffic(bytes(layout_.part(bucket), kept_), copies);
-  }
-  return sum;
-}
-
-double Gradients::tie_traffic(int parameter) const {
-  const std::int64_t elements = layout_.part(layout_.bucket_of(parameter));
-  return all_reduce_traffic(static_cast<double>(elements * size_of(kept_)), 2);
-}
-
-double Gradients::partial_traffic(int tensor_ranks) const {
-  std::int64_t bytes = 0;
-  for (const OwnedSlice& slice : layout_.owned()) {
-    if (is_partial(slice)) bytes += slice.count() * size_of(kept_);
-  }
-  return all_reduce_traffic(static_cast<double>(bytes), tensor_ranks);
-}
-
 void Gradients::complete() {
   sum_partial_gradients();
   if (!layout_.options().exact) return;

@@ -43,13 +43,6 @@ class Gradients {
   //    numbers. Then the optimiser reads part().
   void complete();
 
-  // Bytes that this rank sends per step, where so many ranks hold copies of its states; for a tied
-  // parameter's copy on the other end of the pipeline; and for the parts of so many
-  // sequence-parallel ranks.
-  double traffic(std::int64_t micro_batches, int copies) const;
-  double tie_traffic(int parameter) const;
-  double partial_traffic(int tensor_ranks) const;
-
   // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.
   std::byte* part(int bucket) const;
   DType dtype() const { return kept_ == DType::bf16 ? kept_ : made_; }

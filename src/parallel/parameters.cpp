@@ -77,27 +77,4 @@ void Parameters::before(Pass pass, int segment) {
   if (soon >= 0) fetch(soon);
 }
 
-double Parameters::traffic(const std::vector<Pass>& passes) const {
-  const auto gathered = [&](double elements) {
-    return scatter_traffic(elements * size_of(dtype_), layout_.options().degree);
-  };
-  if (!layout_.parameters_in_windows())
-    return gathered(static_cast<double>(stage_.definition().flat_elements));
-  // The walk that before() makes, counted.
-  double elements = 0;
-  int held[2] = {-1, -1};
-  const int segments = static_cast<int>(stage_.definition().segments.size());
-  for (const Pass pass : passes) {
-    for (int i = 0; i < segments; ++i) {
-      for (const int s : wanted(pass, runs_along(pass) ? i : segments - 1 - i)) {
-        if (s < 0 || held[s % 2] == s) continue;
-        held[s % 2] = s;
-        for (const int bucket : layout_.buckets_of(s))
-          elements += static_cast<double>(layout_.range(bucket).elements);
-      }
-    }
-  }
-  return gathered(elements);
-}
-
 }  // namespace trireme

@@ -26,9 +26,6 @@ class Parameters {
   // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
   void finish();
 
-  // Bytes that this rank sends in a step of these passes.
-  double traffic(const std::vector<Pass>& passes) const;
-
   // Around segments, with ZeRO 3: waits for the segment's parameters and begins to fetch those of
   // the next one.
   void before(Pass pass, int segment);

@@ -173,12 +173,17 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
 
 void PipelineRunner::run_pass(Chunk& chunk, const PassCall& call) {
   Stage& stage = *chunk.stage;
+  Device& device = stage.device();
+  const int number = static_cast<int>(&chunk - chunks_.data());
   stage.begin(call);
   for (int i = 0; i < stage.segments(); ++i) {
     const int segment = stage.segment_at(call.pass, i);
     chunk.parameters->before(call.pass, segment);
     chunk.gradients->before(call.pass, segment);
-    stage.run_segment(call, segment);
+    if (device.begin_once({number, static_cast<int>(call.pass), segment, call.first_micro_batch})) {
+      stage.run_segment(call, segment);
+      device.end_once();
+    }
     chunk.gradients->after(call.pass, segment);
   }
 }

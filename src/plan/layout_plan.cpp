@@ -1,10 +1,13 @@
-// Plans one rank per pipeline position and counts over its graphs.
+// Runs one step of one rank per pipeline position on a device that writes it down, and adds it up.
 #include "plan/layout_plan.h"
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "comm/recording.h"
 #include "config/presets.h"
 #include "graph/op.h"
 #include "train/setup.h"
@@ -12,64 +15,119 @@
 namespace trireme {
 namespace {
 
-// Bytes that one of `ranks` tensor-parallel ranks sends for a collective op.
-double bytes_sent(const Graph& graph, const Node& node, int ranks) {
-  const auto bytes = [&](ValueId id) { return static_cast<double>(graph.value(id).bytes()); };
-  switch (node.op) {
-    case OpKind::all_reduce:
-      return all_reduce_traffic(bytes(node.outputs[0]), ranks);
-    case OpKind::softmax_merge:  // the largest logits, then sums and targets' logits
-      return all_reduce_traffic(bytes(node.outputs[0]), ranks) +
-             all_reduce_traffic(2 * bytes(node.outputs[0]), ranks);
-    case OpKind::all_gather:
-      return scatter_traffic(bytes(node.outputs[0]), ranks);
-    case OpKind::reduce_scatter:
-      return scatter_traffic(bytes(node.inputs[0]), ranks);
-    default:
-      return 0;
-  }
+double& part_of(Traffic& traffic, const std::string& group, double& rest) {
+  if (group == "tensor") return traffic.tensor;
+  if (group == "pipeline") return traffic.pipeline;
+  if (group == "gather") return traffic.parameters;
+  return group == "shard" || group == "replicate" || group == "embedding" ? traffic.gradients
+                                                                          : rest;
 }
 
-// What one micro-batch costs a stage.
-struct PassCosts {
-  PassTimes flops;
-  double tensor_bytes = 0;
+// Flops and bytes of a recorded step, and flops by chunk and pass of one micro-batch.
+struct StepCosts {
+  double flops = 0;
+  Traffic traffic;
 };
 
-PassCosts costs_of(const Stage& stage, int tensor_ranks) {
-  PassCosts costs;
-  costs.flops = {0, 0, 0};
-  const StageDefinition& definition = stage.definition();
-  for (const SegmentInstance& instance : definition.segments) {
-    const Graph& graph = *definition.templates[instance.segment].train;
-    const SegmentPlan& plan = stage.segment_plan(instance.segment, true);
-    const auto count = [&](const std::vector<Node>& nodes, double& flops) {
-      for (const Node& node : nodes) {
-        flops += cost_of(graph, node).flops;
-        costs.tensor_bytes += bytes_sent(graph, node, tensor_ranks);
-      }
-    };
-    count(plan.forward, costs.flops.forward);
-    count(plan.backward, costs.flops.input_grad);
-    count(plan.weight_grad, costs.flops.weight_grad);
-  }
+StepCosts costs_of(const Record& record) {
+  StepCosts costs;
+  double rest = 0;  // totals of a step
+  record.for_each([&](const RecordedWork& work, std::int64_t times) {
+    costs.flops += work.flops * static_cast<double>(times);
+    if (work.kind == RecordedWork::Kind::message)
+      part_of(costs.traffic, work.group, rest) += work.bytes * static_cast<double>(times);
+  });
   return costs;
 }
 
-double total(const PassTimes& times) {
-  return times.forward + times.input_grad + times.weight_grad;
+// Of a longer step with `turns` turns more, each of which costs what `two` has more than `one`.
+StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
+  const auto extend = [&](double a, double b) { return a + turns * (b - a); };
+  const Traffic &a = one.traffic, &b = two.traffic;
+  return {extend(one.flops, two.flops),
+          {extend(a.tensor, b.tensor), extend(a.pipeline, b.pipeline),
+           extend(a.gradients, b.gradients), extend(a.parameters, b.parameters)}};
+}
+
+// Tells the record which op launches what, and its flops.
+class OpNames : public Observer {
+ public:
+  explicit OpNames(Record& record) : record_(record) {}
+  void before(const Launch& launch) override { record_.set_op(definition(launch.node.op).name); }
+  void after(const Launch& launch) override {
+    record_.set_flops(cost_of(launch.graph, launch.node).flops);
+    record_.set_op("");
+  }
+
+ private:
+  Record& record_;
+};
+
+// A rank with everything that it has, on a device that writes down what it does.
+struct RecordedRank {
+  RecordingDevice device;
+  Engine engine;
+  std::unique_ptr<Transport> transport;
+
+  RecordedRank(const Config& config, const Target& target, RankOf rank,
+               const std::shared_ptr<PlannedSchedules>& schedules)
+      : device(target),
+        engine(config, build_options(config), {.device = &device}, rank, schedules),
+        transport(make_recording_transport(rank.rank, rank.size, device.record())) {
+    engine.allocate(transport.get());
+    TRIREME_CHECK(device.allocated() == engine.memory().total());
+  }
+
+  // The record of one step.
+  Record record_step(std::int64_t micro_batches) {
+    device.record() = {};
+    OpNames names(device.record());
+    const Batch nothing;
+    StepInput input;
+    input.micro_batches = micro_batches;
+    engine.train_step(
+        input, [&](std::int64_t) { return &nothing; }, &names);
+    return device.record();
+  }
+};
+
+// A long step repeats turns of its schedule: with two of them all that can happen has happened, and
+// each further turn is like the second.
+StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, Record& shown) {
+  const Schedule& schedule = rank.engine.schedule(micro_batches);
+  if (schedule.more_turns < 3) {
+    shown = rank.record_step(micro_batches);
+    return costs_of(shown);
+  }
+  const std::int64_t turn = schedule.turn, more = schedule.more_turns - 1;
+  const StepCosts one = costs_of(rank.record_step(micro_batches - more * turn));
+  shown = rank.record_step(micro_batches - (more - 1) * turn);
+  return extended(one, costs_of(shown), static_cast<double>(more));
+}
+
+// Flops of one micro-batch in each pass of a chunk.
+PassTimes flops_of(const Record& record, int chunk) {
+  double sums[3] = {};
+  std::set<std::pair<int, int>> counted;  // first and later micro-batches take the same
+  for (const auto& [key, piece] : record.pieces()) {
+    if (key.chunk != chunk || !counted.insert({key.pass, key.segment}).second) continue;
+    for (const RecordedWork& work : piece.work) sums[key.pass] += work.flops;
+  }
+  return {sums[static_cast<int>(Pass::forward)] / 1e12,
+          sums[static_cast<int>(Pass::backward)] / 1e12,
+          sums[static_cast<int>(Pass::weight_grad)] / 1e12};
 }
 
 }  // namespace
 
-LayoutPlan plan_layout(const Config& config, int ranks) {
-  const BuildOptions build = build_options(config);
+LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
   LayoutPlan plan{Mesh({})};
   std::vector<PassTimes> times;
   const auto schedules = std::make_shared<PlannedSchedules>();
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {
     const int rank = ranks / static_cast<int>(config.parallel.pp) * position;
-    Engine engine(config, build, {}, {rank, ranks}, schedules);
+    RecordedRank recorded(config, target, {rank, ranks}, schedules);
+    Engine& engine = recorded.engine;
     if (position == 0) {
       plan.mesh = engine.mesh();
       const MeshDegrees& degrees = plan.mesh.degrees();
@@ -85,32 +143,52 @@ LayoutPlan plan_layout(const Config& config, int ranks) {
     const StagePlacement& placement = plan.schedule.placement;
     const auto layers =
         assign_layers(config.model.num_layers, placement, config.parallel.stage_layers);
-    const auto micro_batches = static_cast<double>(plan.micro_batches);
     RankPlan one;
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
     one.besides = memory_besides(engine, config, ThreadPool::global().size());
+    const StepCosts costs = record_costs(recorded, plan.micro_batches, one.program);
+    one.flops = costs.flops;
+    one.traffic = costs.traffic;
     for (int c = 0; c < engine.chunks(); ++c) {
       const int stage = placement.stage(position, c);
-      const PassCosts costs = costs_of(engine.stage(c), plan.mesh.degrees().tp);
-      times[stage] = {costs.flops.forward / 1e12, costs.flops.input_grad / 1e12,
-                      costs.flops.weight_grad / 1e12};
+      times[stage] = flops_of(one.program, c);
       one.layers.push_back(layers[stage]);
       for (const Parameter& parameter : engine.stage(c).definition().parameters)
         one.parameters += parameter.spec.shape.count();
-      one.flops += total(costs.flops) * micro_batches;
-      one.traffic.tensor += costs.tensor_bytes * micro_batches + engine.partial_gradient_traffic(c);
-      one.traffic.gradients += engine.gradient_traffic(c, plan.micro_batches);
-      one.traffic.parameters += engine.parameter_traffic(c, plan.micro_batches);
     }
-    one.traffic.pipeline = static_cast<double>(plan.even.ranks[position].sends) *
-                           static_cast<double>(engine.stage().boundary_bytes());
     plan.ranks.push_back(std::move(one));
   }
   CheckOptions by_flops;
   by_flops.times = times;
   plan.by_flops = time_schedule(plan.schedule, plan.even, by_flops);
   return plan;
+}
+
+std::string program_text(const LayoutPlan& plan) {
+  constexpr const char* passes[] = {"forward", "backward", "weight gradient", "evaluation"};
+  std::string text;
+  const auto list = [&](const RecordedPiece& piece) {
+    for (const RecordedWork& work : piece.work) {
+      text += fmt::format("    {:<22} {}", work.op, work.name);
+      if (!work.group.empty()) text += fmt::format(" [{}]", work.group);
+      if (work.flops > 0) text += fmt::format("  {:.4g} flops", work.flops);
+      if (work.bytes > 0) text += fmt::format("  {:.0f} bytes", work.bytes);
+      text += '\n';
+    }
+  };
+  for (const RankPlan& rank : plan.ranks) {
+    text += fmt::format("rank of pp {}\n", rank.pipeline_rank);
+    for (const auto& [key, piece] : rank.program.pieces()) {
+      text +=
+          fmt::format("  {} of chunk {}, segment {}{}: {} times\n", passes[key.pass], key.chunk,
+                      key.segment, key.first_micro_batch ? ", first micro-batch" : "", piece.times);
+      list(piece);
+    }
+    text += "  around them, in this order\n";
+    list(rank.program.rest());
+  }
+  return text;
 }
 
 namespace {

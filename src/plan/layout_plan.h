@@ -1,11 +1,13 @@
 // What a layout takes, known without running it: memory, flops, traffic and the bubble of every
-// pipeline stage. Memory is counted by the engine that trains; traffic is derived from its graphs
-// and checked against what ranks send by tests/plan/traffic_test.cpp.
+// pipeline stage. The engine that trains runs one step on a device that allocates and computes
+// nothing and writes down what it is told; the plan is the sum of that record.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "backend/cpu/isa.h"
+#include "backend/recording/device.h"
 #include "parallel/stages.h"
 #include "train/engine.h"
 
@@ -28,6 +30,8 @@ struct RankPlan {
   MemoryPlan besides;              // what the process holds in addition, estimated from above
   double flops = 0;                // executed per step, recomputation included
   Traffic traffic;
+  // The recorded step; of a long one, which repeats itself, with two turns of its schedule.
+  Record program;
 };
 
 struct LayoutPlan {
@@ -43,7 +47,11 @@ struct LayoutPlan {
 };
 
 // `config` is valid for that many ranks and knows its vocabulary.
-LayoutPlan plan_layout(const Config& config, int ranks);
+// `target`: what the run will compute on.
+LayoutPlan plan_layout(const Config& config, int ranks, const Target& target = cpu::this_machine());
+
+// What every rank of the plan is told to do in a step, as text.
+std::string program_text(const LayoutPlan& plan);
 
 // A plan does not read the tokenizer's files if it need not. Where model.vocab_size is not set, the
 // vocabulary comes from the tokenizer, or if its files are missing, from the preset or from what

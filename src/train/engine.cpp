@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/hash.h"
-#include "parallel/action_walk.h"
 #include "train/curriculum.h"
 
 namespace trireme {
@@ -207,34 +206,6 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
   PlannedSchedule planned{make_schedule(request), {}};
   planned.report = check_schedule(planned.schedule);
   return schedules_->emplace(micro_batches, std::move(planned)).first->second.report;
-}
-
-double Engine::partial_gradient_traffic(int chunk) const {
-  return chunks_[chunk]->gradients->partial_traffic(mesh_.degrees().tp);
-}
-
-double Engine::gradient_traffic(int chunk, std::int64_t micro_batches) const {
-  const Chunk& own = *chunks_[chunk];
-  double sum = own.gradients->traffic(micro_batches, mesh_.group_size(replicate_axes(zero_)));
-  const int last = placement_.stages() - 1;
-  const bool is_end = own.number == 0 || own.number == last;
-  const int other = own.number == 0 ? last : 0;
-  if (model_.tie_embeddings && last > 0 && is_end && !chunk_of_stage(other))
-    sum += own.gradients->tie_traffic(find_parameter(own, states_.tied));
-  return sum;
-}
-
-double Engine::parameter_traffic(int chunk, std::int64_t micro_batches) {
-  std::vector<Pass> passes;
-  ActionWalk walk(schedule(micro_batches), place_.pp);
-  while (const Action* action = walk.next()) {
-    if (action->chunk != chunk) continue;
-    if (action->kind == ActionKind::forward) passes.push_back(Pass::forward);
-    if (action->kind == ActionKind::backward || action->kind == ActionKind::input_grad)
-      passes.push_back(Pass::backward);
-    if (action->kind == ActionKind::weight_grad) passes.push_back(Pass::weight_grad);
-  }
-  return chunks_[chunk]->parameters->traffic(passes);
 }
 
 std::uint64_t Engine::layout_hash() const {

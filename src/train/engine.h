@@ -102,12 +102,6 @@ class Engine {
   const Schedule& schedule(std::int64_t micro_batches);
   const ScheduleReport& schedule_report(std::int64_t micro_batches);
 
-  // Bytes that this rank sends in a step of so many micro-batches for a chunk's gradients (to ranks
-  // with other data, and to those with other parts of its layers) and parameters.
-  double partial_gradient_traffic(int chunk) const;
-  double gradient_traffic(int chunk, std::int64_t micro_batches) const;
-  double parameter_traffic(int chunk, std::int64_t micro_batches);
-
   // Runs one step, on all ranks together.
   StepResult train_step(const StepInput& input, const MicroBatches& next,
                         Observer* observer = nullptr);

@@ -72,17 +72,6 @@ std::int64_t resolve_vocabulary(Config& config) {
   return tokenizer->eod_id();
 }
 
-namespace {
-
-std::int64_t partial_gradient_bytes(const Engine& engine, int chunk) {
-  std::int64_t elements = 0;
-  for (const Parameter& parameter : engine.stage(chunk).definition().parameters)
-    if (parameter.spec.partial_gradient) elements += parameter.spec.shape.count();
-  return elements * size_of(engine.optimizer(chunk).dtype());
-}
-
-}  // namespace
-
 MemoryPlan planned_memory(const Engine& engine, const Config& config) {
   MemoryPlan plan = engine.memory();
   std::int64_t bytes = 0;
@@ -113,13 +102,8 @@ MemoryPlan memory_besides(const Engine& engine, const Config& config, int thread
       global_batch_size(config, engine.mesh().size()) / (config.train.micro_batch_size * dp);
   plan.add("batches in memory", (step + 2 * config.data.prefetch + 1) * positions * 24);
 
-  // Each reduction under way stages at most 8 segments of 256 KiB and a sum in double; gradients
-  // of parts of a layer are joined for one message.
+  // Each reduction under way stages at most 8 segments of 256 KiB and a sum in double.
   if (engine.mesh().size() > 1) plan.add("staging of messages", 4 * 4 * mib);
-  std::int64_t joined = 0;
-  for (int c = 0; c < engine.chunks(); ++c)
-    joined = std::max(joined, partial_gradient_bytes(engine, c));
-  if (engine.mesh().degrees().tp > 1) plan.add("gradients joined for a message", joined);
 
   // An estimate: the program, its libraries and what MPI maps.
   plan.add("program and libraries", (engine.mesh().size() > 1 ? 160 : 96) * mib);

@@ -1,0 +1,113 @@
+// Tables whose entries write down their names.
+#include "backend/recording/device.h"
+
+#include <fmt/format.h>
+
+#include "backend/entry_name.h"
+
+namespace trireme {
+namespace {
+
+using Kind = RecordedWork::Kind;
+
+class RecordingQueue final : public Queue {
+ public:
+  explicit RecordingQueue(Record& record) : record_(record) {}
+
+  void add(Kind kind, const char* name, std::int64_t bytes = 0) {
+    record_.add(
+        {.kind = kind, .name = name, .group = {}, .op = {}, .bytes = static_cast<double>(bytes)});
+  }
+  void copy(void*, const void*, std::int64_t bytes) override { add(Kind::copy, "copy", bytes); }
+  void fill(void*, std::uint8_t, std::int64_t bytes) override { add(Kind::fill, "fill", bytes); }
+  void record(Event&) override {}
+  void wait(const Event&) override {}
+  void synchronize() override {}
+
+ private:
+  Record& record_;
+};
+
+template <auto entry, EntryName name>
+struct Recorded;
+template <class Table, class... Args, void (*Table::*entry)(Queue&, Args...), EntryName name>
+struct Recorded<entry, name> {
+  static void run(Queue& queue, Args...) {
+    static_cast<RecordingQueue&>(queue).add(Kind::kernel, name.characters);
+  }
+};
+
+template <class T>
+const Kernels<T>& recording_kernels() {
+  static const Kernels<T> table = [] {
+    Kernels<T> filled{};
+#define TRIREME_RECORD(entry) filled.entry = Recorded<&Kernels<T>::entry, #entry>::run;
+    TRIREME_KERNELS(TRIREME_RECORD)
+#undef TRIREME_RECORD
+    return filled;
+  }();
+  return table;
+}
+
+const StateKernels& recording_state_kernels() {
+  static const StateKernels table = [] {
+    StateKernels filled{};
+#define TRIREME_RECORD(entry) filled.entry = Recorded<&StateKernels::entry, "state " #entry>::run;
+    TRIREME_STATE_KERNELS(TRIREME_RECORD)
+#undef TRIREME_RECORD
+    return filled;
+  }();
+  return table;
+}
+
+class RecordedProduct final : public LinearProduct {
+ public:
+  explicit RecordedProduct(Product product) : product_(product) {}
+
+  void run(Queue& queue, void*, const void*, const void*, const void*, bool, void*) const override {
+    const char* name = product_ == Product::forward      ? "product"
+                       : product_ == Product::input_grad ? "product of the input gradient"
+                                                         : "product of the weight gradient";
+    static_cast<RecordingQueue&>(queue).add(Kind::product, name);
+  }
+
+ private:
+  Product product_;
+};
+
+constexpr std::int64_t page = 4096;
+
+}  // namespace
+
+RecordingDevice::RecordingDevice(const Target& target)
+    : Device({&recording_kernels<float>(), &recording_kernels<bf16>(), &recording_kernels<f16>(),
+              &recording_kernels<double>()},
+             recording_state_kernels()),
+      target_(target),
+      queue_(std::make_unique<RecordingQueue>(record_)) {}
+
+std::string RecordingDevice::name() const {
+  return fmt::format("a recording for the CPU ({})", cpu::name_of(target_.isa));
+}
+
+std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product product,
+                                                             const LinearShape&) {
+  return std::make_shared<RecordedProduct>(product);
+}
+
+void RecordingDevice::write(void*, std::int64_t bytes, const std::function<void(std::byte*)>&) {
+  static_cast<RecordingQueue&>(*queue_).add(Kind::write, "write", bytes);
+}
+
+void RecordingDevice::read(const void*, std::int64_t bytes,
+                           const std::function<void(const std::byte*)>&) {
+  static_cast<RecordingQueue&>(*queue_).add(Kind::read, "read", bytes);
+}
+
+std::byte* RecordingDevice::do_allocate(std::int64_t bytes) {
+  const std::int64_t address = next_address_;
+  next_address_ += (bytes + page - 1) / page * page;
+  return reinterpret_cast<std::byte*>(address);  // NOLINT: nobody may use it
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// A device that writes down what it is told, allocates nothing and computes nothing: planning runs
+// a real step on it.
+#pragma once
+
+#include <memory>
+
+#include "backend/recording/record.h"
+
+namespace trireme {
+
+class RecordingDevice final : public Device {
+ public:
+  // Plans for `target`, whatever machine this is.
+  explicit RecordingDevice(const Target& target);
+
+  const Record& record() const { return record_; }
+  Record& record() { return record_; }
+
+  std::string name() const override;
+  std::string signature() const override { return "recording"; }
+  const Target& target() const override { return target_; }
+  Queue& queue(QueueRole) override { return *queue_; }
+  std::shared_ptr<const LinearProduct> linear(DType, Product, const LinearShape&) override;
+  void write(void* dst, std::int64_t bytes,
+             const std::function<void(std::byte* host)>& fill) override;
+  void read(const void* src, std::int64_t bytes,
+            const std::function<void(const std::byte* host)>& use) override;
+  bool begin_once(const WorkKey& key) override { return record_.begin(key); }
+  void end_once() override { record_.end(); }
+
+ private:
+  // Addresses that nobody may use.
+  std::byte* do_allocate(std::int64_t bytes) override;
+  void do_release(std::byte*, std::int64_t) override {}
+
+  Target target_;
+  Record record_;
+  std::unique_ptr<Queue> queue_;
+  std::int64_t next_address_ = std::int64_t{1} << 20;
+};
+
+}  // namespace trireme

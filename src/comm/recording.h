@@ -1,0 +1,16 @@
+// A job whose ranks exist in this one's mind only: communicators that write down what they are
+// told.
+#pragma once
+
+#include <memory>
+
+#include "backend/recording/record.h"
+#include "comm/transport.h"
+
+namespace trireme {
+
+// Rank `rank` of `size`. Every operation is complete at once and moves nothing; the record, which
+// outlives the transport, gets a message for each, with the bytes that this rank would send.
+std::unique_ptr<Transport> make_recording_transport(int rank, int size, Record& record);
+
+}  // namespace trireme

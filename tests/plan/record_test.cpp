@@ -1,0 +1,174 @@
+// Ranks do what the plan says: they enter the same kernels as often, send as many bytes and map as
+// much memory, as counted by others than the recorder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "comm/local.h"
+#include "plan/counting_device.h"
+#include "plan/layout_plan.h"
+#include "plan/small_config.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+// Sizes that divide: elsewhere some ranks send an element more than others, and a plan says the
+// mean.
+Config config_of(std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"model.hidden_size=128", "model.seq_length=64"});
+  return small(overrides);
+}
+
+// Bytes by group and what they are for.
+class Counter : public OperationListener {
+ public:
+  void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time,
+                 Time) override {
+    const std::lock_guard lock(mutex_);
+    bytes_[group + ": " + label.what] += static_cast<double>(sent_bytes);
+  }
+  double of(const std::string& group) const {
+    double sum = 0;
+    for (const auto& [name, bytes] : bytes_)
+      if (name.rfind(group + ": ", 0) == 0) sum += bytes;
+    return sum;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, double> bytes_;
+};
+
+// What the first rank of each pipeline position did in a step: plans speak of those.
+struct Done {
+  Counter sent;
+  testing_plan::Counts kernels;
+  std::int64_t mapped = 0;
+};
+
+std::map<int, Done> run_step(const Config& config, int ranks) {
+  std::map<int, Done> counters;
+  for (int p = 0; p < static_cast<int>(config.parallel.pp); ++p) counters[p];
+  run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {
+    const int rank = transport.place().rank;
+    testing_plan::CountingDevice device;
+    Engine engine(config, build_options(config), {.device = &device}, {rank, ranks});
+    engine.allocate(&transport);
+    const std::int64_t mapped = device.allocated();
+    engine.initialize();
+    Batch batch(config.train.micro_batch_size, config.model.seq_length);
+    std::fill(batch.tokens.begin(), batch.tokens.end(), 7);
+    batch.targets = batch.tokens;
+    StepInput input;
+    input.micro_batches = config.train.global_batch_size /
+                          (config.train.micro_batch_size * engine.mesh().degrees().dp());
+    const int per_stage = ranks / static_cast<int>(config.parallel.pp);
+    transport.world().barrier("begin").wait();
+    const bool looks = rank % per_stage == 0;
+    if (looks) transport.set_listener(&counters.at(rank / per_stage).sent);
+    device.counts().clear();
+    engine.train_step(input, [&](std::int64_t) { return &batch; });
+    transport.set_listener(nullptr);
+    transport.world().barrier("end").wait();
+    if (!looks) return;
+    counters.at(rank / per_stage).kernels = device.counts();
+    counters.at(rank / per_stage).mapped = mapped;
+  });
+  return counters;
+}
+
+struct Case {
+  int ranks;
+  std::vector<std::string> overrides;
+};
+
+testing_plan::Counts counted(const Record& record) {
+  testing_plan::Counts counts;
+  record.for_each([&](const RecordedWork& work, std::int64_t times) {
+    if (work.kind != RecordedWork::Kind::message) counts[work.name] += times;
+  });
+  return counts;
+}
+
+std::int64_t allocated(const MemoryPlan& memory) {
+  std::int64_t sum = 0;
+  for (const MemoryRegion& region : memory.regions)
+    if (region.name != "copy for checkpoints") sum += region.bytes;
+  return sum;
+}
+
+class RecordOfPlan : public testing::TestWithParam<Case> {};
+
+TEST_P(RecordOfPlan, IsWhatRanksDo) {
+  const Config config = config_of(GetParam().overrides);
+  const LayoutPlan plan = plan_layout(config, GetParam().ranks);
+  const std::map<int, Done> done = run_step(config, GetParam().ranks);
+  for (const RankPlan& rank : plan.ranks) {
+    SCOPED_TRACE("pipeline rank " + std::to_string(rank.pipeline_rank));
+    const Done& real = done.at(rank.pipeline_rank);
+    EXPECT_EQ(counted(rank.program), real.kernels);
+    EXPECT_EQ(allocated(rank.memory), real.mapped);
+    EXPECT_DOUBLE_EQ(real.sent.of("tensor"), rank.traffic.tensor);
+    EXPECT_DOUBLE_EQ(real.sent.of("pipeline"), rank.traffic.pipeline);
+    EXPECT_DOUBLE_EQ(real.sent.of("shard") + real.sent.of("replicate") + real.sent.of("embedding"),
+                     rank.traffic.gradients);
+    EXPECT_DOUBLE_EQ(real.sent.of("gather"), rank.traffic.parameters);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, RecordOfPlan,
+    testing::Values(
+        Case{1, {}}, Case{1, {"model.family=llama", "run.precision=bf16"}},
+        Case{1, {"parallel.recompute=full", "model.hidden_dropout=0.1"}},
+        Case{1, {"run.precision=bf16", "run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}},
+        Case{1, {"optimizer.name=sgd", "run.precision=fp64"}},
+        Case{1, {"run.precision=fp16", "parallel.numerics=exact"}}, Case{2, {}},
+        Case{4, {"parallel.numerics=exact"}}, Case{4, {"parallel.zero=1"}},
+        Case{2, {"parallel.zero=2", "run.precision=bf16", "run.gradient_dtype=bf16"}},
+        Case{4, {"parallel.zero=2", "parallel.dp_replicate=2"}}, Case{2, {"parallel.zero=3"}},
+        Case{2, {"parallel.zero=3", "parallel.numerics=exact", "parallel.recompute=full"}},
+        Case{2, {"parallel.tp=2"}}, Case{2, {"parallel.tp=2", "parallel.sequence_parallel=true"}},
+        Case{2, {"parallel.pp=2"}}, Case{4, {"parallel.pp=4", "parallel.schedule=zb1p"}},
+        Case{4, {"parallel.pp=2", "parallel.schedule=zbv", "parallel.zero=3"}},
+        Case{4, {"parallel.pp=2", "parallel.tp=2", "parallel.recompute=selective"}},
+        Case{4, {"parallel.pp=2", "parallel.schedule=vhalf", "parallel.zero=1"}},
+        Case{4,
+             {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
+              "parallel.zero=2", "model.tie_embeddings=false"}}),
+    [](const auto& info) { return "Case" + std::to_string(info.index); });
+
+// Turns of a long schedule are counted, not walked: the same as if they were.
+TEST(Record, OfALongStepIsThatOfItsTurns) {
+  for (const std::string schedule : {"1f1b", "interleaved", "zb1p", "zbv"}) {
+    std::vector<std::string> overrides = {"parallel.pp=2", "parallel.schedule=" + schedule,
+                                          "parallel.zero=3"};
+    if (schedule == "interleaved") overrides.push_back("parallel.virtual_stages=2");
+    const auto traffic_of = [&](int samples) {
+      overrides.push_back("train.global_batch_size=" + std::to_string(samples));
+      return plan_layout(config_of(overrides), 4);
+    };
+    const LayoutPlan a = traffic_of(1200), b = traffic_of(1208), c = traffic_of(1216);
+    ASSERT_GT(a.schedule.more_turns, 2) << schedule;
+    for (std::size_t p = 0; p < a.ranks.size(); ++p) {
+      const auto grows = [&](auto&& value) {
+        EXPECT_DOUBLE_EQ(value(c.ranks[p]) - value(b.ranks[p]),
+                         value(b.ranks[p]) - value(a.ranks[p]));
+        EXPECT_GE(value(b.ranks[p]), value(a.ranks[p]));
+      };
+      EXPECT_GT(b.ranks[p].flops, a.ranks[p].flops);
+      EXPECT_DOUBLE_EQ(b.ranks[p].traffic.pipeline / static_cast<double>(b.even.ranks[p].sends),
+                       a.ranks[p].traffic.pipeline / static_cast<double>(a.even.ranks[p].sends));
+      grows([](const RankPlan& rank) { return rank.flops; });
+      grows([](const RankPlan& rank) { return rank.traffic.pipeline; });
+      grows([](const RankPlan& rank) { return rank.traffic.gradients; });
+      grows([](const RankPlan& rank) { return rank.traffic.parameters; });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
