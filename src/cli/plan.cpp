@@ -1,5 +1,6 @@
 // `trireme plan`: what a layout takes, without running it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "parallel/draw.h"
+#include "plan/machine.h"
 #include "plan/verdict.h"
 #include "train/setup.h"
 
@@ -19,7 +21,7 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   bool schedule = false, json = false;
-  std::string svg, memory, program;
+  std::string svg, memory, program, machine;
 };
 
 // Activations of how many micro-batches of a whole rank.
@@ -95,7 +97,8 @@ void run(const PlanArguments& arguments) {
   refuse_what_is_not_there(config);
   std::vector<std::string> notes = layout_notes(config, ranks);
   if (std::string note = assume_vocabulary(config); !note.empty()) notes.push_back(note);
-  const LayoutPlan plan = plan_layout(config, static_cast<int>(ranks));
+  const LayoutPlan plan =
+      plan_layout(config, static_cast<int>(ranks), find_machine(arguments.machine));
   std::optional<Verdict> verdict;
   if (limit > 0) verdict = judge(plan, config, static_cast<int>(ranks), limit);
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };
@@ -138,6 +141,12 @@ void add_plan(CLI::App& app) {
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
+  command->add_option(
+      "--machine", arguments->machine,
+      fmt::format(
+          "What the run computes on, which sizes the scratch of kernels: {}, or a TOML file "
+          "like them (default: this machine)",
+          fmt::join(machine_names(), ", ")));
   command->add_option("--program", arguments->program,
                       "Write what a rank of each pipeline position is told to do in a step to this "
                       "file: kernels, copies and messages in their order");

@@ -121,7 +121,7 @@ PassTimes flops_of(const Record& record, int chunk) {
 }  // namespace
 
 LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
-  LayoutPlan plan{Mesh({})};
+  LayoutPlan plan{target, Mesh({})};
   std::vector<PassTimes> times;
   const auto schedules = std::make_shared<PlannedSchedules>();
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {

@@ -35,6 +35,7 @@ struct RankPlan {
 };
 
 struct LayoutPlan {
+  Target target;  // what it was made for
   Mesh mesh;
   std::int64_t parameters = 0;     // of the model
   std::int64_t micro_batches = 0;  // per rank and step

@@ -62,13 +62,14 @@ std::string key_of(const std::string& override_text) {
 }
 
 // Plans with some of the changes; a layout that they make invalid needs endless memory.
-std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks) {
+std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks,
+                         const Target& target) {
   // A step keeps its samples.
   config.train.global_batch_size = global_batch_size(config, ranks);
   for (const Change* change : changes) change->apply(config);
   try {
     validate_layout(config, ranks);
-    const LayoutPlan plan = plan_layout(config, ranks);
+    const LayoutPlan plan = plan_layout(config, ranks, target);
     const RankPlan& largest = largest_rank(plan);
     return largest.memory.total() + largest.besides.total();
   } catch (const Error&) {
@@ -82,7 +83,7 @@ std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, 
   const std::vector<Change> changes = changes_for(config, plan);
   std::vector<Alternative> fitting;
   const auto attempt = [&](const std::vector<const Change*>& chosen) {
-    const std::int64_t needed = needed_with(chosen, config, ranks);
+    const std::int64_t needed = needed_with(chosen, config, ranks, plan.target);
     if (needed > limit) return;
     Alternative found{{}, needed};
     for (const Change* change : chosen) found.overrides.push_back(change->text);

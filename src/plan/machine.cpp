@@ -1,0 +1,85 @@
+// Machine files: TOML with `device`, `isa` and `bf16_dot_products`.
+#include "plan/machine.h"
+
+#include <fmt/ranges.h>
+
+#include <toml++/toml.h>
+#include <filesystem>
+
+#include "backend/cpu/isa.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+struct MachineFile {
+  const char* name;
+  const char* text;
+};
+
+// clang-format off
+constexpr MachineFile known_machines[] = {
+#include "machines.inc"
+};
+// clang-format on
+
+cpu::Isa parse_isa(const std::string& text, const std::string& where) {
+  for (const cpu::Isa isa : {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx})
+    if (text == cpu::name_of(isa)) return isa;
+  fail_input("{}: isa is '{}'; it must be avx2, avx512 or amx", where, text);
+}
+
+Target parse_machine(const std::string& text, const std::string& where) {
+  const toml::parse_result parsed = [&] {
+    try {
+      return toml::parse(text);
+    } catch (const toml::parse_error& error) {
+      fail_input("{}, line {}: {}", where, error.source().begin.line, error.description());
+    }
+  }();
+  Target target;
+  bool has_device = false, has_isa = false;
+  for (const auto& [key, value] : parsed) {
+    const std::string name(key.str());
+    if (name == "device") {
+      has_device = true;
+      if (value.value<std::string>() != "cpu")
+        fail_input("{}: device must be \"cpu\", the only kind that plans know so far", where);
+    } else if (name == "isa") {
+      has_isa = true;
+      target.isa = parse_isa(value.value_or<std::string>("?"), where);
+    } else if (name == "bf16_dot_products") {
+      const auto given = value.value_exact<bool>();
+      if (!given) fail_input("{}: bf16_dot_products must be true or false", where);
+      target.bf16_dot_products = *given;
+    } else {
+      fail_input("{}: unknown key '{}'; a machine has device, isa and bf16_dot_products", where,
+                 name);
+    }
+  }
+  if (!has_device || !has_isa) fail_input("{}: device and isa must be set", where);
+  return target;
+}
+
+}  // namespace
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const MachineFile& machine : known_machines) names.emplace_back(machine.name);
+  return names;
+}
+
+Target find_machine(const std::string& name_or_file) {
+  if (name_or_file.empty()) return cpu::this_machine();
+  for (const MachineFile& machine : known_machines) {
+    if (name_or_file == machine.name) return parse_machine(machine.text, name_or_file);
+  }
+  if (!std::filesystem::is_regular_file(name_or_file)) {
+    fail_input("--machine {}: neither a file nor a machine that the program knows ({})",
+               name_or_file, fmt::join(machine_names(), ", "));
+  }
+  return parse_machine(read_file(name_or_file), name_or_file);
+}
+
+}  // namespace trireme
