@@ -20,7 +20,7 @@ struct MachineFile {
 
 // clang-format off
 constexpr MachineFile known_machines[] = {
-#include "machines.inc"
+#include <machines.inc>
 };
 // clang-format on
 
