@@ -1,2 +1,3 @@
 # Fuzz targets of the module.
-trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp config script megatron)
+trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp config script
+  interop/foreign.cpp megatron)
