@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "interop/huggingface_activations.h"
 #include "interop/huggingface_config.h"
 
@@ -145,7 +146,7 @@ void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
 }  // namespace
 
 HuggingFaceKind huggingface_kind(const ModelConfig& model) {
-  if (model.family == "bert") {
+  if (family_of(model).architecture == Architecture::encoder) {
     require_bert(model);
     return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
   }
