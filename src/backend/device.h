@@ -57,7 +57,7 @@ class LinearProduct {
                    bool accumulate, void* workspace) const = 0;
 };
 
-// Names a piece of a step that is the same whenever the key is.
+// Names a piece of a step that consists of the same kernels whenever the key is the same.
 struct WorkKey {
   int chunk = 0;    // which of the rank's stages
   int pass = 0;     // forward, backward ...
@@ -79,8 +79,8 @@ class Device {
   // What plans for this device are made for.
   virtual const Target& target() const = 0;
 
-  // Zeroed memory, aligned to a page; fails with the size in words where there is none left. bytes
-  // > 0. The caller releases it with the same size.
+  // Zeroed memory, aligned to a page; null where there is none left. bytes > 0. The caller releases
+  // it with the same size.
   std::byte* allocate(std::int64_t bytes);
   void release(std::byte* memory, std::int64_t bytes);
   // Bytes that are allocated now.
@@ -88,8 +88,9 @@ class Device {
 
   virtual Queue& queue(QueueRole role = QueueRole::compute) = 0;
 
-  // What is enqueued between the two is the same whenever the key is. Returns whether it has to be
-  // enqueued: a device may keep it from the first time, and repeat it by itself.
+  // What is enqueued between the two are the same kernels of the same sizes whenever the key is, as
+  // long as the stages keep their shape; addresses may differ. Returns whether it has to be
+  // enqueued: the recording device counts it from the second time on.
   virtual bool begin_once(const WorkKey&) { return true; }
   virtual void end_once() {}
 

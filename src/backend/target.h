@@ -15,6 +15,7 @@ const char* name_of(Isa set);
 struct Target {
   cpu::Isa isa = cpu::Isa::avx2;
   bool bf16_dot_products = false;  // AVX512-BF16, which some processors of the avx512 set have
+  int threads = 0;                 // of a rank; 0: as many as here
 };
 
 }  // namespace trireme

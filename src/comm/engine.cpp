@@ -36,6 +36,10 @@ ProgressEngine::~ProgressEngine() {
   }
   sleep_.notify_all();
   thread_.join();
+  // The network may still write into what unfinished operations own: it stays.
+  for (Abandoned& one : abandoned_) {
+    if (!one.operation->done()) static_cast<void>(one.operation.release());
+  }
 }
 
 void ProgressEngine::add_group(GroupState& group) {
@@ -43,12 +47,17 @@ void ProgressEngine::add_group(GroupState& group) {
   groups_[group.id] = &group;
 }
 
-void ProgressEngine::remove_group(GroupState& group) {
+bool ProgressEngine::is_needed(const GroupState& group) const {
+  return std::any_of(abandoned_.begin(), abandoned_.end(), [&](const Abandoned& one) {
+    return &one.operation->group() == &group && !one.operation->done();
+  });
+}
+
+void ProgressEngine::remove_group(std::unique_ptr<GroupState> group) {
   const std::lock_guard lock(mutex_);
-  const auto found = groups_.find(group.id);
-  if (found != groups_.end() && found->second == &group) groups_.erase(found);
-  // Of what was abandoned nothing may look at the group any more.
-  std::erase_if(active_, [&](const Operation* operation) { return &operation->group() == &group; });
+  const auto found = groups_.find(group->id);
+  if (found != groups_.end() && found->second == group.get()) groups_.erase(found);
+  if (is_needed(*group)) removed_groups_.push_back(std::move(group));
 }
 
 void ProgressEngine::start_locked(Operation& operation) {
@@ -121,6 +130,16 @@ void ProgressEngine::wait(Operation& operation) {
   } leave{*this, operation};
   RunningTime time;
   double allowed = options_.timeout_s;
+  // What an error leaves unfinished must not go on in memory that its holder is about to free.
+  struct Drop {
+    ProgressEngine& engine;
+    Operation& operation;
+    ~Drop() {
+      if (operation.done()) return;
+      const std::lock_guard lock(engine.mutex_);
+      std::erase(engine.active_, &operation);
+    }
+  } drop{*this, operation};
   for (int round = 0; !operation.done();) {
     const double waited = time.seconds();
     if (poll()) {
@@ -160,6 +179,7 @@ void ProgressEngine::forget_finished() {
     release_memory(one.held);
     return true;
   });
+  std::erase_if(removed_groups_, [&](const auto& group) { return !is_needed(*group); });
 }
 
 void ProgressEngine::wake() {

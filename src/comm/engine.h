@@ -39,7 +39,8 @@ class ProgressEngine {
 
   // Groups are known by their id, so that this rank can tell what it has begun in each.
   void add_group(GroupState& group);
-  void remove_group(GroupState& group);
+  // Its operations that were abandoned still need it: it goes when they are over.
+  void remove_group(std::unique_ptr<GroupState> group);
 
   // Makes an operation by make(), which counts it in its group, and starts it. It must live until
   // it is done or abandoned.
@@ -53,9 +54,8 @@ class ProgressEngine {
     return operation;
   }
   void wait(Operation& operation);
-  // For an operation whose holder goes away: it goes on as long as its group exists, and the memory
-  // that it touches is held until it is over; for good if the group ends first, since the network
-  // may still write into it.
+  // For an operation whose holder goes away: it goes on, and the device memory that it touches is
+  // held until it is over; for good where it never is, since the network may still write into it.
   void abandon(std::unique_ptr<Operation> operation, std::vector<MemoryRange> touched);
 
   void set_listener(OperationListener* listener) {
@@ -99,6 +99,7 @@ class ProgressEngine {
   bool poll();
   bool poll_locked();
   void forget_finished();
+  bool is_needed(const GroupState& group) const;
   void pause(int round) const;
   void run();
   void run_until_stopped();
@@ -133,6 +134,7 @@ class ProgressEngine {
     std::uint64_t held;
   };
   std::vector<Abandoned> abandoned_;
+  std::vector<std::unique_ptr<GroupState>> removed_groups_;  // which those need
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;

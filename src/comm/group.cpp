@@ -34,12 +34,13 @@ class GroupCommunicator final : public Communicator {
                     std::string name, Wire::Context context)
       : Communicator(std::move(world_ranks), rank, std::move(name)),
         engine_(engine),
-        state_(this->world_ranks(), rank, this->name()) {
+        owned_state_(std::make_unique<GroupState>(this->world_ranks(), rank, this->name())),
+        state_(*owned_state_) {
     state_.context = context;
     engine_.add_group(state_);
   }
 
-  ~GroupCommunicator() override { engine_.remove_group(state_); }
+  ~GroupCommunicator() override { engine_.remove_group(std::move(owned_state_)); }
 
   Work all_reduce(void* data, std::int64_t count, DType dtype, Reduction reduction,
                   Label label) override {
@@ -120,7 +121,8 @@ class GroupCommunicator final : public Communicator {
   }
 
   ProgressEngine& engine_;
-  GroupState state_;
+  std::unique_ptr<GroupState> owned_state_;
+  GroupState& state_;
 };
 
 // All members of a group that has no context yet meet, through the world's.

@@ -30,8 +30,9 @@ class Gradients {
   void after(Pass pass, int segment);
 
   // The end of a step, in this order and on all ranks alike:
-  // 1. once no pass of the step makes gradients any more: starts what is left of the reduction, the
-  //    sums over copies of the states; the rest is under way since each segment was complete;
+  // 1. once no pass of the step makes gradients any more: what is left of the reduction. Most of it
+  //    is under way since each segment was complete; sums over copies of the states wait for those
+  //    within a copy, and start here;
   void reduce();
   //    and waits until each rank has the sum of its parts;
   void finish();

@@ -68,6 +68,8 @@ class PipelineRunner {
   // Forward passes of one micro-batch without dropout, from stage to stage; the client loads slot 0
   // of each chunk.
   void evaluate(PipelineClient& client, Observer* observer = nullptr);
+  // Waits for what evaluations have sent.
+  void finish_evaluation() { activation_out_[0].wait(); }
 
   // Records what runs when; null: nothing. Must outlive the runner.
   void set_trace(Trace* trace) { trace_ = trace; }

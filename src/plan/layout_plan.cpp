@@ -66,14 +66,14 @@ class OpNames : public Observer {
 // A rank with everything that it has, on a device that writes down what it does.
 struct RecordedRank {
   RecordingDevice device;
-  Engine engine;
   std::unique_ptr<Transport> transport;
+  Engine engine;
 
   RecordedRank(const Config& config, const Target& target, RankOf rank,
                const std::shared_ptr<PlannedSchedules>& schedules)
       : device(target),
-        engine(config, build_options(config), {.device = &device}, rank, schedules),
-        transport(make_recording_transport(rank.rank, rank.size, device.record())) {
+        transport(make_recording_transport(rank.rank, rank.size, device.record())),
+        engine(config, build_options(config), {.device = &device}, rank, schedules) {
     engine.allocate(transport.get());
     TRIREME_CHECK(device.allocated() == engine.memory().total());
   }
@@ -146,7 +146,8 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
     RankPlan one;
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
-    one.besides = memory_besides(engine, config, ThreadPool::global().size());
+    one.besides = memory_besides(engine, config,
+                                 target.threads > 0 ? target.threads : ThreadPool::global().size());
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one.program);
     one.flops = costs.flops;
     one.traffic = costs.traffic;
@@ -165,28 +166,39 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
   return plan;
 }
 
-std::string program_text(const LayoutPlan& plan) {
+namespace {
+
+std::string name_of_piece(const WorkKey& key) {
   constexpr const char* passes[] = {"forward", "backward", "weight gradient", "evaluation"};
+  return fmt::format("{} of chunk {}, segment {}{}", passes[key.pass], key.chunk, key.segment,
+                     key.first_micro_batch ? ", first micro-batch" : "");
+}
+
+std::string list(const RecordedPiece& piece) {
   std::string text;
-  const auto list = [&](const RecordedPiece& piece) {
-    for (const RecordedWork& work : piece.work) {
-      text += fmt::format("    {:<22} {}", work.op, work.name);
-      if (!work.group.empty()) text += fmt::format(" [{}]", work.group);
-      if (work.flops > 0) text += fmt::format("  {:.4g} flops", work.flops);
-      if (work.bytes > 0) text += fmt::format("  {:.0f} bytes", work.bytes);
-      text += '\n';
+  for (const RecordedWork& work : piece.work) {
+    if (work.kind == RecordedWork::Kind::piece) {
+      text += fmt::format("    {}\n", name_of_piece(work.key));
+      continue;
     }
-  };
+    text += fmt::format("    {:<22} {}", work.op, work.name);
+    if (!work.group.empty()) text += fmt::format(" [{}]", work.group);
+    if (work.flops > 0) text += fmt::format("  {:.4g} flops", work.flops);
+    if (work.bytes > 0) text += fmt::format("  {:.0f} bytes", work.bytes);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string program_text(const LayoutPlan& plan) {
+  std::string text;
   for (const RankPlan& rank : plan.ranks) {
     text += fmt::format("rank of pp {}\n", rank.pipeline_rank);
-    for (const auto& [key, piece] : rank.program.pieces()) {
-      text +=
-          fmt::format("  {} of chunk {}, segment {}{}: {} times\n", passes[key.pass], key.chunk,
-                      key.segment, key.first_micro_batch ? ", first micro-batch" : "", piece.times);
-      list(piece);
-    }
-    text += "  around them, in this order\n";
-    list(rank.program.rest());
+    for (const auto& [key, piece] : rank.program.pieces())
+      text += fmt::format("  {}, {} times\n{}", name_of_piece(key), piece.times, list(piece));
+    text += "  the step\n" + list(rank.program.rest());
   }
   return text;
 }

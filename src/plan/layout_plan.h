@@ -21,7 +21,7 @@ struct Traffic {
   double parameters = 0;  // gathering what is sharded
 };
 
-// One rank of each pipeline position; the others of that position (tp, dp) need the same.
+// One rank of each pipeline position; the others of that position (tp, dp) need no more.
 struct RankPlan {
   int pipeline_rank = 0;
   std::vector<LayerRange> layers;  // by virtual stage

@@ -1,4 +1,4 @@
-// Machine files: TOML with `device`, `isa` and `bf16_dot_products`.
+// Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`.
 #include "plan/machine.h"
 
 #include <fmt/ranges.h>
@@ -45,7 +45,8 @@ Target parse_machine(const std::string& text, const std::string& where) {
     if (name == "device") {
       has_device = true;
       if (value.value<std::string>() != "cpu")
-        fail_input("{}: device must be \"cpu\", the only kind that plans know so far", where);
+        fail_input("{}: device is '{}'; it must be \"cpu\", the only kind that plans know so far",
+                   where, value.value_or<std::string>("?"));
     } else if (name == "isa") {
       has_isa = true;
       target.isa = parse_isa(value.value_or<std::string>("?"), where);
@@ -53,12 +54,20 @@ Target parse_machine(const std::string& text, const std::string& where) {
       const auto given = value.value_exact<bool>();
       if (!given) fail_input("{}: bf16_dot_products must be true or false", where);
       target.bf16_dot_products = *given;
+    } else if (name == "threads") {
+      const auto given = value.value_exact<std::int64_t>();
+      if (!given || *given < 1 || *given > 4096)
+        fail_input("{}: threads must be a number from 1 to 4096", where);
+      target.threads = static_cast<int>(*given);
     } else {
-      fail_input("{}: unknown key '{}'; a machine has device, isa and bf16_dot_products", where,
-                 name);
+      fail_input("{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads",
+                 where, name);
     }
   }
   if (!has_device || !has_isa) fail_input("{}: device and isa must be set", where);
+  if (target.isa == cpu::Isa::avx2 && target.bf16_dot_products)
+    fail_input("{}: processors with isa avx2 have no bf16_dot_products", where);
+  if (target.isa == cpu::Isa::amx) target.bf16_dot_products = true;
   return target;
 }
 

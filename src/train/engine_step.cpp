@@ -224,6 +224,7 @@ LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
   }
   Sums sums{read_totals()};
   sum_over_ranks(sums, losses_.size(), *groups_.world);
+  runner_->finish_evaluation();
   return sums.losses();
 }
 

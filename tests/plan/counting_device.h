@@ -95,6 +95,7 @@ class CountingDevice final : public Device {
                counting_state_kernels()) {}
 
   Counts& counts() { return queue_.counts; }
+  std::int64_t mapped() const { return mapped_; }
 
   std::string name() const override { return cpu::device().name(); }
   std::string signature() const override { return cpu::device().signature(); }
@@ -115,12 +116,17 @@ class CountingDevice final : public Device {
   }
 
  private:
-  std::byte* do_allocate(std::int64_t bytes) override { return cpu::device().allocate(bytes); }
+  std::byte* do_allocate(std::int64_t bytes) override {
+    mapped_ += bytes;
+    return cpu::device().allocate(bytes);
+  }
   void do_release(std::byte* memory, std::int64_t bytes) override {
+    mapped_ -= bytes;
     cpu::device().release(memory, bytes);
   }
 
   CountingQueue queue_;
+  std::int64_t mapped_ = 0;
 };
 
 }  // namespace trireme::testing_plan

@@ -41,18 +41,23 @@ TEST(Machine, IsKnownByName) {
 TEST(Machine, IsReadFromAFile) {
   const Target target = find_machine(file_with("device = \"cpu\"\nisa = \"amx\"\n"));
   EXPECT_EQ(target.isa, cpu::Isa::amx);
+  EXPECT_TRUE(target.bf16_dot_products);  // all of them have
 }
 
 TEST(Machine, WhatIsWrongIsNamed) {
   using testing::HasSubstr;
   EXPECT_THAT(error_of("lumi"), HasSubstr("neither a file nor a machine"));
   EXPECT_THAT(error_of("lumi"), HasSubstr("cpu-avx2"));
-  EXPECT_THAT(error_of(file_with("device = \"cuda\"\nisa = \"amx\"")), HasSubstr("device must be"));
+  EXPECT_THAT(error_of(file_with("device = \"cuda\"\nisa = \"amx\"")),
+              HasSubstr("device is 'cuda'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = \"sse\"")), HasSubstr("isa is 'sse'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = 3")), HasSubstr("isa is"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"")), HasSubstr("must be set"));
   EXPECT_THAT(error_of(file_with("speed = 3")), HasSubstr("unknown key 'speed'"));
   EXPECT_THAT(error_of(file_with("device = ")), HasSubstr("line 1"));
+  EXPECT_THAT(error_of(file_with("threads = 0")), HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = \"avx2\"\nbf16_dot_products = true")),
+              HasSubstr("have no bf16_dot_products"));
   EXPECT_THAT(error_of(file_with("bf16_dot_products = 1")), HasSubstr("true or false"));
 }
 

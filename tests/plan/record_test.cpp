@@ -57,11 +57,15 @@ std::map<int, Done> run_step(const Config& config, int ranks) {
     testing_plan::CountingDevice device;
     Engine engine(config, build_options(config), {.device = &device}, {rank, ranks});
     engine.allocate(&transport);
-    const std::int64_t mapped = device.allocated();
+    const std::int64_t mapped = device.mapped();
     engine.initialize();
     Batch batch(config.train.micro_batch_size, config.model.seq_length);
     std::fill(batch.tokens.begin(), batch.tokens.end(), 7);
     batch.targets = batch.tokens;
+    const std::int64_t predictions = build_options(config).predictions;
+    for (std::size_t r = 0; predictions > 0 && r < batch.loss_weights.size(); ++r)
+      batch.loss_weights[r] =
+          static_cast<std::int64_t>(r) % config.model.seq_length < predictions ? 1.f : 0.f;
     StepInput input;
     input.micro_batches = config.train.global_batch_size /
                           (config.train.micro_batch_size * engine.mesh().degrees().dp());
@@ -135,11 +139,34 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, {"parallel.pp=2"}}, Case{4, {"parallel.pp=4", "parallel.schedule=zb1p"}},
         Case{4, {"parallel.pp=2", "parallel.schedule=zbv", "parallel.zero=3"}},
         Case{4, {"parallel.pp=2", "parallel.tp=2", "parallel.recompute=selective"}},
+        Case{2, {"parallel.pp=2", "parallel.schedule=gpipe"}}, Case{1, {"model.family=bert"}},
+        Case{8,
+             {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
+              "parallel.zero=2", "parallel.dp_replicate=2"}},
         Case{4, {"parallel.pp=2", "parallel.schedule=vhalf", "parallel.zero=1"}},
         Case{4,
              {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
               "parallel.zero=2", "model.tie_embeddings=false"}}),
     [](const auto& info) { return "Case" + std::to_string(info.index); });
+
+// The record says where in the step each piece happens.
+TEST(Record, KeepsTheOrderOfAStep) {
+  const LayoutPlan plan = plan_layout(config_of({"train.global_batch_size=4"}), 1);
+  std::vector<int> passes;
+  std::vector<int> segments;
+  for (const RecordedWork& work : plan.ranks[0].program.rest().work) {
+    if (work.kind != RecordedWork::Kind::piece) continue;
+    passes.push_back(work.key.pass);
+    segments.push_back(work.key.segment);
+  }
+  const std::vector<int> along = {0, 1, 2, 3, 4, 5}, back = {5, 4, 3, 2, 1, 0};
+  ASSERT_EQ(segments.size(), 24u);  // two micro-batches, forward and back
+  for (int part = 0; part < 4; ++part) {
+    const auto begin = segments.begin() + part * 6;
+    EXPECT_EQ(std::vector<int>(begin, begin + 6), part % 2 ? back : along);
+    EXPECT_EQ(passes[static_cast<std::size_t>(part) * 6], part % 2);
+  }
+}
 
 // Turns of a long schedule are counted, not walked: the same as if they were.
 TEST(Record, OfALongStepIsThatOfItsTurns) {

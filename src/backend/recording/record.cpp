@@ -8,6 +8,8 @@ namespace trireme {
 bool Record::begin(const WorkKey& key) {
   TRIREME_CHECK(!open_);
   RecordedPiece& piece = pieces_[key];
+  rest_.work.push_back(
+      {.kind = RecordedWork::Kind::piece, .name = {}, .group = {}, .op = {}, .key = key});
   if (piece.times++ > 0) return false;
   open_ = &piece;
   return true;

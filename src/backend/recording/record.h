@@ -12,7 +12,7 @@
 namespace trireme {
 
 struct RecordedWork {
-  enum class Kind : std::uint8_t { kernel, product, copy, fill, write, read, message };
+  enum class Kind : std::uint8_t { kernel, product, copy, fill, write, read, message, piece };
 
   Kind kind;
   std::string name;   // of the kernel, the product, or what a message is for
@@ -20,6 +20,7 @@ struct RecordedWork {
   std::string op;     // that launched it; empty outside of graphs
   double bytes = 0;   // moved by copies and by accesses of the host; sent by messages
   double flops = 0;
+  WorkKey key{};  // of a piece: all of it happens here
 };
 
 // Work in the order in which it was enqueued, `times` times in all.
@@ -40,7 +41,7 @@ class Record {
   // Of the work that was added last.
   void set_flops(double flops);
 
-  // Pieces by key, and what was enqueued outside of any.
+  // Pieces by key, and all else in its order, with a reference where each piece happens.
   const std::map<WorkKey, RecordedPiece>& pieces() const { return pieces_; }
   const RecordedPiece& rest() const { return rest_; }
 
@@ -49,7 +50,8 @@ class Record {
   void for_each(const Use& use) const {
     for (const auto& [key, piece] : pieces_)
       for (const RecordedWork& work : piece.work) use(work, piece.times);
-    for (const RecordedWork& work : rest_.work) use(work, rest_.times);
+    for (const RecordedWork& work : rest_.work)
+      if (work.kind != RecordedWork::Kind::piece) use(work, rest_.times);
   }
 
  private:
