@@ -1,10 +1,14 @@
 // Three ways for a gradient from the kernel that makes it to the optimizer:
 // - in place: kernels add to accumulators in full; after the last micro-batch buckets are reduced;
-// - exact or narrow: each segment's gradients are added to integers or to bf16; those are reduced
+// - exact or narrow: each segment's gradients are added to integers or to bf16, which are reduced
 // at
 //   the end;
 // - sharded (ZeRO 2, 3): each segment's gradients are reduced at once, and parts are added up.
 #include "parallel/gradients.h"
+
+#include <algorithm>
+
+#include "base/error.h"
 
 namespace trireme {
 
@@ -28,11 +32,7 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
               !parts_only_             ? 0
               : layout.options().exact ? 2 * window * size_of(reduced_)
                                        : 2 * window / layout.options().degree * size_of(reduced_));
-  std::int64_t partial = 0;
-  for (const OwnedSlice& slice : layout.owned()) {
-    if (is_partial(slice)) partial += slice.count() * size_of(kept_);
-  }
-  memory_.add("partial gradients on their way", partial);
+  memory_.add("partial gradients on their way", most_partial_elements() * size_of(kept_));
   additions_.resize(layout.buckets());
   written_.resize(layout.buckets());
   reductions_.resize(layout.buckets());
@@ -226,10 +226,28 @@ bool Gradients::is_partial(const OwnedSlice& slice) const {
   return stage_.definition().parameters[slice.parameter].spec.partial_gradient;
 }
 
+// Of any rank that shares the states: a plan is the same on all of them.
+std::int64_t Gradients::most_partial_elements() const {
+  std::vector<std::int64_t> by_bucket(static_cast<std::size_t>(layout_.buckets()));
+  const auto& parameters = stage_.definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    if (parameters[p].spec.partial_gradient)
+      by_bucket[layout_.bucket_of(p)] += parameters[p].spec.shape.count();
+  }
+  std::int64_t sum = 0;
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
+    sum += std::min(by_bucket[bucket], layout_.part(bucket));
+  return sum;
+}
+
 // Many small vectors: one message.
 void Gradients::sum_partial_gradients() {
-  const std::int64_t bytes = joined_.bytes();
+  std::int64_t bytes = 0;
+  for (const OwnedSlice& slice : layout_.owned()) {
+    if (is_partial(slice)) bytes += slice.count() * size_of(kept_);
+  }
   if (groups_->tensor->size() == 1 || bytes == 0) return;
+  TRIREME_CHECK(bytes <= joined_.bytes());
   Queue& queue = stage_.device().queue();
   const auto for_each = [&](auto&& body) {
     std::byte* at = joined_.data();

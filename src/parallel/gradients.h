@@ -61,6 +61,7 @@ class Gradients {
            bool overwrite);
   void add_fixed_point(std::byte* sums, const std::byte* made, std::int64_t count, bool overwrite);
   bool is_partial(const OwnedSlice& slice) const;
+  std::int64_t most_partial_elements() const;
   void add_window(int bucket, int window, std::byte* gradients);
   void clear_padding(int bucket, std::byte* gradients) const;
   void settle(int window);

@@ -149,6 +149,19 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=2", "model.tie_embeddings=false"}}),
     [](const auto& info) { return "Case" + std::to_string(info.index); });
 
+// Ranks compare their plans before they train.
+TEST(MemoryOfRanks, IsTheSameWhereStatesAreShared) {
+  for (const std::string zero : {"0", "1", "2", "3"}) {
+    const Config config =
+        config_of({"parallel.tp=2", "parallel.sequence_parallel=true", "parallel.zero=" + zero});
+    const auto memory_of = [&](int rank) {
+      return to_text(Engine(config, build_options(config), {}, {rank, 4}).memory());
+    };
+    EXPECT_EQ(memory_of(0), memory_of(2)) << "zero " << zero;
+    EXPECT_EQ(memory_of(1), memory_of(3)) << "zero " << zero;
+  }
+}
+
 // The record says where in the step each piece happens.
 TEST(Record, KeepsTheOrderOfAStep) {
   const LayoutPlan plan = plan_layout(config_of({"train.global_batch_size=4"}), 1);
