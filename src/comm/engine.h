@@ -139,6 +139,7 @@ class ProgressEngine {
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;
   std::vector<Wait> waits_;
+  Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
   int voice_ = -1;    // whom this rank has allowed to speak for the job
   int arbiter_ = -1;  // who has allowed it to this rank
   Verdict verdict_ = Verdict::none;

@@ -46,6 +46,13 @@ void wait_until_read(int fd) {
 }  // namespace
 
 void ProgressEngine::handle_control() {
+  // A rank that was stopped finds claims that others have long settled without it.
+  const auto patience = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(options_.patience_s));
+  const Clock::time_point now = Clock::now();
+  if (last_look_ != Clock::time_point{} && now - last_look_ > patience / 2)
+    settled_until_ = now + patience;
+  last_look_ = now;
   ControlMessage message;
   int from = -1;
   while (wire_.receive_control(message, from)) handle(message, from);
@@ -54,6 +61,7 @@ void ProgressEngine::handle_control() {
 void ProgressEngine::handle(const ControlMessage& message, int from) {
   switch (message.kind) {
     case claim: {
+      if (Clock::now() < settled_until_) return;  // as if this rank were still stopped
       if (voice_ < 0) voice_ = from;
       ControlMessage reply{};
       reply.kind = voice_ == from ? grant : denial;
