@@ -36,9 +36,12 @@ ProgressEngine::~ProgressEngine() {
   }
   sleep_.notify_all();
   thread_.join();
-  // The network may still write into what unfinished operations own: it stays.
+  // The network may still write into what unfinished operations own: it stays until the process ends.
+  static std::mutex guard;
+  static auto* const kept = new std::vector<std::unique_ptr<Operation>>;
+  const std::lock_guard lock(guard);
   for (Abandoned& one : abandoned_) {
-    if (!one.operation->done()) static_cast<void>(one.operation.release());
+    if (!one.operation->done()) kept->push_back(std::move(one.operation));
   }
 }
 
