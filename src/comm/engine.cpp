@@ -36,7 +36,8 @@ ProgressEngine::~ProgressEngine() {
   }
   sleep_.notify_all();
   thread_.join();
-  // The network may still write into what unfinished operations own: it stays until the process ends.
+  // The network may still write into what unfinished operations own: it stays until the process
+  // ends.
   static std::mutex guard;
   static auto* const kept = new std::vector<std::unique_ptr<Operation>>;
   const std::lock_guard lock(guard);
