@@ -41,7 +41,7 @@ class PipelineClient {
   virtual void load(int chunk, int slot, std::int64_t micro_batch) = 0;
   // The last stage has its results for this micro-batch.
   virtual void losses_ready(int chunk, int slot, std::int64_t micro_batch) = 0;
-  // All micro-batches have passed, and all gradients are reduced.
+  // All micro-batches have passed, and every reduction of gradients has been started.
   virtual void step() = 0;
 };
 

@@ -63,7 +63,7 @@ double divisor_of(const LossSum& loss) {
 // What the runner needs of the engine while it walks.
 class Engine::Client : public PipelineClient {
  public:
-  // `finish`: called when all gradients are reduced.
+  // `finish`: called when every reduction of gradients has been started.
   Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches,
          std::function<void()> finish)
       : engine_(engine), next_(next), finish_(std::move(finish)), batches_(micro_batches) {}
