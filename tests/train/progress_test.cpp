@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 namespace trireme {
@@ -128,9 +131,17 @@ class Terminal : public ::testing::Test {
     if (master_ >= 0) ::close(master_);
     ::unsetenv("NO_COLOR");
   }
-  std::string shown() const {
-    std::string text(4096, '\0');
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(master_, text.data(), 4096))));
+  // What the terminal has shown up to `end`. The kernel hands text over in pieces of its choice, so
+  // one read may see only the first of them.
+  std::string shown_until(std::string_view end) const {
+    std::string text;
+    pollfd readable{.fd = master_, .events = POLLIN, .revents = 0};
+    while (text.find(end) == std::string::npos && ::poll(&readable, 1, 10'000) == 1) {
+      std::array<char, 4096> piece;
+      const ssize_t bytes = ::read(master_, piece.data(), piece.size());
+      if (bytes <= 0) break;
+      text.append(piece.data(), static_cast<std::size_t>(bytes));
+    }
     return text;
   }
   int master_ = -1;
@@ -142,17 +153,17 @@ TEST_F(Terminal, ShowsABar) {
   Progress progress(console, 0, 4);
   progress.tick(1, 2.5);
   console.print("a line");
-  const std::string text = shown();
+  const std::string text = shown_until("a line\r\n");
   EXPECT_THAT(text, ::testing::HasSubstr("25%  step 1/4  loss 2.5000"));
   EXPECT_THAT(text, ::testing::HasSubstr("\r\x1b[Ka line"));
 }
 
 TEST_F(Terminal, IsColouredUnlessTheUserObjects) {
   Console(terminal_).print("warning: a line");
-  EXPECT_THAT(shown(), ::testing::HasSubstr("\x1b[33mwarning: a line\x1b[0m"));
+  EXPECT_THAT(shown_until("\r\n"), ::testing::HasSubstr("\x1b[33mwarning: a line\x1b[0m"));
   ::setenv("NO_COLOR", "1", 1);
   Console(terminal_).print("warning: a line");
-  EXPECT_THAT(shown(), ::testing::HasSubstr("warning: a line\r\n"));
+  EXPECT_THAT(shown_until("\r\n"), ::testing::HasSubstr("warning: a line\r\n"));
 }
 
 class Log : public ::testing::Test {
