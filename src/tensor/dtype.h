@@ -33,7 +33,7 @@ std::string_view name_of(DType dtype);
 
 // The upper half of a float; conversion from float rounds to nearest even and keeps NaN.
 struct bf16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits;
   bf16() = default;
   constexpr explicit bf16(float value) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
@@ -48,13 +48,13 @@ struct bf16 {
 
 // IEEE binary16 storage; arithmetic happens in float.
 struct f16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits;
   f16() = default;
-  explicit f16(float value);
-  explicit operator float() const;
+  constexpr explicit f16(float value);
+  constexpr explicit operator float() const;
 };
 
-inline f16::operator float() const {
+constexpr f16::operator float() const {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fff) << 13;
   if ((bits & 0x7c00) == 0x7c00) return std::bit_cast<float>(sign | magnitude | 0x7f800000);
@@ -63,7 +63,7 @@ inline f16::operator float() const {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }
 
-inline f16::f16(float value) {
+constexpr f16::f16(float value) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (u >> 16) & 0x8000;
   const std::uint32_t magnitude = u & 0x7fffffff;

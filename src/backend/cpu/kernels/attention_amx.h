@@ -142,8 +142,8 @@ struct AmxEngine {
 
   template <int max_keys, int queries, bool as_left, bool as_right>
   struct Weights {
-    alignas(64) bf16 left_tiles[as_left ? max_keys * queries : 32];
-    alignas(64) bf16 right_tiles[as_right ? max_keys * queries : 32];
+    alignas(64) bf16 left_tiles[as_left ? max_keys * queries : 32] = {};
+    alignas(64) bf16 right_tiles[as_right ? max_keys * queries : 32] = {};
 
     // Stores rows key and key + 1 of columns [query, query + 32).
     TRIREME_INLINE void put(std::int64_t key, int query, const Vec<float> (&w)[2][2]) {
