@@ -1,0 +1,76 @@
+// A GPU as Trireme's device: memory of its runtime, streams, kernels, products.
+#include "backend/gpu/device.h"
+
+#include "backend/gpu/kernels/table.h"
+#include "backend/gpu/product.h"
+#include "backend/gpu/queue.h"
+#include "backend/gpu/staging.h"
+
+namespace trireme::gpu {
+namespace {
+
+class GpuDevice final : public Device {
+ public:
+  explicit GpuDevice(const Target& target)
+      : Device({&gpu::kernels<float>(), &gpu::kernels<bf16>(), &gpu::kernels<f16>(),
+                &gpu::kernels<double>()},
+               gpu::state_kernels()),
+        target_(target) {}
+
+  std::string name() const override { return runtime::device_name(); }
+  std::string signature() const override { return runtime::device_signature(); }
+  const Target& target() const override { return target_; }
+  Queue& queue(QueueRole role) override { return queues_[static_cast<std::size_t>(role)]; }
+
+  std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
+                                              const LinearShape& shape) override {
+    return own_linear(compute, product, shape);
+  }
+
+  void write(void* dst, std::int64_t bytes,
+             const std::function<void(std::byte* host)>& fill) override {
+    if (bytes > 0) staging_.write(compute(), dst, bytes, fill);
+  }
+  void read(const void* src, std::int64_t bytes,
+            const std::function<void(const std::byte* host)>& use) override {
+    if (bytes > 0) staging_.read(compute(), src, bytes, use);
+  }
+
+ private:
+  GpuQueue& compute() { return queues_[static_cast<std::size_t>(QueueRole::compute)]; }
+
+  std::byte* do_allocate(std::int64_t bytes) override {
+    auto* const memory = static_cast<std::byte*>(runtime::allocate(bytes));
+    if (!memory) return nullptr;
+    compute().fill(memory, 0, bytes);
+    compute().synchronize();  // every queue may use it from now on
+    return memory;
+  }
+  void do_release(std::byte* memory, std::int64_t bytes) override {
+    for (GpuQueue& queue : queues_) queue.synchronize();
+    runtime::release(memory, bytes);
+  }
+
+  Target target_;
+  std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count)> queues_;
+  Staging staging_;
+};
+
+}  // namespace
+
+Device* make_device(const Target& target) {
+  return new GpuDevice(target);
+}
+
+void GpuQueue::record(Event& event) {
+  const auto native = std::shared_ptr<std::remove_pointer_t<runtime::Event>>(
+      runtime::make_event(), [](runtime::Event e) { runtime::destroy(e); });
+  runtime::record(native.get(), stream_);
+  event.native = native;
+}
+
+void GpuQueue::wait(const Event& event) {
+  if (event.native) runtime::wait(static_cast<runtime::Event>(event.native.get()), stream_);
+}
+
+}  // namespace trireme::gpu

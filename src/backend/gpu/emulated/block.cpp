@@ -1,0 +1,249 @@
+// The threads of one block take turns.
+#include "backend/gpu/emulated/block.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <new>
+
+namespace trireme::gpu::emulated {
+
+Running running;
+
+namespace {
+
+struct Shared {
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{128}); }
+  };
+  std::unique_ptr<std::byte[], Free> bytes;
+  std::size_t size = 0;
+  std::uint64_t block = 0;  // whose it is
+
+  // Anew for each block, because new memory has no past for the race checker, and NaN everywhere,
+  // so that what nobody wrote shows in the result.
+  std::byte* of_block(std::uint64_t number, std::size_t wanted) {
+    if (number == block && wanted == size) return bytes.get();
+    if (TRIREME_RACE_CHECKER || wanted != size) bytes.reset();
+    if (!bytes) bytes.reset(new (std::align_val_t{128}) std::byte[wanted]);
+    std::memset(bytes.get(), 0xff, wanted);
+    size = wanted;
+    block = number;
+    return bytes.get();
+  }
+};
+
+// All that outlives a block: contexts, and shared memory by its declaration.
+struct Machine {
+  std::vector<std::unique_ptr<Thread>> threads;
+  std::vector<std::unique_ptr<Wave>> waves;
+  Context launcher;
+  std::deque<Thread*> ready;
+  Meeting block;
+  int live = 0;
+  const std::function<void()>* body = nullptr;
+  std::uint64_t block_number = 0;  // of all blocks that ever ran
+  std::vector<Shared> shared;
+  Shared dynamic;
+  std::size_t dynamic_bytes = 0;
+  std::uint64_t order = 0;
+  // Under the race checker neighbouring blocks and launches take different racers.
+  std::vector<Racer> racers;
+  std::size_t next_racer = 0;
+  char begin = 0, end = 0;  // what a launch orders
+};
+Machine& machine = *new Machine;  // contexts may be alive when the process ends
+
+Thread* next_ready() {
+  if (machine.order) {
+    machine.order ^= machine.order << 13, machine.order ^= machine.order >> 7,
+        machine.order ^= machine.order << 17;
+    std::swap(machine.ready.front(), machine.ready[machine.order % machine.ready.size()]);
+  }
+  Thread* thread = machine.ready.front();
+  machine.ready.pop_front();
+  return thread;
+}
+
+void go_on_with(Thread* next) {
+  Thread* const self = running.thread;
+  if (next == self) return;
+  running.thread = next;
+  switch_context(self->context, next->context);
+}
+
+void release_all(Meeting& meeting) {
+  meeting.arrived = 0;
+  machine.ready.insert(machine.ready.end(), meeting.waiting.begin(), meeting.waiting.end());
+  meeting.waiting.clear();
+}
+
+bool same(const Place& a, const Place& b) {
+  return a.line() == b.line() && a.column() == b.column() && a.file_name() == b.file_name();
+}
+
+template <class Complete>
+void meet(Meeting& meeting, const Place& place, bool orders_memory, const Complete& complete) {
+  if (meeting.arrived == 0) meeting.place = place;
+  if (&meeting == &machine.block && !same(meeting.place, place))
+    stop("threads of one block wait at different barriers");
+  if (orders_memory) release(&meeting);
+  if (++meeting.arrived == meeting.expected) {
+    complete();
+    release_all(meeting);
+    if (machine.order) {  // let somebody else go first
+      machine.ready.push_back(running.thread);
+      go_on_with(next_ready());
+    }
+  } else {
+    meeting.waiting.push_back(running.thread);
+    if (machine.ready.empty()) stop("some threads never come to where the others wait");
+    go_on_with(next_ready());
+  }
+  if (orders_memory) acquire(&meeting);
+}
+
+// A thread has returned from the kernel: those that wait may now be complete.
+void leave(Meeting& meeting) {
+  if (--meeting.expected > 0 && meeting.arrived == meeting.expected) release_all(meeting);
+}
+
+TRIREME_UNCHECKED void thread_main() {
+  begin_bookkeeping();
+  for (;;) {
+    acquire(&machine.begin);
+    end_bookkeeping();
+    (*machine.body)();
+    begin_bookkeeping();
+    release(&machine.end);
+    Thread& self = *running.thread;
+    leave(self.wave->meeting);
+    leave(machine.block);
+    Context& next = --machine.live == 0     ? machine.launcher
+                    : machine.ready.empty() ? (stop("threads are left over"), machine.launcher)
+                                            : (running.thread = next_ready())->context;
+    end_bookkeeping();  // as this racer; the next block brings another
+    switch_context(self.context, next);
+    begin_bookkeeping();
+  }
+}
+
+Racer racer_in_turn() {
+#if TRIREME_RACE_CHECKER
+  constexpr std::size_t pool = 1021;
+  if (machine.racers.size() < pool) machine.racers.push_back(new_racer());
+  return machine.racers[machine.next_racer++ % machine.racers.size()];
+#else
+  return nullptr;
+#endif
+}
+
+void run_block(unsigned threads) {
+  const unsigned waves = (threads + wave_width - 1) / wave_width;
+  while (machine.waves.size() < waves) machine.waves.push_back(std::make_unique<Wave>());
+  while (machine.threads.size() < threads) {
+    machine.threads.push_back(std::make_unique<Thread>());
+    machine.threads.back()->context.start(thread_main);
+  }
+  ++machine.block_number;
+  machine.block.expected = static_cast<int>(threads);
+  machine.live = static_cast<int>(threads);
+  for (unsigned w = 0; w < waves; ++w)
+    machine.waves[w]->meeting.expected =
+        static_cast<int>(std::min<unsigned>(wave_width, threads - w * wave_width));
+  for (unsigned i = 0; i < threads; ++i) {
+    Thread& thread = *machine.threads[i];
+    thread.index = i;
+    thread.lane = static_cast<int>(i % wave_width);
+    thread.wave = machine.waves[i / wave_width].get();
+    thread.turn = 0;
+    thread.context.racer = racer_in_turn();
+    machine.ready.push_back(&thread);
+  }
+  machine.next_racer += 37;
+  machine.launcher.racer = this_racer();
+  release(&machine.begin);
+  Thread* const first = next_ready();
+  running.thread = first;
+  end_bookkeeping();
+  switch_context(machine.launcher, first->context);
+  begin_bookkeeping();
+  running.thread = nullptr;
+}
+
+}  // namespace
+
+void run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
+              const std::function<void()>& body) {
+  const Bookkeeping bookkeeping;
+  machine.body = &body;
+  machine.dynamic_bytes = shared_bytes;
+  running.grid = grid;
+  running.threads = {threads, 1, 1};
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        running.block = {x, y, z};
+        run_block(threads);
+      }
+  acquire(&machine.end);
+}
+
+void set_thread_order(std::uint64_t seed) {
+  machine.order = seed;
+}
+
+void sync_block(Place place) {
+  const Bookkeeping bookkeeping;
+  meet(machine.block, place, true, [] {});
+}
+
+void sync_wave(Place place) {
+  const Bookkeeping bookkeeping;
+  meet(running.thread->wave->meeting, place, true, [] {});
+}
+
+Exchange exchange(const void* mine, std::size_t bytes, Place place, void (*complete)(Exchange)) {
+  const Bookkeeping bookkeeping;
+  Thread& self = *running.thread;
+  Wave& wave = *self.wave;
+  const int turn = self.turn;
+  self.turn ^= 1;
+  std::memcpy(wave.slots[turn][self.lane], mine, bytes);
+  const Exchange result{wave.slots[turn][0], wave.tile[turn]};
+  meet(wave.meeting, place, false, [&] {
+    if (wave.meeting.arrived != wave_width) stop("a wave exchanges values without all its lanes");
+    if (complete) complete(result);
+  });
+  return result;
+}
+
+std::byte* shared_memory(std::size_t id, std::size_t bytes) {
+  const Bookkeeping bookkeeping;
+  if (machine.shared.size() <= id) machine.shared.resize(id + 1);
+  return machine.shared[id].of_block(machine.block_number, bytes);
+}
+
+std::byte* dynamic_shared_memory() {
+  const Bookkeeping bookkeeping;
+  return machine.dynamic.of_block(machine.block_number, machine.dynamic_bytes);
+}
+
+std::size_t new_shared_id() {
+  static std::size_t next = 0;
+  return next++;
+}
+
+void stop(const char* what) {
+  std::fprintf(stderr, "trireme: emulated GPU: %s (block %u,%u, thread %u", what, running.block.x,
+               running.block.y, running.thread ? running.thread->index : 0);
+  if (machine.block.arrived > 0)
+    std::fprintf(stderr, "; %d threads wait at %s:%u", machine.block.arrived,
+                 machine.block.place.file_name(), machine.block.place.line());
+  std::fprintf(stderr, ")\n");
+  std::abort();
+}
+
+}  // namespace trireme::gpu::emulated

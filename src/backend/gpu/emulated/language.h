@@ -1,0 +1,94 @@
+// The words of language.h on the emulated GPU.
+#pragma once
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "backend/gpu/emulated/block.h"
+
+#define GPU_FN inline
+#define GPU_KERNEL(threads) void
+
+namespace trireme::gpu {
+
+using emulated::Place;
+using emulated::Size;
+using emulated::wave_width;
+
+inline unsigned thread_index() {
+  return emulated::running.thread->index;
+}
+inline unsigned block_size() {
+  return emulated::running.threads.x;
+}
+inline Size block_index() {
+  return emulated::running.block;
+}
+inline Size grid_size() {
+  return emulated::running.grid;
+}
+
+inline void sync_block(Place place = Place::current()) {
+  emulated::sync_block(place);
+}
+inline void sync_wave(Place place = Place::current()) {
+  emulated::sync_wave(place);
+}
+
+template <class V>
+V shuffle(V v, int from, Place place = Place::current()) {
+  static_assert(sizeof v <= emulated::Wave::slot_bytes);
+  const emulated::Exchange all = emulated::exchange(&v, sizeof v, place);
+  const emulated::Bookkeeping bookkeeping;
+  V result;
+  std::memcpy(&result, all.slots + from * emulated::Wave::slot_bytes, sizeof result);
+  return result;
+}
+template <class V>
+V shuffle_xor(V v, int mask, Place place = Place::current()) {
+  return shuffle(v, emulated::running.thread->lane ^ mask, place);
+}
+
+namespace detail {
+template <class T>
+inline const std::size_t shared_id = emulated::new_shared_id();
+}
+template <class T>
+T& shared_memory() {
+  return *reinterpret_cast<T*>(emulated::shared_memory(detail::shared_id<T>, sizeof(T)));
+}
+template <class T>
+T* dynamic_shared_memory() {
+  return reinterpret_cast<T*>(emulated::dynamic_shared_memory());
+}
+
+inline void atomic_add(std::int64_t* to, std::int64_t value) {
+  std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
+}
+inline void atomic_min(std::int64_t* to, std::int64_t value) {
+  std::atomic_ref now(*to);
+  for (std::int64_t seen = now; value < seen && !now.compare_exchange_weak(seen, value);) {
+  }
+}
+
+inline float exp(float x) {
+  return std::exp(x);
+}
+inline float log(float x) {
+  return std::log(x);
+}
+inline float sqrt(float x) {
+  return std::sqrt(x);
+}
+inline float tanh(float x) {
+  return std::tanh(x);
+}
+inline float erf(float x) {
+  return std::erf(x);
+}
+inline bool is_finite(float x) {
+  return std::isfinite(x);
+}
+
+}  // namespace trireme::gpu

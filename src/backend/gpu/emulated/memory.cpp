@@ -1,0 +1,89 @@
+// Pages under a protection key.
+#include "backend/gpu/emulated/memory.h"
+
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+
+#include "backend/gpu/emulated/race.h"
+
+namespace trireme::gpu::emulated {
+namespace {
+
+// -1: the processor or the kernel of the system has none. New threads of a process have no access
+// to a key until they take it.
+int protection_key() {
+  static const int key = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  return key;
+}
+
+struct Pages {
+  std::size_t bytes;
+  Side side;
+};
+
+std::mutex mutex;
+
+std::map<const std::byte*, Pages>& all_pages() {
+  static auto* const pages = new std::map<const std::byte*, Pages>;
+  return *pages;
+}
+
+void* allocate(std::size_t bytes, Side side) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (side == Side::device && protection_key() > 0)
+    ::pkey_mprotect(memory, bytes, PROT_READ | PROT_WRITE, protection_key());
+  const std::lock_guard lock(mutex);
+  all_pages()[static_cast<const std::byte*>(memory)] = {bytes, side};
+  return memory;
+}
+
+void release(void* memory, std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex);
+    all_pages().erase(static_cast<const std::byte*>(memory));
+  }
+  ::munmap(memory, bytes);
+}
+
+thread_local int accesses = 0;
+
+}  // namespace
+
+void* allocate_device_memory(std::size_t bytes) {
+  return allocate(bytes, Side::device);
+}
+void release_device_memory(void* memory, std::size_t bytes) {
+  release(memory, bytes);
+}
+void* allocate_pinned(std::size_t bytes) {
+  return allocate(bytes, Side::pinned);
+}
+void release_pinned(void* memory, std::size_t bytes) {
+  release(memory, bytes);
+}
+
+Side side_of(const void* p, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto* const first = static_cast<const std::byte*>(p);
+  auto next = all_pages().upper_bound(first);
+  if (next == all_pages().begin()) return Side::host;
+  const auto& [begin, pages] = *--next;
+  return first + bytes <= begin + pages.bytes ? pages.side : Side::host;
+}
+
+bool host_access_is_noticed() {
+  return protection_key() > 0;
+}
+
+TRIREME_UNCHECKED DeviceAccess::DeviceAccess() {
+  if (accesses++ == 0 && protection_key() > 0) ::pkey_set(protection_key(), 0);
+}
+TRIREME_UNCHECKED DeviceAccess::~DeviceAccess() {
+  if (--accesses == 0 && protection_key() > 0) ::pkey_set(protection_key(), PKEY_DISABLE_ACCESS);
+}
+
+}  // namespace trireme::gpu::emulated

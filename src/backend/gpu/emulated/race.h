@@ -1,0 +1,75 @@
+// What ThreadSanitizer is told about emulated threads and streams, so that it sees the races that a
+// GPU would have and not those of the emulation. Nothing in builds without it.
+#pragma once
+
+#if defined(__SANITIZE_THREAD__)
+#define TRIREME_RACE_CHECKER 1
+#include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+#define TRIREME_UNCHECKED __attribute__((no_sanitize("thread")))
+#else
+#define TRIREME_RACE_CHECKER 0
+#define TRIREME_UNCHECKED
+#endif
+
+namespace trireme::gpu::emulated {
+
+// The emulation's own memory accesses, which order nothing between emulated threads.
+inline void begin_bookkeeping() {
+#if TRIREME_RACE_CHECKER
+  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+#endif
+}
+inline void end_bookkeeping() {
+#if TRIREME_RACE_CHECKER
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+#endif
+}
+struct Bookkeeping {
+  Bookkeeping() { begin_bookkeeping(); }
+  ~Bookkeeping() { end_bookkeeping(); }
+};
+
+// What was done before release(p) is seen by whoever calls acquire(p) after it.
+inline void release([[maybe_unused]] void* p) {
+#if TRIREME_RACE_CHECKER
+  __tsan_release(p);
+#endif
+}
+inline void acquire([[maybe_unused]] void* p) {
+#if TRIREME_RACE_CHECKER
+  __tsan_acquire(p);
+#endif
+}
+
+// A thread of execution as the race checker counts them; null without it.
+using Racer = void*;
+inline Racer new_racer() {
+#if TRIREME_RACE_CHECKER
+  return __tsan_create_fiber(0);
+#else
+  return nullptr;
+#endif
+}
+inline Racer this_racer() {
+#if TRIREME_RACE_CHECKER
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+// Goes on as another racer, which has seen nothing of what this one did.
+TRIREME_UNCHECKED inline void become([[maybe_unused]] Racer racer) {
+#if TRIREME_RACE_CHECKER
+  __tsan_switch_to_fiber(racer, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
+}  // namespace trireme::gpu::emulated

@@ -1,0 +1,83 @@
+// runtime.h on the emulated GPU: copies and fills are work of a stream like any kernel.
+#include "backend/gpu/runtime.h"
+
+#include <cstring>
+
+#include "backend/gpu/emulated/block.h"
+#include "backend/gpu/emulated/memory.h"
+
+namespace trireme::gpu::runtime {
+namespace {
+
+void check_side(const void* p, std::int64_t bytes, bool device_only) {
+  const emulated::Side side = emulated::side_of(p, static_cast<std::size_t>(bytes));
+  if (side == emulated::Side::host)
+    emulated::stop("an asynchronous copy of host memory that is not pinned");
+  if (device_only && side != emulated::Side::device)
+    emulated::stop("a fill of memory that is not the device's");
+}
+
+}  // namespace
+
+std::string device_name() {
+  return "the emulated GPU with waves of " + std::to_string(emulated::wave_width);
+}
+std::string device_signature() {
+  return "emulated " + std::to_string(emulated::wave_width);
+}
+
+void* allocate(std::int64_t bytes) {
+  return emulated::allocate_device_memory(static_cast<std::size_t>(bytes));
+}
+void release(void* memory, std::int64_t bytes) {
+  emulated::release_device_memory(memory, static_cast<std::size_t>(bytes));
+}
+void* allocate_pinned(std::int64_t bytes) {
+  return emulated::allocate_pinned(static_cast<std::size_t>(bytes));
+}
+void release_pinned(void* memory, std::int64_t bytes) {
+  emulated::release_pinned(memory, static_cast<std::size_t>(bytes));
+}
+
+Stream make_stream() {
+  return emulated::make_stream();
+}
+void destroy(Stream stream) {
+  emulated::destroy_stream(stream);
+}
+Event make_event() {
+  return emulated::make_event();
+}
+void destroy(Event event) {
+  emulated::destroy_event(event);
+}
+
+void copy(void* dst, const void* src, std::int64_t bytes, Stream stream) {
+  check_side(dst, bytes, false);
+  check_side(src, bytes, false);
+  emulated::enqueue(stream, [=] { std::memcpy(dst, src, static_cast<std::size_t>(bytes)); });
+}
+
+void fill(void* dst, std::uint8_t byte, std::int64_t bytes, Stream stream) {
+  check_side(dst, bytes, true);
+  emulated::enqueue(stream, [=] { std::memset(dst, byte, static_cast<std::size_t>(bytes)); });
+}
+
+void record(Event event, Stream stream) {
+  emulated::record(stream, event);
+}
+void wait(Event event, Stream stream) {
+  emulated::wait(stream, event);
+}
+void synchronize(Stream stream) {
+  emulated::synchronize(stream);
+}
+void synchronize(Event event) {
+  emulated::synchronize(event);
+}
+bool has_passed(Event event) {
+  return emulated::has_passed(event);
+}
+void check_launches() {}
+
+}  // namespace trireme::gpu::runtime

@@ -1,0 +1,209 @@
+// Queues of work, driven by whoever waits.
+#include "backend/gpu/emulated/stream.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend/gpu/emulated/block.h"
+#include "backend/gpu/emulated/context.h"
+#include "backend/gpu/emulated/memory.h"
+
+namespace trireme::gpu::emulated {
+
+// An event names a place in a stream. Those who wait keep what it said when they asked, so that it
+// may be recorded again.
+struct Mark {
+  std::uint64_t position = 0;  // passed when the stream has done so many pieces of work
+  Stream* stream = nullptr;
+  std::shared_ptr<char> order = std::make_shared<char>();  // what the race checker knows it by
+};
+
+struct Event {
+  Mark mark;
+};
+
+namespace {
+
+struct Work {
+  std::function<void()> body;
+  Mark waits;                     // stream null: for nothing
+  std::shared_ptr<char> records;  // null: nothing
+  std::uint64_t number = 0;       // of all work of the device
+};
+
+}  // namespace
+
+struct Stream {
+  std::deque<Work> work;
+  std::uint64_t issued = 0, done = 0;
+  char host = 0, end = 0;  // order between the host and this stream
+  Context context;         // a stack of its own, or two streams would seem to race for addresses
+};
+
+namespace {
+
+struct Streams {
+  std::recursive_mutex mutex;  // an emulated collective asks for streams while one runs
+  std::vector<Stream*> all;
+  std::uint64_t issued = 0;
+  std::uint64_t order = 0;
+  Context host;
+  const std::function<void()>* body = nullptr;
+  Stream* current = nullptr;
+};
+Streams& streams = *new Streams;
+
+TRIREME_UNCHECKED void stream_main() {
+  for (;;) {
+    (*streams.body)();
+    switch_context(streams.current->context, streams.host);
+  }
+}
+
+TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
+  const Bookkeeping bookkeeping;
+  if (!stream.context.has_started()) {
+    stream.context.start(stream_main);
+    stream.context.racer = new_racer();
+  }
+  const std::function<void()> body = [&] {
+    begin_bookkeeping();
+    acquire(&stream.host);
+    if (work.waits.stream) acquire(work.waits.order.get());
+    if (work.body) {
+      const DeviceAccess access;
+      end_bookkeeping();
+      work.body();
+      begin_bookkeeping();
+    }
+    if (work.records) release(work.records.get());
+    release(&stream.end);
+    end_bookkeeping();
+  };
+  streams.body = &body;
+  streams.current = &stream;
+  streams.host.racer = this_racer();
+  end_bookkeeping();
+  switch_context(streams.host, stream.context);
+  begin_bookkeeping();
+}
+
+bool may_run(const Stream& stream) {
+  if (stream.work.empty()) return false;
+  const Mark& waits = stream.work.front().waits;
+  return !waits.stream || waits.stream->done >= waits.position;
+}
+
+Stream* pick() {
+  std::vector<Stream*> able;
+  std::copy_if(streams.all.begin(), streams.all.end(), std::back_inserter(able),
+               [](const Stream* s) { return may_run(*s); });
+  if (able.empty()) stop("streams wait for each other");
+  if (streams.order) {
+    streams.order ^= streams.order << 13, streams.order ^= streams.order >> 7,
+        streams.order ^= streams.order << 17;
+    return able[streams.order % able.size()];
+  }
+  return *std::min_element(able.begin(), able.end(), [](const Stream* a, const Stream* b) {
+    return a->work.front().number < b->work.front().number;
+  });
+}
+
+void run_until(const Stream& stream, std::uint64_t position) {
+  while (stream.done < position) {
+    Stream& next = *pick();
+    Work work = std::move(next.work.front());
+    next.work.pop_front();
+    run(next, work);
+    ++next.done;
+  }
+}
+
+void push(Stream& stream, Work work) {
+  release(&stream.host);
+  work.number = streams.issued++;
+  ++stream.issued;
+  stream.work.push_back(std::move(work));
+}
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+}  // namespace
+
+Stream* make_stream() {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  streams.all.push_back(new Stream);
+  return streams.all.back();
+}
+
+void destroy_stream(Stream* stream) {
+  synchronize(stream);
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  std::erase(streams.all, stream);
+  delete stream;
+}
+
+Event* make_event() {
+  return new Event;
+}
+
+void destroy_event(Event* event) {
+  delete event;
+}
+
+void enqueue(Stream* stream, std::function<void()> work) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  push(*stream, {.body = std::move(work), .waits = {}, .records = nullptr});
+}
+
+void record(Stream* stream, Event* event) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  event->mark.order = std::make_shared<char>();
+  push(*stream, {.body = {}, .waits = {}, .records = event->mark.order});
+  event->mark.stream = stream;
+  event->mark.position = stream->issued;
+}
+
+void wait(Stream* stream, Event* event) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  if (event->mark.stream) push(*stream, {.body = {}, .waits = event->mark, .records = nullptr});
+}
+
+void synchronize(Stream* stream) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  run_until(*stream, stream->issued);
+  acquire(&stream->end);
+}
+
+void synchronize(Event* event) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  if (!event->mark.stream) return;
+  run_until(*event->mark.stream, event->mark.position);
+  acquire(event->mark.order.get());
+}
+
+bool has_passed(Event* event) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  if (!event->mark.stream) return true;
+  if (event->mark.stream->done < event->mark.position) return false;
+  acquire(event->mark.order.get());
+  return true;
+}
+
+void set_stream_order(std::uint64_t seed) {
+  const Lock lock(streams.mutex);
+  streams.order = seed;
+}
+
+}  // namespace trireme::gpu::emulated

@@ -1,0 +1,30 @@
+// How a GPU fills its tables: each file of this folder sets the entries of its kernels.
+#pragma once
+
+#include "backend/kernels.h"
+#include "backend/state_kernels.h"
+
+namespace trireme::gpu {
+
+// The files of kernels/ that set entries of the table, each in a function set_<name>.
+#define TRIREME_GPU_KERNEL_FILES(X) X(elementwise)
+
+#define TRIREME_SETTER(name) \
+  template <class T>         \
+  void set_##name(Kernels<T>& table);
+TRIREME_GPU_KERNEL_FILES(TRIREME_SETTER)
+#undef TRIREME_SETTER
+
+template <class T>
+const Kernels<T>& kernels();
+const StateKernels& state_kernels();
+
+}  // namespace trireme::gpu
+
+// Instantiates one of the above for every storage type of GPUs.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot be parenthesised.
+#define TRIREME_GPU_INSTANTIATE(setter)         \
+  template void setter<float>(Kernels<float>&); \
+  template void setter<bf16>(Kernels<bf16>&);   \
+  template void setter<f16>(Kernels<f16>&)
+// NOLINTEND(bugprone-macro-parentheses)

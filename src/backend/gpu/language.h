@@ -1,0 +1,134 @@
+// The words in which kernels are written: one source for CUDA, HIP and the emulated GPU. This file
+// and tile.h are the only ones of the kernels that know which of them compiles.
+//
+// A kernel is a function GPU_KERNEL(threads) name(...), run by blocks of `threads` threads, a
+// multiple of 64. Functions that kernels call are GPU_FN. How wide a wave is (32 or 64 lanes) is
+// known in kernels only: no size that the host computes depends on it.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+#if defined(__HIP__)
+#include "backend/gpu/vendor/language.h"
+#define TRIREME_HIP 1
+#elif defined(__CUDACC__)
+#include "backend/gpu/vendor/language.h"
+#define TRIREME_CUDA 1
+#else
+#include "backend/gpu/emulated/language.h"
+#define TRIREME_EMULATED 1
+#endif
+
+namespace trireme::gpu {
+
+// What a host can count on: block sizes are multiples of the widest wave, and shared memory that
+// holds one value per wave is sized for the narrowest.
+inline constexpr int narrowest_wave = 32, widest_wave = 64;
+
+GPU_FN int lane() {
+  return static_cast<int>(thread_index()) % wave_width;
+}
+GPU_FN int wave_index() {
+  return static_cast<int>(thread_index()) / wave_width;
+}
+
+// --- storage types ---
+
+// A value in the type of arithmetic.
+GPU_FN float to_float(float x) {
+  return x;
+}
+GPU_FN float to_float(bf16 x) {
+  return static_cast<float>(x);
+}
+GPU_FN float to_float(f16 x) {
+  return static_cast<float>(x);
+}
+// Rounded to nearest, ties to even.
+template <class T>
+GPU_FN T from_float(float x) {
+  return T(x);
+}
+
+// Neighbouring elements that are loaded and stored as one.
+template <class T, int n>
+struct alignas(sizeof(T) * n) Pack {
+  T v[n];
+};
+template <class T>
+inline constexpr int pack_width = 16 / static_cast<int>(sizeof(T));
+// 16 bytes; p is aligned to them.
+template <class T>
+GPU_FN Pack<T, pack_width<T>> load_pack(const T* p) {
+  return *reinterpret_cast<const Pack<T, pack_width<T>>*>(p);
+}
+template <class T>
+GPU_FN void store_pack(T* p, const Pack<T, pack_width<T>>& pack) {
+  *reinterpret_cast<Pack<T, pack_width<T>>*>(p) = pack;
+}
+
+// --- reductions ---
+// Every lane or thread gets the result. The order of summation depends on the sizes alone.
+
+template <class V>
+GPU_FN V wave_sum(V v) {
+#pragma unroll
+  for (int mask = wave_width / 2; mask > 0; mask >>= 1) v += shuffle_xor(v, mask);
+  return v;
+}
+template <class V>
+GPU_FN V wave_max(V v) {
+#pragma unroll
+  for (int mask = wave_width / 2; mask > 0; mask >>= 1) {
+    const V other = shuffle_xor(v, mask);
+    v = other > v ? other : v;
+  }
+  return v;
+}
+
+namespace detail {
+template <class V, int threads>
+struct WaveParts {
+  V part[threads / narrowest_wave];
+};
+}  // namespace detail
+
+// All `threads` threads of the block take part.
+template <int threads, class V>
+GPU_FN V block_sum(V v) {
+  auto& shared = shared_memory<detail::WaveParts<V, threads>>();
+  v = wave_sum(v);
+  if (lane() == 0) shared.part[wave_index()] = v;
+  sync_block();
+  V total = 0;
+  for (int i = 0; i < threads / wave_width; ++i) total += shared.part[i];
+  sync_block();  // the next reduction writes to the same memory
+  return total;
+}
+template <int threads, class V>
+GPU_FN V block_max(V v) {
+  auto& shared = shared_memory<detail::WaveParts<V, threads>>();
+  v = wave_max(v);
+  if (lane() == 0) shared.part[wave_index()] = v;
+  sync_block();
+  V largest = shared.part[0];
+  for (int i = 1; i < threads / wave_width; ++i)
+    largest = shared.part[i] > largest ? shared.part[i] : largest;
+  sync_block();
+  return largest;
+}
+
+// Calls body(i) for every i of [0, count) that falls to this thread of the grid.
+template <class Body>
+GPU_FN void for_each(std::int64_t count, const Body& body) {
+  const std::int64_t step = static_cast<std::int64_t>(grid_size().x) * block_size();
+  for (std::int64_t i = static_cast<std::int64_t>(block_index().x) * block_size() + thread_index();
+       i < count; i += step)
+    body(i);
+}
+
+}  // namespace trireme::gpu

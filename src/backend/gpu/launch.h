@@ -1,0 +1,53 @@
+// Puts a kernel on a queue.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "backend/gpu/language.h"
+#include "backend/gpu/queue.h"
+
+namespace trireme::gpu {
+
+// Blocks of a grid and threads of a block; sizes depend on the problem alone, never on the device.
+struct Launch {
+  Size blocks;
+  int threads = 0;               // a multiple of 64
+  std::size_t shared_bytes = 0;  // what dynamic_shared_memory() finds
+};
+
+// As many blocks as `count` items of work fill, up to a bound that is enough for any device;
+// kernels that use for_each() take what remains in turns.
+inline Launch over(std::int64_t count, int threads = 256) {
+  constexpr std::int64_t most_blocks = 4096;
+  const std::int64_t blocks = (count + threads - 1) / threads;
+  return {.blocks = Size{static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, most_blocks))},
+          .threads = threads};
+}
+
+// One block for each of `count` items: count < 2^31.
+inline Launch one_block_each(std::int64_t count, int threads) {
+  return {.blocks = Size{static_cast<unsigned>(count)}, .threads = threads};
+}
+
+// The arguments are copied now; what they point to is read when the kernel runs. Nothing is
+// launched for an empty grid.
+template <class... Parameters, class... Arguments>
+void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
+            const Arguments&... arguments) {
+  if (size.blocks.x == 0 || size.blocks.y == 0 || size.blocks.z == 0) return;
+#if TRIREME_EMULATED
+  emulated::enqueue(stream_of(queue), [=] {
+    emulated::run_grid(size.blocks, static_cast<unsigned>(size.threads), size.shared_bytes,
+                       [&] { kernel(static_cast<Parameters>(arguments)...); });
+  });
+#else
+  if (size.shared_bytes > 0) allow_shared(reinterpret_cast<const void*>(kernel), size.shared_bytes);
+  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)> > >(
+      static_cast<Parameters>(arguments)...);
+  runtime::check_launches();
+#endif
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,34 @@
+// A queue of a GPU: a stream of its runtime.
+#pragma once
+
+#include "backend/device.h"
+#include "backend/gpu/runtime.h"
+
+namespace trireme::gpu {
+
+class GpuQueue final : public Queue {
+ public:
+  GpuQueue() : stream_(runtime::make_stream()) {}
+  ~GpuQueue() override { runtime::destroy(stream_); }
+
+  void copy(void* dst, const void* src, std::int64_t bytes) override {
+    runtime::copy(dst, src, bytes, stream_);
+  }
+  void fill(void* dst, std::uint8_t byte, std::int64_t bytes) override {
+    runtime::fill(dst, byte, bytes, stream_);
+  }
+  void record(Event& event) override;
+  void wait(const Event& event) override;
+  void synchronize() override { runtime::synchronize(stream_); }
+
+  runtime::Stream stream() const { return stream_; }
+
+ private:
+  runtime::Stream stream_;
+};
+
+inline runtime::Stream stream_of(Queue& queue) {
+  return static_cast<GpuQueue&>(queue).stream();
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,42 @@
+// What the device and its queues ask of a GPU's runtime: the same few functions for CUDA, HIP and
+// the emulated GPU. Every failure is an error that names the call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#if defined(__HIP__) || defined(__CUDACC__)
+#include "backend/gpu/vendor/runtime.h"
+#else
+#include "backend/gpu/emulated/runtime.h"
+#endif
+
+namespace trireme::gpu::runtime {
+
+// "NVIDIA H100", and what must be the same on all ranks: model, driver, library versions.
+std::string device_name();
+std::string device_signature();
+
+// Null if there is none left. Zeroed where zeroed() says so.
+void* allocate(std::int64_t bytes);
+void release(void* memory, std::int64_t bytes);
+void* allocate_pinned(std::int64_t bytes);
+void release_pinned(void* memory, std::int64_t bytes);
+
+Stream make_stream();
+void destroy(Stream);
+Event make_event();
+void destroy(Event);
+
+// Between device memory and device or pinned memory.
+void copy(void* dst, const void* src, std::int64_t bytes, Stream);
+void fill(void* dst, std::uint8_t byte, std::int64_t bytes, Stream);
+void record(Event, Stream);
+void wait(Event, Stream);
+void synchronize(Stream);
+void synchronize(Event);
+bool has_passed(Event);
+// An error if a kernel that was launched before failed to start.
+void check_launches();
+
+}  // namespace trireme::gpu::runtime

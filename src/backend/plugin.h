@@ -1,0 +1,19 @@
+// What a plug-in of a GPU exports. Plug-ins are loaded when a run asks for their device, so that
+// the program starts where none of their libraries is installed.
+#pragma once
+
+#include "backend/device.h"
+
+namespace trireme {
+
+// Changes with every change of what passes between program and plug-in: Device, Queue, the tables
+// of kernels and their structs.
+inline constexpr int plugin_version = 1;
+
+inline constexpr const char* plugin_version_symbol = "trireme_device_version";
+inline constexpr const char* plugin_open_symbol = "trireme_device_open";
+using PluginVersion = int (*)();
+// Makes the device, which lives until the process ends. Throws Error.
+using PluginOpen = Device* (*)(const Target&);
+
+}  // namespace trireme

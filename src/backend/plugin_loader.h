@@ -1,0 +1,15 @@
+// Finds and loads the plug-in of a GPU.
+#pragma once
+
+#include <string>
+
+#include "backend/device.h"
+
+namespace trireme {
+
+// The device of the plug-in libtrireme_<name>.so, which lies next to the program, in the lib folder
+// of an installation or where it was built. Loaded once; lives until the process ends. Throws Error
+// with what to do if the plug-in is missing, cannot be loaded or belongs to another version.
+Device& plugin_device(const std::string& name);
+
+}  // namespace trireme

@@ -1,0 +1,69 @@
+// The same kernel on the CPU and on an emulated GPU, with equal inputs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "backend/cpu/device.h"
+#include "backend/gpu/device_memory.h"
+#include "backend/plugin_loader.h"
+
+namespace trireme {
+
+// Instantiated for waves of both widths by TRIREME_ON_BOTH_WAVES(suite).
+class OnBothWaves : public ::testing::TestWithParam<const char*> {
+ protected:
+  Device& gpu_ = plugin_device(GetParam());
+  Device& cpu_ = cpu::device();
+
+  // Calls body(device) for the CPU and for the GPU, and gives both results.
+  template <class Body>
+  auto on_both(const Body& body) {
+    return std::pair{body(cpu_), body(gpu_)};
+  }
+};
+
+#define TRIREME_ON_BOTH_WAVES(suite)                                                  \
+  INSTANTIATE_TEST_SUITE_P(Waves, suite, ::testing::Values("emulated", "emulated64"), \
+                           [](const auto& instance) { return std::string(instance.param); })
+
+// Normally distributed numbers in the storage type T.
+template <class T>
+std::vector<T> normal_values(std::size_t count, std::uint64_t seed, float deviation = 1) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> distribution(0, deviation);
+  std::vector<T> values;
+  values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) values.push_back(T(distribution(generator)));
+  return values;
+}
+
+// The largest difference allowed for numbers of size 1 that were rounded to T once or twice.
+template <class T>
+double tolerance_of() {
+  if constexpr (std::is_same_v<T, bf16>) return 0x1p-7;
+  if constexpr (std::is_same_v<T, f16>) return 0x1p-9;
+  return 2e-5;
+}
+
+// Every element within `tolerance` of the other's, relative to it or to the largest of the tensor.
+template <class T>
+void expect_close(const std::pair<std::vector<T>, std::vector<T>>& both, double tolerance) {
+  const auto& [expected, got] = both;
+  ASSERT_EQ(expected.size(), got.size());
+  double largest = 0;
+  for (const T& x : expected)
+    largest = std::max(largest, std::fabs(static_cast<double>(static_cast<float>(x))));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(static_cast<float>(expected[i]), static_cast<float>(got[i]),
+                tolerance * std::max(largest, 1e-6))
+        << "element " << i;
+  }
+}
+
+}  // namespace trireme
