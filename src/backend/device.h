@@ -103,9 +103,10 @@ class Device {
                                                       const LinearShape&) = 0;
 
   // Host access to device memory, through a pinned mirror that on the CPU is the memory itself.
-  // write(): `fill` gets `bytes` of host memory whose contents it replaces in full. read(): `use`
-  // gets what the compute queue leaves in src; waits for it. A device that computes nothing calls
-  // neither.
+  // write(): `fill` gets `bytes` of host memory whose contents it replaces in full; dst gets them
+  // in the order of the compute queue. read(): `use` gets what the compute queue leaves in src;
+  // waits for it. A device that computes nothing calls neither. Threads of a pool may call both at
+  // once (checkpoints do), each for memory of its own; what `fill` or `use` throws passes through.
   virtual void write(void* dst, std::int64_t bytes,
                      const std::function<void(std::byte* host)>& fill) = 0;
   virtual void read(const void* src, std::int64_t bytes,

@@ -1,7 +1,10 @@
-// The name of a table's entry as a template argument: for tables whose entries know their names.
+// Names for tables of kernels whose entries know them: an entry's as a template argument, and those
+// of the products of linear layers.
 #pragma once
 
 #include <cstddef>
+
+#include "backend/kernels.h"
 
 namespace trireme {
 
@@ -12,5 +15,11 @@ struct EntryName {
   }
   char characters[n];
 };
+
+constexpr const char* name_of(Product product) {
+  return product == Product::forward      ? "product"
+         : product == Product::input_grad ? "product of the input gradient"
+                                          : "product of the weight gradient";
+}
 
 }  // namespace trireme

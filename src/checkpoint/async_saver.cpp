@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-AsyncSaver::AsyncSaver(SaveOptions options, Ranks ranks, ThreadPool* pool, Copy copy)
-    : options_(std::move(options)), ranks_(std::move(ranks)), pool_(pool), copy_(std::move(copy)) {}
+AsyncSaver::AsyncSaver(SaveOptions options, Ranks ranks, ThreadPool* pool)
+    : options_(std::move(options)), ranks_(std::move(ranks)), pool_(pool) {}
 
 AsyncSaver::~AsyncSaver() {
   if (thread_.joinable()) thread_.join();
@@ -40,28 +40,26 @@ void AsyncSaver::copy_slices(std::span<const SourceSlice> slices) {
   }
   struct Piece {
     std::byte* dst;
-    const std::byte* src;
-    std::size_t bytes;
+    const SourceSlice* src;
+    std::int64_t begin, bytes;
   };
-  constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+  constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
   std::vector<Piece> pieces;
   copies_.assign(slices.begin(), slices.end());
   std::byte* next = memory_.get();
-  for (SourceSlice& slice : copies_) {
-    const auto size = static_cast<std::size_t>(slice.bytes());
-    for (std::size_t at = 0; at < size; at += piece_bytes) {
-      pieces.push_back({next + at, slice.data + at, std::min(piece_bytes, size - at)});
-    }
-    slice.data = next;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const std::int64_t size = slices[i].bytes();
+    for (std::int64_t at = 0; at < size; at += piece_bytes)
+      pieces.push_back({next + at, &slices[i], at, std::min(piece_bytes, size - at)});
+    copies_[i].data = next;
+    copies_[i].device = nullptr;
     next += size;
   }
   pool_->run(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int) {
     const Piece& piece = pieces[static_cast<std::size_t>(task)];
-    if (copy_) {
-      copy_(piece.dst, piece.src, piece.bytes);
-    } else {
-      std::memcpy(piece.dst, piece.src, piece.bytes);
-    }
+    piece.src->access(piece.begin, piece.bytes, [&](const std::byte* from) {
+      std::memcpy(piece.dst, from, static_cast<std::size_t>(piece.bytes));
+    });
   });
 }
 

@@ -17,11 +17,8 @@ namespace trireme {
 // To have it earlier, let all ranks agree that written() and call finish() then.
 class AsyncSaver {
  public:
-  // `copy` reads memory that the processor cannot (of a GPU); without it memcpy does. `pool` is for
-  // copying only and not used after start() returns.
-  using Copy = std::function<void(std::byte* dst, const std::byte* src, std::size_t bytes)>;
-  AsyncSaver(SaveOptions options, Ranks ranks = {}, ThreadPool* pool = &ThreadPool::global(),
-             Copy copy = {});
+  // `pool` is for copying only and not used after start() returns.
+  AsyncSaver(SaveOptions options, Ranks ranks = {}, ThreadPool* pool = &ThreadPool::global());
   // Waits for the thread. A save that was not finished is dropped, and its error with it.
   ~AsyncSaver();
 
@@ -44,7 +41,6 @@ class AsyncSaver {
   SaveOptions options_;
   Ranks ranks_;
   ThreadPool* pool_;
-  Copy copy_;
   std::unique_ptr<std::byte[]> memory_;
   std::size_t memory_bytes_ = 0;
   std::vector<SourceSlice> copies_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -43,10 +44,13 @@ class CheckpointReader::Worker {
     const std::int64_t per_block = reader_.manifest_.block_bytes / element;
     const std::int64_t first = job.block * per_block;
     const std::int64_t last = std::min(first + per_block, job.slice->region.count());
-    std::byte* place = direct_place(job, first, last);
-    std::byte* block = place ? place : scratch();
-    read_checked(job, first * element, (last - first) * element, block);
-    if (job.target && !place) copy_runs(job, first, last, block);
+    const auto read = [&](std::byte* to) {
+      read_checked(job, first * element, (last - first) * element, to);
+    };
+    if (const auto place = direct_place(job, first, last))
+      return job.target->access(*place * element, (last - first) * element, read);
+    read(scratch());
+    if (job.target) copy_runs(job, first, last, scratch());
   }
 
  private:
@@ -56,12 +60,14 @@ class CheckpointReader::Worker {
                                     [](const Run& run) { return run.src + run.count; });
   }
 
-  // Where the whole block lies in the target, if it lies there together and unconverted.
-  static std::byte* direct_place(const Job& job, std::int64_t first, std::int64_t last) {
-    if (!job.target || job.target->dtype != job.tensor->dtype) return nullptr;
+  // The element of the target at which the whole block lies, if it lies there together and
+  // unconverted.
+  static std::optional<std::int64_t> direct_place(const Job& job, std::int64_t first,
+                                                  std::int64_t last) {
+    if (!job.target || job.target->dtype != job.tensor->dtype) return std::nullopt;
     const auto run = first_run(job, first);
-    if (run->src > first || run->src + run->count < last) return nullptr;
-    return job.target->data + (run->dst + first - run->src) * size_of(job.target->dtype);
+    if (run->src > first || run->src + run->count < last) return std::nullopt;
+    return run->dst + first - run->src;
   }
 
   void read_checked(const Job& job, std::int64_t offset, std::int64_t bytes, std::byte* to) {
@@ -86,8 +92,11 @@ class CheckpointReader::Worker {
     for (auto run = first_run(job, first); run != job.runs->end() && run->src < last; ++run) {
       const std::int64_t begin = std::max(run->src, first);
       const std::int64_t end = std::min(run->src + run->count, last);
-      cast(from, block + (begin - first) * size_of(from), to,
-           job.target->data + (run->dst + begin - run->src) * size_of(to), end - begin);
+      job.target->access((run->dst + begin - run->src) * size_of(to), (end - begin) * size_of(to),
+                         [&](std::byte* host) {
+                           cast(from, block + (begin - first) * size_of(from), to, host,
+                                end - begin);
+                         });
     }
   }
 

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "backend/device.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -54,7 +57,8 @@ std::vector<Run> overlap(const Shape& tensor, const Region& src, const Region& d
 std::string tiling_fault(const Shape& tensor, const std::vector<Region>& regions);
 
 // A piece of a named tensor in memory: to save from (const bytes) or to load into. The bytes belong
-// to the caller and hold region.count() elements of type dtype.
+// to the caller, lie in memory of a device or of the host, and hold region.count() elements of type
+// dtype.
 template <class Byte>
 struct Slice {
   std::string name;  // independent of the layout, e.g. "layers.3.mlp.up.weight"
@@ -62,8 +66,21 @@ struct Slice {
   Shape tensor;  // shape of the whole tensor, without padding of the vocabulary
   Region region;
   Byte* data = nullptr;
+  Device* device = nullptr;  // whose memory it is; null: the host's
 
   std::int64_t bytes() const { return region.count() * size_of(dtype); }
+  // Calls access(Byte* host) with `count` bytes of it from byte `begin` on: to read them, or to
+  // replace them in full. Safe from several threads at once.
+  template <class Access>
+  void access(std::int64_t begin, std::int64_t count, const Access& access) const {
+    if (!device) {
+      access(data + begin);
+    } else if constexpr (std::is_const_v<Byte>) {
+      device->read(data + begin, count, std::cref(access));
+    } else {
+      device->write(data + begin, count, std::cref(access));
+    }
+  }
 };
 using SourceSlice = Slice<const std::byte>;
 using TargetSlice = Slice<std::byte>;

@@ -91,12 +91,17 @@ class Shard {
     const SourceSlice& slice = given_[task.slice];
     const std::int64_t begin = task.block * block_bytes_;
     const std::int64_t bytes = std::min(block_bytes_, slice.bytes() - begin);
-    const std::byte* data =
-        slice.data ? slice.data + begin : produce(task.slice, begin, bytes, worker);
-    stored_[task.entry].checksums[static_cast<std::size_t>(task.block)] =
-        hash64(data, static_cast<std::size_t>(bytes));
-    file_->write(task.entry, static_cast<std::uint64_t>(begin), data,
-                 static_cast<std::uint64_t>(bytes));
+    const auto store = [&](const std::byte* data) {
+      stored_[task.entry].checksums[static_cast<std::size_t>(task.block)] =
+          hash64(data, static_cast<std::size_t>(bytes));
+      file_->write(task.entry, static_cast<std::uint64_t>(begin), data,
+                   static_cast<std::uint64_t>(bytes));
+    };
+    if (slice.data) {
+      slice.access(begin, bytes, store);
+    } else {
+      store(produce(task.slice, begin, bytes, worker));
+    }
     if (progress_) progress_->moved(bytes);
   }
 

@@ -84,7 +84,7 @@ std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* sh
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
     const Shape& shape = parameters[p].spec.saved_shape;
     slices.push_back({parameters[p].name, options.compute, shape, Region::whole(shape),
-                      static_cast<std::byte*>(stage->parameter(p))});
+                      static_cast<std::byte*>(stage->parameter(p)), &stage->device()});
   }
   reader_.read(slices, {.convert = true, .pool = &ThreadPool::global()});
   const std::int64_t seq = options.seq > 0 ? options.seq : config_.model.seq_length;

@@ -89,15 +89,14 @@ class Assembler {
   std::unordered_map<std::string, int> parameters_;  // of the stage, by name
 };
 
-// Tables [positions, pairs].
-template <class A>
-void fill_rotary(A* cos, A* sin, const ModelConfig& model, std::int64_t positions) {
+// A table [positions, pairs] of `function` of the angles.
+template <class A, class Function>
+void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
+                 const Function& function) {
   const std::vector<double> frequencies = rotary_frequencies(model);
   for (std::int64_t p = 0; p < positions; ++p) {
     for (const double frequency : frequencies) {
-      const double angle = static_cast<double>(p) * frequency;
-      *cos++ = static_cast<A>(std::cos(angle));
-      *sin++ = static_cast<A>(std::sin(angle));
+      *table++ = static_cast<A>(function(static_cast<double>(p) * frequency));
     }
   }
 }
@@ -164,18 +163,16 @@ DType compute_dtype(const std::string& precision) {
 }
 
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions) {
-  void* cos = stage.constant(ConstantInput::rope_cos);
-  void* sin = stage.constant(ConstantInput::rope_sin);
-  if (!cos) return;
-  Device& device = stage.device();
   with_accumulation_type(stage.definition().accumulate(), [&]<class A>(A) {
-    const std::int64_t bytes = stage.constant_bytes(ConstantInput::rope_cos);
-    device.write(cos, bytes, [&](std::byte* host_cos) {
-      device.write(sin, bytes, [&](std::byte* host_sin) {
-        fill_rotary(reinterpret_cast<A*>(host_cos), reinterpret_cast<A*>(host_sin), model,
-                    positions);
+    const auto write = [&](ConstantInput which, auto function) {
+      void* table = stage.constant(which);
+      if (!table) return;
+      stage.device().write(table, stage.constant_bytes(which), [&](std::byte* host) {
+        fill_rotary(reinterpret_cast<A*>(host), model, positions, function);
       });
-    });
+    };
+    write(ConstantInput::rope_cos, [](double angle) { return std::cos(angle); });
+    write(ConstantInput::rope_sin, [](double angle) { return std::sin(angle); });
   });
 }
 

@@ -17,7 +17,7 @@ std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer,
     for (const PlacedRegion& part : regions_of(parameter.spec, owned.begin, owned.end)) {
       const auto add = [&](const std::string& name, DType dtype, std::byte* data) {
         slices.push_back({name, dtype, parameter.spec.saved_shape, part.region,
-                          data + part.offset * size_of(dtype)});
+                          data + part.offset * size_of(dtype), &stage.device()});
       };
       if (options.weights) add(parameter.name, optimizer.dtype(), optimizer.master(owned));
       for (int m = 0; options.moments && m < optimizer.moments(); ++m)

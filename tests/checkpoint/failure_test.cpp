@@ -221,21 +221,6 @@ TEST(AsyncSave, ErrorsSurfaceAtTheNextCall) {
   EXPECT_EQ(saver.finish()->folder.filename(), "step-00000003");
 }
 
-TEST(AsyncSave, ReadsDeviceMemoryByTheCallersFunction) {
-  const ScratchFolder folder;
-  std::vector<Piece> pieces = pieces_of(small(), whole_layout, 0, 1);
-  std::atomic<std::size_t> copied = 0;
-  AsyncSaver saver({folder}, {}, &ThreadPool::global(),
-                   [&](std::byte* dst, const std::byte* src, std::size_t bytes) {
-                     std::memcpy(dst, src, bytes);
-                     copied += bytes;
-                   });
-  saver.start({.step = 1}, filled_sources(pieces, small()));
-  saver.finish();
-  EXPECT_EQ(copied, 256u);
-  EXPECT_TRUE(holds(folder, small()));
-}
-
 // Saves for ever: step n holds tensors that are functions of n. Says 's' after each that it counts
 // as saved.
 [[noreturn]] void save_until_killed(const fs::path& folder, int pipe, std::int64_t step,

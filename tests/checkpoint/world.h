@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cstring>
 #include <numeric>
@@ -21,9 +22,7 @@ class ScratchFolder {
  public:
   ScratchFolder()
       : path_(fs::path(fs::exists("/dev/shm") ? "/dev/shm" : testing::TempDir()) /
-              fmt::format("trireme_{}_{}_{}", ::getpid(),
-                          testing::UnitTest::GetInstance()->current_test_info()->name(),
-                          counter_++)) {
+              fmt::format("trireme_{}_{}_{}", ::getpid(), test_name(), counter_++)) {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }
@@ -35,6 +34,12 @@ class ScratchFolder {
   fs::path operator/(std::string_view name) const { return path_ / name; }
 
  private:
+  static std::string test_name() {
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::replace(name, '/', '_');  // of tests with parameters
+    return name;
+  }
+
   static inline int counter_ = 0;
   fs::path path_;
 };

@@ -89,13 +89,15 @@ inline void collect(const Engine& engine, Weights& weights) {
       auto& whole = weights[slice.name];
       whole.resize(static_cast<std::size_t>(slice.tensor.count()),
                    std::numeric_limits<float>::quiet_NaN());
-      const auto value = [&](std::int64_t i) {
-        return slice.dtype == DType::bf16
-                   ? static_cast<float>(reinterpret_cast<const bf16*>(slice.data)[i])
-                   : reinterpret_cast<const float*>(slice.data)[i];
-      };
-      for (const Run& run : overlap(slice.tensor, slice.region, Region::whole(slice.tensor)))
-        for (std::int64_t i = 0; i < run.count; ++i) whole[run.dst + i] = value(run.src + i);
+      slice.access(0, slice.bytes(), [&](const std::byte* data) {
+        const auto value = [&](std::int64_t i) {
+          return slice.dtype == DType::bf16
+                     ? static_cast<float>(reinterpret_cast<const bf16*>(data)[i])
+                     : reinterpret_cast<const float*>(data)[i];
+        };
+        for (const Run& run : overlap(slice.tensor, slice.region, Region::whole(slice.tensor)))
+          for (std::int64_t i = 0; i < run.count; ++i) whole[run.dst + i] = value(run.src + i);
+      });
     }
   }
 }

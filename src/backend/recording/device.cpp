@@ -65,10 +65,7 @@ class RecordedProduct final : public LinearProduct {
   explicit RecordedProduct(Product product) : product_(product) {}
 
   void run(Queue& queue, void*, const void*, const void*, const void*, bool, void*) const override {
-    const char* name = product_ == Product::forward      ? "product"
-                       : product_ == Product::input_grad ? "product of the input gradient"
-                                                         : "product of the weight gradient";
-    static_cast<RecordingQueue&>(queue).add(Kind::product, name);
+    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of(product_));
   }
 
  private:
