@@ -87,6 +87,8 @@ class Device {
   std::int64_t allocated() const { return allocated_; }
 
   virtual Queue& queue(QueueRole role = QueueRole::compute) = 0;
+  // Whether what is enqueued is ever run; if not, its memory cannot be read or written.
+  virtual bool computes() const { return true; }
 
   // What is enqueued between the two are the same kernels of the same sizes whenever the key is, as
   // long as the stages keep their shape; addresses may differ. Returns whether it has to be

@@ -23,15 +23,18 @@ fs::path find_plugin(const std::string& file) {
     fs::path path = folder / file;
     if (fs::exists(path, error)) return path;
   }
-  fail(
-      "run.device = \"{}\" needs {}, which this build of trireme does not have. docs/gpu.md says "
-      "how to build it",
-      file.substr(11, file.size() - 14), file);
+  return {};
 }
 
-Device& open(const std::string& name) {
+Device& open(const std::string& name, const Target& target) {
   const std::string file = "libtrireme_" + name + ".so";
   const fs::path path = find_plugin(file);
+  if (path.empty()) {
+    fail_input(
+        "run.device = \"{}\": this build of trireme has no GPU part for it ({} is not next to the "
+        "program); docs/gpu.md says how to build it",
+        name_of(target.device), file);
+  }
   // Local: vendors' libraries export the same names.
   void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin) fail("{} cannot be loaded: {}", path.string(), dlerror());
@@ -39,17 +42,17 @@ Device& open(const std::string& name) {
   const auto make = reinterpret_cast<PluginOpen>(dlsym(plugin, plugin_open_symbol));
   if (!version || !make || version() != plugin_version)
     fail("{} belongs to another version of trireme: build or install both together", path.string());
-  return *make(Target{});
+  return *make(target);
 }
 
 }  // namespace
 
-Device& plugin_device(const std::string& name) {
+Device& plugin_device(const std::string& name, const Target& target) {
   static std::mutex mutex;
   static auto* const devices = new std::map<std::string, Device*>;
   const std::lock_guard lock(mutex);
   Device*& device = (*devices)[name];
-  if (!device) device = &open(name);
+  if (!device) device = &open(name, target);
   return *device;
 }
 

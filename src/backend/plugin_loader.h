@@ -8,8 +8,9 @@
 namespace trireme {
 
 // The device of the plug-in libtrireme_<name>.so, which lies next to the program, in the lib folder
-// of an installation or where it was built. Loaded once; lives until the process ends. Throws Error
-// with what to do if the plug-in is missing, cannot be loaded or belongs to another version.
-Device& plugin_device(const std::string& name);
+// of an installation or where it was built; `target` is what it shall say that it is. Loaded once;
+// lives until the process ends. Throws Error with what to do if the plug-in is missing, cannot be
+// loaded or belongs to another version.
+Device& plugin_device(const std::string& name, const Target& target);
 
 }  // namespace trireme

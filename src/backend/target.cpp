@@ -1,6 +1,24 @@
 // Names of targets.
 #include "backend/target.h"
 
+namespace trireme {
+
+const char* name_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda";
+    case DeviceKind::hip:
+      return "hip";
+    case DeviceKind::emulated:
+      return "emulated";
+  }
+  return "?";
+}
+
+}  // namespace trireme
+
 namespace trireme::cpu {
 
 const char* name_of(Isa set) {

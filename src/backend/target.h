@@ -1,4 +1,4 @@
-// What planning has to know of the processor that will compute: sizes of scratch follow from it.
+// What planning has to know of the device that will compute: sizes of scratch follow from it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,13 @@ enum class Isa : std::uint8_t { avx2, avx512, amx };
 const char* name_of(Isa set);
 }  // namespace cpu
 
+enum class DeviceKind : std::uint8_t { cpu, cuda, hip, emulated };
+// "cpu", "cuda" ... as in run.device.
+const char* name_of(DeviceKind);
+
 struct Target {
+  DeviceKind device = DeviceKind::cpu;
+  // Of a CPU:
   cpu::Isa isa = cpu::Isa::avx2;
   bool bf16_dot_products = false;  // AVX512-BF16, which some processors of the avx512 set have
   int threads = 0;                 // of a rank; 0: as many as here

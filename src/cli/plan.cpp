@@ -11,6 +11,7 @@
 #include "parallel/draw.h"
 #include "plan/machine.h"
 #include "plan/verdict.h"
+#include "runtime/devices.h"
 #include "train/setup.h"
 
 namespace trireme::cli {
@@ -23,6 +24,16 @@ struct PlanArguments {
   bool schedule = false, json = false;
   std::string svg, memory, program, machine;
 };
+
+// What the run will compute on: the machine that was named, or the device of the configuration.
+Target target_for(const Config& config, const std::string& machine) {
+  if (machine.empty()) return target_of(config.run.device);
+  const Target target = find_machine(machine);
+  if (name_of(target.device) != config.run.device)
+    fail_input("--machine {} computes on run.device = \"{}\", and the configuration says \"{}\"",
+               machine, name_of(target.device), config.run.device);
+  return target;
+}
 
 // Activations of how many micro-batches of a whole rank.
 double held(int in_flight, const LayoutPlan& plan) {
@@ -98,7 +109,7 @@ void run(const PlanArguments& arguments) {
   std::vector<std::string> notes = layout_notes(config, ranks);
   if (std::string note = assume_vocabulary(config); !note.empty()) notes.push_back(note);
   const LayoutPlan plan =
-      plan_layout(config, static_cast<int>(ranks), find_machine(arguments.machine));
+      plan_layout(config, static_cast<int>(ranks), target_for(config, arguments.machine));
   std::optional<Verdict> verdict;
   if (limit > 0) verdict = judge(plan, config, static_cast<int>(ranks), limit);
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };

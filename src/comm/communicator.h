@@ -93,6 +93,8 @@ class Communicator {
   const std::vector<int>& world_ranks() const { return world_ranks_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
   int rank() const { return rank_; }
+  // The same group for data in the host's memory.
+  virtual Communicator& on_host() { return *this; }
 
   // data[count] becomes the reduction over all members, in place.
   virtual Work all_reduce(void* data, std::int64_t count, DType dtype, Reduction reduction,

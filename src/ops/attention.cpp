@@ -1,5 +1,6 @@
 // Attention over a sequence, its gradient, and attention against a cache.
 #include "backend/cpu/workspace.h"
+#include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -30,7 +31,9 @@ AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids, 
 }
 
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
-  return cpu::attention_workspace(target, g.compute(), shape_of(node.as<AttentionAttributes>()));
+  const AttentionShape shape = shape_of(node.as<AttentionAttributes>());
+  return target.device == DeviceKind::cpu ? cpu::attention_workspace(target, g.compute(), shape)
+                                          : gpu::attention_workspace(g.compute(), shape);
 }
 
 // inputs: qkv, first visible, sample ids, lengths; outputs: ctx, lse

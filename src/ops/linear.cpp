@@ -2,6 +2,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/workspace.h"
+#include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -19,7 +20,10 @@ LinearShape shape_of(const Graph& g, const Node& node) {
 
 template <Product product>
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
-  return cpu::linear_workspace(target, g.compute(), product, shape_of<product>(g, node));
+  const LinearShape shape = shape_of<product>(g, node);
+  return target.device == DeviceKind::cpu
+             ? cpu::linear_workspace(target, g.compute(), product, shape)
+             : gpu::linear_workspace(g.compute(), product, shape);
 }
 
 template <Product product>

@@ -1,6 +1,8 @@
 // Groups from the mesh.
 #include "parallel/groups.h"
 
+#include "comm/staged.h"
+
 namespace trireme {
 
 Axes shard_axes(int zero) {
@@ -11,11 +13,16 @@ Axes replicate_axes(int zero) {
   return zero > 0 ? Axes::dp_replicate : Axes::dp_cp;
 }
 
-Groups make_groups(const Mesh& mesh, int zero, Transport& transport) {
+Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device) {
   const int rank = transport.place().rank;
-  const auto make = [&](std::vector<int> ranks, const char* name) {
+  const auto make_on_host = [&](std::vector<int> ranks, const char* name) {
     if (ranks.size() < 2) return make_self_communicator(rank, name);
     return transport.group(std::move(ranks), name);
+  };
+  const auto make = [&](std::vector<int> ranks, const char* name) {
+    auto group = make_on_host(std::move(ranks), name);
+    if (group->size() < 2 || device.target().device == DeviceKind::cpu) return group;
+    return make_staged_communicator(device, std::move(group));
   };
   const auto along = [&](Axes axes, const char* name) {
     return make(mesh.group(rank, axes), name);
@@ -27,7 +34,7 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport) {
   groups.replicate = along(replicate_axes(zero), "replicate");
   groups.pipeline = along(Axes::pp, "pipeline");
   groups.embedding = make(mesh.embedding_group(rank), "embedding");
-  groups.world = along(Axes::world, "totals");
+  groups.world = make_on_host(mesh.group(rank, Axes::world), "totals");
   return groups;
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "backend/device.h"
 #include "comm/mesh.h"
 #include "comm/transport.h"
 
@@ -16,7 +17,7 @@ struct Groups {
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
   std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
   std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one
-  std::unique_ptr<Communicator> world;      // the step's totals
+  std::unique_ptr<Communicator> world;      // the step's totals, in the host's memory
 };
 
 // Ranks that share one copy of the states, and those that hold copies of it, for a ZeRO stage:
@@ -24,8 +25,8 @@ struct Groups {
 Axes shard_axes(int zero);
 Axes replicate_axes(int zero);
 
-// All ranks together.
-Groups make_groups(const Mesh& mesh, int zero, Transport& transport);
+// All ranks together; all but `world` are for data in the memory of `device`.
+Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device);
 // For a rank that is alone.
 Groups make_lone_groups();
 

@@ -30,6 +30,13 @@ cpu::Isa parse_isa(const std::string& text, const std::string& where) {
   fail_input("{}: isa is '{}'; it must be avx2, avx512 or amx", where, text);
 }
 
+DeviceKind parse_device(const std::string& text, const std::string& where) {
+  for (const DeviceKind kind :
+       {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip, DeviceKind::emulated})
+    if (text == name_of(kind)) return kind;
+  fail_input("{}: device is '{}'; it must be cpu, cuda, hip or emulated", where, text);
+}
+
 Target parse_machine(const std::string& text, const std::string& where) {
   const toml::parse_result parsed = [&] {
     try {
@@ -44,9 +51,7 @@ Target parse_machine(const std::string& text, const std::string& where) {
     const std::string name(key.str());
     if (name == "device") {
       has_device = true;
-      if (value.value<std::string>() != "cpu")
-        fail_input("{}: device is '{}'; it must be \"cpu\", the only kind that plans know so far",
-                   where, value.value_or<std::string>("?"));
+      target.device = parse_device(value.value_or<std::string>("?"), where);
     } else if (name == "isa") {
       has_isa = true;
       target.isa = parse_isa(value.value_or<std::string>("?"), where);
@@ -64,7 +69,11 @@ Target parse_machine(const std::string& text, const std::string& where) {
                  where, name);
     }
   }
-  if (!has_device || !has_isa) fail_input("{}: device and isa must be set", where);
+  if (!has_device) fail_input("{}: device must be set", where);
+  const bool is_cpu = target.device == DeviceKind::cpu;
+  if (is_cpu && !has_isa) fail_input("{}: device and isa must be set", where);
+  if (!is_cpu && has_isa)
+    fail_input("{}: isa is for CPUs, and the device is {}", where, name_of(target.device));
   if (target.isa == cpu::Isa::avx2 && target.bf16_dot_products)
     fail_input("{}: processors with isa avx2 have no bf16_dot_products", where);
   if (target.isa == cpu::Isa::amx) target.bf16_dot_products = true;

@@ -155,7 +155,7 @@ MemoryPlan Engine::memory() const {
 
 void Engine::allocate(Transport* transport) {
   TRIREME_CHECK(transport ? transport->place().size == mesh_.size() : mesh_.size() == 1);
-  groups_ = transport ? make_groups(mesh_, zero_, *transport) : make_lone_groups();
+  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();

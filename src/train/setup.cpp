@@ -32,8 +32,8 @@ BuildOptions build_options(const Config& config) {
 }
 
 void refuse_what_is_not_there(const Config& c) {
-  if (c.run.device != "cpu")
-    fail_input("run.device = \"{}\": this version has no GPU backend yet; use cpu", c.run.device);
+  if (c.run.device != "cpu" && c.run.precision == "fp64")
+    fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
   if (c.parallel.cp > 1 || c.parallel.ep > 1)
     fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

@@ -10,6 +10,7 @@
 #include "data/configured_tokenizer.h"
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
+#include "runtime/devices.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
@@ -17,8 +18,9 @@
 namespace trireme {
 namespace {
 
-StageOptions stage_options(const TrainerOptions& options) {
+StageOptions stage_options(const Config& config, const TrainerOptions& options) {
   StageOptions stage;
+  stage.device = &device_of(config.run.device);
   stage.reuse = !options.paranoid;
   stage.poison = options.paranoid;
   return stage;
@@ -51,36 +53,18 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
       console(o, rank.size == 1),
       eod_id(resolve_vocabulary(config)),
       batches(config, rank.size),
+      lr_schedule(
+          make_lr_schedule(config.optimizer, config.train, global_batch_size(config, rank.size))),
       curriculum(config),
-      lr_schedule(make_lr_schedule(config.optimizer, config.train,
-                                   global_batch_size(config, rank.size),
-                                   [this](std::int64_t samples) { return tokens_after(samples); })),
-      ordered_steps(config.train.iters > 0 ? config.train.iters
-                                           : batches.steps(config.train.samples)),
-      total_steps(steps_to_take()),
-      engine(config, build_options(config), stage_options(options), rank),
+      total_steps(config.train.iters > 0 ? config.train.iters
+                                         : batches.steps(config.train.samples)),
+      engine(config, build_options(config), stage_options(config, options), rank),
       loss_scale(config.optimizer, config.run.precision),
       losses(losses_of(config.model)) {
   if (transport) transport->set_activity(activity_of(files));
   print_plan();
   check_memory();
   open_data_in_turn();
-}
-
-std::int64_t Trainer::Parts::tokens_after(std::int64_t samples) const {
-  return consumed_until(batches, curriculum,
-                        [&](const Consumed& so_far) { return so_far.samples >= samples; })
-      .tokens;
-}
-
-std::int64_t Trainer::Parts::steps_to_take() const {
-  const std::int64_t tokens = config.train.tokens;
-  if (tokens == 0) return ordered_steps;
-  return consumed_until(batches, curriculum,
-                        [&](const Consumed& so_far) {
-                          return so_far.steps == ordered_steps || so_far.tokens >= tokens;
-                        })
-      .steps;
 }
 
 // Better refused now than killed by the system in the first step.
@@ -150,7 +134,7 @@ void Trainer::Parts::open_data_in_turn() {
 void Trainer::Parts::open_data() {
   DatasetBuilder builder(config, config.model.vocab_size, eod_id);
   const SampleCounts counts =
-      sample_counts(config.train, ordered_steps, global_batch_size(config, rank.size));
+      sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("the training split is empty: check data.split and data.path");
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
@@ -164,14 +148,15 @@ void Trainer::Parts::check_ranks_agree() {
                   {{"version", hash64(TRIREME_VERSION)},
                    {"configuration", hash64(to_toml(config))},
                    {"training data", train_data->order_key()},
-                   {"device", hash64(cpu::device().signature())},
+                   {"device", hash64(device_of(config.run.device).signature())},
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
 }
 
 void Trainer::Parts::check_graphs_agree() {
   for (const auto* group :
        {&engine.groups().tensor, &engine.groups().shard, &engine.groups().replicate}) {
-    if ((*group)->size() > 1) check_agreement(**group, {{"graph layout", engine.layout_hash()}});
+    if ((*group)->size() > 1)
+      check_agreement((*group)->on_host(), {{"graph layout", engine.layout_hash()}});
   }
 }
 
@@ -180,10 +165,11 @@ void Trainer::Parts::begin() {
   if (leads()) lock.emplace(config.run.dir);
   // Before they meet in groups, which differ where the configuration does.
   check_ranks_agree();
-  const std::int64_t before = cpu::device().allocated();
+  const Device& device = device_of(config.run.device);
+  const std::int64_t before = device.allocated();
   engine.allocate(transport);
   check_graphs_agree();
-  TRIREME_CHECK(cpu::device().allocated() - before == engine.memory().total());
+  TRIREME_CHECK(device.allocated() - before == engine.memory().total());
 
   const fs::path dir = config.run.dir;
   if (leads()) console.keep_in(dir / "log.txt");
@@ -219,7 +205,7 @@ StepInput Trainer::Parts::step_input() {
   StepInput input;
   input.step = static_cast<std::uint64_t>(step);
   input.micro_batches = batches.micro_batches(consumed_samples);
-  input.lr = last_lr = lr_schedule(scheduled_samples, consumed_tokens);
+  input.lr = last_lr = lr_schedule(scheduled_samples);
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
   input.stop = [this] { return wants_to_stop(); };

@@ -8,20 +8,31 @@
 #include "base/file.h"
 #include "checkpoint/layout.h"
 #include "graph/dump.h"
+#include "runtime/devices.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
 namespace trireme {
 
+namespace {
+
+std::string device_text(const Device& device) {
+  const Target& target = device.target();
+  if (target.device != DeviceKind::cpu) return "device " + device.name();
+  return fmt::format("instruction set {}; {}", cpu::name_of(target.isa),
+                     counted(ThreadPool::global().size(), "thread"));
+}
+
+}  // namespace
+
 void Trainer::Parts::print_plan() {
   const ModelConfig& m = config.model;
   std::string text = fmt::format(
       "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n"
-      "parameters: {}; precision {}; instruction set {}; {}\n",
+      "parameters: {}; precision {}; {}\n",
       m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
       padded_vocabulary(m, static_cast<int>(config.parallel.tp)), parameter_count(m),
-      config.run.precision, cpu::name_of(cpu::device().target().isa),
-      counted(ThreadPool::global().size(), "thread"));
+      config.run.precision, device_text(device_of(config.run.device)));
   if (rank.size > 1) {
     text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),
                         config.parallel.zero, config.parallel.numerics);

@@ -114,7 +114,7 @@ Isa isa() {
 }
 
 Target this_machine() {
-  return {isa(), isa() != Isa::avx2 && has_avx512_bf16()};
+  return {.isa = isa(), .bf16_dot_products = isa() != Isa::avx2 && has_avx512_bf16()};
 }
 
 }  // namespace trireme::cpu

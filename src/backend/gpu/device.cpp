@@ -62,15 +62,4 @@ Device* make_device(const Target& target) {
   return new GpuDevice(target);
 }
 
-void GpuQueue::record(Event& event) {
-  const auto native = std::shared_ptr<std::remove_pointer_t<runtime::Event>>(
-      runtime::make_event(), [](runtime::Event e) { runtime::destroy(e); });
-  runtime::record(native.get(), stream_);
-  event.native = native;
-}
-
-void GpuQueue::wait(const Event& event) {
-  if (event.native) runtime::wait(static_cast<runtime::Event>(event.native.get()), stream_);
-}
-
 }  // namespace trireme::gpu

@@ -64,10 +64,12 @@ inline constexpr int pack_width = 16 / static_cast<int>(sizeof(T));
 // 16 bytes; p is aligned to them.
 template <class T>
 GPU_FN Pack<T, pack_width<T>> load_pack(const T* p) {
+  check_aligned(p, 16);
   return *reinterpret_cast<const Pack<T, pack_width<T>>*>(p);
 }
 template <class T>
 GPU_FN void store_pack(T* p, const Pack<T, pack_width<T>>& pack) {
+  check_aligned(p, 16);
   *reinterpret_cast<Pack<T, pack_width<T>>*>(p) = pack;
 }
 

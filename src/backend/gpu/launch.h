@@ -44,10 +44,8 @@ void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
   });
 #else
   if (size.shared_bytes > 0) allow_shared(reinterpret_cast<const void*>(kernel), size.shared_bytes);
-  // clang-format off
-  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)>>>(
+  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)> > >(
       static_cast<Parameters>(arguments)...);
-  // clang-format on
   runtime::check_launches();
 #endif
 }

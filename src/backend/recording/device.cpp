@@ -84,6 +84,8 @@ RecordingDevice::RecordingDevice(const Target& target)
       queue_(std::make_unique<RecordingQueue>(record_)) {}
 
 std::string RecordingDevice::name() const {
+  if (target_.device != DeviceKind::cpu)
+    return fmt::format("a recording for a GPU ({})", name_of(target_.device));
   return fmt::format("a recording for the CPU ({})", cpu::name_of(target_.isa));
 }
 

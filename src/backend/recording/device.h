@@ -19,6 +19,7 @@ class RecordingDevice final : public Device {
   std::string name() const override;
   std::string signature() const override { return "recording"; }
   const Target& target() const override { return target_; }
+  bool computes() const override { return false; }
   Queue& queue(QueueRole) override { return *queue_; }
   std::shared_ptr<const LinearProduct> linear(DType, Product, const LinearShape&) override;
   void write(void* dst, std::int64_t bytes,

@@ -18,7 +18,7 @@ namespace trireme {
 // Instantiated for waves of both widths by TRIREME_ON_BOTH_WAVES(suite).
 class OnBothWaves : public ::testing::TestWithParam<const char*> {
  protected:
-  Device& gpu_ = plugin_device(GetParam());
+  Device& gpu_ = plugin_device(GetParam(), {.device = DeviceKind::emulated});
   Device& cpu_ = cpu::device();
 
   // Calls body(device) for the CPU and for the GPU, and gives both results.

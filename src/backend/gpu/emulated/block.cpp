@@ -133,7 +133,7 @@ TRIREME_UNCHECKED void thread_main() {
 Racer racer_in_turn() {
 #if TRIREME_RACE_CHECKER
   constexpr std::size_t pool = 1021;
-  if (machine.racers.size() < pool) machine.racers.push_back(new_racer());
+  while (machine.racers.size() < pool) machine.racers.push_back(new_racer());
   return machine.racers[machine.next_racer++ % machine.racers.size()];
 #else
   return nullptr;

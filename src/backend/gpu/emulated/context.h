@@ -17,7 +17,6 @@ class Context {
 
   // The next switch to this context calls `body`, which never returns.
   void start(void (*body)());
-  bool has_started() const { return stack_; }
 
   Racer racer = nullptr;
 

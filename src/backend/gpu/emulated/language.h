@@ -63,6 +63,10 @@ T* dynamic_shared_memory() {
   return reinterpret_cast<T*>(emulated::dynamic_shared_memory());
 }
 
+inline void check_aligned(const void* p, std::uintptr_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(p) % bytes != 0) emulated::stop("an unaligned access");
+}
+
 inline void atomic_add(std::int64_t* to, std::int64_t value) {
   std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
 }

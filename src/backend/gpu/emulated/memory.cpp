@@ -2,6 +2,9 @@
 #include "backend/gpu/emulated/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include <map>
 #include <mutex>
@@ -11,10 +14,34 @@
 namespace trireme::gpu::emulated {
 namespace {
 
+struct sigaction default_action;
+
+// Says why before the process dies as it would have.
+void explain(int signal, siginfo_t* info, void*) {
+  if (info->si_code == SEGV_PKUERR) {
+    constexpr char text[] =
+        "trireme: emulated GPU: the host touched device memory, which it may do only through "
+        "Device::read() and write()\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  }
+  ::sigaction(signal, &default_action, nullptr);
+}
+
+void explain_faults() {
+  struct sigaction action = {};
+  action.sa_sigaction = explain;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGSEGV, &action, &default_action);
+}
+
 // -1: the processor or the kernel of the system has none. New threads of a process have no access
 // to a key until they take it.
 int protection_key() {
-  static const int key = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  static const int key = [] {
+    const int allocated = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    if (allocated > 0) explain_faults();
+    return allocated;
+  }();
   return key;
 }
 

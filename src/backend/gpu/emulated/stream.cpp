@@ -32,6 +32,8 @@ struct Work {
   Mark waits;                     // stream null: for nothing
   std::shared_ptr<char> records;  // null: nothing
   std::uint64_t number = 0;       // of all work of the device
+  // What the host had done when it was enqueued, as the race checker knows it.
+  std::shared_ptr<char> issue = std::make_shared<char>();
 };
 
 }  // namespace
@@ -39,8 +41,8 @@ struct Work {
 struct Stream {
   std::deque<Work> work;
   std::uint64_t issued = 0, done = 0;
-  char host = 0, end = 0;  // order between the host and this stream
-  Context context;         // a stack of its own, or two streams would seem to race for addresses
+  char end = 0;     // order between this stream and a host that waits for it
+  Context context;  // a stack of its own, or two streams would seem to race for addresses
 };
 
 namespace {
@@ -65,13 +67,9 @@ TRIREME_UNCHECKED void stream_main() {
 
 TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
   const Bookkeeping bookkeeping;
-  if (!stream.context.has_started()) {
-    stream.context.start(stream_main);
-    stream.context.racer = new_racer();
-  }
   const std::function<void()> body = [&] {
     begin_bookkeeping();
-    acquire(&stream.host);
+    acquire(work.issue.get());
     if (work.waits.stream) acquire(work.waits.order.get());
     if (work.body) {
       const DeviceAccess access;
@@ -123,7 +121,7 @@ void run_until(const Stream& stream, std::uint64_t position) {
 }
 
 void push(Stream& stream, Work work) {
-  release(&stream.host);
+  release(work.issue.get());
   work.number = streams.issued++;
   ++stream.issued;
   stream.work.push_back(std::move(work));
@@ -136,8 +134,11 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 Stream* make_stream() {
   const Bookkeeping bookkeeping;
   const Lock lock(streams.mutex);
-  streams.all.push_back(new Stream);
-  return streams.all.back();
+  auto* const stream = new Stream;
+  stream->context.start(stream_main);
+  stream->context.racer = new_racer();  // it has seen what the host did until now, and no more
+  streams.all.push_back(stream);
+  return stream;
 }
 
 void destroy_stream(Stream* stream) {
@@ -159,14 +160,18 @@ void destroy_event(Event* event) {
 void enqueue(Stream* stream, std::function<void()> work) {
   const Bookkeeping bookkeeping;
   const Lock lock(streams.mutex);
-  push(*stream, {.body = std::move(work), .waits = {}, .records = nullptr});
+  Work one;
+  one.body = std::move(work);
+  push(*stream, std::move(one));
 }
 
 void record(Stream* stream, Event* event) {
   const Bookkeeping bookkeeping;
   const Lock lock(streams.mutex);
   event->mark.order = std::make_shared<char>();
-  push(*stream, {.body = {}, .waits = {}, .records = event->mark.order});
+  Work one;
+  one.records = event->mark.order;
+  push(*stream, std::move(one));
   event->mark.stream = stream;
   event->mark.position = stream->issued;
 }
@@ -174,7 +179,10 @@ void record(Stream* stream, Event* event) {
 void wait(Stream* stream, Event* event) {
   const Bookkeeping bookkeeping;
   const Lock lock(streams.mutex);
-  if (event->mark.stream) push(*stream, {.body = {}, .waits = event->mark, .records = nullptr});
+  if (!event->mark.stream) return;
+  Work one;
+  one.waits = event->mark;
+  push(*stream, std::move(one));
 }
 
 void synchronize(Stream* stream) {

@@ -78,6 +78,9 @@ GPU_FN T* dynamic_shared_memory() {
   return reinterpret_cast<T*>(trireme_dynamic_shared);
 }
 
+// The hardware stops at an unaligned access by itself.
+GPU_FN void check_aligned(const void*, std::uintptr_t) {}
+
 // Integer sums alone: they do not depend on their order.
 GPU_FN void atomic_add(std::int64_t* to, std::int64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));

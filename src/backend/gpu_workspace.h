@@ -1,0 +1,15 @@
+// Scratch that the GPU's kernels need, in bytes: pure functions of the shape, so that a plan needs
+// no GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/kernels.h"
+
+namespace trireme::gpu {
+
+// `compute` is the storage type of activations.
+std::int64_t linear_workspace(DType compute, Product, const LinearShape&);
+std::int64_t attention_workspace(DType compute, const AttentionShape&);
+
+}  // namespace trireme::gpu

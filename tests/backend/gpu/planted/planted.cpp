@@ -1,0 +1,149 @@
+// A program with one mistake of those that GPU code invites, named by its first argument, or with
+// none ("none"). The layer of the emulated GPU that is meant for the mistake has to stop the
+// program; without a mistake it prints "right".
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "backend/gpu/emulated/memory.h"
+#include "backend/gpu/launch.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int threads = 64;
+constexpr std::int64_t count = 256;
+std::string planted;
+
+bool plants(const char* name) {
+  return planted == name;
+}
+
+struct Row {
+  float value[threads];
+};
+
+// Each thread takes its left neighbour's value.
+GPU_KERNEL(threads) shift_left(float* to, const float* from, bool without_barrier) {
+  Row& row = shared_memory<Row>();
+  const auto i = static_cast<int>(thread_index());
+  row.value[i] = from[block_index().x * threads + i];
+  if (!without_barrier) sync_block();
+  to[block_index().x * threads + i] = row.value[(i + 1) % threads];
+}
+
+GPU_KERNEL(threads) fill_with(float* to, float value) {
+  for_each(count, [=](std::int64_t i) { to[i] = value; });
+}
+
+GPU_KERNEL(threads) twice(float* to, const float* from) {
+  for_each(count, [=](std::int64_t i) { to[i] = 2 * from[i]; });
+}
+
+// Every block writes what only one may.
+GPU_KERNEL(threads) all_blocks_write(float* to) {
+  if (thread_index() == 0) to[0] = static_cast<float>(block_index().x);
+}
+
+GPU_KERNEL(threads) half_wait_elsewhere(float* to) {
+  if (thread_index() < threads / 2) sync_block();
+  to[block_index().x * threads + thread_index()] = 1;
+  sync_block();
+}
+
+GPU_KERNEL(threads) load_unaligned(float* to, const float* from) {
+  to[0] = load_pack(from + 1).v[0];
+}
+
+// Adds up one element more than there is.
+GPU_KERNEL(threads) read_unwritten_shared(float* to) {
+  Row& row = shared_memory<Row>();
+  if (thread_index() + 1 < threads) row.value[thread_index()] = 1;
+  sync_block();
+  to[thread_index()] = row.value[thread_index()];
+}
+
+struct Memory {
+  float* a = static_cast<float*>(runtime::allocate(count * 4));
+  float* b = static_cast<float*>(runtime::allocate(count * 4));
+  float* mirror = static_cast<float*>(runtime::allocate_pinned(count * 4));
+};
+
+constexpr Launch all{.blocks = {4}, .threads = threads};
+
+// Two streams: one makes `a`, the other reads it, and then the first writes it again.
+void hand_over(const Memory& m) {
+  GpuQueue first, second;
+  trireme::Event made, read;
+  launch(first, all, fill_with, m.a, 3.f);
+  first.record(made);
+  if (!plants("missing wait")) second.wait(made);
+  launch(second, all, twice, m.b, m.a);
+  second.record(read);
+  if (!plants("early overwrite")) first.wait(read);
+  launch(first, all, fill_with, m.a, 7.f);
+  first.synchronize();
+  second.synchronize();
+}
+
+void copy_to_host(const Memory& m) {
+  GpuQueue queue;
+  launch(queue, all, fill_with, m.a, 3.f);
+  trireme::Event copied;
+  runtime::copy(m.mirror, m.a, count * 4, queue.stream());
+  queue.record(copied);
+  if (!plants("early read of a mirror")) queue.synchronize();
+  const float seen = m.mirror[5];
+  queue.synchronize();
+  if (seen != 3) std::printf("the mirror does not hold the result yet\n");
+}
+
+void copy_to_device(const Memory& m) {
+  GpuQueue queue;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (std::int64_t i = 0; i < count; ++i) m.mirror[i] = static_cast<float>(turn);
+    runtime::copy(m.a, m.mirror, count * 4, queue.stream());
+    if (!plants("mirror used again")) queue.synchronize();
+  }
+  queue.synchronize();
+}
+
+void run(const Memory& m) {
+  GpuQueue queue;
+  launch(queue, all, fill_with, m.a, 1.f);
+  launch(queue, all, shift_left, m.b, m.a, plants("missing barrier"));
+  if (plants("blocks on one address")) launch(queue, all, all_blocks_write, m.b);
+  if (plants("barrier not for all")) launch(queue, all, half_wait_elsewhere, m.b);
+  if (plants("unaligned load")) launch(queue, all, load_unaligned, m.b, m.a);
+  queue.synchronize();
+  if (plants("host touches device memory")) m.a[0] = 1;
+  if (plants("pageable copy")) {
+    float on_stack = 0;
+    runtime::copy(m.a, &on_stack, 4, queue.stream());
+  }
+  hand_over(m);
+  copy_to_host(m);
+  copy_to_device(m);
+  if (plants("unwritten shared memory")) {
+    launch(queue, all, read_unwritten_shared, m.b);
+    runtime::copy(m.mirror, m.b, count * 4, queue.stream());
+    queue.synchronize();
+    if (m.mirror[threads - 1] != m.mirror[threads - 1]) emulated::stop("a result is NaN");
+  }
+}
+
+}  // namespace
+}  // namespace trireme::gpu
+
+int main(int argc, char** argv) {
+  using namespace trireme::gpu;
+  planted = argc > 1 ? argv[1] : "none";
+  if (argc > 2) emulated::set_stream_order(std::stoull(argv[2]));
+  if (argc > 3) emulated::set_thread_order(std::stoull(argv[3]));
+  if (planted == "host touches device memory" && !emulated::host_access_is_noticed()) {
+    std::printf("no protection keys\n");
+    return 0;
+  }
+  run(Memory{});
+  std::printf("right\n");
+}
