@@ -67,7 +67,7 @@ class BertTokenizer : public Tokenizer {
 
  private:
   void encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const {
-    split_bert_words(normalizer_.apply(text),
+    split_bert_words(normalizer_.apply(text), *normalizer_.unicode,
                      [&](std::string_view word) { model_.encode(word, ids); });
   }
 

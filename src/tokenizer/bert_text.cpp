@@ -28,20 +28,20 @@ class Collector {
  public:
   Collector(const BertNormalizer& normalizer, std::string& out)
       : normalizer_(normalizer),
+        unicode_(*normalizer.unicode),
         strip_(normalizer.strip_accents.value_or(normalizer.lowercase)),
         out_(out) {}
 
   void add(char32_t c) {
     if (normalizer_.clean_text) {
-      if (is_white_space(c) && !is_control(c)) {
+      if (is_white_space(c) && !unicode_.is_control(c)) {
         flush();
         out_.push_back(' ');
         return;
       }
-      if (c == kReplacement || is_control(c)) return;
+      if (c == kReplacement || unicode_.is_control(c)) return;
     }
-    const bool left_out = !normalizer_.all_ideographs && c >= 0x2B820 && c <= 0x2B91F;
-    const bool spaced = normalizer_.space_ideographs && is_cjk_ideograph(c) && !left_out;
+    const bool spaced = normalizer_.space_ideographs && unicode_.is_ideograph(c);
     if (spaced) pending_.push_back(' ');
     append_utf8(c, pending_);
     if (spaced) pending_.push_back(' ');
@@ -51,16 +51,16 @@ class Collector {
     if (pending_.empty()) return;
     if (strip_) {
       std::string decomposed;
-      append_normal_form(NormalForm::nfd, pending_, decomposed);
+      unicode_.append_normal_form(NormalForm::nfd, pending_, decomposed);
       pending_.swap(decomposed);
     }
     const char* end = pending_.data() + pending_.size();
     for (const char* p = pending_.data(); p < end;) {
       const DecodedChar c = decode_utf8(p, end);
       p += c.length;
-      if (strip_ && is_nonspacing_mark(c.value)) continue;
+      if (strip_ && unicode_.is_nonspacing_mark(c.value)) continue;
       if (normalizer_.lowercase) {
-        append_lower(c.value, out_);
+        unicode_.append_lower(c.value, out_);
       } else {
         append_utf8(c.value, out_);
       }
@@ -70,6 +70,7 @@ class Collector {
 
  private:
   const BertNormalizer& normalizer_;
+  const UnicodeRules& unicode_;
   bool strip_;
   std::string& out_;
   std::string pending_;

@@ -17,23 +17,21 @@ struct BertNormalizer {
   bool space_ideographs = true;
   std::optional<bool> strip_accents;  // where absent, as `lowercase`
   bool lowercase = true;
-  // Whether U+2B820 to U+2B91F count as ideographs: they do in Google's BERT, and the `tokenizers`
-  // library leaves them out.
-  bool all_ideographs = true;
+  const UnicodeRules* unicode = &newest_unicode;
 
   std::string apply(std::string_view text) const;
 };
 
 // Calls emit(word) for each maximal stretch without white space and punctuation, and for each
-// punctuation character; all ASCII symbols count as punctuation. `text` is valid UTF-8.
+// punctuation character. `text` is valid UTF-8.
 template <class Emit>
-void split_bert_words(std::string_view text, Emit&& emit) {
+void split_bert_words(std::string_view text, const UnicodeRules& unicode, Emit&& emit) {
   const char* end = text.data() + text.size();
   const char* word = text.data();
   for (const char* p = word; p < end;) {
     const DecodedChar c = decode_utf8(p, end);
     const bool space = is_white_space(c.value);
-    if (!space && !is_bert_punctuation(c.value)) {
+    if (!space && !unicode.is_punctuation(c.value)) {
       p += c.length;
       continue;
     }

@@ -14,7 +14,7 @@ enum class CharClass : std::uint8_t { other, letter, number, space };
 
 using CharClasses = std::array<CharClass, 0x110000>;
 
-// Class of every code point, filled once at the first use from generated ranges (Unicode 14).
+// Class of every code point, filled once at the first use from generated ranges (Unicode 16).
 const CharClasses& char_classes();
 
 struct ClassedChar {

@@ -10,6 +10,7 @@
 #include "tokenizer/bert_text.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/hf_pattern.h"
+#include "tokenizer/hf_unicode.h"
 #include "tokenizer/unicode.h"
 
 namespace trireme {
@@ -62,7 +63,7 @@ class Bert : public ByPart {
       : normalizer_{.clean_text = place.flag_or("clean_text", true),
                     .space_ideographs = place.flag_or("handle_chinese_chars", true),
                     .lowercase = place.flag_or("lowercase", true),
-                    .all_ideographs = false} {
+                    .unicode = &hf_unicode} {
     if (place.has("strip_accents")) {
       normalizer_.strip_accents = place.flag_or("strip_accents", false);
     }
@@ -125,7 +126,7 @@ class ByteLevel : public ByPart {
 };
 
 void keep_unless_mark(char32_t c, std::string& out) {
-  if (!is_mark(c)) append_utf8(c, out);
+  if (!is_hf_mark(c)) append_utf8(c, out);
 }
 
 class Strip : public Normalizer {
@@ -165,7 +166,7 @@ class Form : public ByPart {
  private:
   std::string rewrite(std::string_view text) const override {
     std::string out;
-    append_normal_form(form_, text, out);
+    hf_unicode.append_normal_form(form_, text, out);
     return out;
   }
 
@@ -189,7 +190,7 @@ Made make_normalizer(const JsonPlace& place) {
   if (type == "BertNormalizer") return std::make_unique<Bert>(place);
   if (type == "Prepend") return std::make_unique<Prepend>(place);
   if (type == "Replace") return std::make_unique<Replace>(place);
-  if (type == "Lowercase") return std::make_unique<ByCharacter>(append_lower);
+  if (type == "Lowercase") return std::make_unique<ByCharacter>(hf_unicode.append_lower);
   if (type == "StripAccents") return std::make_unique<ByCharacter>(keep_unless_mark);
   if (type == "Strip") return std::make_unique<Strip>(place);
   if (type == "ByteLevel") return std::make_unique<ByteLevel>();

@@ -9,6 +9,7 @@
 #include "tokenizer/bert_text.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/hf_pattern.h"
+#include "tokenizer/hf_unicode.h"
 
 namespace trireme {
 namespace {
@@ -172,14 +173,10 @@ Made make_delimiter_split(const JsonPlace& place) {
   return std::make_unique<Split>(HfPattern::literal(delimiter), Behavior::removed, false);
 }
 
-bool is_number(char32_t c) {
-  return char_classes()[c] == CharClass::number;
-}
-
 class Bert : public PreTokenizer {
  public:
   void cut(std::string_view text, std::size_t from_first, const Emit& emit) const override {
-    split_bert_words(text, [&](std::string_view word) {
+    split_bert_words(text, hf_unicode, [&](std::string_view word) {
       emit(word, from_first_after(static_cast<std::size_t>(word.data() - text.data()), from_first));
     });
   }
@@ -258,12 +255,12 @@ Made make_pre_tokenizer(const JsonPlace& place, bool spell) {
   }
   if (type == "Digits") {
     const bool individual = place.flag_or("individual_digits", false);
-    return std::make_unique<Split>(HfPattern(is_number),
+    return std::make_unique<Split>(HfPattern(is_hf_number),
                                    individual ? Behavior::isolated : Behavior::contiguous, false);
   }
   if (type == "Punctuation") {
-    return std::make_unique<Split>(HfPattern(is_bert_punctuation), behavior_of(place, "Isolated"),
-                                   false);
+    return std::make_unique<Split>(HfPattern(hf_unicode.is_punctuation),
+                                   behavior_of(place, "Isolated"), false);
   }
   if (type == "CharDelimiterSplit") return make_delimiter_split(place);
   place.refuse(

@@ -76,8 +76,6 @@ void compose(Chars& chars, utf8proc_option_t options) {
   chars.erase(to, chars.end());
 }
 
-}  // namespace
-
 bool is_control(char32_t c) {
   const auto cat = category(c);
   return cat == UTF8PROC_CATEGORY_CC || cat == UTF8PROC_CATEGORY_CF ||
@@ -85,23 +83,25 @@ bool is_control(char32_t c) {
 }
 
 bool is_punctuation(char32_t c) {
+  if (c < 0x80) return c > ' ' && c < 0x7F && char_classes()[c] == CharClass::other;
   const auto cat = category(c);
   return cat >= UTF8PROC_CATEGORY_PC && cat <= UTF8PROC_CATEGORY_PO;
-}
-
-bool is_bert_punctuation(char32_t c) {
-  if (c >= 0x80) return is_punctuation(c);
-  return c > ' ' && c < 0x7F && char_classes()[c] == CharClass::other;
 }
 
 bool is_nonspacing_mark(char32_t c) {
   return category(c) == UTF8PROC_CATEGORY_MN;
 }
 
-bool is_mark(char32_t c) {
-  const auto cat = category(c);
-  return cat >= UTF8PROC_CATEGORY_MN && cat <= UTF8PROC_CATEGORY_ME;
+void append_lower(char32_t c, std::string& out) {
+  // The one character whose lower case is two: I with a dot above.
+  if (c == 0x130) {
+    out += "i\u0307";
+    return;
+  }
+  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
 }
+
+}  // namespace
 
 bool is_white_space(char32_t c) {
   return char_classes()[c] == CharClass::space;
@@ -112,15 +112,6 @@ bool is_cjk_ideograph(char32_t c) {
          (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
          (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B820 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
-}
-
-void append_lower(char32_t c, std::string& out) {
-  // The one character whose lower case is two: I with a dot above.
-  if (c == 0x130) {
-    out += "i\u0307";
-    return;
-  }
-  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
 }
 
 void append_normal_form(NormalForm form, std::string_view text, std::string& out) {
@@ -134,5 +125,14 @@ void append_normal_form(NormalForm form, std::string_view text, std::string& out
   if (composed) compose(chars, options);
   for (const utf8proc_int32_t c : chars) append_utf8(static_cast<char32_t>(c), out);
 }
+
+const UnicodeRules newest_unicode{
+    .is_control = is_control,
+    .is_punctuation = is_punctuation,
+    .is_nonspacing_mark = is_nonspacing_mark,
+    .is_ideograph = is_cjk_ideograph,
+    .append_lower = append_lower,
+    .append_normal_form = append_normal_form,
+};
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "tokenizer/bert_text.h"
+#include "tokenizer/hf_unicode.h"
 #include "tokenizer/random_text.h"
 #include "tokenizer/utf8.h"
 
@@ -101,7 +102,7 @@ TEST(BertNormalizer, LeavesOutTheIdeographsThatTheReferenceLeavesOut) {
   }
   EXPECT_EQ(BertNormalizer{}.apply(text), all);
   BertNormalizer hugging_face;
-  hugging_face.all_ideographs = false;
+  hugging_face.unicode = &hf_unicode;
   EXPECT_EQ(hugging_face.apply(text), some);
 }
 
