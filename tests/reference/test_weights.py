@@ -308,7 +308,7 @@ def test_checkpoints_of_several_ranks_are_read_in_python(trireme, rng, tmp_path,
         "model.hidden_size": 24, "model.num_heads": 2, "model.seq_length": 16,
         "model.vocab_size": 91, "data.path": tmp_path / "data_text_document",
         "train.micro_batch_size": 2, "train.global_batch_size": 4, "train.iters": 2,
-        "train.eval_interval": 0}
+        "train.eval_interval": 0, "optimizer.lr": 1e-3}
     (tmp_path / "run.toml").write_text("")
     trireme("train", "--nproc", 2, tmp_path / "run.toml", layout,
             *(f"{key}={value}" for key, value in settings.items()))
