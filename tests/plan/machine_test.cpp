@@ -39,6 +39,7 @@ TEST(Machine, IsKnownByName) {
 }
 
 TEST(Machine, IsReadFromAFile) {
+  EXPECT_EQ(find_machine(file_with("device = \"hip\"\n")).device, DeviceKind::hip);
   const Target target = find_machine(file_with("device = \"cpu\"\nisa = \"amx\"\n"));
   EXPECT_EQ(target.isa, cpu::Isa::amx);
   EXPECT_TRUE(target.bf16_dot_products);  // all of them have
@@ -49,7 +50,8 @@ TEST(Machine, WhatIsWrongIsNamed) {
   EXPECT_THAT(error_of("lumi"), HasSubstr("neither a file nor a machine"));
   EXPECT_THAT(error_of("lumi"), HasSubstr("cpu-avx2"));
   EXPECT_THAT(error_of(file_with("device = \"cuda\"\nisa = \"amx\"")),
-              HasSubstr("device is 'cuda'"));
+              HasSubstr("isa is for CPUs, and the device is cuda"));
+  EXPECT_THAT(error_of(file_with("device = \"tpu\"")), HasSubstr("device is 'tpu'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = \"sse\"")), HasSubstr("isa is 'sse'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = 3")), HasSubstr("isa is"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"")), HasSubstr("must be set"));
