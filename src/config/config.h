@@ -80,6 +80,7 @@ struct TrainConfig {
   std::vector<std::int64_t> rampup_batch_size;  // start, increment, samples
   std::int64_t iters = 0;                       // one of iters and samples
   std::int64_t samples = 0;
+  std::int64_t tokens = 0;            // ends the run earlier; 0: off
   std::int64_t eval_interval = 1000;  // 0: never
   std::int64_t eval_iters = 100;
   std::int64_t log_interval = 100;
@@ -106,9 +107,11 @@ struct OptimizerConfig {
   std::string decay_style = "linear";  // constant | linear | cosine | inverse_sqrt | wsd
   std::int64_t decay_iters = 0;        // 0: train length
   std::int64_t decay_samples = 0;
+  std::int64_t decay_tokens = 0;  // the decay counts tokens; excludes the two above
   std::int64_t warmup_iters = 0;
   std::int64_t warmup_samples = 0;
-  double warmup_fraction = 0;  // of the decay length; excludes the two above
+  std::int64_t warmup_tokens = 0;  // with decay_tokens
+  double warmup_fraction = 0;      // of the decay length; excludes the three above
   double warmup_init_lr = 0;
   std::int64_t wsd_decay_iters = 0;  // length of the anneal at the end of the decay
   std::int64_t wsd_decay_samples = 0;

@@ -173,6 +173,9 @@ std::vector<Field> build_table() {
             "first batch size, increment, and samples until global_batch_size is reached"),
       FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
       FIELD(train, samples, count(), "samples", "length of the run; excludes iters"),
+      FIELD(train, tokens, count(), "tokens",
+            "the run ends after the step that reaches this, if iters or samples do not end it "
+            "earlier; the order of the data does not depend on it; 0: off"),
       FIELD(train, eval_interval, count(), "iterations", "interval between evaluations; 0: never"),
       FIELD(train, eval_iters, count(), "iterations", "length of an evaluation"),
       FIELD(train, log_interval, between(1, kCount), "iterations",
@@ -206,13 +209,19 @@ std::vector<Field> build_table() {
             "iteration at which the decay ends; 0: train.iters"),
       FIELD(optimizer, decay_samples, count(), "samples",
             "sample at which the decay ends; 0: train.samples"),
+      FIELD(optimizer, decay_tokens, count(), "tokens",
+            "tokens after which the decay ends, which then counts tokens; excludes decay_iters and "
+            "decay_samples"),
       FIELD(optimizer, warmup_iters, count(), "iterations",
             "length of the linear warm-up, with train.iters"),
       FIELD(optimizer, warmup_samples, count(), "samples",
             "length of the linear warm-up, with train.samples"),
+      FIELD(optimizer, warmup_tokens, count(), "tokens",
+            "length of the linear warm-up, with decay_tokens"),
       FIELD(optimizer, warmup_fraction, fraction(), "",
-            "warm-up as a share of the length of the decay; excludes warmup_iters and "
-            "warmup_samples"),
+            "warm-up as a share of the length of the decay; excludes warmup_iters, warmup_samples "
+            "and "
+            "the lengths in tokens"),
       FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
       FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
       FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),

@@ -216,8 +216,35 @@ void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optim
   check("wsd_decay", optimizer.wsd_decay_iters, optimizer.wsd_decay_samples);
 }
 
+// A decay that counts tokens, after a warm-up in tokens, or in what the run is counted in.
+void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
+  if (optimizer.decay_tokens == 0) {
+    fail_input("optimizer.warmup_tokens = {} needs optimizer.decay_tokens",
+               optimizer.warmup_tokens);
+  }
+  const auto exclude = [](const char* name, bool given, const char* instead) {
+    if (given) fail_input("optimizer.{} does not go with optimizer.{}", name, instead);
+  };
+  exclude("decay_iters", optimizer.decay_iters > 0, "decay_tokens");
+  exclude("decay_samples", optimizer.decay_samples > 0, "decay_tokens");
+  exclude("decay_style = \"wsd\"", optimizer.decay_style == "wsd", "decay_tokens");
+  exclude("warmup_fraction", optimizer.warmup_fraction > 0,
+          "decay_tokens: use optimizer.warmup_tokens");
+  const bool counted = optimizer.warmup_iters > 0 || optimizer.warmup_samples > 0;
+  exclude(optimizer.warmup_iters > 0 ? "warmup_iters" : "warmup_samples",
+          counted && optimizer.warmup_tokens > 0, "warmup_tokens");
+  if (optimizer.warmup_tokens >= optimizer.decay_tokens) {
+    fail_input(
+        "optimizer.warmup_tokens = {} leaves nothing of the decay, which ends at {} tokens: "
+        "shorten the warm-up or raise optimizer.decay_tokens",
+        optimizer.warmup_tokens, optimizer.decay_tokens);
+  }
+}
+
 void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) {
   check_schedule_units(train, optimizer);
+  if (optimizer.decay_tokens > 0 || optimizer.warmup_tokens > 0)
+    return check_schedule_in_tokens(optimizer);
   const bool by_samples = train.samples > 0;
   const char* unit = by_samples ? "samples" : "iters";
   const std::int64_t warmup = by_samples ? optimizer.warmup_samples : optimizer.warmup_iters;

@@ -200,11 +200,14 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
   if (flag.kind == Kind::none && !values.empty()) {
     return complaints.add(flag.name, fmt::format("takes no value, found '{}'", shown(values[0])));
   }
+  // Lists of data may be empty, where a script's variable is.
+  if (flag.kind == Kind::texts && flag.fate == Fate::key && values.empty()) return;
   if (flag.kind != Kind::none && values.empty()) {
     return complaints.add(flag.name, fmt::format("lacks its value ({})", value_text(flag)));
   }
   if (is_harmless(flag, values)) return;
   if (flag.fate == Fate::refused) {
+    line.refused.insert(flag.name);
     const std::string value = values.empty() ? "" : fmt::format("'{}': ", shown(values[0]));
     return complaints.add(flag.name, value + flag.text);
   }

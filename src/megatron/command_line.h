@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct CommandLine {
   // By name; the values are of the flag's kind, and numbers lie within the limits of its key.
   std::map<std::string, std::vector<std::string>> flags;
   std::vector<std::string> order;      // names as they first appeared
+  std::set<std::string> refused;       // names of flags that ask for what is not available
   std::vector<std::string> overrides;  // section.key=value
 };
 

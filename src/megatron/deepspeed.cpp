@@ -71,45 +71,88 @@ class Deepspeed {
     number("--micro-batch-size", "train_micro_batch_size_per_gpu",
            at(json, "train_micro_batch_size_per_gpu"));
     number("--global-batch-size", "train_batch_size", at(json, "train_batch_size"));
-    number("--clip-grad", "gradient_clipping", at(json, "gradient_clipping"));
+    clipping(at(json, "gradient_clipping"));
     accumulation(at(json, "gradient_accumulation_steps"));
     offloading(json);
     for (const char* bf16 : {"bf16", "bfloat16"}) {
       precision("--bf16", "--fp16", bf16, at(json, bf16, "enabled"));
     }
     precision("--fp16", "--bf16", "fp16", at(json, "fp16", "enabled"));
-    if (draft_.has("--fp16")) loss_scaling(json);
+    if (at(json, "fp16", "enabled") == true && draft_.has("--fp16")) loss_scaling(json);
     read_curriculum(draft_, path_, json);
     note_others(json);
   }
 
  private:
+  // DeepSpeed clips instead of Megatron.
+  void clipping(const Json& json) {
+    if (!is_absent(json)) return number("--clip-grad", "gradient_clipping", json);
+    draft_.line().flags.erase("--clip-grad");
+    take_flag(draft_.line(), *find_flag("--clip-grad"), {"1.0"}, draft_.complaints());
+    draft_.note(
+        "--clip-grad",
+        fmt::format("1.0, DeepSpeed's default: {} gives no gradient_clipping, without which "
+                    "older versions did not clip",
+                    path_));
+  }
+
+  // DeepSpeed scales the loss itself, and never sees Megatron's flags: what its file leaves open
+  // has DeepSpeed's default.
   void loss_scaling(const Json& json) {
-    // DeepSpeed scales the loss itself, and never sees Megatron's flags.
-    for (const auto& [flag, key] : {std::pair{"--loss-scale", "loss_scale"},
-                                    {"--loss-scale-window", "loss_scale_window"},
-                                    {"--hysteresis", "hysteresis"},
-                                    {"--min-loss-scale", "min_loss_scale"}}) {
-      overrule(flag, fmt::format("fp16.{}", key).c_str(), at(json, "fp16", key));
+    struct Number {
+      const char* flag;
+      const char* key;
+      double absent;
+    };
+    for (const Number& n : {Number{"--loss-scale", "loss_scale", 0},
+                            {"--loss-scale-window", "loss_scale_window", 1000},
+                            {"--hysteresis", "hysteresis", 2},
+                            {"--min-loss-scale", "min_loss_scale", 1}}) {
+      const Json& value = at(json, "fp16", n.key);
+      if (is_absent(value)) {
+        overrule(n.flag, default_of(n.key), n.absent);
+      } else if (value.is_number()) {
+        overrule(n.flag, fmt::format("fp16.{} in {}", n.key, path_), value.get<double>());
+      } else {
+        refuse(fmt::format("is {}, not a number", json_shown(value)),
+               fmt::format("fp16.{}", n.key));
+      }
     }
-    const Json& power = at(json, "fp16", "initial_scale_power");
-    if (is_absent(power)) return;
+    initial_scale(at(json, "fp16", "initial_scale_power"));
+  }
+
+  void initial_scale(const Json& power) {
+    const char* flag = "--initial-loss-scale";
+    if (is_absent(power)) return overrule(flag, default_of("initial_scale_power"), std::exp2(16));
     const double exponent = power.is_number() ? power.get<double>() : -1;
     if (exponent < 0 || exponent > 64) {
       return refuse(fmt::format("is {}, not a number from 0 to 64", json_shown(power)),
                     "fp16.initial_scale_power");
     }
-    overrule("--initial-loss-scale", "fp16.initial_scale_power", std::exp2(exponent));
+    overrule(flag, fmt::format("fp16.initial_scale_power in {}", path_), std::exp2(exponent));
   }
 
-  // A number of the file that wins over the flag.
-  void overrule(const std::string& flag, const char* key, const Json& json) {
-    if (json.is_number() && draft_.has(flag) && draft_.number(flag, 0) != json.get<double>()) {
-      draft_.note(flag, fmt::format("{} gives way to {} = {} in {}", draft_.value(flag), key,
-                                    json.dump(), path_));
-      draft_.line().flags.erase(flag);
+  static std::string default_of(const char* key) {
+    return fmt::format("DeepSpeed's default of fp16.{}", key);
+  }
+
+  // A number that wins over the flag, with where it comes from.
+  void overrule(const std::string& name, const std::string& origin, double value) {
+    const Flag& flag = *find_flag(name);
+    const std::string text = number_of_kind(flag, value);
+    if (draft_.has(name)) {
+      if (draft_.number(name, 0) == value) return;
+      draft_.note(name, fmt::format("{} gives way to {}, {}", draft_.value(name), text, origin));
+      draft_.line().flags.erase(name);
+    } else {
+      draft_.note(name, fmt::format("{}, {}", text, origin));
     }
-    number(flag, key, json);
+    take_flag(draft_.line(), flag, {text}, draft_.complaints());
+  }
+
+  static std::string number_of_kind(const Flag& flag, double value) {
+    return flag.kind == Kind::integer && value == std::floor(value) ? fmt::format("{:.0f}", value)
+                                                                    : toml_number(value);
   }
 
   void require_object(const Json& json, const std::string& key) {
@@ -123,9 +166,7 @@ class Deepspeed {
     const Flag& flag = *find_flag(name);
     const double value = json.get<double>();
     if (!draft_.has(name)) {
-      const std::string text = flag.kind == Kind::integer && value == std::floor(value)
-                                   ? fmt::format("{:.0f}", value)
-                                   : toml_number(value);
+      const std::string text = number_of_kind(flag, value);
       take_flag(draft_.line(), flag, {text}, draft_.complaints());
       if (draft_.has(name)) draft_.note(name, fmt::format("{} from {} in {}", text, key, path_));
     } else if (draft_.number(name, 0) != value) {
@@ -176,10 +217,14 @@ class Deepspeed {
       const Json& device = at(offload, "device");
       require_object(offload, key);
       if (is_absent(device) || device == "none") continue;
-      refuse(
-          fmt::format("is {}; states and weights stay where they are computed with: leave it out",
-                      json_shown(device)),
-          key + ".device");
+      if (device == "cpu") {
+        draft_.note("--deepspeed_config",
+                    fmt::format("{} in {}: states and weights lie in host memory", key, path_));
+        continue;
+      }
+      refuse(fmt::format("is {}; states and weights lie in host memory: leave it out",
+                         json_shown(device)),
+             key + ".device");
     }
   }
 

@@ -45,10 +45,6 @@ void translate(Draft& draft, const JsonSection& section, const std::string& orig
   set("curriculum.iters", schedule.count("total_curriculum_step"));
   set("curriculum.length_step", schedule.count("difficulty_step"));
   if (type == "fixed_root") set("curriculum.root_degree", schedule.count("root_degree"));
-  if (draft.has("--train-tokens")) {
-    draft.note("--train-tokens",
-               "is divided by the tokens of full sequences; while they grow the run sees fewer");
-  }
 }
 
 // The value of `enabled` in a section that may be absent.

@@ -22,6 +22,9 @@ constexpr const char* kWeightedSplits =
     "give the datasets and their weights to --train-data-path, --valid-data-path and "
     "--test-data-path";
 constexpr const char* kIndexFiles = "the order of samples is always made from the seed";
+// As long as the CPU is the only device.
+constexpr const char* kHostMemory =
+    "the states of the optimizer lie in host memory, as the model does";
 constexpr const char* kTrace = "train.trace_steps writes a trace of the steps";
 
 }  // namespace
@@ -302,16 +305,14 @@ std::vector<Flag> deepspeed_flags() {
               "the optimizer always waits for all gradients"),
       refused("--moe-expert-parallel-size", integer, kNoExperts, "1"),
       refused("--create-moe-param-group", none, kNoExperts),
-      rule("--train-tokens", integer, "train.iters",
-           "the run ends at --train-iters or after so many tokens, whichever comes first"),
-      rule("--lr-decay-tokens", integer, "optimizer.decay_iters, optimizer.decay_samples",
-           "divided by the tokens of an iteration or sample"),
-      rule("--lr-warmup-tokens", integer, "optimizer.warmup_iters, optimizer.warmup_samples",
-           "divided by the tokens of an iteration or sample"),
-      refused("--cpu-optimizer", none, "the states of the optimizer stay where the model is"),
+      to_key("--train-tokens", integer, "train.tokens", "",
+             "ends the run, if --train-iters or --train-samples do not end it earlier"),
+      to_key("--lr-decay-tokens", integer, "optimizer.decay_tokens"),
+      to_key("--lr-warmup-tokens", integer, "optimizer.warmup_tokens"),
+      ignored("--cpu-optimizer", none, kHostMemory),
       ignored("--cpu_torch_adam", none, "only with --cpu-optimizer"),
       ignored("--ds_fused_adam", none, kKernels),
-      refused("--remote-device", text, "weights stay where they are computed with", "none"),
+      refused("--remote-device", text, "weights stay in host memory", "none cpu"),
       rule("--curriculum-learning-legacy", none, "curriculum.schedule",
            "as the section curriculum_learning of --deepspeed_config says, which is enough alone"),
   };

@@ -77,8 +77,8 @@ std::vector<Flag> training_flags() {
               "core_attn"),
       ignored("--deterministic-mode", none, "the same layout always gives the same bits"),
       ignored("--train-sync-interval", integer, "ranks cannot run apart"),
-      refused("--optimizer-cpu-offload", none,
-              "the states of the optimizer stay where the model is"),
+      ignored("--optimizer-cpu-offload", none,
+              "the states of the optimizer lie in host memory, as the model does"),
       ignored("--rerun-mode", text, "train.check_nan names the op and layer of the first NaN"),
   };
   add_refused(flags, "weight decay stays as it is over a run",
@@ -96,6 +96,9 @@ std::vector<Flag> training_flags() {
               "--split-transformers --scattered-embeddings --memory-centric-tiled-linear "
               "--tile-factor=N --checkpoint-in-cpu --contigious-checkpointing "
               "--synchronize-each-layer --empty-unused-memory-level=N");
+  add_ignored(flags, "only with --optimizer-cpu-offload",
+              "--optimizer-offload-fraction=X --use-torch-optimizer-for-cpu-offload "
+              "--overlap-cpu-optimizer-d2h-h2d");
   add_ignored(flags, "there is no garbage collector",
               "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
   add_ignored(flags, "a run that is started again always resumes",

@@ -1,5 +1,5 @@
-// Brings the flags into one form before anything is decided: other names, lengths in tokens, and
-// flags that exclude each other.
+// Brings the flags into one form before anything is decided: other names, and flags that exclude
+// each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,41 +19,6 @@ void rename(Draft& draft, const std::string& to, const std::string& from) {
     draft.contradicts(to, from, "they are two names of one number");
   }
   draft.line().flags.erase(from);
-}
-
-// The flag for iterations or samples that corresponds to one for tokens.
-std::string counted_flag(const std::string& flag, bool by_samples) {
-  const std::string unit = by_samples ? "samples" : "iters";
-  if (flag == "--lr-decay-tokens") return "--lr-decay-" + unit;
-  if (flag == "--lr-warmup-tokens") return "--lr-warmup-" + unit;
-  return "--train-" + unit;
-}
-
-void lengths_in_tokens(Draft& draft) {
-  const auto seq = static_cast<double>(draft.integer("--seq-length", 0));
-  const auto batch = static_cast<double>(draft.integer("--global-batch-size", 0));
-  const bool by_samples = draft.has("--train-samples");
-  const double unit = by_samples ? seq : seq * batch;
-  for (const char* flag : {"--train-tokens", "--lr-decay-tokens", "--lr-warmup-tokens"}) {
-    if (!draft.has(flag)) continue;
-    if (unit <= 0) {
-      draft.complaints().add(flag, "needs --seq-length and --global-batch-size to be divided by");
-      continue;
-    }
-    const std::string counted = counted_flag(flag, by_samples);
-    const double exact = std::round(static_cast<double>(draft.integer(flag, 0)) / unit);
-    const auto count = static_cast<std::int64_t>(std::clamp(exact, 1.0, 1e15));
-    if (draft.has(counted)) {
-      const bool ends_run = std::string(flag) == "--train-tokens";
-      if (!ends_run) draft.contradicts(flag, counted, "the schedule has one length");
-      if (ends_run && draft.integer(counted, 0) <= count) {
-        draft.note(flag, fmt::format("the run ends earlier, by {}", counted));
-        continue;
-      }
-    }
-    draft.give(counted, fmt::format("{}", count));
-    draft.note(flag, fmt::format("becomes {} {}", counted, count));
-  }
 }
 
 void units(Draft& draft) {
@@ -82,6 +47,10 @@ struct Pair {
 
 constexpr Pair kExclusive[] = {
     {"--bf16", "--fp16", "there is one precision"},
+    {"--lr-decay-tokens", "--lr-decay-iters", "the decay has one length"},
+    {"--lr-decay-tokens", "--lr-decay-samples", "the decay has one length"},
+    {"--lr-warmup-tokens", "--lr-warmup-iters", "the warm-up has one length"},
+    {"--lr-warmup-tokens", "--lr-warmup-samples", "the warm-up has one length"},
     {"--swiglu", "--squared-relu", "there is one activation"},
     {"--enable-zbh1-pipeline", "--num-layers-per-virtual-pipeline-stage",
      "they are two pipeline schedules"},
@@ -122,7 +91,6 @@ void reconcile(Draft& draft) {
   }
   for (const Pair& pair : kExclusive) draft.contradicts(pair.flag, pair.other, pair.why);
   positions(draft);
-  lengths_in_tokens(draft);
   units(draft);
   if (draft.integer("--pipeline-model-parallel-size", 1) > 1) {
     draft.contradicts("--pipeline-model-parallel-size", "--no-pipeline-parallel",

@@ -72,6 +72,19 @@ void take_given(Draft& draft) {
   }
 }
 
+// Whether a flag was refused that would have named the data: one reason is enough.
+bool refused_data(Draft& draft) {
+  const std::set<std::string>& refused = draft.line().refused;
+  return std::any_of(refused.begin(), refused.end(), [](const std::string& name) {
+    for (const char* flag :
+         {"--data-file-list", "--data-args-path", "--per-split-data-args-path", "--mock-data",
+          "--train-weighted-split-paths", "--train-weighted-split-paths-path"}) {
+      if (name == flag) return true;
+    }
+    return false;
+  });
+}
+
 void check_required(Draft& draft) {
   std::vector<std::string> missing;
   for (const Flag& flag : all_flags()) {
@@ -80,7 +93,7 @@ void check_required(Draft& draft) {
   if (!draft.has("--train-iters") && !draft.has("--train-samples")) {
     missing.push_back("--train-iters (or --train-samples)");
   }
-  if (!draft.has("--data-path") && !draft.has("--train-data-path")) {
+  if (!draft.has("--data-path") && !draft.has("--train-data-path") && !refused_data(draft)) {
     missing.push_back("--data-path (or --train-data-path)");
   }
   if (missing.empty()) return;

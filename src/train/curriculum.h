@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "config/config.h"
 #include "data/batch.h"
+#include "train/batch_schedule.h"
 
 namespace trireme {
 
@@ -26,6 +28,15 @@ class Curriculum {
   bool active_;
   std::int64_t full_;
 };
+
+// How far a run of these batches and lengths has come after `steps` steps.
+struct Consumed {
+  std::int64_t steps = 0, samples = 0, tokens = 0;
+};
+
+// Goes step by step from the start until `enough`, which must come, and looks before each step.
+Consumed consumed_until(const BatchSchedule& batches, const Curriculum& curriculum,
+                        const std::function<bool(const Consumed&)>& enough);
 
 // Keeps the first `length` positions of each sequence.
 void cut(Batch& batch, std::int64_t length);

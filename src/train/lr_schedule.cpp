@@ -29,16 +29,27 @@ double anneal_fall(LrSchedule::Anneal anneal, double ratio) {
   return 1.0;
 }
 
-// Share of the way from min_lr to max_lr at `samples`, which lies inside the decay.
-double fall(const LrSchedule& schedule, double samples) {
+// Share of the way from min_lr to max_lr at `place` in the decay from `begin` to `end`.
+double fall(const LrSchedule& schedule, double place, double begin, double end) {
   if (schedule.style == LrSchedule::Style::wsd) {
-    const double start = schedule.decay_samples - schedule.anneal_samples;
-    if (samples <= start) return 1.0;
-    return anneal_fall(schedule.anneal, (samples - start) / schedule.anneal_samples);
+    const double start = end - schedule.anneal_samples;
+    if (place <= start) return 1.0;
+    return anneal_fall(schedule.anneal, (place - start) / schedule.anneal_samples);
   }
-  const double ratio =
-      (samples - schedule.warmup_samples) / (schedule.decay_samples - schedule.warmup_samples);
+  const double ratio = (place - begin) / (end - begin);
   return schedule.style == LrSchedule::Style::linear ? 1.0 - ratio : cosine_fall(ratio);
+}
+
+// Learning rate at `place` after the warm-up, which ended at `begin`; the decay ends at `end`.
+double decayed(const LrSchedule& schedule, double place, double begin, double end) {
+  if (schedule.style == LrSchedule::Style::constant) return schedule.max_lr;
+  if (place > end) return schedule.min_lr;
+  if (schedule.style == LrSchedule::Style::inverse_sqrt) {
+    const double lr =
+        schedule.max_lr * std::sqrt(std::max(begin, 1.0)) / std::sqrt(std::max(place, 1.0));
+    return std::max(schedule.min_lr, lr);
+  }
+  return schedule.min_lr + fall(schedule, place, begin, end) * (schedule.max_lr - schedule.min_lr);
 }
 
 LrSchedule::Style style_of(const std::string& name) {
@@ -60,23 +71,21 @@ LrSchedule::Anneal anneal_of(const std::string& name) {
 
 }  // namespace
 
-double LrSchedule::operator()(std::int64_t samples) const {
-  const double s = static_cast<double>(samples);
+double LrSchedule::operator()(std::int64_t samples, std::int64_t tokens) const {
+  const double s = static_cast<double>(samples), t = static_cast<double>(tokens);
   if (warmup_samples > 0 && s <= warmup_samples) {
     return init_lr + (max_lr - init_lr) * s / warmup_samples;
   }
-  if (style == Style::constant) return max_lr;
-  if (s > decay_samples) return min_lr;
-  if (style == Style::inverse_sqrt) {
-    const double lr =
-        max_lr * std::sqrt(std::max(warmup_samples, 1.0)) / std::sqrt(std::max(s, 1.0));
-    return std::max(min_lr, lr);
+  if (decay_tokens == 0) return decayed(*this, s, warmup_samples, decay_samples);
+  if (warmup_tokens > 0 && t <= warmup_tokens) {
+    return init_lr + (max_lr - init_lr) * t / warmup_tokens;
   }
-  return min_lr + fall(*this, s) * (max_lr - min_lr);
+  return decayed(*this, std::max(t, decay_begin), decay_begin, decay_tokens);
 }
 
 LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig& train,
-                            std::int64_t global_batch_size) {
+                            std::int64_t global_batch_size,
+                            const std::function<std::int64_t(std::int64_t)>& tokens_of) {
   const bool by_samples = train.samples > 0;
   const auto length = [&](std::int64_t iters, std::int64_t samples) {
     return static_cast<double>(by_samples ? samples : iters * global_batch_size);
@@ -93,6 +102,13 @@ LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig&
                                 ? optimizer.warmup_fraction * schedule.decay_samples
                                 : length(optimizer.warmup_iters, optimizer.warmup_samples);
   schedule.anneal_samples = length(optimizer.wsd_decay_iters, optimizer.wsd_decay_samples);
+  schedule.decay_tokens = static_cast<double>(optimizer.decay_tokens);
+  schedule.warmup_tokens = schedule.decay_begin = static_cast<double>(optimizer.warmup_tokens);
+  if (optimizer.decay_tokens > 0 && schedule.warmup_samples > 0) {
+    TRIREME_CHECK(tokens_of);
+    const auto warm = static_cast<std::int64_t>(std::ceil(schedule.warmup_samples));
+    schedule.decay_begin = static_cast<double>(tokens_of(warm));
+  }
   return schedule;
 }
 

@@ -1,7 +1,9 @@
-// Learning rate as a pure function of samples, with Megatron's warm-up and decay.
+// Learning rate as a pure function of samples, or of samples and tokens, with Megatron's warm-up
+// and decay.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "config/config.h"
@@ -20,17 +22,24 @@ struct LrSchedule {
   double warmup_samples = 0;  // a fraction of the decay need not be whole
   double decay_samples = 1;   // afterwards min_lr, except for constant
   double anneal_samples = 0;  // wsd: length of the fall at the end of the decay
+  // Above 0 the decay counts tokens: from decay_begin, the tokens of the warm-up, to here.
+  double decay_tokens = 0;
+  double decay_begin = 0;
+  double warmup_tokens = 0;  // 0: the warm-up counts samples
   Style style = Style::linear;
   Anneal anneal = Anneal::exponential;
 
-  // Learning rate of a step that begins after `samples` samples. The trainer counts only samples of
-  // steps that were taken: a step skipped for an fp16 overflow does not advance the schedule.
-  double operator()(std::int64_t samples) const;
+  // Learning rate of a step that begins after `samples` samples and `tokens` tokens. The trainer
+  // counts only samples of steps that were taken: a step skipped for an fp16 overflow does not
+  // advance a schedule in samples. Tokens are all that were read, as in Megatron-DeepSpeed.
+  double operator()(std::int64_t samples, std::int64_t tokens = 0) const;
 };
 
 // The schedule that a valid configuration describes. Lengths in iterations are multiplied by
-// `global_batch_size`.
+// `global_batch_size`. `tokens_of` gives the tokens that the run has read after a number of
+// samples; it is asked only for a decay in tokens after a warm-up in samples.
 LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig& train,
-                            std::int64_t global_batch_size);
+                            std::int64_t global_batch_size,
+                            const std::function<std::int64_t(std::int64_t)>& tokens_of = {});
 
 }  // namespace trireme

@@ -53,11 +53,13 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
       console(o, rank.size == 1),
       eod_id(resolve_vocabulary(config)),
       batches(config, rank.size),
-      lr_schedule(
-          make_lr_schedule(config.optimizer, config.train, global_batch_size(config, rank.size))),
       curriculum(config),
-      total_steps(config.train.iters > 0 ? config.train.iters
-                                         : batches.steps(config.train.samples)),
+      lr_schedule(make_lr_schedule(config.optimizer, config.train,
+                                   global_batch_size(config, rank.size),
+                                   [this](std::int64_t samples) { return tokens_after(samples); })),
+      ordered_steps(config.train.iters > 0 ? config.train.iters
+                                           : batches.steps(config.train.samples)),
+      total_steps(steps_to_take()),
       engine(config, build_options(config), stage_options(config, options), rank),
       loss_scale(config.optimizer, config.run.precision),
       losses(losses_of(config.model)) {
@@ -65,6 +67,22 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
   print_plan();
   check_memory();
   open_data_in_turn();
+}
+
+std::int64_t Trainer::Parts::tokens_after(std::int64_t samples) const {
+  return consumed_until(batches, curriculum,
+                        [&](const Consumed& so_far) { return so_far.samples >= samples; })
+      .tokens;
+}
+
+std::int64_t Trainer::Parts::steps_to_take() const {
+  const std::int64_t tokens = config.train.tokens;
+  if (tokens == 0) return ordered_steps;
+  return consumed_until(batches, curriculum,
+                        [&](const Consumed& so_far) {
+                          return so_far.steps == ordered_steps || so_far.tokens >= tokens;
+                        })
+      .steps;
 }
 
 // Better refused now than killed by the system in the first step.
@@ -134,7 +152,7 @@ void Trainer::Parts::open_data_in_turn() {
 void Trainer::Parts::open_data() {
   DatasetBuilder builder(config, config.model.vocab_size, eod_id);
   const SampleCounts counts =
-      sample_counts(config.train, total_steps, global_batch_size(config, rank.size));
+      sample_counts(config.train, ordered_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("the training split is empty: check data.split and data.path");
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
@@ -205,7 +223,7 @@ StepInput Trainer::Parts::step_input() {
   StepInput input;
   input.step = static_cast<std::uint64_t>(step);
   input.micro_batches = batches.micro_batches(consumed_samples);
-  input.lr = last_lr = lr_schedule(scheduled_samples);
+  input.lr = last_lr = lr_schedule(scheduled_samples, consumed_tokens);
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
   input.stop = [this] { return wants_to_stop(); };

@@ -63,6 +63,10 @@ struct Trainer::Parts {
   void finish_save();
   void note_save(const SaveReport& report);
 
+  // Tokens that the run has read after so many samples.
+  std::int64_t tokens_after(std::int64_t samples) const;
+  std::int64_t steps_to_take() const;
+
   // --- one step ---
   StepInput step_input();
   // Micro-batch k of this rank in the step at hand.
@@ -94,9 +98,10 @@ struct Trainer::Parts {
   const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   std::int64_t eod_id;
   BatchSchedule batches;
-  LrSchedule lr_schedule;
   Curriculum curriculum;
-  std::int64_t total_steps;
+  LrSchedule lr_schedule;
+  std::int64_t ordered_steps;  // as iters or samples say; the order of the data depends on them
+  std::int64_t total_steps;    // fewer where train.tokens ends the run
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
   LossScale loss_scale;

@@ -50,6 +50,36 @@ TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
   EXPECT_EQ(metrics("cut"), metrics("whole"));
 }
 
+// The first steps of a run that goes on: neither the data nor the learning rate depend on its end.
+TEST_F(CurriculumRun, EndsAfterTokensWithoutAnotherOrderOfTheData) {
+  prepare_data();
+  const std::vector<std::string> schedule = {
+      "optimizer.warmup_tokens=200", "optimizer.decay_tokens=2000", "optimizer.decay_style=cosine",
+      "optimizer.warmup_iters=0"};
+  ASSERT_EQ(train_growing("whole", schedule).code, 0);
+  std::vector<std::string> shorter = schedule;
+  shorter.push_back("train.tokens=600");
+  const Outcome outcome = train_growing("short", shorter);
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(nlohmann::json::parse(contents(folder_ / "short/status.json"))["state"], "done");
+
+  std::istringstream lines(metrics("whole")), ended(metrics("short"));
+  std::int64_t tokens = 0;
+  std::string line, same;
+  while (tokens < 600 && std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line);
+    ASSERT_TRUE(std::getline(ended, same));
+    EXPECT_EQ(line, same);
+    if (!json.contains("consumed_tokens")) continue;
+    const double lr = json["lr"], before = static_cast<double>(tokens);
+    tokens = json["consumed_tokens"];
+    if (before <= 200) {
+      EXPECT_DOUBLE_EQ(lr, 1e-2 * before / 200);
+    }
+  }
+  EXPECT_GE(tokens, 600);
+}
+
 TEST_F(CurriculumRun, GivesTheSameBitsOnTwoRanks) {
   prepare_data();
   ASSERT_EQ(train_growing("one", {"parallel.numerics=exact"}).code, 0);

@@ -158,6 +158,23 @@ TEST(Validate, Schedule) {
   EXPECT_THAT(refused({"optimizer.lr=0"}), HasSubstr("lacks lr"));
 }
 
+TEST(Validate, ScheduleInTokens) {
+  const std::string decay = "optimizer.decay_tokens=1000";
+  EXPECT_EQ(refused({decay, "optimizer.warmup_tokens=10", "train.tokens=900"}), "accepted");
+  EXPECT_EQ(refused({decay, "optimizer.warmup_iters=10"}), "accepted");
+  EXPECT_EQ(refused({"train.tokens=900"}), "accepted");
+  EXPECT_THAT(refused({"optimizer.warmup_tokens=10"}), HasSubstr("needs optimizer.decay_tokens"));
+  EXPECT_THAT(refused({decay, "optimizer.warmup_tokens=1000"}),
+              HasSubstr("leaves nothing of the decay"));
+  for (const std::string other : {"decay_iters=5", "warmup_fraction=0.1", "decay_style=wsd"}) {
+    EXPECT_THAT(refused({decay, "optimizer." + other}),
+                AllOf(HasSubstr(other.substr(0, other.find('='))),
+                      HasSubstr("does not go with optimizer.decay_tokens")));
+  }
+  EXPECT_THAT(refused({decay, "optimizer.warmup_tokens=10", "optimizer.warmup_iters=5"}),
+              HasSubstr("warmup_iters does not go with optimizer.warmup_tokens"));
+}
+
 TEST(Validate, Data) {
   EXPECT_THAT(refused({"data.path=a", "data.valid_path=b"}), HasSubstr("excludes"));
   for (const char* split : {"", "a", "1,2,3,4", "0,0,0", "-1,2", "1,,2", "1,nan"}) {

@@ -11,6 +11,7 @@ namespace trireme::megatron {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -128,15 +129,39 @@ TEST(Translate, TokenizersNeedTheirFiles) {
             "hf");
 }
 
-TEST(Translate, LengthsInTokensAreDivided) {
-  const Translation translation = translated(
-      "--train-iters 1000 --global-batch-size 4 --train-tokens 12800 --lr-decay-tokens 6400 "
-      "--lr-warmup-tokens 640");
-  const Config c = to_config(translation);
-  EXPECT_EQ(c.train.iters, 100);
-  EXPECT_EQ(c.optimizer.decay_iters, 50);
-  EXPECT_EQ(c.optimizer.warmup_iters, 5);
-  EXPECT_THAT(refusal("--train-tokens 100"), HasSubstr("--global-batch-size"));
+// The samples of the run decide the order of the data, so the tokens only end it.
+TEST(Translate, LengthsInTokensStayBesideTheOthers) {
+  const Config c = config(
+      "--train-iters 1000 --train-tokens 12_800 --lr-decay-tokens 6400 --lr-warmup-tokens 640");
+  EXPECT_EQ(c.train.iters, 1000);
+  EXPECT_EQ(c.train.tokens, 12800);
+  EXPECT_EQ(c.optimizer.decay_tokens, 6400);
+  EXPECT_EQ(c.optimizer.warmup_tokens, 640);
+  EXPECT_EQ(c.optimizer.decay_iters, 0);
+  EXPECT_EQ(config("--lr-decay-tokens 6400 --lr-warmup-iters 3").optimizer.warmup_iters, 3);
+  EXPECT_THAT(refusal("--lr-decay-tokens 6400 --lr-decay-iters 9"),
+              HasSubstr("--lr-decay-iters: contradicts --lr-decay-tokens"));
+  EXPECT_THAT(refusal("--lr-warmup-tokens 640 --lr-warmup-iters 9 --lr-decay-tokens 6400"),
+              HasSubstr("--lr-warmup-iters: contradicts --lr-warmup-tokens"));
+  EXPECT_THAT(refusal("--lr-warmup-tokens 640"), HasSubstr("optimizer.decay_tokens"));
+}
+
+// One reason where a flag that is not available would have named the data.
+TEST(Translate, DataThatIsRefusedIsNotMissing) {
+  std::vector<std::string> arguments = words(kSmall + std::string("--data-file-list list.txt"));
+  const auto data = std::find(arguments.begin(), arguments.end(), "--data-path");
+  arguments.erase(data + 1);  // as a script writes it whose variable is empty
+  const Translation translation = translate(arguments, {.lenient = true});
+  ASSERT_EQ(translation.lost.size(), 1u);
+  EXPECT_EQ(translation.lost[0].flag, "--data-file-list");
+  EXPECT_EQ(translation.missing, "");
+}
+
+TEST(Translate, StatesInHostMemoryChangeNothing) {
+  const Translation translation =
+      translated("--cpu-optimizer --remote-device cpu --optimizer-cpu-offload");
+  EXPECT_THAT(noted(translation), Contains("--cpu-optimizer"));
+  EXPECT_THAT(refusal("--remote-device nvme"), HasSubstr("--remote-device: 'nvme'"));
 }
 
 TEST(Translate, OverridesWinAndStandInTheToml) {

@@ -116,6 +116,33 @@ TEST(LrSchedule, LengthsInSamplesAndFractions) {
   EXPECT_DOUBLE_EQ(lr(11), 1 - 0.5 / 989.5);
 }
 
+TEST(LrSchedule, CountsTokensWhereTheyAreGiven) {
+  OptimizerConfig optimizer;
+  optimizer.lr = 1;
+  optimizer.min_lr = 0.2;
+  optimizer.decay_style = "linear";
+  optimizer.warmup_tokens = 100;
+  optimizer.decay_tokens = 300;
+  TrainConfig train;
+  train.iters = 1000;
+  LrSchedule lr = make_lr_schedule(optimizer, train, 64);
+  for (const std::int64_t samples : {0, 5, 100'000}) {
+    EXPECT_DOUBLE_EQ(lr(samples, 50), 0.5);
+    EXPECT_DOUBLE_EQ(lr(samples, 100), 1);
+    EXPECT_DOUBLE_EQ(lr(samples, 200), 0.6);
+    EXPECT_DOUBLE_EQ(lr(samples, 301), 0.2);
+  }
+
+  // A warm-up in steps: the decay goes on from the tokens that it took.
+  optimizer.warmup_tokens = 0;
+  optimizer.warmup_iters = 4;
+  lr = make_lr_schedule(optimizer, train, 10, [](std::int64_t samples) { return 2 * samples; });
+  EXPECT_DOUBLE_EQ(lr(20, 30), 0.5);
+  EXPECT_DOUBLE_EQ(lr(40, 80), 1);
+  EXPECT_DOUBLE_EQ(lr(50, 190), 0.6);
+  EXPECT_DOUBLE_EQ(lr(50, 301), 0.2);
+}
+
 TEST(LrSchedule, DecayShorterThanTheRun) {
   OptimizerConfig optimizer;
   optimizer.lr = 1;

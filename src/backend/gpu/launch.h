@@ -44,8 +44,10 @@ void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
   });
 #else
   if (size.shared_bytes > 0) allow_shared(reinterpret_cast<const void*>(kernel), size.shared_bytes);
-  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)> > >(
+  // clang-format off
+  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)>>>(
       static_cast<Parameters>(arguments)...);
+  // clang-format on
   runtime::check_launches();
 #endif
 }

@@ -1,0 +1,9 @@
+// What tests ask of the emulated GPU behind the plug-in's back.
+#include <cstdint>
+
+#include "backend/gpu/emulated/block.h"
+
+extern "C" __attribute__((visibility("default"))) void trireme_emulated_thread_order(
+    std::uint64_t seed) {
+  trireme::gpu::emulated::set_thread_order(seed);
+}

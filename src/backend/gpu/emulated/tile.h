@@ -1,0 +1,105 @@
+// tile.h on the emulated GPU: lanes show their registers to each other, and the last to come
+// multiplies for all.
+#pragma once
+
+#include <cstring>
+
+namespace trireme::gpu::detail {
+
+template <class T>
+LeftTile<T> load_left(const T* p, int pitch) {
+  LeftTile<T> tile;
+  const int l = lane();
+  for (int i = 0; i < TileMap::operands; ++i)
+    tile.v[i] = p[TileMap::left_row(l, i) * pitch + TileMap::left_step(l, i)];
+  return tile;
+}
+template <class T>
+LeftTile<T> load_left_transposed(const T* p, int pitch) {
+  LeftTile<T> tile;
+  const int l = lane();
+  for (int i = 0; i < TileMap::operands; ++i)
+    tile.v[i] = p[TileMap::left_step(l, i) * pitch + TileMap::left_row(l, i)];
+  return tile;
+}
+template <class T>
+RightTile<T> load_right(const T* p, int pitch) {
+  RightTile<T> tile;
+  const int l = lane();
+  for (int i = 0; i < TileMap::operands; ++i)
+    tile.v[i] = p[TileMap::right_step(l, i) * pitch + TileMap::right_column(l, i)];
+  return tile;
+}
+template <class T>
+RightTile<T> load_right_transposed(const T* p, int pitch) {
+  RightTile<T> tile;
+  const int l = lane();
+  for (int i = 0; i < TileMap::operands; ++i)
+    tile.v[i] = p[TileMap::right_column(l, i) * pitch + TileMap::right_step(l, i)];
+  return tile;
+}
+
+// Where one lane's registers are. It waits in the exchange until all is done.
+template <class T>
+struct LaneTiles {
+  const LeftTile<T>* left;
+  const RightTile<T>* right;
+  SumTile* sums;
+};
+
+template <class T>
+struct WholeTile {
+  float v[tile_size][tile_size];
+  bool written[tile_size][tile_size] = {};
+
+  void put(int row, int column, T value) {
+    float& at = v[row][column];
+    const float x = to_float(value);
+    if (written[row][column] && std::bit_cast<std::uint32_t>(at) != std::bit_cast<std::uint32_t>(x))
+      emulated::stop("lanes that hold the same element of a tile differ");
+    written[row][column] = true;
+    at = x;
+  }
+};
+
+template <class T, int lefts, int rights, bool swapped>
+void multiply_for_all(emulated::Exchange all) {
+  const auto of_lane = [&](int l) {
+    LaneTiles<T> tiles;
+    std::memcpy(&tiles, all.slots + l * emulated::Wave::slot_bytes, sizeof tiles);
+    return tiles;
+  };
+  WholeTile<T> left[lefts], right[rights];
+  for (int l = 0; l < wave_width; ++l) {
+    const LaneTiles<T> mine = of_lane(l);
+    for (int e = 0; e < TileMap::operands; ++e) {
+      for (int i = 0; i < lefts; ++i)
+        left[i].put(TileMap::left_row(l, e), TileMap::left_step(l, e), mine.left[i].v[e]);
+      for (int j = 0; j < rights; ++j)
+        right[j].put(TileMap::right_step(l, e), TileMap::right_column(l, e), mine.right[j].v[e]);
+    }
+  }
+  for (int i = 0; i < lefts; ++i)
+    for (int j = 0; j < rights; ++j) {
+      float products[tile_size][tile_size] = {};
+      for (int row = 0; row < tile_size; ++row)
+        for (int step = 0; step < tile_size; ++step)
+          for (int column = 0; column < tile_size; ++column)
+            products[row][column] += left[i].v[row][step] * right[j].v[step][column];
+      for (int l = 0; l < wave_width; ++l) {
+        SumTile& sums = of_lane(l).sums[swapped ? j * lefts + i : i * rights + j];
+        for (int e = 0; e < TileMap::sums; ++e)
+          sums.v[e] += products[TileMap::sum_row(l, TileMap::row_slot(e))]
+                               [TileMap::sum_column(l, TileMap::column_slot(e))];
+      }
+    }
+}
+
+template <bool swapped, class T, int lefts, int rights, class Sums>
+void multiply(Sums& sums, const LeftTile<T> (&left)[lefts], const RightTile<T> (&right)[rights],
+              emulated::Place place = emulated::Place::current()) {
+  const LaneTiles<T> mine{left, right, &sums[0][0]};
+  emulated::exchange(&mine, sizeof mine, place, multiply_for_all<T, lefts, rights, swapped>);
+}
+
+}  // namespace trireme::gpu::detail

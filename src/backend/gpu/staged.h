@@ -1,0 +1,55 @@
+// Pieces of matrices in shared memory.
+#pragma once
+
+#include "backend/gpu/copies.h"
+#include "backend/gpu/tile.h"
+
+namespace trireme::gpu {
+
+// A row-major matrix in device memory, or what is left of it from some element on.
+template <class T>
+struct Matrix {
+  const T* data;
+  std::int64_t pitch;          // elements from row to row
+  std::int64_t rows, columns;  // what may be read; beyond it are zeros
+  bool in_packs;               // rows begin at 16 bytes and their length is a multiple of that
+
+  GPU_FN Matrix from(std::int64_t row, std::int64_t column) const {
+    return {data + row * pitch + column, pitch, rows - row, columns - column, in_packs};
+  }
+};
+
+// Whether a matrix can be read 16 bytes at a time.
+template <class T>
+bool lies_in_packs(const T* data, std::int64_t pitch, std::int64_t columns) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && pitch % pack_width<T> == 0 &&
+         columns % pack_width<T> == 0;
+}
+
+// to[rows, tile_pitch(columns)] gets the upper left of `from`, behind the next commit, wait and
+// barrier. All `threads` threads of the block take part.
+template <int rows, int columns, int threads, class T>
+GPU_FN void stage(Copies& copies, T* to, const Matrix<T>& from) {
+  constexpr int pitch = tile_pitch<T>(columns);
+  const int thread = static_cast<int>(thread_index());
+  if (from.in_packs) {
+    constexpr int row_packs = columns / pack_width<T>;
+#pragma unroll
+    for (int first = 0; first < rows * row_packs; first += threads) {
+      const int i = first + thread;
+      if (rows * row_packs % threads != 0 && i >= rows * row_packs) break;
+      const int row = i / row_packs, column = i % row_packs * pack_width<T>;
+      const bool valid = row < from.rows && column < from.columns;
+      copies.copy_pack(to + row * pitch + column,
+                       valid ? from.data + row * from.pitch + column : from.data, valid);
+    }
+  } else {
+    for (int i = thread; i < rows * columns; i += threads) {
+      const int row = i / columns, column = i % columns;
+      const bool valid = row < from.rows && column < from.columns;
+      to[row * pitch + column] = valid ? from.data[row * from.pitch + column] : from_float<T>(0);
+    }
+  }
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,155 @@
+// Matrix products of a wave by tiles of 16 x 16 elements and 16 steps, summed in float. Operands of
+// 16 bits lie in registers, as the matrix unit wants them (tile_maps.h); operands of float stay in
+// shared memory, where plain arithmetic reads them. What uses this is the same for all three.
+//
+// The order of a sum is fixed: steps ascending within a tile as the unit takes them, tiles as they
+// are given. So an element depends on its own row and column alone.
+#pragma once
+
+#include <type_traits>
+
+#include "backend/gpu/language.h"
+#include "backend/gpu/tile_maps.h"
+
+namespace trireme::gpu {
+
+#if TRIREME_CUDA
+using TileMap = MmaMap;
+#elif TRIREME_HIP && defined(__HIP_DEVICE_COMPILE__) && !defined(__GFX9__)
+using TileMap = WmmaMap;
+#elif TRIREME_HIP
+using TileMap = MfmaMap;
+#elif TRIREME_EMULATED_WMMA
+using TileMap = WmmaMap;
+#else
+using TileMap = std::conditional_t<wave_width == 64, MfmaMap, MmaMap>;
+#endif
+
+inline constexpr int tile_size = 16;
+
+// Rows of shared memory that operands are read from begin at multiples of 16 bytes, and so that
+// neighbouring rows lie in different banks.
+template <class T>
+constexpr int tile_pitch(int columns) {
+  return columns + pack_width<T>;
+}
+
+template <class T>
+struct alignas(4 * sizeof(T)) LeftTile {
+  T v[TileMap::operands];
+};
+template <class T>
+struct alignas(4 * sizeof(T)) RightTile {
+  T v[TileMap::operands];
+};
+template <>
+struct LeftTile<float> {
+  const float* at;
+  int row, step;  // elements from one to the next
+};
+template <>
+struct RightTile<float> {
+  const float* at;
+  int step, column;
+};
+// A lane's sums: register i is row slot row_slot(i), column slot column_slot(i).
+struct SumTile {
+  float v[TileMap::sums];
+};
+
+// The row and the column of a lane's sums, by slot.
+GPU_FN int sum_row(int slot) {
+  return TileMap::sum_row(lane(), slot);
+}
+GPU_FN int sum_column(int slot) {
+  return TileMap::sum_column(lane(), slot);
+}
+
+}  // namespace trireme::gpu
+
+// Of 16-bit types: load_left, load_left_transposed, load_right, load_right_transposed, multiply.
+#if TRIREME_EMULATED
+#include "backend/gpu/emulated/tile.h"
+#else
+#include "backend/gpu/vendor/tile.h"
+#endif
+
+namespace trireme::gpu {
+
+// --- operands, from shared memory ---
+
+// Stored [rows, steps], `pitch` elements from row to row.
+template <class T>
+GPU_FN LeftTile<T> load_left(const T* p, int pitch) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {p, pitch, 1};
+  } else {
+    return detail::load_left(p, pitch);
+  }
+}
+// Stored [steps, rows].
+template <class T>
+GPU_FN LeftTile<T> load_left_transposed(const T* p, int pitch) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {p, 1, pitch};
+  } else {
+    return detail::load_left_transposed(p, pitch);
+  }
+}
+// Stored [steps, columns].
+template <class T>
+GPU_FN RightTile<T> load_right(const T* p, int pitch) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {p, pitch, 1};
+  } else {
+    return detail::load_right(p, pitch);
+  }
+}
+// Stored [columns, steps].
+template <class T>
+GPU_FN RightTile<T> load_right_transposed(const T* p, int pitch) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {p, 1, pitch};
+  } else {
+    return detail::load_right_transposed(p, pitch);
+  }
+}
+
+// --- products ---
+
+// sums[i][j] += left[i] right[j]; sums[j][i] if `swapped`.
+template <bool swapped = false, class T, int lefts, int rights>
+GPU_FN void multiply(SumTile (&sums)[swapped ? rights : lefts][swapped ? lefts : rights],
+                     const LeftTile<T> (&left)[lefts], const RightTile<T> (&right)[rights]) {
+  if constexpr (!std::is_same_v<T, float>) {
+    detail::multiply<swapped>(sums, left, right);
+  } else {
+    constexpr int rows = TileMap::sum_rows, columns = TileMap::sum_columns;
+    const int row = TileMap::sum_row(lane(), 0), column = TileMap::sum_column(lane(), 0);
+#pragma unroll 2
+    for (int step = 0; step < tile_size; ++step) {
+      float x[lefts][rows], y[rights][columns];
+#pragma unroll
+      for (int i = 0; i < lefts; ++i)
+#pragma unroll
+        for (int r = 0; r < rows; ++r)
+          x[i][r] = left[i].at[(row + TileMap::sum_row(0, r)) * left[i].row + step * left[i].step];
+#pragma unroll
+      for (int j = 0; j < rights; ++j)
+#pragma unroll
+        for (int c = 0; c < columns; ++c)
+          y[j][c] = right[j].at[(column + TileMap::sum_column(0, c)) * right[j].column +
+                                step * right[j].step];
+#pragma unroll
+      for (int i = 0; i < lefts; ++i)
+#pragma unroll
+        for (int j = 0; j < rights; ++j)
+#pragma unroll
+          for (int e = 0; e < TileMap::sums; ++e)
+            (swapped ? sums[j][i] : sums[i][j]).v[e] +=
+                x[i][TileMap::row_slot(e)] * y[j][TileMap::column_slot(e)];
+    }
+  }
+}
+
+}  // namespace trireme::gpu

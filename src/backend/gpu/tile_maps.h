@@ -1,0 +1,58 @@
+// Which element of a 16 x 16 tile each lane of a wave holds in which register, for the three kinds
+// of matrix units. Left operands have rows and steps (of the sum), right operands steps and
+// columns. The elements of sums that a lane holds are those of some rows by those of some columns.
+#pragma once
+
+namespace trireme::gpu {
+
+// mma.sync m16n8k16, two side by side; waves of 32.
+struct MmaMap {
+  static constexpr int operands = 8, sums = 8;
+  static constexpr int left_row(int lane, int i) { return lane / 4 + 8 * (i / 2 % 2); }
+  static constexpr int left_step(int lane, int i) { return lane % 4 * 2 + i % 2 + 8 * (i / 4); }
+  static constexpr int right_step(int lane, int i) {
+    return lane % 4 * 2 + i % 2 + 8 * (i / 2 % 2);
+  }
+  static constexpr int right_column(int lane, int i) { return lane / 4 + 8 * (i / 4); }
+
+  static constexpr int sum_rows = 2, sum_columns = 4;  // of a lane
+  static constexpr int row_slot(int i) { return i / 2 % 2; }
+  static constexpr int column_slot(int i) { return i % 2 + 2 * (i / 4); }
+  static constexpr int sum_row(int lane, int slot) { return lane / 4 + 8 * slot; }
+  static constexpr int sum_column(int lane, int slot) {
+    return lane % 4 * 2 + slot % 2 + 8 * (slot / 2);
+  }
+};
+
+// v_mfma_f32_16x16x16; waves of 64.
+struct MfmaMap {
+  static constexpr int operands = 4, sums = 4;
+  static constexpr int left_row(int lane, int) { return lane % 16; }
+  static constexpr int left_step(int lane, int i) { return 4 * (lane / 16) + i; }
+  static constexpr int right_step(int lane, int i) { return 4 * (lane / 16) + i; }
+  static constexpr int right_column(int lane, int) { return lane % 16; }
+
+  static constexpr int sum_rows = 4, sum_columns = 1;
+  static constexpr int row_slot(int i) { return i; }
+  static constexpr int column_slot(int) { return 0; }
+  static constexpr int sum_row(int lane, int slot) { return 4 * (lane / 16) + slot; }
+  static constexpr int sum_column(int lane, int) { return lane % 16; }
+};
+
+// v_wmma_f32_16x16x16 of gfx11; waves of 32, whose lanes from 16 on repeat the operands of the
+// others.
+struct WmmaMap {
+  static constexpr int operands = 16, sums = 8;
+  static constexpr int left_row(int lane, int) { return lane % 16; }
+  static constexpr int left_step(int, int i) { return i; }
+  static constexpr int right_step(int, int i) { return i; }
+  static constexpr int right_column(int lane, int) { return lane % 16; }
+
+  static constexpr int sum_rows = 8, sum_columns = 1;
+  static constexpr int row_slot(int i) { return i; }
+  static constexpr int column_slot(int) { return 0; }
+  static constexpr int sum_row(int lane, int slot) { return 2 * slot + lane / 16; }
+  static constexpr int sum_column(int lane, int) { return lane % 16; }
+};
+
+}  // namespace trireme::gpu

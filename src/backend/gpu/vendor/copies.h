@@ -1,0 +1,41 @@
+// copies.h with cp.async of NVIDIA's processors, and as plain copies elsewhere.
+#pragma once
+
+namespace trireme::gpu {
+
+#if TRIREME_CUDA
+
+class Copies {
+ public:
+  // to gets the 16 bytes at from, or zeros. from may be read either way.
+  template <class T>
+  GPU_FN void copy_pack(T* to, const T* from, bool valid) {
+    const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                 "r"(valid ? 16 : 0)
+                 : "memory");
+  }
+  GPU_FN void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  // Returns when all groups but the newest `groups` are there.
+  template <int groups>
+  GPU_FN void wait_for_all_but() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+  }
+};
+
+#else
+
+class Copies {
+ public:
+  template <class T>
+  GPU_FN void copy_pack(T* to, const T* from, bool valid) {
+    store_pack(to, valid ? load_pack(from) : Pack<T, pack_width<T> >{});
+  }
+  GPU_FN void commit() {}
+  template <int groups>
+  GPU_FN void wait_for_all_but() {}
+};
+
+#endif
+
+}  // namespace trireme::gpu
