@@ -2,6 +2,7 @@
 #include "cli/job.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -120,7 +121,7 @@ class Job {
   explicit Job(const std::vector<std::string>& command) { start(command); }
 
   // Returns the exit code.
-  int watch() {
+  int watch(const std::function<void(const std::string&)>& failed) {
     while (!has_ended()) {
       std::array<pollfd, 2> pipes = {out_.poll_entry(), err_.poll_entry()};
       ::poll(pipes.data(), pipes.size(), 50);
@@ -129,8 +130,20 @@ class Job {
     }
     pass_on_output();
     if (file_.state() == JobState::interrupted) return static_cast<int>(ExitCode::interrupted);
-    if (given_up_) return die_of_signal();
-    if (WIFEXITED(status_)) return WEXITSTATUS(status_);
+    if (given_up_) {
+      failed(fmt::format("ended by signal {} ({}) before it could save", +first_signal,
+                         strsignal(first_signal)));
+      return die_of_signal();
+    }
+    if (WIFEXITED(status_)) {
+      const int code = WEXITSTATUS(status_);
+      if (code != 0) {
+        failed(fmt::format("a process was killed, or ended without a word: exit code {}", code));
+      }
+      return code;
+    }
+    failed(fmt::format("mpirun was ended by signal {} ({})", WTERMSIG(status_),
+                       strsignal(WTERMSIG(status_))));
     std::fprintf(stderr, "trireme: mpirun was ended by signal %d (%s)\n", WTERMSIG(status_),
                  strsignal(WTERMSIG(status_)));
     return static_cast<int>(ExitCode::failed);
@@ -238,12 +251,13 @@ void hear_stop_signals() {
   ::sigprocmask(SIG_UNBLOCK, &hidden, nullptr);
 }
 
-void run_job(const std::vector<std::string>& command) {
+void run_job(const std::vector<std::string>& command,
+             const std::function<void(const std::string&)>& failed) {
   int code = 0;
   {
     const SignalHandlers handlers({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note);
     Job job(command);
-    code = job.watch();
+    code = job.watch(failed);
   }
   std::exit(code);
 }

@@ -2,6 +2,7 @@
 // they print and the signals that ask them to stop.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ void hear_stop_signals();
 // ranks were interrupted and saved, and the death of the signal where there was nothing to save.
 //
 // The first signal that asks for an end makes the ranks save and stop; a second Ctrl-C ends them at
-// once, a third one kills mpirun too.
-[[noreturn]] void run_job(const std::vector<std::string>& command);
+// once, a third one kills mpirun too. `failed` is told of every other end than success, in words.
+[[noreturn]] void run_job(const std::vector<std::string>& command,
+                          const std::function<void(const std::string&)>& failed);
 
 }  // namespace trireme::cli

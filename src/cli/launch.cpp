@@ -16,6 +16,8 @@
 #include "comm/cores.h"
 #include "comm/transport.h"
 #include "train/console.h"
+#include "train/run_lock.h"
+#include "train/run_status.h"
 
 namespace trireme::cli {
 namespace {
@@ -77,9 +79,18 @@ void prepare_environment(int processes) {
   }
 }
 
+// Unless another run holds the folder, whose status it then is.
+void note_failure(const std::string& run_folder, const std::string& reason) {
+  try {
+    if (!is_locked(run_folder)) mark_failed(run_folder, reason);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "trireme: status.json: %s\n", error.what());
+  }
+}
+
 }  // namespace
 
-void launch_processes(int processes) {
+void launch_processes(int processes, const std::string& run_folder) {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1) {
     fail_input("--nproc: {} has already started {} processes; leave --nproc out", launch.launcher,
@@ -89,7 +100,7 @@ void launch_processes(int processes) {
   prepare_environment(processes);
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command()) words.push_back(std::move(word));
-  run_job(words);
+  run_job(words, [&](const std::string& reason) { note_failure(run_folder, reason); });
 }
 
 }  // namespace trireme::cli

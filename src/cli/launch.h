@@ -1,11 +1,14 @@
 // Starts this program again as several processes.
 #pragma once
 
+#include <string>
+
 namespace trireme::cli {
 
 // Runs the mpirun of this build's MPI (mpi_launcher) with the same command without --nproc, and
 // ends this process as run_job() says. Signals that were ignored, as under nohup, stay so. Returns
-// only for one process; a command that already runs under a launcher is refused.
-void launch_processes(int processes);
+// only for one process; a command that already runs under a launcher is refused. Where the
+// processes end without saying so in the status.json of `run_folder`, it is said for them.
+void launch_processes(int processes, const std::string& run_folder);
 
 }  // namespace trireme::cli

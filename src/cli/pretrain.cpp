@@ -54,7 +54,7 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   megatron::check(config);
   if (command.nproc > 0 && !print_config) {
     validate_layout(config, command.nproc);
-    launch_processes(command.nproc);
+    launch_processes(command.nproc, config.run.dir);
   }
   if (discover_launch().rank == 0) {
     for (const megatron::Note& note : translation.notes)

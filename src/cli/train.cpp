@@ -102,7 +102,7 @@ void add_train(CLI::App& app) {
     Config config = load_config(arguments->file, arguments->overrides);
     if (arguments->command.nproc > 0) {
       check_before_launch(config, arguments->command.nproc);
-      launch_processes(arguments->command.nproc);
+      launch_processes(arguments->command.nproc, config.run.dir);
     }
     train(std::move(config), arguments->command);
   });

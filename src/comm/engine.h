@@ -68,6 +68,11 @@ class ProgressEngine {
     activity_ = std::move(source);
   }
 
+  void set_last_words(LastWords words) {
+    const std::lock_guard lock(mutex_);
+    last_words_ = std::move(words);
+  }
+
   // Calls of the wire outside of operations.
   template <class Body>
   auto with_wire(Body&& body) {
@@ -110,6 +115,7 @@ class ProgressEngine {
   bool is_excused(const Operation& operation);
   std::vector<int> missing_ranks(const Operation& operation) const;
   [[noreturn]] void speak(int exit_code, const std::string& message);
+  void say_last_words(const std::string& message);
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
   bool claim_voice();
@@ -138,6 +144,7 @@ class ProgressEngine {
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;
+  LastWords last_words_;
   std::vector<Wait> waits_;
   Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
   int voice_ = -1;    // whom this rank has allowed to speak for the job

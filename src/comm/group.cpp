@@ -201,6 +201,7 @@ class WireTransport final : public Transport {
   void set_listener(OperationListener* listener) override { engine_->set_listener(listener); }
 
   void set_activity(ActivitySource source) override { engine_->set_activity(std::move(source)); }
+  void set_last_words(LastWords words) override { engine_->set_last_words(std::move(words)); }
 
   void abort(int exit_code, const std::string& message) override {
     engine_->abort(exit_code, message);

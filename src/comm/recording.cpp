@@ -78,6 +78,7 @@ class RecordingTransport final : public Transport {
   }
   void set_listener(OperationListener*) override {}
   void set_activity(ActivitySource) override {}
+  void set_last_words(LastWords) override {}
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     throw Error(static_cast<ExitCode>(exit_code), message);

@@ -33,9 +33,11 @@ class SelfTransport final : public Transport {
   }
   void set_listener(OperationListener*) override {}  // nothing is ever sent
   void set_activity(ActivitySource) override {}      // nobody ever asks
+  void set_last_words(LastWords words) override { last_words_ = std::move(words); }
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     std::fprintf(stderr, "trireme: %s\n", message.c_str());
+    if (last_words_) last_words_(message);
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
@@ -43,6 +45,7 @@ class SelfTransport final : public Transport {
  private:
   Place place_;
   std::unique_ptr<Communicator> world_;
+  LastWords last_words_;
 };
 
 }  // namespace

@@ -72,6 +72,8 @@ struct Activity {
 // Asked from another thread while the rank is busy. Must not wait.
 using ActivitySource = std::function<Activity()>;
 
+using LastWords = std::function<void(const std::string& message)>;
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -90,6 +92,11 @@ class Transport {
   // What this rank answers where another one has waited for too long. As long as something moves,
   // the other goes on waiting.
   virtual void set_activity(ActivitySource source) = 0;
+
+  // Called once where this rank ends the job, with the message that it printed: a watchdog that
+  // fires, or abort(). In whichever thread notices it, so it touches nothing of the rank's own, and
+  // after a few seconds nobody waits for it any longer.
+  virtual void set_last_words(LastWords words) = 0;
 
   // The orderly end, of all ranks together: waits until all have called it, since nobody may leave
   // while another can still ask it something. Afterwards nothing is sent. A transport that is

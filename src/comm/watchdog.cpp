@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -27,6 +29,7 @@ constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a 
 constexpr double silence_s = 10;  // for the rank that prints to end the job
 constexpr std::size_t max_described = 8;           // ranks that a message describes one by one
 constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
+constexpr auto last_words_s = std::chrono::seconds(5);  // for what writes the message elsewhere
 constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
 
 // Launchers read the output of ranks from pipes and drop the rest when a job is aborted, so the
@@ -170,8 +173,30 @@ void ProgressEngine::speak(int exit_code, const std::string& message) {
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
+  say_last_words(fmt::format("rank {}: {}", place.rank, message));
   wait_until_read(STDERR_FILENO);
   end_job(exit_code);
+}
+
+// In a thread that is left behind where it does not come back: a file system may be what hangs.
+void ProgressEngine::say_last_words(const std::string& message) {
+  LastWords words;
+  {
+    const std::lock_guard lock(mutex_);
+    words = std::exchange(last_words_, nullptr);
+  }
+  if (!words) return;
+  std::promise<void> said;
+  std::future<void> end = said.get_future();
+  std::thread([words = std::move(words), message, said = std::move(said)]() mutable {
+    try {
+      words(message);
+    } catch (const std::exception&) {
+      // The message has been printed; this was about a copy of it.
+    }
+    said.set_value();
+  }).detach();
+  end.wait_for(last_words_s);
 }
 
 void ProgressEngine::stay_silent(int exit_code) {

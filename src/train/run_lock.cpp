@@ -24,6 +24,14 @@ RunLock::RunLock(const std::string& folder) {
       folder);
 }
 
+bool is_locked(const std::string& folder) {
+  const int file = ::open((folder + "/lock").c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool locked = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  return locked;
+}
+
 RunLock::~RunLock() {
   if (file_ >= 0) ::close(file_);
 }

@@ -20,4 +20,7 @@ class RunLock {
   int file_ = -1;
 };
 
+// Whether a process holds the lock of the folder now. False where that cannot be told.
+bool is_locked(const std::string& folder);
+
 }  // namespace trireme

@@ -31,4 +31,18 @@ void write_status(const fs::path& path, const RunStatus& status, bool durable) {
   durable ? file.keep() : file.keep_unsynced();
 }
 
+void mark_failed(const fs::path& run_folder, const std::string& reason) {
+  const fs::path path = run_folder / "status.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  const auto json = nlohmann::json::parse(read_file(path, 1 << 20), nullptr, false);
+  if (!json.is_object() || json.value("state", "") != "running") return;
+  const auto number = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  };
+  write_status(path, {"failed", number("step"), number("steps"), number("saved_step"), reason},
+               true);
+}
+
 }  // namespace trireme

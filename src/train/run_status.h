@@ -25,4 +25,8 @@ std::string to_json(const RunStatus& status);
 // Replaces the file as a whole. `durable`: synced too.
 void write_status(const fs::path& path, const RunStatus& status, bool durable);
 
+// Where the file in the folder of a run still says "running": the run failed, for this reason. For
+// whoever is left when a run ended without a word; does nothing where there is no such file.
+void mark_failed(const fs::path& run_folder, const std::string& reason);
+
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "data/unread_dataset.h"
 #include "runtime/devices.h"
 #include "train/ranks.h"
+#include "train/run_status.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -183,6 +184,12 @@ void Trainer::Parts::begin() {
   if (leads()) lock.emplace(config.run.dir);
   // Before they meet in groups, which differ where the configuration does.
   check_ranks_agree();
+  // From here on the folder is this run's, whichever rank ends the job.
+  if (transport) {
+    transport->set_last_words([dir = fs::path(config.run.dir)](const std::string& message) {
+      mark_failed(dir, message);
+    });
+  }
   const Device& device = device_of(config.run.device);
   const std::int64_t before = device.allocated();
   engine.allocate(transport);

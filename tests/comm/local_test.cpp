@@ -193,6 +193,24 @@ TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
   EXPECT_EQ(lines(text), 1);
 }
 
+TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
+  std::mutex mutex;
+  std::vector<std::string> left;
+  const std::string text = last_words(3, [&](Transport& transport) {
+    transport.set_last_words([&](const std::string& message) {
+      const std::lock_guard lock(mutex);
+      left.push_back(message);
+      throw std::runtime_error("the disk is full");  // harms nothing
+    });
+    if (transport.place().rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    if (transport.place().rank != 1) transport.world().barrier("end of a step").wait();
+  });
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_THAT(left[0], HasSubstr("'end of a step' of group world"));
+  EXPECT_THAT(left[0], testing::StartsWith("rank "));
+  EXPECT_EQ(lines(text), 1);
+}
+
 // Rank 1 is busy with files for many times the limit; `moved` says how far it is.
 void wait_for_busy_rank(Transport& transport, const std::function<std::uint64_t()>& moved) {
   if (transport.place().rank == 1) {

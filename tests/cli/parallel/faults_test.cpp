@@ -22,7 +22,24 @@ TEST_F(Faults, AKilledRankEndsTheJobWhichGoesOn) {
   expect_end(program, "run", end_s);
   // The launcher's words: Open MPI's, and MPICH's, which names no rank.
   EXPECT_THAT(read("run.out"), testing::AnyOf(HasSubstr("rank 3"), HasSubstr("Killed (signal 9)")));
+  EXPECT_THAT(read("run/status.json"), HasSubstr("\"state\": \"failed\""));
   expect_goes_on("run", pipeline, exact_);
+}
+
+// Whichever rank is left to notice it.
+TEST_F(Faults, AWatchdogThatEndsTheJobLeavesItsReasonInTheStatus) {
+  for (const int stopped : {0, 1}) {
+    SCOPED_TRACE(stopped);
+    Program program = start("run", {2, "parallel.zero=1"}, exact_ + " train.iters=100000");
+    ASSERT_TRUE(advance(program, "run", 3, 0));
+    EXPECT_THAT(read("run/status.json"), HasSubstr("\"state\": \"running\""));
+    send(program, "run", stopped, SIGSTOP);
+    expect_end(program, "run", timeout_s + end_s);
+    const std::string status = read("run/status.json");
+    EXPECT_THAT(status, HasSubstr("\"state\": \"failed\""));
+    EXPECT_THAT(status, HasSubstr("is not complete after"));
+    EXPECT_THAT(status, HasSubstr("rank " + std::to_string(1 - stopped) + ": "));
+  }
 }
 
 // Moments spread over passes, reductions and whatever else a step does.
@@ -119,6 +136,8 @@ TEST_F(Faults, NumbersThatAreNotFiniteEndTheJobWithTheirPlace) {
                                      "optimizer.lr=1e30 optimizer.clip_grad=0");
     EXPECT_EQ(outcome.code, 1) << outcome.out;
     EXPECT_EQ(count_of(outcome.out, "trireme: rank"), 1) << outcome.out;
+    EXPECT_THAT(read("run" + std::to_string(jobs_ - 1) + "/status.json"),
+                testing::AllOf(HasSubstr("\"state\": \"failed\""), HasSubstr("not finite")));
     EXPECT_TRUE(std::regex_search(
         outcome.out, std::regex("first in [a-z_]+ of layer [0-9]+ \\((forward|backward)\\).* on "
                                 "rank [0-9]+")))
