@@ -152,12 +152,16 @@ void add_plan(CLI::App& app) {
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
-  command->add_option(
-      "--machine", arguments->machine,
-      fmt::format(
-          "What the run computes on, which sizes the scratch of kernels: {}, or a TOML file "
-          "like them (default: this machine)",
-          fmt::join(machine_names(), ", ")));
+  command
+      ->add_option(
+          "--machine", arguments->machine,
+          fmt::format(
+              "What the run computes on, which sizes the scratch of kernels: {}, or a TOML file "
+              "like them (default: this machine)",
+              fmt::join(machine_names(), ", ")))
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "is empty: leave it out to plan for this machine" : "");
+      });
   command->add_option("--program", arguments->program,
                       "Write what a rank of each pipeline position is told to do in a step to this "
                       "file: kernels, copies and messages in their order");

@@ -68,10 +68,12 @@ void fail_no_launch(const ScriptRun& run, const std::string& name) {
     }
     if (!programs.empty()) seen = fmt::format("; it called {}", fmt::join(programs, ", "));
   }
-  fail_input(
-      "{}: the script did not start pretrain_gpt.py or pretrain_bert.py: {}{}. Values that it "
-      "expects from outside are given with --set NAME=VALUE and as arguments after its name{}",
-      name, ending(run), seen, last_lines(run.output));
+  const char* help = run.problem.empty()
+                         ? ". Values that it expects from outside are given with --set NAME=VALUE "
+                           "and as arguments after its name"
+                         : "";
+  fail_input("{}: the script did not start pretrain_gpt.py or pretrain_bert.py: {}{}{}{}", name,
+             ending(run), seen, help, last_lines(run.output));
 }
 
 std::string launch_line(const LaunchSize& size, const std::string& file) {

@@ -208,7 +208,7 @@ void end_all(bool alone, pid_t program) {
     if (child > 0) continue;
     if (Clock::now() > deadline) {
       if (!ended)
-        problem = fmt::format("it had not ended after {} s",
+        problem = fmt::format("it had not ended after {} s (the limit of --timeout)",
                               static_cast<double>(request.limit.count()) / 1000);
       break;
     }

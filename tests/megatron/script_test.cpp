@@ -300,7 +300,8 @@ TEST_F(Script, TheSameTrainingTwiceIsOne) {
 TEST_F(Script, EndlessAndExplodingScriptsEnd) {
   ImportOptions quick;
   quick.script.limit = std::chrono::milliseconds(1500);
-  EXPECT_THAT(refusal("while true; do :; done", quick), HasSubstr("it had not ended after 1.5 s"));
+  EXPECT_THAT(refusal("while true; do :; done", quick),
+              HasSubstr("it had not ended after 1.5 s (the limit of --timeout)"));
   EXPECT_THAT(refusal("setsid sh -c 'while :; do :; done' & wait", quick),
               HasSubstr("it had not ended after 1.5 s"));
   EXPECT_THAT(refusal("for i in $(seq 600); do /bin/sleep 60 & done; wait"),
@@ -312,8 +313,8 @@ TEST_F(Script, EndlessAndExplodingScriptsEnd) {
                               quick);
   EXPECT_THAT(after.lost, IsEmpty());
   EXPECT_THAT(after.notes, Contains(Note{"script",
-                                         "it had not ended after 1.5 s, after it had started the "
-                                         "training"}));
+                                         "it had not ended after 1.5 s (the limit of --timeout), "
+                                         "after it had started the training"}));
 }
 
 TEST_F(Script, BlanksThatTheAuthorLeftAreListed) {
