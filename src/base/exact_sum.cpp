@@ -4,35 +4,25 @@
 #include <cmath>
 #include <limits>
 
+#include "base/exact_split.h"
+
 namespace trireme {
 namespace {
 
-// Of the unit of limb 0. The smallest double is 2^-1074; as a mantissa of 53 bits its last bit
-// counts 2^-1126.
+// Of the unit of limb 0.
 constexpr int lowest_exponent = -1152;
 constexpr std::int64_t limb_mask = 0xffffffff;
 
 }  // namespace
 
 void ExactSum::add(double term) {
-  if (!std::isfinite(term)) {
+  if (term == 0) return;
+  const ExactSplit parts = split_exactly(term);
+  if (parts.first == limb_count) {
     ++words_[limb_count];
     return;
   }
-  if (term == 0) return;
-  int exponent;
-  const double mantissa = std::frexp(term, &exponent);
-  const auto integer = static_cast<std::int64_t>(std::ldexp(mantissa, 53));
-  const int shift = exponent - 53 - lowest_exponent;
-  const int first = shift / 32, bit = shift % 32;
-  const std::uint64_t size = static_cast<std::uint64_t>(integer < 0 ? -integer : integer);
-  // 53 bits, shifted by up to 31, in three limbs.
-  const std::uint64_t low = (size << bit) & limb_mask;
-  const std::uint64_t rest = bit == 0 ? size >> 32 : size >> (32 - bit);
-  const std::int64_t sign = integer < 0 ? -1 : 1;
-  words_[first] += sign * static_cast<std::int64_t>(low);
-  words_[first + 1] += sign * static_cast<std::int64_t>(rest & limb_mask);
-  words_[first + 2] += sign * static_cast<std::int64_t>(rest >> 32);
+  for (int i = 0; i < 3; ++i) words_[parts.first + i] += parts.words[i];
   if (++additions_ == std::int64_t{1} << 30) normalize();
 }
 

@@ -3,15 +3,13 @@
 #include "backend/state_kernels.h"
 
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "backend/cpu/device.h"
-#include "backend/cpu/rounding.h"
+#include "backend/rounding.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/thread_pool.h"
 
 namespace trireme {
@@ -55,10 +53,6 @@ void add(Queue&, DType dtype, void* sums, const void* summands, std::int64_t cou
 
 // --- fixed point ---
 
-double units_per_one(const StepBlock& block) {
-  return std::ldexp(1.0, fixed_point_bits) / block.loss_scale;
-}
-
 // To the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction; what is larger
 // has none.
 double rounded(double x) {
@@ -85,7 +79,7 @@ void add_fixed_point(Queue&, std::int64_t* sums, const float* gradient, std::int
                      const StepBlock* block, double limit, bool overwrite,
                      std::int64_t* overflows) {
   std::atomic<bool> good{true};
-  const double units = units_per_one(*block);
+  const double units = fixed_point_units(*block);
   parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
     const bool fits =
         overwrite ? add_range<true>(sums + begin, gradient + begin, end - begin, units, limit)
@@ -96,7 +90,7 @@ void add_fixed_point(Queue&, std::int64_t* sums, const float* gradient, std::int
 }
 
 void fixed_point_to_float(Queue&, std::int64_t* sums, std::int64_t count, const StepBlock* block) {
-  const double unit = 1 / units_per_one(*block);
+  const double unit = 1 / fixed_point_units(*block);
   auto* bytes = reinterpret_cast<unsigned char*>(sums);
   // Each block at its own place, in parallel; then the blocks move together.
   const auto convert = [&](std::int64_t begin, std::int64_t end) {
@@ -116,31 +110,16 @@ void fixed_point_to_float(Queue&, std::int64_t* sums, std::int64_t count, const 
 
 // --- bf16 ---
 
-constexpr int group = 4;  // elements that share one word of random bits
-
-// 64 random bits of a counter: the finaliser of SplitMix64 (Steele et al. 2014).
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t key_of(const Rounding& r) {
-  const std::uint64_t counter =
-      r.counter == Rounding::Counter::step ? r.block->step : r.block->updates;
-  return rounding_key(r.block->seed + r.seed_offset, counter, r.stream, r.use);
-}
-
 // to[i] = value(i), rounded.
 template <class Value>
 void store_rounded(bf16* to, std::int64_t count, std::uint64_t key, std::int64_t first,
                    const Value& value) {
-  TRIREME_CHECK(first % group == 0);
+  TRIREME_CHECK(first % rounding_group == 0);
   parallel_ranges(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; i += group) {
-      const auto counter = static_cast<std::uint64_t>((first + i) / group);
-      std::uint64_t bits = mix(key + counter * 0x9e3779b97f4a7c15);
-      for (std::int64_t j = i; j < i + group && j < end; ++j, bits >>= 16)
+    for (std::int64_t i = begin; i < end; i += rounding_group) {
+      const auto counter = static_cast<std::uint64_t>((first + i) / rounding_group);
+      std::uint64_t bits = rounding_bits(key, counter);
+      for (std::int64_t j = i; j < i + rounding_group && j < end; ++j, bits >>= 16)
         to[j] = round_stochastically(value(j), static_cast<std::uint16_t>(bits));
     }
   });
@@ -154,32 +133,17 @@ void widen(Queue&, float* dst, const bf16* src, std::int64_t count) {
 
 void narrow(Queue&, bf16* dst, const float* src, std::int64_t count, const Rounding& rounding,
             std::int64_t first) {
-  store_rounded(dst, count, key_of(rounding), first, [&](std::int64_t i) { return src[i]; });
+  store_rounded(dst, count, rounding_key(rounding), first, [&](std::int64_t i) { return src[i]; });
 }
 
 void add_narrow(Queue&, bf16* sums, const float* summands, std::int64_t count,
                 const Rounding& rounding, bool overwrite) {
-  store_rounded(sums, count, key_of(rounding), 0, [&](std::int64_t i) {
+  store_rounded(sums, count, rounding_key(rounding), 0, [&](std::int64_t i) {
     return overwrite ? summands[i] : static_cast<float>(sums[i]) + summands[i];
   });
 }
 
 }  // namespace
-
-std::uint64_t rounding_key(std::uint64_t seed, std::uint64_t counter, std::uint32_t stream,
-                           std::uint32_t use) {
-  const Philox words = philox(seed, {static_cast<std::uint32_t>(counter),
-                                     static_cast<std::uint32_t>(counter >> 32), stream, use});
-  return std::uint64_t{words[0]} << 32 | words[1];
-}
-
-bf16 round_stochastically(float x, std::uint16_t bits) {
-  const auto all = std::bit_cast<std::uint32_t>(x);
-  bf16 result;
-  const bool nan = (all & 0x7fffffff) > 0x7f800000;
-  result.bits = static_cast<std::uint16_t>(nan ? (all >> 16) | 0x40 : (all + bits) >> 16);
-  return result;
-}
 
 const StateKernels& state_kernels() {
   static constexpr StateKernels table{.add = add,

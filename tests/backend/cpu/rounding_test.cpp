@@ -1,5 +1,5 @@
 // bf16 with stochastic rounding: right on average, the same for every cut, and no sum stands still.
-#include "backend/cpu/rounding.h"
+#include "backend/rounding.h"
 
 #include <gtest/gtest.h>
 
