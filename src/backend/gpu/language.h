@@ -9,18 +9,15 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "backend/gpu/which.h"
 #include "tensor/dtype.h"
 
-#if defined(__HIP__)
-#include "backend/gpu/vendor/language.h"
-#define TRIREME_HIP 1
-#elif defined(__CUDACC__)
-#include "backend/gpu/vendor/language.h"
-#define TRIREME_CUDA 1
-#else
+#if TRIREME_EMULATED
 #include "backend/gpu/emulated/language.h"
-#define TRIREME_EMULATED 1
+#else
+#include "backend/gpu/vendor/language.h"
 #endif
 
 namespace trireme::gpu {
@@ -46,12 +43,17 @@ GPU_FN float to_float(bf16 x) {
   return static_cast<float>(x);
 }
 GPU_FN float to_float(f16 x) {
-  return static_cast<float>(x);
+  return half_to_float(x);
 }
 // Rounded to nearest, ties to even.
 template <class T>
 GPU_FN T from_float(float x) {
-  return T(x);
+  if constexpr (std::is_same_v<T, bf16>)
+    return float_to_bf16(x);
+  else if constexpr (std::is_same_v<T, f16>)
+    return float_to_half(x);
+  else
+    return x;
 }
 
 // Neighbouring elements that are loaded and stored as one.

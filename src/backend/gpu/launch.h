@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <tuple>
 
 #include "backend/gpu/language.h"
 #include "backend/gpu/queue.h"
@@ -43,12 +44,15 @@ void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
                        [&] { kernel(static_cast<Parameters>(arguments)...); });
   });
 #else
-  if (size.shared_bytes > 0) allow_shared(reinterpret_cast<const void*>(kernel), size.shared_bytes);
-  // clang-format off
-  kernel<<<size.blocks, size.threads, size.shared_bytes, stream_of(queue)>>>(
-      static_cast<Parameters>(arguments)...);
-  // clang-format on
-  runtime::check_launches();
+  std::tuple<Parameters...> values{static_cast<Parameters>(arguments)...};
+  std::apply(
+      [&](Parameters&... each) {
+        void* pointers[] = {&each...};
+        runtime::launch(reinterpret_cast<const void*>(kernel), size.blocks,
+                        static_cast<unsigned>(size.threads), pointers, size.shared_bytes,
+                        stream_of(queue));
+      },
+      values);
 #endif
 }
 

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <string>
 
-#if defined(__HIP__) || defined(__CUDACC__)
-#include "backend/gpu/vendor/runtime.h"
-#else
+#include "backend/gpu/which.h"
+
+#if TRIREME_EMULATED
 #include "backend/gpu/emulated/runtime.h"
+#else
+#include "backend/gpu/vendor/runtime.h"
 #endif
 
 namespace trireme::gpu::runtime {

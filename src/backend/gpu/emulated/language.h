@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/gpu/emulated/block.h"
+#include "tensor/dtype.h"
 
 #define GPU_FN inline
 #define GPU_KERNEL(threads) void
@@ -47,7 +48,7 @@ V shuffle(V v, int from, Place place = Place::current()) {
 }
 template <class V>
 V shuffle_xor(V v, int mask, Place place = Place::current()) {
-  return shuffle(v, emulated::running.thread->lane ^ mask, place);
+  return gpu::shuffle(v, emulated::running.thread->lane ^ mask, place);
 }
 
 namespace detail {
@@ -70,10 +71,23 @@ inline void check_aligned(const void* p, std::uintptr_t bytes) {
 inline void atomic_add(std::int64_t* to, std::int64_t value) {
   std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
 }
-inline void atomic_min(std::int64_t* to, std::int64_t value) {
+inline void atomic_add(std::int32_t* to, std::int32_t value) {
+  std::atomic_ref(*to).fetch_add(value, std::memory_order_relaxed);
+}
+inline void atomic_min(std::uint64_t* to, std::uint64_t value) {
   std::atomic_ref now(*to);
-  for (std::int64_t seen = now; value < seen && !now.compare_exchange_weak(seen, value);) {
+  for (std::uint64_t seen = now; value < seen && !now.compare_exchange_weak(seen, value);) {
   }
+}
+
+inline float half_to_float(f16 x) {
+  return static_cast<float>(x);
+}
+inline f16 float_to_half(float x) {
+  return f16(x);
+}
+inline bf16 float_to_bf16(float x) {
+  return bf16(x);
 }
 
 inline float exp(float x) {
@@ -85,11 +99,18 @@ inline float log(float x) {
 inline float sqrt(float x) {
   return std::sqrt(x);
 }
+inline double sqrt(double x) {
+  return std::sqrt(x);
+}
+// To the nearest integer, ties to even.
+inline double round_to_even(double x) {
+  return std::nearbyint(x);
+}
 inline float tanh(float x) {
   return std::tanh(x);
 }
-inline float erf(float x) {
-  return std::erf(x);
+inline float erfc(float x) {
+  return std::erfc(x);
 }
 inline bool is_finite(float x) {
   return std::isfinite(x);

@@ -1,7 +1,13 @@
 // The words of language.h as nvcc and HIP's clang know them.
 #pragma once
 
-#if defined(__HIP__)
+#include <bit>
+#include <cstdint>
+
+#include "backend/gpu/which.h"
+#include "tensor/dtype.h"
+
+#if TRIREME_HIP
 #include <hip/hip_runtime.h>
 #endif
 
@@ -38,7 +44,7 @@ GPU_FN void sync_block() {
   __syncthreads();
 }
 GPU_FN void sync_wave() {
-#if defined(__HIP__)
+#if TRIREME_HIP
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
@@ -50,7 +56,7 @@ GPU_FN void sync_wave() {
 // The value of another lane. All lanes of the wave take part.
 template <class V>
 GPU_FN V shuffle_xor(V v, int mask) {
-#if defined(__HIP__)
+#if TRIREME_HIP
   return __shfl_xor(v, mask, wave_width);
 #else
   return __shfl_xor_sync(0xffffffffu, v, mask, wave_width);
@@ -58,7 +64,7 @@ GPU_FN V shuffle_xor(V v, int mask) {
 }
 template <class V>
 GPU_FN V shuffle(V v, int from) {
-#if defined(__HIP__)
+#if TRIREME_HIP
   return __shfl(v, from, wave_width);
 #else
   return __shfl_sync(0xffffffffu, v, from, wave_width);
@@ -85,8 +91,40 @@ GPU_FN void check_aligned(const void*, std::uintptr_t) {}
 GPU_FN void atomic_add(std::int64_t* to, std::int64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
-GPU_FN void atomic_min(std::int64_t* to, std::int64_t value) {
-  atomicMin(reinterpret_cast<long long*>(to), static_cast<long long>(value));
+GPU_FN void atomic_add(std::int32_t* to, std::int32_t value) {
+  atomicAdd(to, value);
+}
+GPU_FN void atomic_min(std::uint64_t* to, std::uint64_t value) {
+  atomicMin(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+
+// Conversions by the processor's instructions, where it has them.
+GPU_FN float half_to_float(f16 x) {
+#if TRIREME_HIP
+  return static_cast<float>(std::bit_cast<_Float16>(x.bits));
+#else
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+#endif
+}
+GPU_FN f16 float_to_half(float x) {
+  f16 result;
+#if TRIREME_HIP
+  result.bits = std::bit_cast<std::uint16_t>(static_cast<_Float16>(x));
+#else
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+#endif
+  return result;
+}
+GPU_FN bf16 float_to_bf16(float x) {
+#if TRIREME_HIP
+  return bf16(x);
+#else
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+#endif
 }
 
 GPU_FN float exp(float x) {
@@ -98,11 +136,17 @@ GPU_FN float log(float x) {
 GPU_FN float sqrt(float x) {
   return sqrtf(x);
 }
+GPU_FN double sqrt(double x) {
+  return ::sqrt(x);
+}
+GPU_FN double round_to_even(double x) {
+  return rint(x);
+}
 GPU_FN float tanh(float x) {
   return tanhf(x);
 }
-GPU_FN float erf(float x) {
-  return erff(x);
+GPU_FN float erfc(float x) {
+  return erfcf(x);
 }
 GPU_FN bool is_finite(float x) {
   return isfinite(x);

@@ -1,0 +1,133 @@
+// runtime.h on CUDA and HIP.
+#include "backend/gpu/runtime.h"
+
+#include "base/error.h"
+
+namespace trireme::gpu::runtime {
+namespace {
+
+#if TRIREME_HIP
+using Properties = hipDeviceProp_t;
+#else
+using Properties = cudaDeviceProp;
+#endif
+
+// Shared memory that a kernel may use without asking for it.
+constexpr std::size_t shared_without_asking = 48 << 10;
+
+int current_device() {
+  int device = 0;
+  GPU_CALL(GetDevice, &device);
+  return device;
+}
+
+}  // namespace
+
+void check(GPU_API(Error_t) code, const char* call) {
+  if (code == GPU_API(Success)) return;
+  fail("{} failed: {}", call, GPU_API(GetErrorString)(code));
+}
+
+std::string device_name() {
+  Properties properties;
+  GPU_CALL(GetDeviceProperties, &properties, current_device());
+  return properties.name;
+}
+
+std::string device_signature() {
+  int driver = 0, runtime = 0;
+  GPU_CALL(DriverGetVersion, &driver);
+  GPU_CALL(RuntimeGetVersion, &runtime);
+  return device_name() + ", driver " + std::to_string(driver) + ", runtime " +
+         std::to_string(runtime);
+}
+
+void* allocate(std::int64_t bytes) {
+  void* memory = nullptr;
+  const auto code = GPU_API(Malloc)(&memory, static_cast<std::size_t>(bytes));
+  if (code == GPU_API(ErrorMemoryAllocation)) {
+    static_cast<void>(GPU_API(GetLastError)());  // or the next call would report it
+    return nullptr;
+  }
+  check(code, TRIREME_GPU_TEXT(GPU_API(Malloc)));
+  return memory;
+}
+void release(void* memory, std::int64_t) {
+  GPU_CALL(Free, memory);
+}
+
+void* allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  const auto size = static_cast<std::size_t>(bytes);
+#if TRIREME_HIP
+  const auto code = hipHostMalloc(&memory, size, 0);
+#else
+  const auto code = cudaMallocHost(&memory, size);
+#endif
+  if (code == GPU_API(Success)) return memory;
+  static_cast<void>(GPU_API(GetLastError)());
+  return nullptr;
+}
+void release_pinned(void* memory, std::int64_t) {
+#if TRIREME_HIP
+  GPU_CALL(HostFree, memory);
+#else
+  GPU_CALL(FreeHost, memory);
+#endif
+}
+
+// Streams wait for nothing but what they are told to.
+Stream make_stream() {
+  Stream stream = nullptr;
+  GPU_CALL(StreamCreateWithFlags, &stream, GPU_API(StreamNonBlocking));
+  return stream;
+}
+void destroy(Stream stream) {
+  GPU_CALL(StreamDestroy, stream);
+}
+Event make_event() {
+  Event event = nullptr;
+  GPU_CALL(EventCreateWithFlags, &event, GPU_API(EventDisableTiming));
+  return event;
+}
+void destroy(Event event) {
+  GPU_CALL(EventDestroy, event);
+}
+
+void copy(void* dst, const void* src, std::int64_t bytes, Stream stream) {
+  GPU_CALL(MemcpyAsync, dst, src, static_cast<std::size_t>(bytes), GPU_API(MemcpyDefault), stream);
+}
+void fill(void* dst, std::uint8_t byte, std::int64_t bytes, Stream stream) {
+  GPU_CALL(MemsetAsync, dst, byte, static_cast<std::size_t>(bytes), stream);
+}
+void record(Event event, Stream stream) {
+  GPU_CALL(EventRecord, event, stream);
+}
+void wait(Event event, Stream stream) {
+  GPU_CALL(StreamWaitEvent, stream, event, 0);
+}
+void synchronize(Stream stream) {
+  GPU_CALL(StreamSynchronize, stream);
+}
+void synchronize(Event event) {
+  GPU_CALL(EventSynchronize, event);
+}
+bool has_passed(Event event) {
+  const auto code = GPU_API(EventQuery)(event);
+  if (code == GPU_API(ErrorNotReady)) return false;
+  check(code, TRIREME_GPU_TEXT(GPU_API(EventQuery)));
+  return true;
+}
+
+void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
+            std::size_t shared_bytes, Stream stream) {
+  if (shared_bytes > shared_without_asking)
+    GPU_CALL(FuncSetAttribute, kernel, GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
+             static_cast<int>(shared_bytes));
+  GPU_CALL(LaunchKernel, kernel, blocks, dim3(threads), arguments, shared_bytes, stream);
+}
+void check_launches() {
+  GPU_CALL(GetLastError);
+}
+
+}  // namespace trireme::gpu::runtime

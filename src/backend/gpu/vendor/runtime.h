@@ -1,0 +1,33 @@
+// The types of runtime.h as CUDA and HIP know them, and how their functions are called: every one
+// of CUDA's that is used here has a twin in HIP that differs in the prefix of its name.
+#pragma once
+
+#include <cstddef>
+
+#include "backend/gpu/which.h"
+
+#if TRIREME_HIP
+#include <hip/hip_runtime_api.h>
+#define GPU_API(name) hip##name
+#else
+#include <cuda_runtime_api.h>
+#define GPU_API(name) cuda##name
+#endif
+
+namespace trireme::gpu::runtime {
+
+using Stream = GPU_API(Stream_t);
+using Event = GPU_API(Event_t);
+
+// An error that names the call, if it failed.
+void check(GPU_API(Error_t) code, const char* call);
+#define GPU_CALL(name, ...) \
+  ::trireme::gpu::runtime::check(GPU_API(name)(__VA_ARGS__), TRIREME_GPU_TEXT(GPU_API(name)))
+#define TRIREME_GPU_TEXT(x) TRIREME_GPU_TEXT_OF(x)
+#define TRIREME_GPU_TEXT_OF(x) #x
+
+// Launches a kernel; `arguments` points to each of its arguments, which are copied.
+void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
+            std::size_t shared_bytes, Stream);
+
+}  // namespace trireme::gpu::runtime
