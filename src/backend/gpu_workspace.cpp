@@ -1,6 +1,8 @@
 // Formulas.
 #include "backend/gpu_workspace.h"
 
+#include "backend/gpu/row_chunks.h"
+
 namespace trireme::gpu {
 
 std::int64_t linear_workspace(DType, Product, const LinearShape&) {
@@ -9,6 +11,20 @@ std::int64_t linear_workspace(DType, Product, const LinearShape&) {
 
 std::int64_t attention_workspace(DType, const AttentionShape&) {
   return 0;
+}
+
+// Partial sums of the gradients of weight and bias.
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols) {
+  return 2 * norm_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols) {
+  return bias_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
+}
+
+// Where the rows of each id begin, and the rows sorted by id.
+std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids) {
+  return (local_ids + 1 + rows) * static_cast<std::int64_t>(sizeof(std::int32_t));
 }
 
 }  // namespace trireme::gpu

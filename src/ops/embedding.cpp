@@ -1,5 +1,6 @@
 // Embedding of tokens, learned positions and token types.
 #include "backend/cpu/kernels.h"
+#include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -47,10 +48,12 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[2] = no_value;
 }
 
-std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  const std::int64_t rows = g.value(node.inputs[1]).shape[0];
+  const std::int64_t local_ids = g.value(node.outputs[0]).shape[0];
+  if (target.device != DeviceKind::cpu) return gpu::embedding_grad_workspace(rows, local_ids);
   return static_cast<std::int64_t>(sizeof(std::int32_t)) *
-         cpu::embedding_grad_workspace(g.value(node.inputs[1]).shape[0],
-                                       g.value(node.outputs[0]).shape[0]);
+         cpu::embedding_grad_workspace(rows, local_ids);
 }
 
 void launch_grad(const Launch& l) {

@@ -103,8 +103,9 @@ void infer_bias_grad(Graph& g, Node& node) {
   node.inputs[1] = no_value;
 }
 
-std::int64_t workspace_bias_grad(const Target&, const Graph& g, const Node& node) {
+std::int64_t workspace_bias_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& dy = g.value(node.inputs[0]);
+  if (target.device != DeviceKind::cpu) return gpu::bias_grad_workspace(dy.shape[0], dy.shape[1]);
   return size_of(g.accumulate()) * cpu::bias_grad_workspace(dy.shape[0], dy.shape[1]);
 }
 

@@ -1,5 +1,6 @@
 // LayerNorm and RMSNorm, alone or after a residual addition.
 #include "backend/cpu/kernels.h"
+#include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -83,8 +84,9 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[6] = node.inputs[7] = no_value;
 }
 
-std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& x = g.value(node.inputs[1]);
+  if (target.device != DeviceKind::cpu) return gpu::norm_grad_workspace(x.shape[0], x.shape[1]);
   return size_of(g.accumulate()) * cpu::norm_grad_workspace(x.shape[0], x.shape[1]);
 }
 

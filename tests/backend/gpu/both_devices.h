@@ -32,6 +32,12 @@ class OnBothWaves : public ::testing::TestWithParam<const char*> {
   INSTANTIATE_TEST_SUITE_P(Waves, suite, ::testing::Values("emulated", "emulated64"), \
                            [](const auto& instance) { return std::string(instance.param); })
 
+// Calls body(T{}) for every storage type of GPUs.
+template <class Body>
+void for_storage_types(const Body& body) {
+  body(float{}), body(bf16{}), body(f16{});
+}
+
 // Normally distributed numbers in the storage type T.
 template <class T>
 std::vector<T> normal_values(std::size_t count, std::uint64_t seed, float deviation = 1) {
@@ -49,6 +55,29 @@ double tolerance_of() {
   if constexpr (std::is_same_v<T, bf16>) return 0x1p-7;
   if constexpr (std::is_same_v<T, f16>) return 0x1p-9;
   return 2e-5;
+}
+
+// The numbers that values of a storage type stand for.
+template <class T>
+std::vector<float> as_floats(const std::vector<T>& values) {
+  std::vector<float> floats;
+  floats.reserve(values.size());
+  for (const T& value : values) floats.push_back(static_cast<float>(value));
+  return floats;
+}
+
+// Every element equal.
+template <class T>
+void expect_equal(const std::pair<std::vector<T>, std::vector<T>>& both) {
+  ASSERT_EQ(both.first.size(), both.second.size());
+  for (std::size_t i = 0; i < both.first.size(); ++i) {
+    if constexpr (std::is_integral_v<T>) {
+      ASSERT_EQ(both.first[i], both.second[i]) << "element " << i;
+    } else {
+      ASSERT_EQ(static_cast<float>(both.first[i]), static_cast<float>(both.second[i]))
+          << "element " << i;
+    }
+  }
 }
 
 // Every element within `tolerance` of the other's, relative to it or to the largest of the tensor.

@@ -1,6 +1,8 @@
 // Tensors of a test in a device's memory.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -38,6 +40,30 @@ class OnDevice {
   Device& device_;
   std::size_t count_;
   std::byte* memory_;
+};
+
+// Scratch of exactly `bytes`: what lies behind it has to stay as it is.
+class Workspace {
+ public:
+  Workspace(Device& device, std::int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)),
+        memory_(device, std::vector<std::uint8_t>(bytes_ + guard, 0x5a)) {}
+
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(memory_.get());
+  }
+  bool was_kept_to() const {
+    const std::vector<std::uint8_t> all = memory_.values();
+    return std::all_of(all.begin() + static_cast<std::ptrdiff_t>(bytes_), all.end(),
+                       [](std::uint8_t byte) { return byte == 0x5a; });
+  }
+
+ private:
+  static constexpr std::size_t guard = 256;
+
+  std::size_t bytes_;
+  OnDevice<std::uint8_t> memory_;
 };
 
 }  // namespace trireme

@@ -1,4 +1,7 @@
-// Sums, dropout and casts of the GPU against the CPU's.
+// Sums, dropout, casts and the search for what is not finite: the GPU's against the CPU's.
+#include <cmath>
+#include <limits>
+
 #include "backend/gpu/both_devices.h"
 
 namespace trireme {
@@ -8,18 +11,116 @@ class Elementwise : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Elementwise);
 
 TEST_P(Elementwise, CastsMasterWeightsAsTheCpu) {
-  const auto cast = [&]<class T>(T) {
+  for_storage_types([&]<class T>(T) {
     const auto master = normal_values<float>(1013, 1);
-    const auto [expected, got] = on_both([&](Device& device) {
-      const OnDevice<float> src(device, master);
-      const OnDevice<T> dst(device, master.size());
-      device.kernels<T>().cast_from_master(device.queue(), dst.get(), src.get(), 1013);
-      return dst.values();
-    });
-    for (std::size_t i = 0; i < got.size(); ++i)
-      ASSERT_EQ(static_cast<float>(expected[i]), static_cast<float>(got[i])) << i;
-  };
-  cast(float{}), cast(bf16{}), cast(f16{});
+    for (const int offset : {0, 1}) {  // aligned or not
+      expect_equal(on_both([&](Device& device) {
+        const OnDevice<float> src(device, master);
+        const OnDevice<T> dst(device, master.size());
+        device.kernels<T>().cast_from_master(device.queue(), dst.get() + offset, src.get() + offset,
+                                             1013 - offset);
+        return dst.values();
+      }));
+    }
+  });
+}
+
+TEST_P(Elementwise, AddsTwoTensors) {
+  for_storage_types([&]<class T>(T) {
+    const std::int64_t rows = 7, cols = 143;
+    const auto a = normal_values<T>(rows * cols, 1), b = normal_values<T>(rows * cols, 2);
+    for (const bool in_place : {false, true}) {
+      expect_equal(on_both([&](Device& device) {
+        const OnDevice<T> x(device, a), d(device, b), other(device, a.size());
+        const OnDevice<T>& y = in_place ? x : other;
+        device.kernels<T>().add(device.queue(), y.get(), x.get(), d.get(), rows, cols, {});
+        return y.values();
+      }));
+    }
+    expect_equal(on_both([&](Device& device) {
+      const OnDevice<T> d(device, b), y(device, b.size());
+      device.kernels<T>().add(device.queue(), y.get(), nullptr, d.get(), rows, cols, {});
+      return y.values();
+    }));
+  });
+}
+
+struct Site {
+  std::int64_t cols, first_row, first_column;
+  float probability;
+};
+
+TEST_P(Elementwise, DropsWhatTheCpuDrops) {
+  const std::int64_t rows = 5, seq = 4;
+  const std::vector<std::int64_t> samples = {7, std::int64_t{1} << 40, 3};
+  const StepBlock step{.seed = 0x123456789abcdef, .step = std::uint64_t{5} << 32 | 9};
+  for_storage_types([&]<class T>(T) {
+    for (const Site& site : {Site{64, 0, 0, 0.1f}, Site{1, 3, 0, 0.5f}, Site{1000, 3, 0, 0.25f},
+                             Site{2312, 1, 384, 0.1f}, Site{200, 0, 72, 0.3f},
+                             Site{133, 2, 131, 0.9f}, Site{40, 0, 8, 1.0f}}) {
+      const std::vector<T> ones(static_cast<std::size_t>(rows * site.cols), T(1.0f));
+      const auto both = on_both([&](Device& device) {
+        const OnDevice<StepBlock> block(device, std::vector{step});
+        const OnDevice<std::int64_t> ids(device, samples);
+        const OnDevice<T> x(device, ones), y(device, ones.size());
+        device.kernels<T>().add(device.queue(), y.get(), nullptr, x.get(), rows, site.cols,
+                                {.probability = site.probability,
+                                 .block = block.get(),
+                                 .site = 11,
+                                 .sample_ids = ids.get(),
+                                 .seq_length = seq,
+                                 .first_row = site.first_row,
+                                 .first_column = site.first_column});
+        return y.values();
+      });
+      expect_equal(both);
+      if (site.probability == 1) continue;
+      const auto kept = [](T value) { return static_cast<float>(value) > 0; };
+      const auto share =
+          static_cast<double>(std::count_if(both.second.begin(), both.second.end(), kept)) /
+          static_cast<double>(ones.size());
+      EXPECT_NEAR(share, 1 - site.probability, 3 / std::sqrt(static_cast<double>(ones.size())));
+    }
+  });
+}
+
+TEST_P(Elementwise, AddsWhatDropoutKeeps) {
+  const std::int64_t rows = 3, cols = 264;
+  const std::vector<std::int64_t> samples = {4, 5, 6};
+  for_storage_types([&]<class T>(T) {
+    const auto a = normal_values<T>(rows * cols, 1), b = normal_values<T>(rows * cols, 2);
+    expect_close(
+        on_both([&](Device& device) {
+          const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 3}});
+          const OnDevice<std::int64_t> ids(device, samples);
+          const OnDevice<T> x(device, a), d(device, b);
+          const Dropout dropout{
+              .probability = 0.2f, .block = block.get(), .sample_ids = ids.get(), .seq_length = 1};
+          device.kernels<T>().add(device.queue(), d.get(), x.get(), d.get(), rows, cols, dropout);
+          return d.values();
+        }),
+        tolerance_of<T>());
+  });
+}
+
+TEST_P(Elementwise, FindsTheFirstThatIsNotFinite) {
+  for_storage_types([&]<class T>(T) {
+    for (const std::int64_t first : {-1, 0, 7, 3000, 4098}) {
+      auto values = normal_values<T>(4099, 1);
+      if (first >= 0) {
+        values[static_cast<std::size_t>(first)] = T(std::numeric_limits<float>::quiet_NaN());
+        values.back() = T(-std::numeric_limits<float>::infinity());
+      }
+      const auto [expected, got] = on_both([&](Device& device) {
+        const OnDevice<T> x(device, values);
+        const OnDevice<std::int64_t> index(device, std::vector<std::int64_t>{77});
+        device.kernels<T>().first_not_finite(device.queue(), index.get(), x.get(), 4099);
+        return index.values()[0];
+      });
+      EXPECT_EQ(expected, first);
+      EXPECT_EQ(got, first);
+    }
+  });
 }
 
 }  // namespace

@@ -1,11 +1,241 @@
-// Sums of gradients and optimiser states.
+// Sums of gradients and optimiser states: bit for bit the CPU's.
+#include <algorithm>
+#include <type_traits>
+
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
+#include "backend/rounding.h"
 
 namespace trireme::gpu {
+namespace {
+
+// --- plain sums ---
+
+// Neighbouring elements [first, first + n) of an array, loaded and stored as one where all exist
+// and are aligned.
+template <class T, int n>
+struct Neighbours {
+  T v[n];
+
+  GPU_FN void load(const T* from, std::int64_t first, std::int64_t count, bool aligned) {
+    if (aligned && first + n <= count) {
+      const auto pack = *reinterpret_cast<const Pack<T, n>*>(from + first);
+#pragma unroll
+      for (int i = 0; i < n; ++i) v[i] = pack.v[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < n; ++i) v[i] = first + i < count ? from[first + i] : T{};
+    }
+  }
+  GPU_FN void store(T* to, std::int64_t first, std::int64_t count, bool aligned) const {
+    if (aligned && first + n <= count) {
+      Pack<T, n> pack;
+#pragma unroll
+      for (int i = 0; i < n; ++i) pack.v[i] = v[i];
+      *reinterpret_cast<Pack<T, n>*>(to + first) = pack;
+    } else {
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        if (first + i < count) to[first + i] = v[i];
+      }
+    }
+  }
+};
+
+template <class... T>
+bool are_aligned(std::size_t bytes, const T*... p) {
+  return ((reinterpret_cast<std::uintptr_t>(p) % bytes == 0) && ...);
+}
+
+// bf16 is added in float.
+template <class T>
+GPU_FN T plus(T a, T b) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return a + b;
+  else
+    return from_float<T>(to_float(a) + to_float(b));
+}
+
+template <class T>
+GPU_KERNEL(256)
+add_kernel(T* sums, const T* summands, std::int64_t count, bool aligned) {
+  constexpr int n = pack_width<T>;
+  for_each((count + n - 1) / n, [=](std::int64_t item) {
+    Neighbours<T, n> to, from;
+    to.load(sums, item * n, count, aligned);
+    from.load(summands, item * n, count, aligned);
+#pragma unroll
+    for (int i = 0; i < n; ++i) to.v[i] = plus(to.v[i], from.v[i]);
+    to.store(sums, item * n, count, aligned);
+  });
+}
+
+template <class T>
+void add_typed(Queue& queue, void* sums, const void* summands, std::int64_t count) {
+  auto* const to = static_cast<T*>(sums);
+  const auto* const from = static_cast<const T*>(summands);
+  launch(queue, over((count + pack_width<T> - 1) / pack_width<T>), add_kernel<T>, to, from, count,
+         are_aligned(16, to, from));
+}
+
+void add(Queue& queue, DType dtype, void* sums, const void* summands, std::int64_t count) {
+  switch (dtype) {
+    case DType::i64:
+      return add_typed<std::int64_t>(queue, sums, summands, count);
+    case DType::f64:
+      return add_typed<double>(queue, sums, summands, count);
+    case DType::bf16:
+      return add_typed<bf16>(queue, sums, summands, count);
+    default:
+      return add_typed<float>(queue, sums, summands, count);
+  }
+}
+
+// --- fixed point ---
+
+GPU_KERNEL(256)
+add_fixed_point_kernel(std::int64_t* sums, const float* gradient, std::int64_t count,
+                       const StepBlock* block, double limit, bool overwrite,
+                       std::int64_t* overflows, bool aligned) {
+  const double units = fixed_point_units(*block);
+  std::int64_t bad = 0;
+  for_each((count + 3) / 4, [&](std::int64_t item) {
+    Neighbours<float, 4> from;
+    from.load(gradient, 4 * item, count, aligned);
+    Neighbours<std::int64_t, 2> to[2];
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t first = 4 * item + 2 * half;
+      if (!overwrite) to[half].load(sums, first, count, aligned);
+      for (int i = 0; i < 2; ++i) {
+        const double scaled = static_cast<double>(from.v[2 * half + i]) * units;
+        const bool fits = (scaled < 0 ? -scaled : scaled) < limit;  // false for NaN too
+        const auto fixed = static_cast<std::int64_t>(fits ? round_to_even(scaled) : 0.0);
+        bad += fits ? 0 : 1;
+        to[half].v[i] = overwrite ? fixed : to[half].v[i] + fixed;
+      }
+      to[half].store(sums, first, count, aligned);
+    }
+  });
+  if (bad > 0) atomic_add(overflows, bad);
+}
+
+void add_fixed_point(Queue& queue, std::int64_t* sums, const float* gradient, std::int64_t count,
+                     const StepBlock* block, double limit, bool overwrite,
+                     std::int64_t* overflows) {
+  launch(queue, over((count + 3) / 4), add_fixed_point_kernel, sums, gradient, count, block, limit,
+         overwrite, overflows, are_aligned(16, sums, gradient));
+}
+
+GPU_FN float unfixed(std::int64_t sum, double unit) {
+  return static_cast<float>(static_cast<double>(sum) * unit);
+}
+
+// Float i lies in the memory of sum i / 2. So a round turns [begin, 2 begin) into floats, which
+// lie where the sums of the round before were. The first rounds are one block's.
+constexpr int first_threads = 256;
+constexpr std::int64_t first_rounds = 8192;
+
+GPU_KERNEL(first_threads)
+first_floats_kernel(std::int64_t* sums, std::int64_t count, const StepBlock* block) {
+  const double unit = 1 / fixed_point_units(*block);
+  auto* const floats = reinterpret_cast<float*>(sums);
+  const std::int64_t mine = thread_index();
+  const float value = mine < count ? unfixed(sums[mine], unit) : 0.0f;
+  sync_block();  // all have read what is overwritten now
+  if (mine < count) floats[mine] = value;
+  for (std::int64_t begin = first_threads; begin < first_rounds; begin *= 2) {
+    sync_block();
+    for (std::int64_t i = begin + mine; i < 2 * begin && i < count; i += first_threads)
+      floats[i] = unfixed(sums[i], unit);
+  }
+}
+
+GPU_KERNEL(256)
+floats_kernel(std::int64_t* sums, std::int64_t begin, std::int64_t end, const StepBlock* block) {
+  const double unit = 1 / fixed_point_units(*block);
+  auto* const floats = reinterpret_cast<float*>(sums);
+  for_each(end - begin,
+           [=](std::int64_t i) { floats[begin + i] = unfixed(sums[begin + i], unit); });
+}
+
+void fixed_point_to_float(Queue& queue, std::int64_t* sums, std::int64_t count,
+                          const StepBlock* block) {
+  launch(queue, one_block_each(1, first_threads), first_floats_kernel, sums, count, block);
+  for (std::int64_t begin = first_rounds; begin < count; begin *= 2) {
+    const std::int64_t end = std::min(2 * begin, count);
+    launch(queue, over(end - begin), floats_kernel, sums, begin, end, block);
+  }
+}
+
+// --- bf16 ---
+
+GPU_KERNEL(256)
+widen_kernel(float* dst, const bf16* src, std::int64_t count, bool aligned) {
+  for_each((count + 3) / 4, [=](std::int64_t item) {
+    Neighbours<bf16, 4> from;
+    from.load(src, 4 * item, count, aligned);
+    Neighbours<float, 4> to;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.v[i] = to_float(from.v[i]);
+    to.store(dst, 4 * item, count, aligned);
+  });
+}
+
+void widen(Queue& queue, float* dst, const bf16* src, std::int64_t count) {
+  launch(queue, over((count + 3) / 4), widen_kernel, dst, src, count,
+         are_aligned(16, dst) && are_aligned(8, src));
+}
+
+// to[i] = from[i], or to[i] + from[i], rounded: a group of elements that share random bits to each
+// thread.
+template <bool adds>
+GPU_KERNEL(256)
+narrow_kernel(bf16* to, const float* from, std::int64_t count, const Rounding rounding,
+              std::int64_t first, bool aligned) {
+  constexpr int n = rounding_group;
+  const std::uint64_t key = rounding_key(rounding);
+  for_each((count + n - 1) / n, [=](std::int64_t group) {
+    Neighbours<float, n> values;
+    values.load(from, n * group, count, aligned);
+    Neighbours<bf16, n> results;
+    if constexpr (adds) results.load(to, n * group, count, aligned);
+    std::uint64_t bits = rounding_bits(key, static_cast<std::uint64_t>(first / n + group));
+#pragma unroll
+    for (int i = 0; i < n; ++i, bits >>= 16) {
+      const float sum = adds ? to_float(results.v[i]) + values.v[i] : values.v[i];
+      results.v[i] = round_stochastically(sum, static_cast<std::uint16_t>(bits));
+    }
+    results.store(to, n * group, count, aligned);
+  });
+}
+
+template <bool adds>
+void launch_narrow(Queue& queue, bf16* to, const float* from, std::int64_t count,
+                   const Rounding& rounding, std::int64_t first) {
+  launch(queue, over((count + rounding_group - 1) / rounding_group), narrow_kernel<adds>, to, from,
+         count, rounding, first, are_aligned(16, from) && are_aligned(8, to));
+}
+
+void narrow(Queue& queue, bf16* dst, const float* src, std::int64_t count, const Rounding& rounding,
+            std::int64_t first) {
+  launch_narrow<false>(queue, dst, src, count, rounding, first);
+}
+
+void add_narrow(Queue& queue, bf16* sums, const float* summands, std::int64_t count,
+                const Rounding& rounding, bool overwrite) {
+  if (overwrite) return launch_narrow<false>(queue, sums, summands, count, rounding, 0);
+  launch_narrow<true>(queue, sums, summands, count, rounding, 0);
+}
+
+}  // namespace
 
 const StateKernels& state_kernels() {
-  static const StateKernels table{};
+  static constexpr StateKernels table{.add = add,
+                                      .add_fixed_point = add_fixed_point,
+                                      .fixed_point_to_float = fixed_point_to_float,
+                                      .widen = widen,
+                                      .narrow = narrow,
+                                      .add_narrow = add_narrow};
   return table;
 }
 

@@ -1,0 +1,141 @@
+// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, and what
+// follows from the statistics. One block for each row of logits.
+#include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/table.h"
+#include "backend/gpu/launch.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int threads = 256;
+constexpr float lowest = -__builtin_inff();
+
+// The largest value so far and the sum of exp(x - largest).
+struct Softmax {
+  float largest = lowest;
+  double sum = 0;
+
+  // Takes in values whose largest is `most`; those that do not exist are `lowest`.
+  GPU_FN void add(const Eight& x, float most) {
+    raise(most);
+    const float shift = this->shift();
+    sum += sum_of(each([=](float v) { return exp(v - shift); }, x));
+  }
+  GPU_FN void raise(float to) {
+    if (!(largest < to)) return;
+    if (sum != 0) sum *= exp(largest - to);
+    largest = to;
+  }
+  GPU_FN float shift() const { return largest == lowest ? 0.0f : largest; }
+};
+
+template <class T>
+GPU_KERNEL(threads)
+softmax_stats_kernel(float* largest, float* sum, float* target_logit, const T* logits,
+                     const std::int32_t* targets, std::int64_t vocab, std::int64_t ld,
+                     std::int64_t first_id, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const T* const x = logits + row * ld;
+  Softmax mine;
+#pragma unroll 2
+  for (std::int64_t c = 8 * thread_index(); c < vocab; c += 8 * threads) {
+    const Columns at = columns_at(c, vocab, aligned);
+    Eight values = load(x, at);
+    float most = lowest;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (!at.has(i)) values.v[i] = lowest;
+      most = most < values.v[i] ? values.v[i] : most;
+    }
+    mine.add(values, most);
+  }
+  const float most = block_max<threads>(mine.largest);
+  mine.raise(most);
+  const double total = block_sum<threads>(mine.sum);
+  if (thread_index() != 0) return;
+  const std::int64_t target = targets[row] - first_id;
+  largest[row] = most;
+  sum[row] = static_cast<float>(total);
+  target_logit[row] = target >= 0 && target < vocab ? to_float(x[target]) : 0.0f;
+}
+
+template <class T>
+void softmax_stats(Queue& queue, float* largest, float* sum, float* target_logit, const T* logits,
+                   const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
+                   std::int64_t ld, std::int64_t first_id) {
+  launch(queue, one_block_each(rows, threads), softmax_stats_kernel<T>, largest, sum, target_logit,
+         logits, targets, vocab, ld, first_id, rows_are_aligned(ld, logits));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targets,
+                          const float* weights, const StepBlock* block, std::int64_t vocab,
+                          std::int64_t ld, std::int64_t first_id, bool aligned) {
+  const std::int64_t row = block_index().x;
+  T* const x = logits + row * ld;
+  const std::int64_t target = targets[row] - first_id;
+  const float scale = static_cast<float>(block->grad_scale * weights[row]);
+  const float shift = lse[row];
+  for (std::int64_t c = 8 * thread_index(); c < ld; c += 8 * threads) {
+    const Columns at = columns_at(c, ld, aligned);
+    Eight values = load(x, at);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float probability = exp(values.v[i] - shift);
+      const float gradient = (c + i == target ? probability - 1.0f : probability) * scale;
+      values.v[i] = c + i < vocab ? gradient : 0.0f;
+    }
+    store(x, at, values);
+  }
+}
+
+template <class T>
+void cross_entropy_grad(Queue& queue, T* logits, const float* lse, const std::int32_t* targets,
+                        const float* weights, const StepBlock* block, std::int64_t rows,
+                        std::int64_t vocab, std::int64_t ld, std::int64_t first_id) {
+  launch(queue, one_block_each(rows, threads), cross_entropy_grad_kernel<T>, logits, lse, targets,
+         weights, block, vocab, ld, first_id, rows_are_aligned(ld, logits));
+}
+
+GPU_KERNEL(256)
+softmax_rescale_kernel(float* sums, const float* sum, const float* target_logit,
+                       const float* local_largest, const float* largest, std::int64_t rows) {
+  for_each(rows, [=](std::int64_t r) {
+    sums[r] = sum[r] * exp(local_largest[r] - largest[r]);
+    sums[rows + r] = target_logit[r];
+  });
+}
+
+void softmax_rescale(Queue& queue, float* sums, const float* sum, const float* target_logit,
+                     const float* local_largest, const float* largest, std::int64_t rows) {
+  launch(queue, over(rows), softmax_rescale_kernel, sums, sum, target_logit, local_largest, largest,
+         rows);
+}
+
+GPU_KERNEL(256)
+token_loss_kernel(float* loss, float* lse, const float* largest, const float* sum,
+                  const float* target_logit, std::int64_t rows) {
+  for_each(rows, [=](std::int64_t r) {
+    lse[r] = largest[r] + log(sum[r]);
+    loss[r] = lse[r] - target_logit[r];
+  });
+}
+
+void token_loss(Queue& queue, float* loss, float* lse, const float* largest, const float* sum,
+                const float* target_logit, std::int64_t rows) {
+  launch(queue, over(rows), token_loss_kernel, loss, lse, largest, sum, target_logit, rows);
+}
+
+}  // namespace
+
+template <class T>
+void set_cross_entropy(Kernels<T>& table) {
+  table.softmax_stats = softmax_stats<T>;
+  table.cross_entropy_grad = cross_entropy_grad<T>;
+  table.softmax_rescale = softmax_rescale;
+  table.token_loss = token_loss;
+}
+TRIREME_GPU_INSTANTIATE(set_cross_entropy);
+
+}  // namespace trireme::gpu

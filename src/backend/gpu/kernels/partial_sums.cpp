@@ -1,0 +1,46 @@
+// Sums of partial results.
+#include "backend/gpu/kernels/partial_sums.h"
+
+#include "backend/gpu/launch.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int summed_columns = 32, summing_lanes = 8;
+
+struct LaneSums {
+  float of[summing_lanes][summed_columns];
+};
+
+// Lane l of a column adds the parts l, l + 8 and so on; then the lanes are added in order.
+GPU_KERNEL(summed_columns* summing_lanes)
+add_parts_kernel(float* dst, bool accumulate, const float* parts, std::int64_t chunks,
+                 std::int64_t cols) {
+  const int column = static_cast<int>(thread_index()) % summed_columns;
+  const int mine = static_cast<int>(thread_index()) / summed_columns;
+  const std::int64_t c = std::int64_t{block_index().x} * summed_columns + column;
+  float sum = 0;
+  if (c < cols) {
+#pragma unroll 4
+    for (std::int64_t i = mine; i < chunks; i += summing_lanes) sum += parts[i * cols + c];
+  }
+  auto& lanes = shared_memory<LaneSums>();
+  lanes.of[mine][column] = sum;
+  sync_block();
+  if (mine != 0 || c >= cols) return;
+  float total = 0;
+  for (int l = 0; l < summing_lanes; ++l) total += lanes.of[l][column];
+  dst[c] = accumulate ? dst[c] + total : total;
+}
+
+}  // namespace
+
+void add_parts(Queue& queue, float* dst, bool accumulate, const float* parts, std::int64_t chunks,
+               std::int64_t cols) {
+  launch(
+      queue,
+      one_block_each((cols + summed_columns - 1) / summed_columns, summed_columns * summing_lanes),
+      add_parts_kernel, dst, accumulate, parts, chunks, cols);
+}
+
+}  // namespace trireme::gpu

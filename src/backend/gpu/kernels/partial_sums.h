@@ -1,0 +1,14 @@
+// The second stage of reductions over rows: partial sums of chunks of rows are added in order.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/device.h"
+
+namespace trireme::gpu {
+
+// dst[c] (+)= the sum of parts[i][c] over `chunks` rows i of `cols`, in a fixed order.
+void add_parts(Queue&, float* dst, bool accumulate, const float* parts, std::int64_t chunks,
+               std::int64_t cols);
+
+}  // namespace trireme::gpu

@@ -1,0 +1,80 @@
+// Rows picked by their numbers, and the gradient.
+#include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/table.h"
+#include "backend/gpu/launch.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int threads = 128;
+
+// One block for each row that is taken.
+template <class T>
+GPU_KERNEL(threads)
+take_rows_kernel(T* y, const T* x, const std::int32_t* numbers, std::int64_t cols, bool aligned) {
+  const std::int64_t i = block_index().x, from = numbers[i];
+  for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * threads) {
+    const Columns at = columns_at(c, cols, aligned);
+    store(y + i * cols, at, load(x + from * cols, at));
+  }
+}
+
+template <class T>
+void take_rows(Queue& queue, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+               std::int64_t columns, std::int64_t) {
+  launch(queue, one_block_each(taken, threads), take_rows_kernel<T>, y, x, numbers, columns,
+         rows_are_aligned(columns, y, x));
+}
+
+struct Numbers {
+  std::int32_t of[threads];
+};
+
+// One block for each row of dx and 8 * threads columns. It looks through all numbers, as many at a
+// time as it has threads, and adds the rows of those that are its own, rounding each time.
+template <class T>
+GPU_KERNEL(threads)
+take_rows_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                      std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const Columns at =
+      columns_at(8 * (std::int64_t{block_index().y} * threads + thread_index()), cols, aligned);
+  auto& shared = shared_memory<Numbers>();
+  Eight sum = zeros();
+  for (std::int64_t first = 0; first < taken; first += threads) {
+    const std::int64_t mine = first + thread_index();
+    const std::int32_t number = mine < taken ? numbers[mine] : -1;
+    shared.of[thread_index()] = number;
+    if (block_max<threads>(number == row ? 1 : 0)) {
+      for (int i = 0; i < threads; ++i) {
+        if (shared.of[i] != row || !at.any()) continue;
+        sum = rounded<T>(
+            each([](float p, float q) { return p + q; }, sum, load(dy + (first + i) * cols, at)));
+      }
+    }
+    sync_block();  // the numbers are replaced
+  }
+  if (at.any()) store(dx + row * cols, at, sum);
+}
+
+template <class T>
+void take_rows_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* numbers,
+                    std::int64_t taken, std::int64_t columns, std::int64_t source_rows) {
+  const Launch size{
+      .blocks = Size{static_cast<unsigned>(source_rows),
+                     static_cast<unsigned>((columns + 8 * threads - 1) / (8 * threads))},
+      .threads = threads};
+  launch(queue, size, take_rows_grad_kernel<T>, dx, dy, numbers, taken, columns,
+         rows_are_aligned(columns, dx, dy));
+}
+
+}  // namespace
+
+template <class T>
+void set_rows(Kernels<T>& table) {
+  table.take_rows = take_rows<T>;
+  table.take_rows_grad = take_rows_grad<T>;
+}
+TRIREME_GPU_INSTANTIATE(set_rows);
+
+}  // namespace trireme::gpu

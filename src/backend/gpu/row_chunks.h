@@ -1,0 +1,28 @@
+// How reductions over rows are cut: each chunk sums its rows into its own partial result, and the
+// partial results are added in order. The cut depends on the number of rows alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace trireme::gpu {
+
+struct RowChunks {
+  std::int64_t rows_each, count;
+};
+constexpr RowChunks cut_rows(std::int64_t rows, std::int64_t most_chunks, std::int64_t least_rows) {
+  const std::int64_t even = (rows + most_chunks - 1) / most_chunks;
+  const std::int64_t each = std::max(even, least_rows);
+  return {each, (rows + each - 1) / each};
+}
+
+// A chunk of norm_grad is one block's work from end to end, so there have to be many; one of
+// bias_grad is shared by several blocks.
+constexpr RowChunks norm_grad_chunks(std::int64_t rows) {
+  return cut_rows(rows, 256, 8);
+}
+constexpr RowChunks bias_grad_chunks(std::int64_t rows) {
+  return cut_rows(rows, 64, 32);
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,89 @@
+// Activations and rotations: the GPU's against the CPU's.
+#include "backend/gpu/both_devices.h"
+
+namespace trireme {
+namespace {
+
+constexpr ActivationKind kinds[] = {ActivationKind::gelu_tanh, ActivationKind::gelu_erf,
+                                    ActivationKind::silu,      ActivationKind::squared_relu,
+                                    ActivationKind::tanh,      ActivationKind::swiglu};
+
+class Activation : public OnBothWaves {};
+TRIREME_ON_BOTH_WAVES(Activation);
+
+TEST_P(Activation, HasTheCpusValuesAndSlopes) {
+  const std::int64_t rows = 3;
+  for_storage_types([&]<class T>(T) {
+    for (const std::int64_t cols : {64, 531}) {
+      for (const ActivationKind kind : kinds) {
+        SCOPED_TRACE(static_cast<int>(kind));
+        const std::size_t count = static_cast<std::size_t>(rows * cols);
+        const std::size_t in = kind == ActivationKind::swiglu ? 2 * count : count;
+        const auto values = normal_values<T>(in, 1, 3);
+        expect_close(on_both([&](Device& device) {
+                       const OnDevice<T> x(device, values), y(device, count);
+                       device.kernels<T>().activation(device.queue(), kind, y.get(), x.get(), rows,
+                                                      cols);
+                       return y.values();
+                     }),
+                     tolerance_of<T>());
+        expect_close(on_both([&](Device& device) {
+                       const OnDevice<T> x(device, values), dy(device, normal_values<T>(count, 2));
+                       const OnDevice<T> dx(device, in);
+                       device.kernels<T>().activation_grad(device.queue(), kind, dx.get(), dy.get(),
+                                                           x.get(), rows, cols);
+                       return dx.values();
+                     }),
+                     tolerance_of<T>());
+      }
+    }
+  });
+}
+
+TEST_P(Activation, KeepsTheLeftTailOfTheNormalDistribution) {
+  const std::vector<float> x = {-1, -3, -5, -8, -10};
+  const auto [expected, got] = on_both([&](Device& device) {
+    const OnDevice<float> values(device, x);
+    device.kernels<float>().activation(device.queue(), ActivationKind::gelu_erf, values.get(),
+                                       values.get(), 1, 5);
+    return values.values();
+  });
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(got[i] / expected[i], 1, 2e-5) << "at " << x[i];
+}
+
+class Rope : public OnBothWaves {};
+TRIREME_ON_BOTH_WAVES(Rope);
+
+struct RopeCase {
+  std::int64_t groups, queries, head_dim, rotary_dim;
+  bool positions;
+  int direction;
+};
+
+TEST_P(Rope, RotatesAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const RopeCase& c : {RopeCase{2, 1, 64, 64, false, 1}, RopeCase{2, 3, 32, 16, true, -1},
+                              RopeCase{1, 2, 10, 6, false, 1}, RopeCase{3, 2, 128, 128, true, 1}}) {
+      AttentionShape shape{};
+      shape.batch = 2, shape.seq = 3, shape.groups = c.groups;
+      shape.queries_per_group = c.queries, shape.head_dim = c.head_dim;
+      const auto qkv = normal_values<T>(static_cast<std::size_t>(6 * shape.qkv_cols()), 1);
+      const auto angles = static_cast<std::size_t>(9 * c.rotary_dim / 2);
+      expect_close(on_both([&](Device& device) {
+                     const OnDevice<T> x(device, qkv);
+                     const OnDevice<float> cos(device, normal_values<float>(angles, 2));
+                     const OnDevice<float> sin(device, normal_values<float>(angles, 3));
+                     const OnDevice<std::int32_t> positions(device, {5, 0, 8, 1, 1, 7});
+                     device.kernels<T>().rope(device.queue(), x.get(), shape, c.rotary_dim,
+                                              cos.get(), sin.get(),
+                                              c.positions ? positions.get() : nullptr, c.direction);
+                     return x.values();
+                   }),
+                   tolerance_of<T>());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,148 @@
+// Steps of the optimiser and a step's totals: the GPU's against the CPU's.
+#include <cmath>
+#include <limits>
+
+#include "backend/gpu/both_devices.h"
+
+namespace trireme {
+namespace {
+
+class OptimizerStep : public OnBothWaves {};
+TRIREME_ON_BOTH_WAVES(OptimizerStep);
+
+const StepBlock step{.updates = 3,
+                     .lr = 0.01,
+                     .update_scale = 0.5,
+                     .bias_correction1 = 1 - 0.9 * 0.9 * 0.9,
+                     .bias_correction2 = 1 - 0.999 * 0.999 * 0.999};
+constexpr std::int64_t count = 1003;
+
+// Parameters, states and the compute copy, one after the other.
+template <class T>
+std::vector<float> all_of(std::initializer_list<const OnDevice<float>*> states,
+                          const OnDevice<T>& compute) {
+  std::vector<float> all = as_floats(compute.values());
+  for (const OnDevice<float>* state : states) {
+    const auto values = state->values();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+template <class T>
+std::vector<float> adam_on(Device& device, bool decoupled, bool compute, int offset) {
+  const OnDevice<StepBlock> block(device, std::vector{step});
+  const OnDevice<float> master(device, normal_values<float>(count, 1));
+  const OnDevice<float> m(device, normal_values<float>(count, 2, 0.1f));
+  const OnDevice<float> v(device, std::vector<float>(count, 0.01f));
+  const OnDevice<float> grad(device, normal_values<float>(count, 3));
+  const OnDevice<T> copy(device, count);
+  const AdamStep rule{block.get(), 0.9, 0.999, 1e-8, 0.1, decoupled};
+  device.kernels<T>().adam(device.queue(), rule, master.get() + offset, m.get() + offset,
+                           v.get() + offset, grad.get() + offset,
+                           compute ? copy.get() + offset : nullptr, count - offset);
+  return all_of<T>({&master, &m, &v}, copy);
+}
+
+TEST_P(OptimizerStep, OfAdamIsTheCpus) {
+  for_storage_types([&]<class T>(T) {
+    for (const bool decoupled : {false, true}) {
+      for (const int offset : {0, 3}) {
+        const bool compute = offset == 0 || decoupled;
+        expect_close(on_both([&](Device& d) { return adam_on<T>(d, decoupled, compute, offset); }),
+                     std::is_same_v<T, float> ? 1e-6 : tolerance_of<T>());
+      }
+    }
+  });
+}
+
+// However a range is cut and aligned, each element gets the same bits.
+TEST_P(OptimizerStep, DoesNotDependOnTheCut) {
+  const auto whole = adam_on<bf16>(gpu_, true, true, 0);
+  const auto rest = adam_on<bf16>(gpu_, true, true, 3);
+  for (std::size_t part = 0; part < 4; ++part) {
+    for (std::size_t i = part * count + 3; i < (part + 1) * count; ++i)
+      ASSERT_EQ(whole[i], rest[i]) << i;
+  }
+}
+
+TEST_P(OptimizerStep, OfSgdIsTheCpus) {
+  for_storage_types([&]<class T>(T) {
+    for (const bool momentum : {false, true}) {
+      expect_close(on_both([&](Device& device) {
+                     const OnDevice<StepBlock> block(device, std::vector{step});
+                     const OnDevice<float> master(device, normal_values<float>(count, 1));
+                     const OnDevice<float> velocity(device, normal_values<float>(count, 2));
+                     const OnDevice<float> grad(device, normal_values<float>(count, 3));
+                     const OnDevice<T> copy(device, count);
+                     device.kernels<T>().sgd(device.queue(),
+                                             {block.get(), momentum ? 0.9 : 0.0, 0.01},
+                                             master.get(), momentum ? velocity.get() : nullptr,
+                                             grad.get(), momentum ? copy.get() : nullptr, count);
+                     return all_of<T>({&master, &velocity}, copy);
+                   }),
+                   std::is_same_v<T, float> ? 1e-6 : tolerance_of<T>());
+    }
+  });
+}
+
+class Totals : public OnBothWaves {};
+TRIREME_ON_BOTH_WAVES(Totals);
+
+double squares_on(Device& device, const std::vector<float>& values,
+                  const std::vector<std::int64_t>& cuts) {
+  const OnDevice<float> x(device, values);
+  const OnDevice<ExactSum> total(device, 1);
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    device.kernels<float>().add_squares(device.queue(), total.get(), x.get() + cuts[i],
+                                        cuts[i + 1] - cuts[i]);
+  return total.values()[0].value();
+}
+
+TEST_P(Totals, OfSquaresAreTheCpusForEveryCut) {
+  auto values = normal_values<float>(70001, 1);
+  values[17] = 3e38f, values[300] = 1e-30f;
+  const auto [expected, got] = on_both([&](Device& d) {
+    return squares_on(d, values, {0, 70001});
+  });
+  EXPECT_NEAR(got / expected, 1, 1e-14);
+  EXPECT_EQ(got, squares_on(gpu_, values, {0, 256, 2048, 2304, 65536, 70001}));
+  EXPECT_EQ(squares_on(gpu_, std::vector<float>(1000), {0, 1000}), 0);
+  values[69999] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(squares_on(gpu_, values, {0, 70001})));
+}
+
+// Waves of both widths add the same lanes in the same order.
+TEST_P(Totals, OfSquaresDoNotDependOnTheWave) {
+  const auto values = normal_values<float>(5000, 1);
+  EXPECT_EQ(
+      squares_on(gpu_, values, {0, 5000}),
+      squares_on(plugin_device("emulated", {.device = DeviceKind::emulated}), values, {0, 5000}));
+}
+
+TEST_P(Totals, OfLossesAreTheCpus) {
+  for (const std::size_t rows : {1, 300, 9001}) {
+    for (const bool weighted : {false, true}) {
+      auto losses = normal_values<float>(rows, 1);
+      std::vector<float> weights(rows, 0.5f);
+      if (weighted && rows > 1) {
+        weights[1] = 0;
+        losses[1] = std::numeric_limits<float>::quiet_NaN();  // must not be read
+      }
+      const auto [expected, got] = on_both([&](Device& device) {
+        const OnDevice<float> l(device, losses), w(device, weights);
+        const OnDevice<ExactSum> sums(device, 2);
+        for (int twice = 0; twice < 2; ++twice)
+          device.kernels<float>().add_losses(device.queue(), sums.get(), sums.get() + 1, l.get(),
+                                             weighted ? w.get() : nullptr,
+                                             static_cast<std::int64_t>(rows));
+        return std::pair{sums.values()[0].value(), sums.values()[1].value()};
+      });
+      EXPECT_NEAR(got.first, expected.first, 1e-12 * static_cast<double>(rows));
+      EXPECT_EQ(got.second, expected.second);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
