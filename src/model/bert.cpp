@@ -38,7 +38,7 @@ class BertBuilder final : public Builder {
     return graph;
   }
 
-  std::unique_ptr<Graph> block() const override {
+  std::unique_ptr<Graph> block(int) const override {
     return post_norm() ? post_norm_block() : pre_norm_block(false);
   }
 

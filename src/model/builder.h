@@ -18,7 +18,9 @@ class Builder {
   virtual ~Builder() = default;
 
   virtual std::unique_ptr<Graph> embedding() const = 0;
-  virtual std::unique_ptr<Graph> block() const = 0;
+  // Layers may be of several kinds, numbered from 0; each kind is one graph.
+  virtual int block_kind(std::int64_t /*layer*/) const { return 0; }
+  virtual std::unique_ptr<Graph> block(int kind) const = 0;
   virtual std::unique_ptr<Graph> head() const = 0;
 
  protected:
@@ -84,6 +86,10 @@ extern const ArchitectureDefinition decoder_architecture;  // gpt.cpp
 extern const ArchitectureDefinition encoder_architecture;  // bert.cpp
 // That of the model's family.
 const ArchitectureDefinition& architecture_of(const ModelConfig& model);
+
+// As build_model() in transformer.h, of an architecture that need not be the family's.
+StageDefinition build_model(const ModelConfig& model, const BuildOptions& options,
+                            const ArchitectureDefinition& architecture);
 
 // Dimensions of each head that rotary positions turn.
 std::int64_t rotary_dimensions(const ModelConfig& model);

@@ -27,7 +27,7 @@ class GptBuilder final : public Builder {
     return graph;
   }
 
-  std::unique_ptr<Graph> block() const override { return pre_norm_block(true); }
+  std::unique_ptr<Graph> block(int) const override { return pre_norm_block(true); }
 
   std::unique_ptr<Graph> head() const override {
     auto graph = new_graph();

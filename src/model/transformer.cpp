@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "graph/autodiff.h"
 #include "model/builder.h"
@@ -32,19 +34,21 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
 // Builds templates of segments and adds instances of them.
 class Assembler {
  public:
-  Assembler(const ModelConfig& model, const BuildOptions& options, StageDefinition& stage)
-      : train_(architecture_of(model).make_builder(model, options, true)),
-        eval_(architecture_of(model).make_builder(model, options, false)),
+  Assembler(const ModelConfig& model, const BuildOptions& options,
+            const ArchitectureDefinition& architecture, StageDefinition& stage)
+      : train_(architecture.make_builder(model, options, true)),
+        eval_(architecture.make_builder(model, options, false)),
         training_(options.purpose == Purpose::training),
         stage_(stage) {}
 
-  int add_template(std::unique_ptr<Graph> (Builder::*build)() const, Recompute how,
-                   bool forward_in_backward = false) {
+  // `build(builder)` makes the graph.
+  template <class Build>
+  int add_template(const Build& build, Recompute how, bool forward_in_backward = false) {
     SegmentTemplate segment;
-    segment.eval = (*eval_.*build)();
+    segment.eval = build(*eval_);
     segment.forward_in_backward = forward_in_backward;
     if (training_) {
-      segment.train = (*train_.*build)();
+      segment.train = build(*train_);
       differentiate(*segment.train);
       recompute(*segment.train, how);
     }
@@ -72,12 +76,15 @@ class Assembler {
     if (options.recompute == Recompute::full && options.recompute_layers > 0) {
       recomputed = std::min(options.recompute_layers, part.layers);
     }
-    const int block = add_template(&Builder::block, options.recompute);
-    const int plain =
-        recomputed < part.layers ? add_template(&Builder::block, Recompute::none) : block;
+    std::map<std::pair<int, Recompute>, int> templates;
     for (std::int64_t i = 0; i < part.layers; ++i) {
       const std::int64_t layer = part.first_layer + i;
-      instantiate(i < recomputed ? block : plain, static_cast<std::int32_t>(layer),
+      const int kind = eval_->block_kind(layer);
+      const Recompute how = i < recomputed ? options.recompute : Recompute::none;
+      const auto [known, is_new] = templates.try_emplace({kind, how});
+      if (is_new)
+        known->second = add_template([&](const Builder& b) { return b.block(kind); }, how);
+      instantiate(known->second, static_cast<std::int32_t>(layer),
                   "layers." + std::to_string(layer) + ".");
     }
   }
@@ -104,18 +111,25 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
 }  // namespace
 
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
+  return build_model(model, options, architecture_of(model));
+}
+
+StageDefinition build_model(const ModelConfig& model, const BuildOptions& options,
+                            const ArchitectureDefinition& architecture) {
   StagePart part = options.part;
   if (part.layers < 0) part.layers = model.num_layers - part.first_layer;
   check_part(model, options, part);
   StageDefinition stage;
   stage.compute = options.compute;
-  Assembler assembler(model, options, stage);
+  Assembler assembler(model, options, architecture, stage);
   if (part.embedding) {
-    assembler.instantiate(assembler.add_template(&Builder::embedding, options.recompute), -1, "");
+    const auto build = [](const Builder& b) { return b.embedding(); };
+    assembler.instantiate(assembler.add_template(build, options.recompute), -1, "");
   }
   if (part.layers > 0) assembler.add_layers(part, options);
   if (part.head) {
-    assembler.instantiate(assembler.add_template(&Builder::head, Recompute::full, true), -1, "");
+    const auto build = [](const Builder& b) { return b.head(); };
+    assembler.instantiate(assembler.add_template(build, Recompute::full, true), -1, "");
   }
   lay_out_parameters(stage);
   return stage;
@@ -136,13 +150,7 @@ std::int64_t parameter_count(const ModelConfig& model) {
   BuildOptions options;
   options.purpose = Purpose::scoring;
   options.seq = 1;
-  const auto with_layers = [&](std::int64_t layers) {
-    ModelConfig part = model;
-    part.num_layers = layers;
-    return parameter_count(build_model(part, options));
-  };
-  const std::int64_t one = with_layers(1);
-  return model.num_layers == 1 ? one : one + (model.num_layers - 1) * (with_layers(2) - one);
+  return parameter_count(build_model(model, options));
 }
 
 double training_flops_per_token(const ModelConfig& m) {

@@ -1,5 +1,5 @@
-// GPT, Llama and BERT as graphs: a model is an embedding, a block that is instantiated num_layers
-// times, and a head.
+// GPT, Llama and BERT as graphs: a model is an embedding, blocks of one kind or several that are
+// instantiated num_layers times in all, and a head.
 #pragma once
 
 #include "config/config.h"

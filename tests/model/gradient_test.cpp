@@ -9,13 +9,22 @@
 #include "config/config.h"
 #include "model/tiny_model.h"
 #include "model/transformer.h"
+#include "model/two_kinds.h"
 
 namespace trireme {
 namespace {
 
-// Heads that share keys and values in Llama, the other GELU in BERT.
-ModelConfig tiny(const std::string& family) {
-  ModelConfig model = testing_model::tiny(family);
+struct TestedModel : ModelConfig {
+  const ArchitectureDefinition* architecture;
+};
+
+// Heads that share keys and values in Llama, the other GELU in BERT. "two_kinds" is of no family.
+TestedModel tiny(const std::string& name) {
+  const bool two_kinds = name == "two_kinds";
+  const std::string family = two_kinds ? "gpt" : name;
+  TestedModel model{testing_model::tiny(family), nullptr};
+  model.architecture = two_kinds ? &testing_model::two_kinds : &architecture_of(model);
+  if (two_kinds) model.num_layers = 3;
   if (family == "llama") {
     model.num_heads = 4;
     model.num_kv_heads = 2;
@@ -27,11 +36,11 @@ ModelConfig tiny(const std::string& family) {
 // A stage in double with random weights and one micro-batch in slot 0.
 class Fixture {
  public:
-  Fixture(const ModelConfig& model, BuildOptions build, StageOptions options = {}) {
+  Fixture(const TestedModel& model, BuildOptions build, StageOptions options = {}) {
     build.compute = DType::f64;
     build.batch = 2;
     build.logits_bytes = 5 * padded_vocabulary(model) * 8;  // several slices
-    stage = std::make_unique<Stage>(build_model(model, build), options);
+    stage = std::make_unique<Stage>(build_model(model, build, *model.architecture), options);
     stage->allocate();
     fill_constants(*stage, model, model.seq_length);
     const auto& parameters = stage->definition().parameters;
@@ -105,7 +114,7 @@ class Fixture {
   }
 };
 
-void check_against_finite_differences(const ModelConfig& model, const BuildOptions& build) {
+void check_against_finite_differences(const TestedModel& model, const BuildOptions& build) {
   Fixture f(model, build);
   f.loss();
   const auto* flat = static_cast<const double*>(f.stage->gradient(0));
@@ -135,14 +144,14 @@ TEST_P(ModelGradient, MatchesFiniteDifferences) {
 }
 
 TEST_P(ModelGradient, MatchesFiniteDifferencesWithDropout) {
-  ModelConfig model = tiny(GetParam());
+  TestedModel model = tiny(GetParam());
   model.hidden_dropout = 0.2;
   model.attention_dropout = 0.3;
   check_against_finite_differences(model, {});
 }
 
 TEST(BertGradient, OfPredictedRowsAlone) {
-  ModelConfig model = tiny("bert_post");
+  TestedModel model = tiny("bert_post");
   BuildOptions build;
   build.predictions = 3;
   check_against_finite_differences(model, build);
@@ -151,7 +160,7 @@ TEST(BertGradient, OfPredictedRowsAlone) {
 }
 
 TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
-  ModelConfig model = tiny(GetParam());
+  TestedModel model = tiny(GetParam());
   model.hidden_dropout = 0.1;
   const std::vector<double> none = Fixture(model, {}).gradients();
   std::int64_t saved_before = 0;
@@ -170,7 +179,7 @@ TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
 }
 
 TEST_P(ModelGradient, PoisonAndSeparateMemoryGiveTheSameBits) {
-  ModelConfig model = tiny(GetParam());
+  TestedModel model = tiny(GetParam());
   model.hidden_dropout = model.attention_dropout = 0.1;
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
     BuildOptions build;
@@ -186,7 +195,7 @@ TEST_P(ModelGradient, PoisonAndSeparateMemoryGiveTheSameBits) {
 }
 
 TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
-  const ModelConfig model = tiny(GetParam());
+  const TestedModel model = tiny(GetParam());
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
     BuildOptions build;
     build.recompute = how;
@@ -210,8 +219,38 @@ TEST_P(ModelGradient, SecondMicroBatchAdds) {
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-12);
 }
 
+TEST(KindsOfBlocks, HaveOneTemplateEach) {
+  const TestedModel model = tiny("two_kinds");
+  BuildOptions build;
+  build.part = {.first_layer = 1, .layers = 2, .embedding = false, .head = true};
+  const StageDefinition stage = build_model(model, build, *model.architecture);
+  EXPECT_EQ(stage.templates.size(), 3u);  // two blocks and the head
+  EXPECT_EQ(stage.segments[0].layer, 1);
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(stage.parameters,
+                               [&](const Parameter& parameter) { return parameter.name == name; });
+  };
+  EXPECT_TRUE(has("layers.1.only_norm.weight"));
+  EXPECT_FALSE(has("layers.1.attention.qkv.weight"));
+  EXPECT_TRUE(has("layers.2.attention.qkv.weight"));
+  EXPECT_FALSE(has("layers.2.only_norm.weight"));
+}
+
+// Full recomputation of a stage's first layers doubles the templates of the kinds that go on after.
+TEST(KindsOfBlocks, RecomputeApart) {
+  TestedModel model = tiny("two_kinds");
+  model.num_layers = 4;
+  BuildOptions build;
+  const std::vector<double> none = Fixture(model, build).gradients();
+  build.recompute = Recompute::full;
+  build.recompute_layers = 3;
+  const Fixture f(model, build);
+  EXPECT_EQ(f.stage->definition().templates.size(), 5u);
+  EXPECT_EQ(Fixture(model, build).gradients(), none);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
-                         testing::Values("gpt", "llama", "bert", "bert_post"),
+                         testing::Values("gpt", "llama", "bert", "bert_post", "two_kinds"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
