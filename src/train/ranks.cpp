@@ -33,7 +33,19 @@ std::string broadcast(Communicator& world, std::string text) {
   return text;
 }
 
+bool is_alone(const Transport* transport) {
+  return !transport || transport->place().size == 1;
+}
+
 }  // namespace
+
+std::vector<std::string> reports_of_ranks(Transport* transport, const std::string& report) {
+  return is_alone(transport) ? std::vector{report} : gather(transport->world(), report);
+}
+
+std::string from_rank_0(Transport* transport, const std::string& text) {
+  return is_alone(transport) ? text : broadcast(transport->world(), text);
+}
 
 Ranks checkpoint_ranks(Transport& transport) {
   Ranks ranks;

@@ -1,5 +1,8 @@
-// How the ranks of a job communicate about checkpoints.
+// Texts between the ranks of a job: how they communicate about checkpoints and traces.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "checkpoint/writer.h"
 #include "comm/transport.h"
@@ -8,5 +11,10 @@ namespace trireme {
 
 // The transport must outlive what is made from it.
 Ranks checkpoint_ranks(Transport& transport);
+
+// All ranks together; null: alone. What all pass, on rank 0 in rank order, the others get nothing;
+// and what rank 0 passes, on all of them.
+std::vector<std::string> reports_of_ranks(Transport* transport, const std::string& report);
+std::string from_rank_0(Transport* transport, const std::string& text);
 
 }  // namespace trireme

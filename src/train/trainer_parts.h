@@ -3,26 +3,19 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <optional>
-#include <set>
 
-#include "checkpoint/async_saver.h"
-#include "checkpoint/progress.h"
 #include "data/loader.h"
-#include "optim/loss_scale.h"
 #include "train/active_trace.h"
 #include "train/batch_schedule.h"
+#include "train/checkpoint_keeper.h"
 #include "train/console.h"
 #include "train/curriculum.h"
 #include "train/engine.h"
 #include "train/interrupt.h"
 #include "train/lr_schedule.h"
-#include "train/metrics.h"
 #include "train/progress.h"
-#include "train/run_lock.h"
-#include "train/run_status.h"
-#include "train/tensorboard.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -33,7 +26,8 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Trainer::Parts {
+// Its own counters are where the run is.
+struct Trainer::Parts : RunState {
   Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
 
   TrainSummary run();
@@ -49,19 +43,8 @@ struct Trainer::Parts {
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();
-  void open_logs();
-  fs::path find_on_rank_0(const fs::path& path);
-  fs::path newest_checkpoint();
-  fs::path fall_back(fs::path path);
-  void load_checkpoint(const fs::path& path, bool resume);
-  std::vector<std::string> reports_of_ranks(const std::string& report);
-  std::string from_rank_0(const std::string& text);
-  void refuse_damage(const std::string& damage, const fs::path& path);
-  void warn_of_another_model(const std::string& saved, const fs::path& folder);
-  CheckpointState state() const;
+  void open_loaders();
   void save();
-  void finish_save();
-  void note_save(const SaveReport& report);
 
   // Tokens that the run has read after so many samples.
   std::int64_t tokens_after(std::int64_t samples) const;
@@ -84,8 +67,6 @@ struct Trainer::Parts {
   TrainSummary summary(const std::optional<Stop>& stop);
   void trace(bool ended);
   void write_status(const std::string& state, const std::string& reason, bool durable = true);
-  // Writes something that only people and tools read: where that fails, it is a warning.
-  void log(const std::string& file, const std::function<void()>& write);
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
 
@@ -94,6 +75,7 @@ struct Trainer::Parts {
   Transport* transport;  // null: alone
   RankOf rank;
   Console console;
+  RunFolder folder;
   // What this rank does with files, for ranks that wait for it; the transport shares it.
   const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   std::int64_t eod_id;
@@ -104,22 +86,13 @@ struct Trainer::Parts {
   std::int64_t total_steps;    // fewer where train.tokens ends the run
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
-  LossScale loss_scale;
+  CheckpointKeeper checkpoints;
   const std::span<const Loss> losses;
 
-  // Counters; a checkpoint holds them all.
-  std::int64_t step = 0, consumed_samples = 0, consumed_tokens = 0, scheduled_samples = 0,
-               skipped = 0;
-
   std::optional<Loader> loader, valid_loader;
-  std::optional<MetricsFile> metrics, timings;
-  std::optional<TensorBoardFile> tensorboard;
   std::optional<Progress> progress;
-  std::optional<RunLock> lock;
-  std::optional<AsyncSaver> saver;
   std::optional<ActiveTrace> recording;
   std::deque<Batch> step_batches;  // which stay where they are
-  std::int64_t saved_step = -1, saving_step = -1;
 
   // Since the last report.
   struct Interval {
@@ -129,8 +102,7 @@ struct Trainer::Parts {
   } interval;
   StepResult last;
   double last_lr = 0, last_seconds = 0, last_tokens = 0;
-  double total_seconds = 0, total_tokens = 0, valid_loss = 0;
-  std::set<std::string> broken_logs;  // that could not be written the last time
+  double total_seconds = 0, total_tokens = 0;
   Clock::time_point started = Clock::now();
 };
 

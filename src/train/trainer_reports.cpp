@@ -1,14 +1,13 @@
 // What a trainer prints and writes for people and tools.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/counted.h"
 #include "base/file.h"
-#include "checkpoint/layout.h"
 #include "graph/dump.h"
 #include "runtime/devices.h"
+#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -54,39 +53,9 @@ void Trainer::Parts::print_plan() {
   console.print(text);
 }
 
-// The disk may be full for them and have room again later.
-void Trainer::Parts::log(const std::string& file, const std::function<void()>& write) {
-  try {
-    write();
-    broken_logs.erase(file);
-  } catch (const std::exception& error) {
-    if (broken_logs.insert(file).second) {
-      console.print_now(fmt::format("warning: {}; training goes on without these lines of {}",
-                                    error.what(), file));
-    }
-  }
-}
-
-void Trainer::Parts::open_logs() {
-  const fs::path dir = config.run.dir;
-  log("metrics.jsonl", [&] { metrics.emplace(dir / "metrics.jsonl", step); });
-  log("timings.jsonl", [&] { timings.emplace(dir / "timings.jsonl", step); });
-  if (config.log.tensorboard)
-    log("tensorboard", [&] { tensorboard.emplace(dir / "tensorboard", step); });
-}
-
 void Trainer::Parts::write_status(const std::string& state, const std::string& reason,
                                   bool durable) {
-  log("status.json", [&] {
-    const fs::path dir = config.run.dir;
-    std::int64_t saved = saved_step;
-    if (saved < 0) {  // nothing loaded or saved by this process
-      const auto steps = saved_steps(dir / "checkpoints");
-      saved = steps.empty() ? 0 : steps.back();
-    }
-    trireme::write_status(dir / "status.json",
-                          {state, std::max(step, saved), total_steps, saved, reason}, durable);
-  });
+  folder.write_status({state, step, total_steps, checkpoints.saved_step(), reason}, durable);
 }
 
 void Trainer::Parts::after_step() {
@@ -103,13 +72,10 @@ void Trainer::Parts::after_step() {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
   }
-  if (metrics) log("metrics.jsonl", [&] { metrics->write(step, line); });
-  if (timings) {
-    log("timings.jsonl", [&] {
-      timings->write(step, std::vector<Metric>{{"seconds", last_seconds},
-                                               {"tokens_per_second", last_tokens / last_seconds}});
-    });
-  }
+  folder.write_metrics(step, line);
+  folder.write_timings(step,
+                       std::vector<Metric>{{"seconds", last_seconds},
+                                           {"tokens_per_second", last_tokens / last_seconds}});
   progress->tick(step, last.loss.mean());
 }
 
@@ -134,20 +100,18 @@ void Trainer::Parts::report() {
   if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
   r.skipped = interval.skipped;
   progress->report(r);
-  if (tensorboard) {
-    std::vector<Scalar> scalars = {
-        {losses[0].scalar, interval.loss.words().mean()},
-        {"learning-rate", r.lr},
-        {"grad-norm", r.grad_norm},
-        {"loss-scale", loss_scale.scale()},
-        {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
-        {"iteration-time", r.seconds_per_iteration},
-        {"throughput", r.flops_per_second / 1e12},
-        {"world-size", static_cast<double>(rank.size)}};
-    for (std::size_t i = 1; i < losses.size(); ++i)
-      scalars.push_back({losses[i].scalar, interval.loss.parts[i].mean()});
-    log("tensorboard", [&] { tensorboard->write_both(step, consumed_samples, scalars); });
-  }
+  std::vector<Scalar> scalars = {
+      {losses[0].scalar, interval.loss.words().mean()},
+      {"learning-rate", r.lr},
+      {"grad-norm", r.grad_norm},
+      {"loss-scale", loss_scale.scale()},
+      {"batch-size", static_cast<double>(batches.batch_size(consumed_samples))},
+      {"iteration-time", r.seconds_per_iteration},
+      {"throughput", r.flops_per_second / 1e12},
+      {"world-size", static_cast<double>(rank.size)}};
+  for (std::size_t i = 1; i < losses.size(); ++i)
+    scalars.push_back({losses[i].scalar, interval.loss.parts[i].mean()});
+  folder.write_scalars(step, consumed_samples, scalars);
   if (leads()) write_status("running", "", false);
   interval = {};
 }
@@ -163,11 +127,11 @@ void Trainer::Parts::trace(bool ended) {
     });
   }
   if (recording && (ended || step >= steps.back())) {
-    const std::vector<std::string> parts = reports_of_ranks(recording->json());
+    const std::vector<std::string> parts = reports_of_ranks(transport, recording->json());
     recording.reset();
     if (!leads()) return;
-    const fs::path path = fs::path(config.run.dir) / "trace.json";
-    log("trace.json", [&] {
+    const fs::path path = folder.path() / "trace.json";
+    folder.write("trace.json", [&] {
       write_file_durably(path, fmt::format("[\n{}\n]\n", fmt::join(parts, ",\n")));
       console.print_now(fmt::format("trace of steps up to {} in {}", step, path.string()));
     });

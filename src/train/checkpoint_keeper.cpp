@@ -1,0 +1,262 @@
+// Finding, checking, loading and saving.
+#include "train/checkpoint_keeper.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/tidy.h"
+#include "train/ranks.h"
+#include "train/slices.h"
+
+namespace trireme {
+namespace {
+
+// Keys that say what is computed with weights of the same shapes.
+const std::vector<std::string> meaning_of_weights = {"model.num_heads",
+                                                     "model.num_kv_heads",
+                                                     "model.head_dim",
+                                                     "model.position",
+                                                     "model.rope_base",
+                                                     "model.rope_percent",
+                                                     "model.rope_scaling",
+                                                     "model.rope_scaling_factor",
+                                                     "model.rope_low_freq_factor",
+                                                     "model.rope_high_freq_factor",
+                                                     "model.rope_original_length",
+                                                     "model.norm",
+                                                     "model.norm_eps",
+                                                     "model.activation",
+                                                     "model.norm_placement"};
+
+// Any parameter of this rank.
+const std::string& first_parameter(const Engine& engine) {
+  return engine.stage().definition().parameters.front().name;
+}
+
+// What is wrong with a checkpoint, if that is what `body` finds; "" otherwise.
+std::string damage_found_by(const std::function<void()>& body) {
+  try {
+    body();
+    return "";
+  } catch (const DamagedCheckpoint& damage) {
+    return damage.what();
+  }
+}
+
+std::string first_of(const std::vector<std::string>& reports) {
+  const auto found = std::ranges::find_if(reports, [](const auto& text) { return !text.empty(); });
+  return found == reports.end() ? "" : *found;
+}
+
+}  // namespace
+
+// The checkpoint's own folder; empty where there is none. One rank looks: others may see a shared
+// folder later than it does.
+fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
+  std::string folder;
+  if (leads()) {
+    const FileProgress::Phase phase(job_.files, "is looking for checkpoints");
+    if (const auto found = find_checkpoint(path)) {
+      folder = fs::absolute(found->folder);
+      if (!found->note.empty())
+        job_.console.print(fmt::format("note: {}; going on from {}", found->note, folder));
+    }
+  }
+  return from_rank_0(job_.transport, folder);
+}
+
+// Of the run's own, or nothing.
+fs::path CheckpointKeeper::newest_checkpoint() {
+  const fs::path folder = fs::path(job_.config.run.dir) / "checkpoints";
+  if (leads()) {
+    const FileProgress::Phase phase(job_.files, "is removing what a killed save left");
+    for (const std::string& line : tidy_checkpoints(folder, job_.files)) job_.console.print(line);
+  }
+  if (!job_.config.checkpoint.fallback) return find_on_rank_0(job_.config.run.dir);
+  std::string newest;
+  if (leads()) {
+    const auto steps = saved_steps(folder);
+    try {
+      if (const auto found = find_checkpoint(job_.config.run.dir))
+        newest = fs::absolute(found->folder);
+    } catch (const Error& error) {  // a damaged `latest`
+      if (steps.empty()) throw;
+      job_.console.print(fmt::format("warning: {}", error.what()));
+      newest = fs::absolute(folder / step_folder(steps.back()));
+    }
+  }
+  newest = from_rank_0(job_.transport, newest);
+  return newest.empty() ? fs::path() : fall_back(newest);
+}
+
+// The newest checkpoint from `path` backwards that is sound to the last byte. All ranks share the
+// reading.
+fs::path CheckpointKeeper::fall_back(fs::path path) {
+  for (;;) {
+    std::string damage;
+    try {
+      const FileProgress::Phase phase(job_.files, "is checking a checkpoint");
+      CheckpointReader(path).verify(&ThreadPool::global(), rank(), ranks(), job_.files);
+    } catch (const std::exception& error) {
+      damage = error.what();
+    }
+    damage = first_of(reports_of_ranks(job_.transport, damage));
+    std::string next;
+    if (leads() && !damage.empty()) {
+      const auto step = step_of(path.filename().string());
+      for (const std::int64_t earlier : saved_steps(path.parent_path())) {
+        if (!step || earlier < *step) next = path.parent_path() / step_folder(earlier);
+      }
+      if (next.empty()) fail_input("{}; there is no earlier checkpoint to fall back to", damage);
+      job_.console.print(fmt::format("warning: {}; falling back to {}", damage, next));
+    }
+    next = from_rank_0(job_.transport, next);
+    if (next.empty()) return path;
+    path = next;
+  }
+}
+
+// Ends the job where any rank found damage. What else is sound is looked up once, on one rank.
+void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& path) {
+  std::string message = first_of(reports_of_ranks(job_.transport, damage));
+  if (leads() && !message.empty()) {
+    const FileProgress::Phase phase(job_.files, "is looking for a sound checkpoint");
+    const fs::path sound = newest_sound_checkpoint(path.parent_path(), path, job_.files);
+    message += sound.empty() ? "; there is no sound checkpoint next to it"
+                             : fmt::format(
+                                   "; the newest sound one is '{}': set "
+                                   "checkpoint.fallback = true to go on from it",
+                                   sound.string());
+  }
+  message = from_rank_0(job_.transport, message);
+  if (!message.empty()) throw DamagedCheckpoint(message);
+}
+
+void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& run) {
+  std::optional<CheckpointReader> opened;
+  refuse_damage(damage_found_by([&] { opened.emplace(path); }), path);
+  CheckpointReader& reader = *opened;
+  if (ranks() > 1) {
+    check_agreement(job_.transport->world(),
+                    {{"loaded checkpoint", hash64(to_text(reader.manifest()))}});
+  }
+  const CheckpointState& saved = reader.state();
+  SliceOptions wanted;
+  wanted.moments = resume && job_.config.checkpoint.load_optimizer;
+  if (wanted.moments && !reader.manifest().find(moment_name(first_parameter(job_.engine), 0))) {
+    fail_input(
+        "'{}' holds weights without the optimizer's states: set checkpoint.finetune = true to "
+        "start from them, or checkpoint.load_optimizer = false to go on without",
+        reader.folder().string());
+  }
+  std::vector<TargetSlice> slices;
+  for (int c = 0; c < job_.engine.chunks(); ++c) {
+    const auto own = loaded_slices(job_.engine.stage(c), job_.engine.optimizer(c), wanted);
+    slices.insert(slices.end(), own.begin(), own.end());
+  }
+  refuse_damage(damage_found_by([&] {
+                  const FileProgress::Phase phase(job_.files, "is reading a checkpoint");
+                  reader.read(slices, {true, &ThreadPool::global(), job_.files});
+                }),
+                path);
+  job_.engine.refresh_compute();
+  warn_of_another_model(saved.config_toml, reader.folder());
+  if (!resume) {
+    job_.console.print(
+        fmt::format("weights from {}; counters start at zero", reader.folder().string()));
+    return;
+  }
+  run.restore(saved);
+  saved_step_ = saving_step_ = run.step;
+  if (wanted.moments) job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
+  job_.console.print(fmt::format("resumed from {} at step {}", reader.folder().string(), run.step));
+  const auto order = saved.texts.find("data_order");
+  if (order != saved.texts.end() && order->second != job_.data_order()) {
+    job_.console.print(
+        "warning: the order of the training data is not the one of the saved run, because the "
+        "data, its split, the sequence length, the seed or the number of steps changed; samples "
+        "may repeat");
+  }
+}
+
+// Weights fit by their shapes alone: what a model computes with them is for the user to keep.
+void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs::path& folder) {
+  if (saved.empty()) return;
+  try {
+    const Config before = parse_config(saved, folder.string());
+    const std::vector<std::string> changed = changes(before, job_.config, meaning_of_weights);
+    if (changed.empty()) return;
+    job_.console.print(fmt::format("warning: this is not the model whose weights '{}' holds: {}",
+                                   folder.string(), fmt::join(changed, "; ")));
+  } catch (const Error& error) {
+    job_.console.print(
+        fmt::format("note: cannot compare with the saved configuration: {}", error.what()));
+  }
+}
+
+bool CheckpointKeeper::load(RunState& run) {
+  const std::string& load = job_.config.checkpoint.load;
+  if (const fs::path newest = newest_checkpoint(); !newest.empty()) {
+    load_from(newest, true, run);
+  } else if (!load.empty()) {
+    const fs::path path = find_on_rank_0(load);
+    if (path.empty()) fail_input("checkpoint.load = '{}' holds no checkpoint", load);
+    load_from(path, !job_.config.checkpoint.finetune, run);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void CheckpointKeeper::save(const RunState& run) {
+  if (saving_step_ == run.step) return;
+  SaveOptions options;
+  options.folder = fs::path(job_.config.run.dir) / "checkpoints";
+  options.program = "trireme " TRIREME_VERSION;
+  options.keep = job_.config.checkpoint.keep;
+  Ranks ranks = job_.transport ? checkpoint_ranks(*job_.transport) : Ranks{};
+  ranks.progress = job_.files;
+  const auto begin = std::chrono::steady_clock::now();
+  finish();  // of an earlier step
+  Engine& engine = job_.engine;
+  std::vector<SourceSlice> slices;
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const auto own = saved_slices(engine.stage(c), engine.optimizer(c),
+                                  [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
+    slices.insert(slices.end(), own.begin(), own.end());
+  }
+  CheckpointState state = run.saved();
+  state.counters["optimizer_steps"] = engine.steps();
+  state.texts = {{"data_order", job_.data_order()}};
+  state.config_toml = to_toml(job_.config);
+  saving_step_ = run.step;
+  if (!job_.config.checkpoint.async)
+    return note_save(save_checkpoint(options, state, slices, ranks));
+  if (!saver_) saver_.emplace(options, ranks);
+  const double copying = saver_->start(state, slices);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  job_.console.print_now(fmt::format(
+      "saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy",
+      run.step, waited.count(), copying));
+}
+
+void CheckpointKeeper::finish() {
+  if (!saver_) return;
+  if (const std::optional<SaveReport> report = saver_->finish()) note_save(*report);
+}
+
+void CheckpointKeeper::note_save(const SaveReport& report) {
+  saved_step_ = saving_step_;
+  job_.saved();
+  job_.console.print_now(fmt::format("saved {} ({}, {:.2f} s)", report.folder.string(),
+                                     bytes_to_text(report.bytes), report.seconds));
+  if (!report.warning.empty()) job_.console.print_now("warning: " + report.warning);
+}
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+// The checkpoints of a run: what it goes on from, and what it saves on the way.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/async_saver.h"
+#include "checkpoint/progress.h"
+#include "comm/transport.h"
+#include "config/config.h"
+#include "train/console.h"
+#include "train/engine.h"
+#include "train/run_state.h"
+
+namespace trireme {
+
+// All ranks together call what it offers, in the same order; the first one prints.
+class CheckpointKeeper {
+ public:
+  // All but the options outlive it. `data_order`: of the training data, as a text. `saved` is
+  // called whenever a checkpoint has been put into place.
+  struct Job {
+    const Config& config;
+    Engine& engine;
+    Transport* transport;  // null: alone
+    Console& console;
+    FileProgress* files;  // told what this rank does with files
+    std::function<std::string()> data_order;
+    std::function<void()> saved;
+  };
+  explicit CheckpointKeeper(Job job) : job_(std::move(job)) {}
+
+  // Loads what the configuration says: the run's own newest checkpoint, else checkpoint.load.
+  // Returns false where there is nothing to load: the engine is then as it was.
+  bool load(RunState& run);
+
+  // Saves, unless that step is saved already; with checkpoint.async it only begins.
+  void save(const RunState& run);
+  // Whether this rank still writes.
+  bool writing() const { return saver_ && !saver_->written(); }
+  // Waits for a save that has begun. Throws what went wrong.
+  void finish();
+  // Step of the newest checkpoint that this process has loaded or saved; -1: none.
+  std::int64_t saved_step() const { return saved_step_; }
+
+ private:
+  bool leads() const { return rank() == 0; }
+  int rank() const { return job_.transport ? job_.transport->place().rank : 0; }
+  int ranks() const { return job_.transport ? job_.transport->place().size : 1; }
+
+  fs::path find_on_rank_0(const fs::path& path);
+  fs::path newest_checkpoint();
+  fs::path fall_back(fs::path path);
+  void load_from(const fs::path& path, bool resume, RunState& run);
+  void refuse_damage(const std::string& damage, const fs::path& path);
+  void warn_of_another_model(const std::string& saved, const fs::path& folder);
+  void note_save(const SaveReport& report);
+
+  Job job_;
+  std::optional<AsyncSaver> saver_;
+  std::int64_t saved_step_ = -1, saving_step_ = -1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// A run's folder as people and tools read it: metrics, timings, TensorBoard, status, and the lock.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "config/config.h"
+#include "train/console.h"
+#include "train/metrics.h"
+#include "train/run_lock.h"
+#include "train/run_status.h"
+#include "train/tensorboard.h"
+
+namespace trireme {
+
+// What is written here no checkpoint needs: where it fails, as on a full disk, that is a warning,
+// and training goes on. Nothing is written before open().
+class RunFolder {
+ public:
+  // `console` outlives it.
+  RunFolder(const Config& config, Console& console);
+
+  const fs::path& path() const { return path_; }
+  // Refuses (exit code 2) a folder in which another process trains.
+  void lock() { lock_.emplace(path_.string()); }
+  bool locked() const { return lock_.has_value(); }
+  // Copies of the configuration and of the tokenizer, and the files of the log, which go on after
+  // `step`.
+  void open(const Config& config, std::int64_t step);
+
+  void write_metrics(std::int64_t step, std::span<const Metric> line);
+  void write_timings(std::int64_t step, std::span<const Metric> line);
+  void write_scalars(std::int64_t step, std::int64_t samples, std::span<const Scalar> scalars);
+  // Makes all lines of the metrics durable.
+  void sync();
+  // status.saved < 0: by an earlier process, if at all.
+  void write_status(RunStatus status, bool durable = true);
+  // Any other file: `write` writes it.
+  void write(const std::string& file, const std::function<void()>& write);
+
+ private:
+  fs::path path_;
+  Console& console_;
+  std::optional<RunLock> lock_;
+  std::optional<MetricsFile> metrics_, timings_;
+  std::optional<TensorBoardFile> tensorboard_;
+  std::set<std::string> broken_;  // that could not be written the last time
+};
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// Where a run is: what a checkpoint keeps besides weights and the optimiser's states.
+#pragma once
+
+#include <cstdint>
+
+#include "checkpoint/writer.h"
+#include "optim/loss_scale.h"
+
+namespace trireme {
+
+struct RunState {
+  LossScale loss_scale;
+  std::int64_t step = 0;  // done
+  std::int64_t consumed_samples = 0, consumed_tokens = 0;
+  std::int64_t scheduled_samples = 0;  // of steps that were not skipped
+  std::int64_t skipped = 0;            // steps that overflowed
+  double valid_loss = 0;
+
+  CheckpointState saved() const;
+  // Refuses (exit code 2) a loss scale that no run can have saved.
+  void restore(const CheckpointState& saved);
+};
+
+// A counter of a checkpoint; 0 where it has none of that name.
+std::int64_t counter_of(const CheckpointState& saved, const char* name);
+
+}  // namespace trireme
