@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "config/reference.h"
+#include "plan/layout_plan.h"
 #include "train/interrupt.h"
 #include "train/setup.h"
 
@@ -23,13 +25,22 @@ struct TrainArguments {
   TrainCommand command;
 };
 
+// What a step enqueues, passes of the graphs and all else, next to the graphs.
+void dump_step(Config config, int ranks, const fs::path& folder) {
+  resolve_vocabulary(config);
+  write_file_durably(folder / "step.txt", program_text(plan_layout(config, ranks)));
+}
+
 TrainSummary train_here(Config config, const TrainCommand& arguments, Transport& transport) {
   std::FILE* out = arguments.json ? stderr : stdout;
-  const bool leads = transport.place().rank == 0;
-  Trainer trainer(std::move(config), out, arguments.options, &transport);
+  const Place& place = transport.place();
+  const bool leads = place.rank == 0;
+  Trainer trainer(config, out, arguments.options, &transport);
   if (!arguments.dump_graph.empty()) {
     trainer.dump_graphs(arguments.dump_graph);
-    if (leads) fmt::print(out, "graphs written to {}\n", arguments.dump_graph);
+    if (!leads) return {};
+    dump_step(std::move(config), place.size, arguments.dump_graph);
+    fmt::print(out, "graphs and step written to {}\n", arguments.dump_graph);
     return {};
   }
   const TrainSummary summary = trainer.run();
@@ -92,7 +103,8 @@ void add_train(CLI::App& app) {
                     "find bugs of the memory planner");
   command->add_option(
       "--dump-graph", arguments->command.dump_graph,
-      "Write the graphs with their memory plans to this folder (text and DOT) and stop");
+      "Write the graphs with their memory plans (text and DOT) and what a step enqueues (step.txt) "
+      "to this folder and stop");
   command->footer([] { return configuration_help(); });
   command
       ->add_option("--nproc", arguments->command.nproc,

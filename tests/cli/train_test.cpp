@@ -223,6 +223,9 @@ TEST_F(Train, DumpsItsGraph) {
   ASSERT_EQ(train("run", {"--dump-graph", path("graphs")}).code, 0);
   EXPECT_THAT(contents(folder_ / "graphs/block1.txt"), HasSubstr("attention_grad"));
   EXPECT_THAT(contents(folder_ / "graphs/head.dot"), HasSubstr("digraph"));
+  const std::string step = contents(folder_ / "graphs/step.txt");
+  EXPECT_THAT(step, HasSubstr("backward of chunk 0, segment 1"));
+  EXPECT_THAT(step, HasSubstr("adam"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
