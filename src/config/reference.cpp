@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/families.h"
 #include "config/fields.h"
 #include "config/presets.h"
 
@@ -21,25 +22,37 @@ as `section.key=value`, for example `optimizer.lr=3e-4` or `data.path='["a", "b"
 wins. Numbers of samples may be written as `1e6`. Unknown keys are errors. `trireme config --template`
 prints a file with all keys and their defaults.
 
-A default of "by family" follows from `model.family`:
-
-| key | gpt | llama | bert |
-|---|---|---|---|
-| `position` | learned | rope | learned |
-| `norm` | layer_norm | rms_norm | layer_norm |
-| `norm_eps` | 1e-5 | 1e-5 | 1e-12 |
-| `activation` | gelu_tanh | swiglu | gelu_erf |
-| `bias`, `qkv_bias` | true | false | true |
-| `tie_embeddings` | true | false | true |
-
 This page is generated: `TRIREME_UPDATE_DOCS=1` with the tests of `config` writes it again.
 
+A default of "by family" follows from `model.family`:
+
+)";
+
+constexpr const char* kPresets =
+    R"(
 ## Presets
 
 `model.preset` sets the sizes of a published model; keys of `[model]` that the file or an override sets win.
 Presets are architectures alone: without dropout, data, batch sizes and learning rates.
 
 )";
+
+// What the families imply, across.
+std::string families_table() {
+  std::string table = fmt::format("| key | {} |\n|---|", fmt::join(family_names(), " | "));
+  for (std::size_t i = 0; i < all_families().size(); ++i) table += "---|";
+  const auto row = [&](const char* keys, auto&& value) {
+    table += fmt::format("\n| {} |", keys);
+    for (const Family& family : all_families()) table += fmt::format(" {} |", value(family));
+  };
+  row("`position`", [](const Family& f) { return f.position; });
+  row("`norm`", [](const Family& f) { return f.norm; });
+  row("`norm_eps`", [](const Family& f) { return fmt::format("{:g}", f.norm_eps); });
+  row("`activation`", [](const Family& f) { return f.activation; });
+  row("`bias`, `qkv_bias`", [](const Family& f) { return f.bias; });
+  row("`tie_embeddings`", [](const Family& f) { return f.tie_embeddings; });
+  return table + "\n";
+}
 
 // The values of a preset that tell presets apart.
 std::string presets_table() {
@@ -92,7 +105,7 @@ std::string type_text(const Field& field) {
 }  // namespace
 
 std::string configuration_markdown() {
-  std::string page = kIntroduction + presets_table();
+  std::string page = kIntroduction + families_table() + kPresets + presets_table();
   std::string section;
   for (const Field& field : all_fields()) {
     if (field.section != section) {

@@ -5,15 +5,13 @@
 
 #include <ctime>
 
+#include "parallel/all_kinds.h"
 #include "parallel/check.h"
 
 namespace trireme {
 namespace {
 
 using Kind = ScheduleKind;
-
-constexpr Kind all_kinds[] = {Kind::gpipe, Kind::one_f_one_b, Kind::interleaved,
-                              Kind::zb1p,  Kind::zbv,         Kind::vhalf};
 
 // Every action of every micro-batch made one by one.
 Schedule written_out(ScheduleRequest request) {
@@ -23,7 +21,7 @@ Schedule written_out(ScheduleRequest request) {
 
 // The lists of a step that is too short for loops, micro-batch by micro-batch.
 TEST(ActionWalk, ShortStepsAreWrittenOut) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     const Schedule schedule = make_schedule({kind, 4, 16});
     EXPECT_TRUE(schedule.loops.empty());
     for (int rank = 0; rank < 4; ++rank)
@@ -32,7 +30,7 @@ TEST(ActionWalk, ShortStepsAreWrittenOut) {
 }
 
 TEST(ActionWalk, LongStepsAreTheSameAsIfWrittenOut) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     for (const int p : {1, 2, 3, 4, 7, 9}) {
       for (const int early : {0, 1}) {
         for (const int m : {40 * p + 1, 57 * p + p / 2}) {
@@ -50,7 +48,7 @@ TEST(ActionWalk, LongStepsAreTheSameAsIfWrittenOut) {
 }
 
 TEST(ActionWalk, ReportsAreThoseOfTheStepWrittenOut) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     const ScheduleRequest request{kind, 4, 403, 0, {{}}, 1};
     const int stages = make_schedule(request).placement.stages();
     std::vector<PassTimes> uneven;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "parallel/all_kinds.h"
 #include "parallel/slot_table.h"
 
 namespace trireme {
@@ -126,8 +127,7 @@ TEST(Check, FindsADeadlockAndSaysWhere) {
 
 TEST(Check, BuffersCanBeUsedInTurn) {
   // What ChunkBuffers promises, by its definition: no other micro-batch is in buffer m % count.
-  for (const ScheduleKind kind :
-       {ScheduleKind::interleaved, ScheduleKind::zb1p, ScheduleKind::zbv, ScheduleKind::vhalf}) {
+  for (const ScheduleKind kind : all_kinds()) {
     const Schedule s = make_schedule({kind, 4, 11, 0, {{}}, 1});
     const ScheduleReport report = check_schedule(s);
     for (int rank = 0; rank < 4; ++rank) {
@@ -150,9 +150,7 @@ TEST(Check, BuffersCanBeUsedInTurn) {
 }
 
 TEST(Check, SlotsOfTheHighestNumberInFlightAreEnough) {
-  for (const ScheduleKind kind :
-       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-        ScheduleKind::zb1p, ScheduleKind::zbv, ScheduleKind::vhalf}) {
+  for (const ScheduleKind kind : all_kinds()) {
     const Schedule s = make_schedule({kind, 4, 12});
     const ScheduleReport report = check_schedule(s);
     for (int rank = 0; rank < 4; ++rank) {

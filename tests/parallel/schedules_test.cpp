@@ -1,4 +1,4 @@
-// The six generators: legal, free of deadlock, and with the bubbles and the memory of the
+// The generators: legal, free of deadlock, and with the bubbles and the memory of the
 // literature.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "parallel/all_kinds.h"
 #include "parallel/check.h"
 #include "parallel/schedule.h"
 
@@ -15,12 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 using Kind = ScheduleKind;
-
-const std::vector<Kind> all_kinds = [] {
-  std::vector<Kind> kinds;
-  for (const ScheduleEntry& entry : all_schedules()) kinds.push_back(entry.kind);
-  return kinds;
-}();
 
 // Checks a schedule under every behaviour of transfers, with receives early as well.
 ScheduleReport check_all(ScheduleRequest request, const std::vector<PassTimes>& times) {
@@ -36,7 +31,7 @@ ScheduleReport check_all(ScheduleRequest request, const std::vector<PassTimes>& 
 }
 
 TEST(Schedules, AreLegalForManyShapes) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     for (const int p : {1, 2, 3, 4, 5, 8}) {
       for (const int m : {1, 2, 3, 5, 7, 8, 16, 17}) {
         for (const int v : {2, 3, 4}) {
@@ -64,10 +59,9 @@ std::vector<PassTimes> uneven_times(int stages, int seed) {
 }
 
 TEST(Schedules, AreLegalForUnevenTimes) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     for (const int p : {2, 3, 4, 7}) {
-      const int chunks =
-          kind == Kind::interleaved || kind == Kind::zbv || kind == Kind::vhalf ? 2 : 1;
+      const int chunks = entry_of(kind).chunks == ChunkRule::one ? 1 : 2;
       for (int seed = 0; seed < 6; ++seed) {
         const auto times = uneven_times(p * chunks, seed);
         EXPECT_NO_THROW(check_all({kind, p, 3 * p + seed, chunks, times}, times))
@@ -156,7 +150,7 @@ TEST(Memory, OfEachRankIsThatOfTheSchedule) {
 }
 
 TEST(Schedules, WithFewMicroBatchesStillRun) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     const ScheduleReport r = report(kind, 8, 1);
     EXPECT_LE(r.bubble, 0.9) << name_of(kind);
   }
@@ -173,7 +167,7 @@ TEST(Schedules, GainWhatTheyPromiseWhenTimesAreUneven) {
 }
 
 TEST(Schedules, TheSameRequestGivesTheSameSchedule) {
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     EXPECT_EQ(make_schedule({kind, 4, 9}).actions, make_schedule({kind, 4, 9}).actions);
   }
 }
@@ -198,12 +192,12 @@ TEST(Schedules, AreRefusedWithWhatWouldDo) {
   EXPECT_THAT(refusal({Kind::one_f_one_b, 4, 8, 1, {{-1, 1, 1}}}), HasSubstr("-1"));
   EXPECT_THAT(refusal({Kind::gpipe, 4096, 1 << 30}), HasSubstr("too many"));
   EXPECT_THROW(find_schedule("1F1B"), Error);
-  for (const Kind kind : all_kinds) EXPECT_EQ(find_schedule(name_of(kind)).kind, kind);
+  for (const Kind kind : all_kinds()) EXPECT_EQ(find_schedule(name_of(kind)).kind, kind);
 }
 
 TEST(Schedules, OfLargePipelinesAreMadeAndCheckedAtOnce) {
   const std::clock_t begin = std::clock();  // processor time
-  for (const Kind kind : all_kinds) {
+  for (const Kind kind : all_kinds()) {
     const Schedule schedule = make_schedule({kind, 16, 320});
     check_schedule(schedule);
     EXPECT_LT(schedule.actions[0].size() * sizeof(Action), std::size_t{1} << 20);

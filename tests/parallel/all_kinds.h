@@ -1,0 +1,16 @@
+// The kinds of schedules that there are, for tests that go through all of them.
+#pragma once
+
+#include <vector>
+
+#include "config/schedules.h"
+
+namespace trireme {
+
+inline std::vector<ScheduleKind> all_kinds() {
+  std::vector<ScheduleKind> kinds;
+  for (const ScheduleEntry& entry : all_schedules()) kinds.push_back(entry.kind);
+  return kinds;
+}
+
+}  // namespace trireme
