@@ -9,8 +9,9 @@ std::int64_t linear_workspace(DType, Product, const LinearShape&) {
   return 0;
 }
 
-std::int64_t attention_workspace(DType, const AttentionShape&) {
-  return 0;
+// The sum of ctx * dctx of every query and head, for the backward pass.
+std::int64_t attention_workspace(DType, const AttentionShape& s) {
+  return s.batch * s.heads() * s.seq * static_cast<std::int64_t>(sizeof(float));
 }
 
 // Partial sums of the gradients of weight and bias.

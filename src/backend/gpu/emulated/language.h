@@ -96,6 +96,12 @@ inline float exp(float x) {
 inline float log(float x) {
   return std::log(x);
 }
+inline float exp2(float x) {
+  return std::exp2(x);
+}
+inline float log2(float x) {
+  return std::log2(x);
+}
 inline float sqrt(float x) {
   return std::sqrt(x);
 }

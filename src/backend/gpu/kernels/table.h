@@ -7,13 +7,12 @@
 namespace trireme::gpu {
 
 // The files of kernels/ that set entries of the table, each in a function set_<name>.
-#define TRIREME_GPU_KERNEL_FILES(X)                                                         \
-  X(elementwise)                                                                            \
-  X(norm)                                                                                   \
-  X(norm_grad)                                                                              \
-  X(activation)                                                                             \
-  X(rope) X(embedding) X(embedding_grad) X(cross_entropy) X(rows) X(bias_grad) X(optimizer) \
-      X(totals)
+// clang-format off
+#define TRIREME_GPU_KERNEL_FILES(X)                                                           \
+  X(elementwise) X(norm) X(norm_grad) X(activation) X(rope) X(embedding) X(embedding_grad)    \
+  X(cross_entropy) X(rows) X(bias_grad) X(optimizer) X(totals) X(attention) X(attention_grad) \
+  X(cached_attention)
+// clang-format on
 
 #define TRIREME_SETTER(name) \
   template <class T>         \

@@ -133,6 +133,12 @@ GPU_FN float exp(float x) {
 GPU_FN float log(float x) {
   return logf(x);
 }
+GPU_FN float exp2(float x) {
+  return exp2f(x);
+}
+GPU_FN float log2(float x) {
+  return log2f(x);
+}
 GPU_FN float sqrt(float x) {
   return sqrtf(x);
 }

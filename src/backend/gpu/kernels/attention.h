@@ -1,0 +1,236 @@
+// What the kernels of attention share: where rows lie, which keys a query sees, dropout, and sizes.
+#pragma once
+
+#include "backend/gpu/kernels/dropout.h"
+#include "backend/gpu/launch.h"
+#include "backend/gpu/scores.h"
+#include "backend/gpu/staged.h"
+#include "base/divide.h"
+
+namespace trireme::gpu {
+
+inline constexpr float log2_of_e = 1.44269504f, ln_of_2 = 0.693147181f;
+
+// The keys [begin, end) that a query sees.
+struct KeyRange {
+  int begin, end;
+};
+
+struct Visibility {
+  const std::int32_t* begins;  // of the sample's queries, or null
+  int first_query;             // position of query 0
+  int queries, keys;
+  bool causal;
+
+  GPU_FN KeyRange of(int query) const {
+    if (query >= queries) return {0, 0};
+    const int past = first_query + query + 1;
+    return {begins ? begins[query] : 0, causal && past < keys ? past : keys};
+  }
+};
+
+// An attention as its kernels see it. Positions of one sample lie `pitch` elements apart.
+template <class T>
+struct Attention {
+  const T *q, *k, *v;  // of sample 0, head 0
+  std::int64_t q_pitch, kv_pitch, q_sample, kv_sample, q_group, kv_group;
+  int batch, queries, keys, groups, queries_per_group, head_dim;
+  bool causal, in_packs;
+  bool cached;  // lengths are those of the cache before the queries, else of the samples
+  float scale;
+  const std::int32_t *first_visible, *lengths;
+  DropoutSite dropout;
+  std::int64_t first_head;
+
+  GPU_FN Matrix<T> matrix(const T* data, std::int64_t pitch, int rows) const {
+    return {data, pitch, rows, head_dim, in_packs};
+  }
+  GPU_FN Visibility visibility(int sample) const {
+    Visibility seen{first_visible ? first_visible + std::int64_t{sample} * queries : nullptr, 0,
+                    queries, keys, causal};
+    if (cached) {
+      seen.first_query = lengths[sample];
+      seen.keys = lengths[sample] + queries;
+    } else if (lengths) {
+      seen.keys = lengths[sample];
+    }
+    return seen;
+  }
+  GPU_FN std::int64_t q_offset(int sample, int head) const {
+    return sample * q_sample + head / queries_per_group * q_group +
+           std::int64_t{head % queries_per_group} * head_dim;
+  }
+  GPU_FN std::int64_t kv_offset(int sample, int group) const {
+    return sample * kv_sample + group * kv_group;
+  }
+  GPU_FN int heads() const { return groups * queries_per_group; }
+  GPU_FN std::int64_t ctx_pitch() const { return std::int64_t{heads()} * head_dim; }
+  GPU_FN std::int64_t ctx_offset(int sample, int head) const {
+    return sample * std::int64_t{queries} * ctx_pitch() + std::int64_t{head} * head_dim;
+  }
+};
+
+template <class T>
+Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
+  const T* const k = qkv + s.queries_per_group * s.head_dim;
+  const std::int64_t columns = s.qkv_cols(), group = (s.queries_per_group + 2) * s.head_dim;
+  const auto narrow = [](std::int64_t x) { return static_cast<int>(x); };
+  return {.q = qkv,
+          .k = k,
+          .v = k + s.head_dim,
+          .q_pitch = columns,
+          .kv_pitch = columns,
+          .q_sample = s.seq * columns,
+          .kv_sample = s.seq * columns,
+          .q_group = group,
+          .kv_group = group,
+          .batch = narrow(s.batch),
+          .queries = narrow(s.seq),
+          .keys = narrow(s.seq),
+          .groups = narrow(s.groups),
+          .queries_per_group = narrow(s.queries_per_group),
+          .head_dim = narrow(s.head_dim),
+          .causal = s.causal,
+          .in_packs = lies_in_packs(qkv, columns, s.head_dim),
+          .cached = false,
+          .scale = static_cast<float>(s.scale),
+          .first_visible = s.first_visible,
+          .lengths = s.lengths,
+          .dropout = DropoutSite(s.dropout),
+          .first_head = s.first_head};
+}
+
+// ctx and, if it is not null, lse [batch, heads, queries].
+template <class T>
+void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
+
+// --- sizes ---
+
+// Shared memory that every architecture has for a block, less a little for reductions.
+inline constexpr int most_shared_bytes = 60 * 1024;
+
+// A block holds `tiles` tensors of `rows` rows of head_dim (at most d, padded) all the time, and
+// others of `columns` rows for a while.
+template <class T, int d>
+struct AttentionTile {
+  static constexpr int pitch = tile_pitch<T>(d);
+  static constexpr int row_bytes = pitch * static_cast<int>(sizeof(T));
+  // For scores of float, for each tile of rows.
+  static constexpr int scratch_bytes(int rows) {
+    return std::is_same_v<T, float> ? rows / tile_size * score_scratch * 4 : 0;
+  }
+  static constexpr int bytes(int rows, int columns, int held, int passing) {
+    return (rows * held + columns * passing) * row_bytes + scratch_bytes(rows);
+  }
+};
+
+struct TileSizes {
+  int rows, columns;
+};
+inline constexpr TileSizes tile_sizes[] = {{64, 64}, {64, 32}, {32, 32}, {32, 16}, {16, 16}};
+
+// The largest that fits; the smallest if none does.
+template <class T, int d>
+constexpr TileSizes fitting_sizes(int held, int passing) {
+  for (const TileSizes& s : tile_sizes)
+    if (AttentionTile<T, d>::bytes(s.rows, s.columns, held, passing) <= most_shared_bytes) return s;
+  return {16, 16};
+}
+
+// How `rows` rows fall to the waves of a block; those without any only come to the barriers.
+template <int rows>
+struct RowsOfWaves {
+  static constexpr int threads = rows >= 32 ? 2 * rows : widest_wave;
+  static constexpr int waves = threads / wave_width;
+  static constexpr int tiles =
+      rows / tile_size >= waves ? rows / tile_size / waves : 1;  // a wave's
+  GPU_FN static int first() { return wave_index() * tiles * tile_size; }
+  GPU_FN static bool any() { return first() < rows; }
+};
+
+// Calls body.operator()<d>() with the smallest padded head_dim that kernels are made for.
+template <class Body>
+void with_padded_head_dim(std::int64_t head_dim, const Body& body) {
+  if (head_dim <= 16)
+    body.template operator()<16>();
+  else if (head_dim <= 32)
+    body.template operator()<32>();
+  else if (head_dim <= 64)
+    body.template operator()<64>();
+  else if (head_dim <= 96)
+    body.template operator()<96>();
+  else if (head_dim <= 128)
+    body.template operator()<128>();
+  else
+    body.template operator()<256>();
+}
+
+// --- arithmetic ---
+
+// scores += X Y^T over d elements.
+template <int d, class T, int rows, int columns>
+GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y) {
+  constexpr int pitch = tile_pitch<T>(d);
+#pragma unroll
+  for (int step = 0; step < d; step += tile_size) {
+    ScoreRows<T> a[rows];
+    ScoreColumns<T> b[columns];
+#pragma unroll
+    for (int r = 0; r < rows; ++r) a[r] = load_score_rows(x + r * tile_size * pitch + step, pitch);
+#pragma unroll
+    for (int c = 0; c < columns; ++c)
+      b[c] = load_score_columns(y + c * tile_size * pitch + step, pitch);
+    multiply_scores<T>(scores, a, b);
+  }
+}
+
+// sums += scores Z, where Z is [16 * columns, d].
+template <int d, class T, int rows, int columns>
+GPU_FN void add_weighted(SumTile (&sums)[rows][d / tile_size],
+                         const SumTile (&scores)[rows][columns], const T* z, float* scratch) {
+  constexpr int pitch = tile_pitch<T>(d);
+#pragma unroll
+  for (int c = 0; c < columns; ++c) {
+    LeftTile<T> left[rows];
+    as_left(left, scores, c, scratch);
+    RightTile<T> right[d / tile_size];
+#pragma unroll
+    for (int j = 0; j < d / tile_size; ++j)
+      right[j] = load_right(z + c * tile_size * pitch + j * tile_size, pitch);
+    multiply(sums, left, right);
+  }
+}
+
+// Dropout of the scores of a wave: a draw gives eight keys of a query, and lanes hold other pieces
+// than that, so each draws some and all read them from shared memory.
+template <int threads, int rows, int columns, bool keys_are_rows>
+class KeptScores {
+ public:
+  static constexpr int queries = (keys_are_rows ? columns : rows) * tile_size;
+  static constexpr int eighths = (keys_are_rows ? rows : columns) * 2;
+
+  // Of the tile whose upper left is this query and this key. All lanes of the wave take part.
+  GPU_FN void draw(const AttentionMask& mask, int query, int key) {
+    sync_wave();  // what was drawn before has been read
+#pragma unroll 1
+    for (int i = lane(); i < queries * eighths; i += wave_width)
+      bits()[i] =
+          static_cast<std::uint8_t>(mask.kept(static_cast<std::uint32_t>(query + i % queries),
+                                              static_cast<std::uint32_t>(key / 8 + i / queries)));
+    sync_wave();
+  }
+  // Of query and key within the tile.
+  GPU_FN bool at(int query, int key) const {
+    return bits()[key / 8 * queries + query] >> key % 8 & 1;
+  }
+
+ private:
+  struct Bits {
+    std::uint8_t of_wave[threads / narrowest_wave][queries * eighths];
+  };
+  GPU_FN static std::uint8_t* bits() {
+    return shared_memory<Bits>().of_wave[wave_index()];
+  }
+};
+
+}  // namespace trireme::gpu

@@ -1,0 +1,276 @@
+// Attention of the GPU against the CPU's: forward, backward and with a cache.
+#include <limits>
+#include <string>
+
+#include "backend/cpu/workspace.h"
+#include "backend/gpu/all_maps.h"
+#include "backend/gpu_workspace.h"
+
+namespace trireme {
+namespace {
+
+// A shape with all that it points to.
+struct Problem {
+  AttentionShape shape;
+  std::vector<std::int32_t> first_visible, lengths;
+  std::vector<std::int64_t> sample_ids;
+
+  Problem(std::int64_t batch, std::int64_t seq, std::int64_t groups, std::int64_t queries_per_group,
+          std::int64_t head_dim, bool causal)
+      : shape{batch,
+              seq,
+              groups,
+              queries_per_group,
+              head_dim,
+              causal,
+              1 / std::sqrt(static_cast<double>(head_dim))} {}
+  Problem& with_documents(std::int64_t length) {
+    for (std::int64_t b = 0; b < shape.batch; ++b)
+      for (std::int64_t i = 0; i < shape.seq; ++i)
+        first_visible.push_back(
+            static_cast<std::int32_t>(std::max<std::int64_t>(0, (i + b) / length * length - b)));
+    return *this;
+  }
+  Problem& with_lengths() {
+    for (std::int64_t b = 0; b < shape.batch; ++b)
+      lengths.push_back(static_cast<std::int32_t>(shape.seq - b * shape.seq / shape.batch));
+    return *this;
+  }
+  Problem& with_dropout(float probability) {
+    for (std::int64_t b = 0; b < shape.batch; ++b) sample_ids.push_back(b * 7'000'000'001 + 5);
+    shape.dropout.probability = probability;
+    shape.dropout.site = 11;
+    shape.first_head = 2;
+    return *this;
+  }
+  std::size_t qkv_count() const { return size(shape.batch * shape.seq * shape.qkv_cols()); }
+  std::size_t ctx_count() const { return size(shape.batch * shape.seq * shape.ctx_cols()); }
+  std::size_t lse_count() const { return size(shape.batch * shape.heads() * shape.seq); }
+  std::string text() const {
+    return "batch " + std::to_string(shape.batch) + " seq " + std::to_string(shape.seq) +
+           " groups " + std::to_string(shape.groups) + " x " +
+           std::to_string(shape.queries_per_group) + " head_dim " + std::to_string(shape.head_dim) +
+           (shape.causal ? " causal" : "") + (first_visible.empty() ? "" : " documents") +
+           (lengths.empty() ? "" : " lengths") + (sample_ids.empty() ? "" : " dropout");
+  }
+
+ private:
+  static std::size_t size(std::int64_t x) { return static_cast<std::size_t>(x); }
+};
+
+template <class T>
+struct Inputs {
+  std::vector<T> qkv, dctx;
+  explicit Inputs(const Problem& p)
+      : qkv(normal_values<T>(p.qkv_count(), 1)), dctx(normal_values<T>(p.ctx_count(), 2)) {}
+};
+
+template <class T>
+struct Outcome {
+  std::vector<T> ctx;
+  std::vector<float> lse;
+  std::vector<T> dqkv;
+};
+
+template <class T>
+std::int64_t workspace_of(Device& device, const AttentionShape& s) {
+  return &device == &cpu::device() ? cpu::attention_workspace(device.target(), dtype_of<T>, s)
+                                   : gpu::attention_workspace(dtype_of<T>, s);
+}
+
+// Forward, and backward from what the forward made.
+template <class T>
+Outcome<T> run(Device& device, const Problem& p, const Inputs<T>& inputs) {
+  const OnDevice<T> qkv(device, inputs.qkv), dctx(device, inputs.dctx);
+  const OnDevice<std::int32_t> first_visible(device, p.first_visible), lengths(device, p.lengths);
+  const OnDevice<std::int64_t> ids(device, p.sample_ids);
+  const OnDevice<StepBlock> block(device, {StepBlock{.seed = 0x123456789abcdef, .step = 3}});
+  AttentionShape s = p.shape;
+  if (!p.first_visible.empty()) s.first_visible = first_visible.get();
+  if (!p.lengths.empty()) s.lengths = lengths.get();
+  s.dropout.block = block.get();
+  s.dropout.sample_ids = ids.get();
+  const OnDevice<char> workspace(device, static_cast<std::size_t>(workspace_of<T>(device, s)));
+  const T nan(std::numeric_limits<float>::quiet_NaN());
+  const OnDevice<T> ctx(device, std::vector<T>(p.ctx_count(), nan));
+  const OnDevice<T> dqkv(device, std::vector<T>(p.qkv_count(), nan));
+  const OnDevice<float> lse(device, p.lse_count());
+  const Kernels<T>& kernels = device.kernels<T>();
+  kernels.attention(device.queue(), s, ctx.get(), lse.get(), qkv.get(), workspace.get());
+  kernels.attention_grad(device.queue(), s, dqkv.get(), dctx.get(), qkv.get(), ctx.get(), lse.get(),
+                         workspace.get());
+  return {ctx.values(), lse.values(), dqkv.values()};
+}
+
+// |a - b| / |b| in the Euclidean norm; infinities must agree, NaN never does.
+template <class V>
+double distance(const std::vector<V>& a, const std::vector<V>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
+    if (x != y) difference += (x - y) * (x - y);
+    if (std::isfinite(y)) size += y * y;
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / size);
+}
+
+// Of two results that round what they multiply to T.
+template <class T>
+double tolerance() {
+  if constexpr (std::is_same_v<T, bf16>) return 1e-2;
+  if constexpr (std::is_same_v<T, f16>) return 1e-3;
+  return 2e-6;
+}
+
+template <class Body>
+void for_types(const Body& body) {
+  body(float{}), body(bf16{}), body(f16{});
+}
+
+class Attention : public OnAllMaps {
+ protected:
+  void expect_as_cpu(const Problem& p) {
+    SCOPED_TRACE(p.text());
+    for_types([&]<class T>(T) {
+      SCOPED_TRACE(name_of(dtype_of<T>));
+      const Inputs<T> inputs(p);
+      const auto [expected, got] =
+          on_both([&](Device& device) { return run<T>(device, p, inputs); });
+      EXPECT_LT(distance(got.ctx, expected.ctx), tolerance<T>());
+      EXPECT_LT(distance(got.lse, expected.lse), 2e-6);
+      EXPECT_LT(distance(got.dqkv, expected.dqkv), tolerance<T>());
+    });
+  }
+};
+TRIREME_ON_ALL_MAPS(Attention);
+
+TEST_P(Attention, OfAnyLengthEqualsTheCpus) {
+  for (const std::int64_t seq : {1, 7, 64, 65, 130})
+    for (const bool causal : {true, false}) expect_as_cpu(Problem(2, seq, 1, 1, 16, causal));
+}
+
+TEST_P(Attention, OfAnyHeadDimEqualsTheCpus) {
+  for (const std::int64_t head_dim : {4, 8, 12, 32, 40, 64, 80, 96, 128, 256})
+    expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true));
+}
+
+TEST_P(Attention, OfGroupedHeadsEqualsTheCpus) {
+  expect_as_cpu(Problem(2, 65, 2, 3, 16, true));
+  expect_as_cpu(Problem(1, 20, 1, 7, 8, false));
+}
+
+TEST_P(Attention, OfPackedDocumentsEqualsTheCpus) {
+  for (const std::int64_t length : {5, 33, 64})
+    expect_as_cpu(Problem(2, 200, 1, 2, 16, true).with_documents(length));
+  expect_as_cpu(Problem(1, 130, 1, 1, 128, true).with_documents(70));
+}
+
+TEST_P(Attention, OfPaddedSamplesEqualsTheCpus) {
+  expect_as_cpu(Problem(3, 150, 2, 1, 16, false).with_lengths());
+  expect_as_cpu(Problem(3, 150, 1, 2, 16, true).with_lengths());
+  expect_as_cpu(Problem(3, 100, 1, 1, 16, true).with_lengths().with_documents(20));
+}
+
+TEST_P(Attention, DropsWhatTheCpuDrops) {
+  expect_as_cpu(Problem(2, 130, 2, 2, 16, true).with_dropout(0.1f));
+  expect_as_cpu(Problem(1, 65, 1, 1, 128, false).with_dropout(0.5f));
+  expect_as_cpu(Problem(2, 65, 1, 1, 16, false).with_dropout(0.3f).with_lengths());
+}
+
+TEST_P(Attention, NeverReadsPadding) {
+  const Problem p = Problem(2, 100, 1, 2, 16, true).with_lengths();
+  for_types([&]<class T>(T) {
+    Inputs<T> inputs(p);
+    const Outcome<T> clean = run(gpu_, p, inputs);
+    const AttentionShape& s = p.shape;
+    for (std::int64_t i = p.lengths[1]; i < s.seq; ++i) {
+      T* const k =
+          inputs.qkv.data() + (s.seq + i) * s.qkv_cols() + s.queries_per_group * s.head_dim;
+      std::fill(k, k + 2 * s.head_dim, T(std::numeric_limits<float>::quiet_NaN()));
+    }
+    const Outcome<T> soiled = run(gpu_, p, inputs);
+    EXPECT_TRUE(same_bits(clean.ctx, soiled.ctx));
+    EXPECT_TRUE(same_bits(clean.dqkv, soiled.dqkv));
+  });
+}
+
+// The same sample alone and among others, and under other orders of threads.
+TEST_P(Attention, OfASampleHasTheSameBitsAlwaysAndEverywhere) {
+  const Problem three = Problem(3, 70, 1, 2, 32, true).with_dropout(0.1f).with_documents(30);
+  Problem one = Problem(1, 70, 1, 2, 32, true).with_dropout(0.1f).with_documents(30);
+  for_types([&]<class T>(T) {
+    const Inputs<T> inputs(three);
+    Inputs<T> first = inputs;
+    first.qkv.resize(one.qkv_count());
+    first.dctx.resize(one.ctx_count());
+    const Outcome<T> alone = run(gpu_, one, first);
+    Outcome<T> among = run(gpu_, three, inputs);
+    among.ctx.resize(one.ctx_count());
+    among.dqkv.resize(one.qkv_count());
+    EXPECT_TRUE(same_bits(alone.ctx, among.ctx));
+    EXPECT_TRUE(same_bits(alone.dqkv, among.dqkv));
+    set_thread_order(7);
+    const Outcome<T> again = run(gpu_, one, first);
+    set_thread_order(0);
+    EXPECT_TRUE(same_bits(alone.ctx, again.ctx));
+    EXPECT_TRUE(same_bits(alone.lse, again.lse));
+    EXPECT_TRUE(same_bits(alone.dqkv, again.dqkv));
+  });
+}
+
+// --- with a cache ---
+
+struct CachedProblem {
+  CachedAttentionShape shape;
+  std::vector<std::int32_t> lengths;  // before the new positions
+
+  std::size_t qkv_count() const {
+    return static_cast<std::size_t>(shape.batch * shape.new_len * shape.groups *
+                                    (shape.queries_per_group + 2) * shape.head_dim);
+  }
+  std::size_t cache_count() const {
+    return static_cast<std::size_t>(shape.batch * shape.capacity * shape.groups * shape.head_dim);
+  }
+  std::size_t ctx_count() const {
+    return static_cast<std::size_t>(shape.batch * shape.new_len * shape.groups *
+                                    shape.queries_per_group * shape.head_dim);
+  }
+};
+
+class CachedAttention : public OnAllMaps {
+ protected:
+  void expect_as_cpu(const CachedProblem& p) {
+    for_types([&]<class T>(T) {
+      const auto inputs = normal_values<T>(p.qkv_count(), 1);
+      const auto keys = normal_values<T>(p.cache_count(), 2);
+      const auto values = normal_values<T>(p.cache_count(), 3);
+      std::vector<std::vector<T>> results[2];
+      for (Device* device : {&cpu_, &gpu_}) {
+        const OnDevice<T> qkv(*device, inputs), k(*device, keys), v(*device, values);
+        const OnDevice<T> ctx(*device, p.ctx_count());
+        const OnDevice<std::int32_t> lengths(*device, p.lengths);
+        device->kernels<T>().cached_attention(device->queue(), p.shape, ctx.get(), qkv.get(),
+                                              k.get(), v.get(), lengths.get());
+        results[device == &gpu_] = {ctx.values(), k.values(), v.values()};
+      }
+      EXPECT_LT(distance(results[1][0], results[0][0]), tolerance<T>());
+      EXPECT_TRUE(same_bits(results[1][1], results[0][1]));
+      EXPECT_TRUE(same_bits(results[1][2], results[0][2]));
+    });
+  }
+};
+TRIREME_ON_ALL_MAPS(CachedAttention);
+
+TEST_P(CachedAttention, OfOneNewPositionEqualsTheCpus) {
+  expect_as_cpu({{3, 1, 2, 2, 16, 150, 0.25}, {0, 70, 149}});
+  expect_as_cpu({{1, 1, 1, 1, 12, 20, 0.3}, {5}});
+  expect_as_cpu({{1, 1, 1, 4, 128, 300, 0.1}, {290}});
+}
+
+TEST_P(CachedAttention, OfManyNewPositionsEqualsTheCpus) {
+  expect_as_cpu({{2, 40, 1, 2, 16, 150, 0.25}, {0, 110}});
+  expect_as_cpu({{2, 3, 2, 1, 64, 90, 0.125}, {1, 80}});
+}
+
+}  // namespace
+}  // namespace trireme
