@@ -9,7 +9,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "tokenizer/piece_cache.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {
@@ -50,7 +49,9 @@ std::size_t end_after_spaces(std::string_view text) {
 bool is_certain(const SentencePieceProto& model) {
   if (model.kind != SentencePieceProto::Kind::bpe) return false;
   std::set<std::string_view> reserved;
+  std::size_t bytes = 0;
   for (const Piece& piece : model.pieces) {
+    if ((bytes += piece.text.size()) > PrefixSet::kMostBytes) return false;
     if (piece.type == Type::unused) return false;
     if (piece.type == Type::normal || piece.type == Type::user_defined) continue;
     if (is_one_character(piece.text)) return false;
@@ -110,7 +111,7 @@ SentencePieceBpe::SentencePieceBpe(const SentencePieceProto& model)
     const char byte = static_cast<char>(c);
     ascii_[c] = symbols_.find({&byte, 1});
   }
-  choose_cut(model);
+  choose_words(model);
   whole_.resize(model.pieces.size());
   std::vector<std::int32_t> ids;
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
@@ -156,44 +157,51 @@ void SentencePieceBpe::add_merges(const SentencePieceProto& model) {
   }
 }
 
-void SentencePieceBpe::choose_cut(const SentencePieceProto& model) {
-  const auto fits = [&](std::size_t (*end)(std::string_view)) {
-    return std::ranges::all_of(model.pieces, [&](const Piece& piece) {
-      return piece.type != Type::normal || end(piece.text) == piece.text.size();
-    });
+// Words begin or end with their spaces, whichever leaves fewer pieces that reach over their ends.
+void SentencePieceBpe::choose_words(const SentencePieceProto& model) {
+  const auto crossing = [&](WordEnd end) {
+    std::vector<std::string_view> found;
+    for (const Piece& piece : model.pieces) {
+      if (piece.type == Type::normal && end(piece.text) < piece.text.size()) {
+        found.push_back(piece.text);
+      }
+    }
+    return found;
   };
-  cut_ = fits(end_before_spaces)  ? Cut::before_spaces
-         : fits(end_after_spaces) ? Cut::after_spaces
-                                  : Cut::nowhere;
+  word_end_ = crossing(end_before_spaces).size() <= crossing(end_after_spaces).size()
+                  ? end_before_spaces
+                  : end_after_spaces;
+  for (const std::string_view piece : crossing(word_end_)) crossing_.add(piece, 0);
 }
 
 void SentencePieceBpe::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
   thread_local std::string normal;
   normalizer_.apply(text, normal);
   Output output(ids, unknown_);
+  PieceCache& cache = PieceCache::of_this_thread(serial_);
+  const PrefixSet& user_defined = normalizer_.user_defined();
   std::string_view rest = normal;
-  if (normalizer_.user_defined().empty()) {
-    encode_stretch(rest, output);
-  } else {
-    const char* begin = rest.data();
-    while (!rest.empty()) {
-      const std::size_t length = normalizer_.user_defined().longest_prefix(rest);
-      if (length == 0) {
-        take_character(rest);
-        continue;
-      }
-      encode_stretch({begin, static_cast<std::size_t>(rest.data() - begin)}, output);
-      output.add(symbols_.find(rest.substr(0, length)));
-      rest.remove_prefix(length);
-      begin = rest.data();
+  const char* begin = rest.data();  // of what is still to be encoded
+  const auto encode_up_to = [&](const char* end) {
+    encode_stretch({begin, static_cast<std::size_t>(end - begin)}, cache, output);
+  };
+  while (!user_defined.empty() && !rest.empty()) {
+    const PrefixSet::Found found = user_defined.longest_prefix(rest);
+    if (found.length == 0) {
+      take_character(rest);
+      continue;
     }
-    encode_stretch({begin, static_cast<std::size_t>(rest.data() - begin)}, output);
+    encode_up_to(rest.data());
+    output.add(found.value);
+    rest.remove_prefix(found.length);
+    begin = rest.data();
   }
+  encode_up_to(normal.data() + normal.size());
   if (normal.capacity() > kept_bytes) std::string().swap(normal);
 }
 
-void SentencePieceBpe::encode_stretch(std::string_view stretch, Output& output) const {
-  PieceCache& cache = PieceCache::of_this_thread(serial_);
+void SentencePieceBpe::encode_stretch(std::string_view stretch, PieceCache& cache,
+                                      Output& output) const {
   const char* const end = stretch.data() + stretch.size();
   while (!stretch.empty()) {
     const std::string_view word = take_word(stretch);
@@ -215,10 +223,14 @@ void SentencePieceBpe::encode_stretch(std::string_view stretch, Output& output) 
   }
 }
 
+// Takes words up to an end over which no piece reaches that the stretch spells.
 std::string_view SentencePieceBpe::take_word(std::string_view& stretch) const {
-  const std::size_t end = cut_ == Cut::before_spaces  ? end_before_spaces(stretch)
-                          : cut_ == Cut::after_spaces ? end_after_spaces(stretch)
-                                                      : stretch.size();
+  std::size_t end = word_end_(stretch);
+  for (std::size_t at = 0; at < end && !crossing_.empty();
+       at += sentencepiece_char_length(stretch[at])) {
+    const std::size_t reached = at + crossing_.longest_prefix(stretch.substr(at)).length;
+    while (end < reached) end += word_end_(stretch.substr(end));
+  }
   const std::string_view word = stretch.substr(0, end);
   stretch.remove_prefix(end);
   return word;

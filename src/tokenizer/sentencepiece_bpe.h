@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "tokenizer/bpe.h"
+#include "tokenizer/piece_cache.h"
+#include "tokenizer/prefix_set.h"
 #include "tokenizer/sentencepiece_normalizer.h"
 #include "tokenizer/sentencepiece_proto.h"
 #include "tokenizer/vocabulary.h"
@@ -30,14 +32,14 @@ class SentencePieceBpe {
 
  private:
   class Output;
-  enum class Cut : std::uint8_t { nowhere, before_spaces, after_spaces };
+  using WordEnd = std::size_t (*)(std::string_view);
 
   explicit SentencePieceBpe(const SentencePieceProto& model);
   void add_merges(const SentencePieceProto& model);
-  void choose_cut(const SentencePieceProto& model);
+  void choose_words(const SentencePieceProto& model);
   std::int32_t add_symbol(std::string_view text);
 
-  void encode_stretch(std::string_view stretch, Output& output) const;
+  void encode_stretch(std::string_view stretch, PieceCache& cache, Output& output) const;
   void merge_word(std::string_view word, Output& output) const;
   std::string_view take_word(std::string_view& stretch) const;
   std::int32_t symbol_of(std::string_view character) const;
@@ -53,7 +55,8 @@ class SentencePieceBpe {
   std::int32_t pieces_ = 0;              // symbols below this are pieces
   std::int32_t unknown_ = -1;
   bool byte_fallback_ = false;
-  Cut cut_ = Cut::nowhere;
+  WordEnd word_end_ = nullptr;  // where the first word of a text ends
+  PrefixSet crossing_;          // the pieces that reach from a word into the next
   std::uint64_t serial_;
 };
 

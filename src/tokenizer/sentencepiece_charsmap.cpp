@@ -91,4 +91,18 @@ SentencePieceCharsmap::Rule SentencePieceCharsmap::find(std::string_view text) c
   return rule;
 }
 
+bool SentencePieceCharsmap::rewrites_ascii(char c) const {
+  if (units_.empty()) return false;
+  const auto first = static_cast<unsigned char>(c);
+  std::uint32_t place = Unit{units_[0]}.offset() ^ first;
+  const Unit unit{units_[place]};
+  if (unit.label() != first) return false;
+  if (unit.has_leaf()) return true;
+  place ^= unit.offset();
+  for (std::uint32_t second = 1; second < 128; ++second) {
+    if (Unit{units_[place ^ second]}.label() == second) return true;
+  }
+  return false;
+}
+
 }  // namespace trireme

@@ -22,6 +22,9 @@ class SentencePieceCharsmap {
   };
   // The rule for the longest prefix of `text` that has one.
   Rule find(std::string_view text) const;
+  // Whether there may be a rule for a text of ASCII characters, without zeros, that begins with
+  // `c`.
+  bool rewrites_ascii(char c) const;
 
  private:
   std::vector<std::uint32_t> units_;

@@ -5,46 +5,27 @@
 
 namespace trireme {
 
-void PrefixSet::add(std::string_view text) {
-  if (text.empty()) return;
-  begins_[static_cast<unsigned char>(text.front())] = true;
-  std::uint32_t at = 0;
-  Node* last = nullptr;
-  for (const char byte : text) {
-    const auto number = static_cast<std::uint32_t>(nodes_.size() + 1);
-    last = &nodes_.try_emplace(key(at, byte), Node{.number = number}).first->second;
-    at = last->number;
-  }
-  last->ends = true;
-}
-
-std::size_t PrefixSet::longest_prefix(std::string_view text) const {
-  if (text.empty() || !begins_[static_cast<unsigned char>(text.front())]) return 0;
-  std::size_t longest = 0;
-  std::uint32_t at = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto found = nodes_.find(key(at, text[i]));
-    if (found == nodes_.end()) break;
-    at = found->second.number;
-    if (found->second.ends) longest = i + 1;
-  }
-  return longest;
-}
-
 SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceProto& model)
     : charsmap_(model.charsmap),
       space_(model.escape_spaces ? "\u2581" : " "),
       prefix_(model.add_dummy_prefix && !model.space_as_suffix),
       suffix_(model.add_dummy_prefix && model.space_as_suffix),
       remove_extra_(model.remove_extra_spaces) {
-  for (const SentencePieceProto::Piece& piece : model.pieces) {
-    if (piece.type == SentencePieceProto::Type::user_defined) user_defined_.add(piece.text);
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    const SentencePieceProto::Piece& piece = model.pieces[id];
+    if (piece.type == SentencePieceProto::Type::user_defined) {
+      user_defined_.add(piece.text, static_cast<std::int32_t>(id));
+    }
+  }
+  for (std::size_t c = 0; c < plain_.size(); ++c) {
+    const char byte = static_cast<char>(c);
+    plain_[c] = !user_defined_.begins(byte) && !charsmap_.rewrites_ascii(byte);
   }
 }
 
 // What the beginning of `text`, which is not empty, becomes.
 SentencePieceNormalizer::Step SentencePieceNormalizer::next(std::string_view text) const {
-  if (const std::size_t length = user_defined_.longest_prefix(text)) {
+  if (const std::size_t length = user_defined_.longest_prefix(text).length) {
     return {text.substr(0, length), length};
   }
   if (const auto rule = charsmap_.find(text); rule.length > 0) {
@@ -66,7 +47,15 @@ void SentencePieceNormalizer::apply(std::string_view text, std::string& out) con
   if (prefix_) out += space_;
   bool after_space = remove_extra_;
   while (!text.empty()) {
-    Step step = next(text);
+    std::size_t plain = 0;
+    while (plain < text.size() && text[plain] != ' ' && is_plain(text, plain)) ++plain;
+    if (plain > 0) {
+      out += text.substr(0, plain);
+      text.remove_prefix(plain);
+      after_space = false;
+      continue;
+    }
+    Step step = is_plain(text, 0) ? Step{text.substr(0, 1), 1} : next(text);
     text.remove_prefix(step.consumed);
     while (after_space && step.text.starts_with(' ')) step.text.remove_prefix(1);
     if (step.text.empty()) continue;

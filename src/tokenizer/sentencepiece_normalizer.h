@@ -2,11 +2,12 @@
 // and its treatment of spaces.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
+#include "tokenizer/prefix_set.h"
 #include "tokenizer/sentencepiece_charsmap.h"
 #include "tokenizer/sentencepiece_proto.h"
 
@@ -19,26 +20,6 @@ inline std::size_t sentencepiece_char_length(char lead) {
   return static_cast<std::size_t>(lengths[static_cast<unsigned char>(lead) >> 4]);
 }
 
-// Texts of which the longest that a text begins with is found.
-class PrefixSet {
- public:
-  void add(std::string_view text);
-  bool empty() const { return nodes_.empty(); }
-  // Length of the longest member that `text` begins with, or 0.
-  std::size_t longest_prefix(std::string_view text) const;
-
- private:
-  struct Node {
-    std::uint32_t number = 0;
-    bool ends = false;  // a member ends here
-  };
-  static std::uint64_t key(std::uint32_t node, char byte) {
-    return std::uint64_t{node} << 8 | static_cast<unsigned char>(byte);
-  }
-  std::unordered_map<std::uint64_t, Node> nodes_;  // by parent (the root is 0) and byte
-  bool begins_[256] = {};                          // with which bytes members begin
-};
-
 class SentencePieceNormalizer {
  public:
   // The bytes of `model` outlive this object.
@@ -47,6 +28,7 @@ class SentencePieceNormalizer {
   // Replaces `out` by the normal form of `text`.
   void apply(std::string_view text, std::string& out) const;
 
+  // With the ids of the pieces.
   const PrefixSet& user_defined() const { return user_defined_; }
 
  private:
@@ -55,9 +37,18 @@ class SentencePieceNormalizer {
     std::size_t consumed;
   };
   Step next(std::string_view text) const;
+  // Whether the character at `at` certainly stays what it is.
+  bool is_plain(std::string_view text, std::size_t at) const {
+    const auto is_ascii = [](char byte) { return byte > 0 && byte < 0x7F; };
+    return is_ascii(text[at]) && plain_[static_cast<unsigned char>(text[at])] &&
+           (at + 1 == text.size() || is_ascii(text[at + 1]));
+  }
 
   SentencePieceCharsmap charsmap_;
   PrefixSet user_defined_;
+  // The ASCII characters with which no user-defined symbol begins and no rule that a text of ASCII
+  // characters could meet.
+  std::array<bool, 128> plain_{};
   std::string_view space_;
   bool prefix_, suffix_;  // whether a space is added there
   bool remove_extra_;
