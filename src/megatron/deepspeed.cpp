@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -144,10 +145,17 @@ class Deepspeed {
       if (draft_.number(name, 0) == value) return;
       draft_.note(name, fmt::format("{} gives way to {}, {}", draft_.value(name), text, origin));
       draft_.line().flags.erase(name);
-    } else {
+    } else if (text != number_of_kind(flag, usual_number(flag))) {
       draft_.note(name, fmt::format("{}, {}", text, origin));
     }
     take_flag(draft_.line(), flag, {text}, draft_.complaints());
+  }
+
+  // What holds without the flag.
+  static double usual_number(const Flag& flag) {
+    double number = 0;
+    std::from_chars(flag.absent.data(), flag.absent.data() + flag.absent.size(), number);
+    return number;
   }
 
   static std::string number_of_kind(const Flag& flag, double value) {

@@ -44,6 +44,10 @@ TEST(Deepspeed, DefaultsAreItsOwn) {
   EXPECT_EQ(scaled.initial_loss_scale, 65536);
   EXPECT_EQ(scaled.loss_scale_window, 1000);
   EXPECT_EQ(scaled.hysteresis, 2);
+  // Only what differs from Megatron's default is worth a line.
+  EXPECT_THAT(
+      noted(with_deepspeed(R"({"fp16": {"enabled": true}})", "--deepspeed_config d --fp16")),
+      ::testing::UnorderedElementsAre("--clip-grad", "--initial-loss-scale", "--save"));
   // Without it the flags hold.
   EXPECT_EQ(to_config(with_deepspeed("{}", "--deepspeed_config d --fp16 --loss-scale 15"))
                 .optimizer.loss_scale,

@@ -245,7 +245,8 @@ class Meaning:
         kinds = {"GPT2BPETokenizer": "gpt2", "BertWordPieceLowerCase": "bert",
                  "BertWordPieceCase": "bert_cased", "GPTSentencePieceTokenizer": "sentencepiece",
                  "Llama2Tokenizer": "llama2", "NullTokenizer": "null",
-                 "SentencePieceTokenizer": "SentencePieceTokenizer"}
+                 "SentencePieceTokenizer": "SentencePieceTokenizer",
+                 "HuggingFaceTokenizer": "hf", "HFTokenizer": "hf"}
         default = "BertWordPieceLowerCase" if self.program == "bert" else "GPT2BPETokenizer"
         values = {
             "data.tokenizer": kinds[self.text("--tokenizer-type", default)],
