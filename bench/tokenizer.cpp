@@ -99,6 +99,8 @@ void run(const TokenizerConfig& config, const char* path) {
     letters.push_back(static_cast<char>('a' + (random >> 24) % 26));
   }
   const std::string one_letter(letters.size(), 'a'), spaces(letters.size(), ' ');
+  std::string marks = "a";
+  for (int i = 0; i < 40'000; ++i) marks += "\u0301\u0323";
   const auto add = [&](const char* name, const Texts& texts, bool cold = false) {
     benchmark::RegisterBenchmark(name, encode, config, texts, cold)->Unit(benchmark::kMillisecond);
   };
@@ -114,6 +116,7 @@ void run(const TokenizerConfig& config, const char* path) {
   add("180kB_of_one_letter", {one_letter});
   add("180kB_of_letters", {letters});
   add("180kB_of_spaces", {spaces});
+  add("80000_combining_marks", {marks});
   bench::run_registered();
 }
 
