@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -192,6 +193,7 @@ class Deepspeed {
                     fmt::format("{}.enabled", section));
     }
     const auto contradict = [&](const char* flag, const char* value) {
+      if (!contradicted_.insert(flag).second) return;  // by the other half precision
       draft_.complaints().add(
           flag, fmt::format("contradicts {}.enabled = {} in {}", section, value, path_));
     };
@@ -249,6 +251,7 @@ class Deepspeed {
 
   Draft& draft_;
   std::string path_;
+  std::set<std::string> contradicted_;  // flags of precision, each of which is named once
 };
 
 }  // namespace

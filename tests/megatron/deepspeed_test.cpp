@@ -149,6 +149,14 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
             "accepted");
 }
 
+TEST(Deepspeed, OneContradictionOfThePrecisionIsNamed) {
+  const Translation translation =
+      with_deepspeed(R"({"bf16": {"enabled": true}, "fp16": {"enabled": false}})",
+                     "--deepspeed_config ds.json --fp16", true);
+  ASSERT_EQ(translation.lost.size(), 1u);
+  EXPECT_EQ(translation.lost[0].text, "contradicts bf16.enabled = true in ds.json");
+}
+
 TEST(Deepspeed, NamesWhatItDoesNotRead) {
   const Translation translation = with_deepspeed(
       R"({"steps_per_print": 10, "wall_clock_breakdown": true, "optimizer": {"type": "Adam"},
