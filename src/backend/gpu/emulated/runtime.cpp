@@ -1,6 +1,7 @@
 // runtime.h on the emulated GPU: copies and fills are work of a stream like any kernel.
 #include "backend/gpu/runtime.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "backend/gpu/emulated/block.h"
@@ -40,6 +41,8 @@ void release_pinned(void* memory, std::int64_t bytes) {
 }
 
 Stream make_stream() {
+  if (const char* const seed = std::getenv("TRIREME_STREAM_ORDER"))
+    emulated::set_stream_order(std::strtoull(seed, nullptr, 10));
   return emulated::make_stream();
 }
 void destroy(Stream stream) {

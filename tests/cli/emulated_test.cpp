@@ -1,0 +1,147 @@
+// Whole trainings on the emulated GPU, next to the CPU's.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* emulated = "run.device=emulated";
+
+class Emulated : public Workspace {
+ protected:
+  void SetUp() override {
+    prepare_data();
+    write("run.toml", configuration());
+  }
+
+  static std::vector<std::string> with(std::vector<std::string> some,
+                                       const std::vector<std::string>& more) {
+    some.insert(some.end(), more.begin(), more.end());
+    return some;
+  }
+
+  void expect_trained(const std::string& dir, const std::vector<std::string>& settings,
+                      const Program::Environment& environment = {}) const {
+    const Outcome outcome = train(dir, settings, environment);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+  }
+
+  // The largest relative difference of the losses of all steps.
+  double difference(const std::string& a, const std::string& b) const {
+    const std::vector<double> left = values_of(metrics(a), "loss"),
+                              right = values_of(metrics(b), "loss");
+    if (left.size() != right.size() || left.empty()) return INFINITY;
+    double largest = 0;
+    for (std::size_t i = 0; i < left.size(); ++i)
+      largest = std::max(largest, std::fabs(left[i] - right[i]) / right[i]);
+    return largest;
+  }
+};
+
+struct Trained {
+  const char* name;
+  std::vector<std::string> settings;
+  double tolerance;
+};
+
+class EmulatedFamilies : public Emulated, public testing::WithParamInterface<Trained> {};
+
+TEST_P(EmulatedFamilies, LearnAsOnTheCpu) {
+  const auto settings = with(GetParam().settings, {"train.iters=20", "checkpoint.interval=20"});
+  expect_trained("cpu", settings);
+  for (const char* wave : {"32", "64"}) {
+    SCOPED_TRACE(std::string("waves of ") + wave);
+    const std::string dir = std::string("wave") + wave;
+    expect_trained(dir, with(settings, {emulated}), {{"TRIREME_WAVE", wave}});
+    EXPECT_LE(difference(dir, "cpu"), GetParam().tolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, EmulatedFamilies,
+    testing::Values(
+        Trained{"gpt_fp32", {"run.precision=fp32"}, 1e-3},
+        Trained{"gpt_bf16", {"run.precision=bf16", "model.attention_dropout=0.1"}, 2e-2},
+        Trained{"gpt_fp16", {"run.precision=fp16"}, 2e-2},
+        Trained{"llama_fp32", {"run.precision=fp32", "model.family=llama", "model.num_kv_heads=2",
+                               "model.hidden_dropout=0"},
+                1e-3},
+        Trained{"llama_bf16", {"run.precision=bf16", "model.family=llama", "model.num_kv_heads=2",
+                               "parallel.recompute=full"},
+                2e-2}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST_F(Emulated, ResumesWithTheSameBits) {
+  const std::vector<std::string> settings = {emulated, "train.iters=12"};
+  expect_trained("whole", settings);
+  expect_trained("cut", with(settings, {"train.exit_interval=5"}));
+  expect_trained("cut", settings);
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+TEST_F(Emulated, NoOrderOfTheQueuesChangesABit) {
+  const std::vector<std::string> settings = {emulated, "train.iters=4"};
+  expect_trained("in_order", settings);
+  for (int seed = 1; seed <= 5; ++seed) {
+    const std::string dir = "order" + std::to_string(seed);
+    expect_trained(dir, settings, {{"TRIREME_STREAM_ORDER", std::to_string(seed)}});
+    EXPECT_EQ(metrics(dir), metrics("in_order"));
+  }
+}
+
+TEST_F(Emulated, CheckpointsAreTheCpus) {
+  const std::vector<std::string> settings = {"run.precision=fp32", "train.iters=8",
+                                             "checkpoint.interval=4", "checkpoint.async=true"};
+  expect_trained("cpu", settings);
+  // Four steps on one device, four on the other, both ways.
+  for (const auto& [first, second] :
+       {std::pair{"cpu", "emulated"}, std::pair{"emulated", "cpu"}}) {
+    const std::string dir = std::string("first_") + first;
+    expect_trained(dir, with(settings, {std::string("run.device=") + first,
+                                        "train.exit_interval=4"}));
+    expect_trained(dir, with(settings, {std::string("run.device=") + second}));
+    EXPECT_LE(difference(dir, "cpu"), 1e-3);
+  }
+}
+
+TEST_F(Emulated, PoisonedMemoryChangesNothing) {
+  expect_trained("plain", {emulated, "train.iters=3"});
+  expect_trained("poisoned", {emulated, "train.iters=3", "--paranoid"});
+  EXPECT_EQ(metrics("poisoned"), metrics("plain"));
+}
+
+TEST_F(Emulated, PlansWithoutADeviceWhatARunAllocates) {
+  const Outcome trained = train("run", {emulated, "train.iters=1"});
+  ASSERT_EQ(trained.code, 0) << trained.out;
+  const auto total = [](const std::string& text) {
+    const std::size_t line = text.find("  total  ");
+    return text.substr(line, text.find('\n', line) - line);
+  };
+  const Outcome planned = run({"plan", path("run.toml"), emulated});
+  ASSERT_EQ(planned.code, 0) << planned.out;
+  EXPECT_THAT(planned.out, HasSubstr(total(trained.out)));
+  for (const char* device : {"cuda", "hip"}) {
+    const Outcome there = run({"plan", path("run.toml"), std::string("run.device=") + device});
+    EXPECT_EQ(there.code, 0) << there.out;
+  }
+}
+
+TEST_F(Emulated, WhatIsNotThereIsRefused) {
+  const Outcome precise = train("fp64", {emulated, "run.precision=fp64"});
+  EXPECT_EQ(precise.code, 2);
+  EXPECT_THAT(precise.out, HasSubstr("only run.device = \"cpu\" computes in fp64"));
+  const Outcome wave = train("wave", {emulated}, {{"TRIREME_WAVE", "48"}});
+  EXPECT_EQ(wave.code, 2);
+  EXPECT_THAT(wave.out, HasSubstr("waves of 32 or 64 lanes"));
+  const Outcome absent = train("absent", {"run.device=hip"});
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_THAT(absent.out, HasSubstr("this build of trireme has no GPU part for it"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
