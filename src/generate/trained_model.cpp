@@ -8,6 +8,7 @@
 #include "checkpoint/layout.h"
 #include "config/families.h"
 #include "data/configured_tokenizer.h"
+#include "runtime/devices.h"
 #include "runtime/memory.h"
 
 namespace trireme {
@@ -73,6 +74,7 @@ void TrainedModel::require_next_token() const {
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
   options.compute = compute_dtype(config_.run.precision);
   StageOptions stage_options;
+  stage_options.device = &device_of(config_.run.device);
   stage_options.training = false;
   stage_options.shares = shares;
   auto stage = std::make_unique<Stage>(build_model(config_.model, options), stage_options);

@@ -52,7 +52,8 @@ struct Trained {
 class EmulatedFamilies : public Emulated, public testing::WithParamInterface<Trained> {};
 
 TEST_P(EmulatedFamilies, LearnAsOnTheCpu) {
-  const auto settings = with(GetParam().settings, {"train.iters=20", "checkpoint.interval=20"});
+  const auto settings = with(GetParam().settings, {"train.iters=20", "train.global_batch_size=2", "train.eval_interval=10",
+                                                   "checkpoint.interval=20"});
   expect_trained("cpu", settings);
   for (const char* wave : {"32", "64"}) {
     SCOPED_TRACE(std::string("waves of ") + wave);
