@@ -33,25 +33,24 @@ TEST_F(EmulatedJobs, ExactLayoutsGiveTheSameBits) {
 TEST_F(EmulatedJobs, TensorParallelRanksLearnTheSame) {
   const std::string settings = small;
   ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
-  EXPECT_LE(difference_to("reference",
-                          {2, settings + "parallel.tp=2 parallel.sequence_parallel=true"}),
-            1e-4);
+  EXPECT_LE(
+      difference_to("reference", {2, settings + "parallel.tp=2 parallel.sequence_parallel=true"}),
+      1e-4);
 }
 
 TEST_F(SlowEmulatedJobs, EveryExactLayoutGivesTheSameBits) {
-  expect_same_bits(
-      {{2, ""},
-       {2, "parallel.zero=1"},
-       {2, "parallel.zero=2"},
-       {4, "parallel.zero=3"},
-       {4, "parallel.zero=3 parallel.dp_replicate=2"},
-       {2, "parallel.pp=2 parallel.schedule=gpipe"},
-       {2, "parallel.pp=2 parallel.schedule=1f1b"},
-       {2, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2"},
-       {2, "parallel.pp=2 parallel.schedule=zb1p"},
-       {2, "parallel.pp=2 parallel.schedule=vhalf"},
-       {4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=2"}},
-      "parallel.numerics=exact");
+  expect_same_bits({{2, ""},
+                    {2, "parallel.zero=1"},
+                    {2, "parallel.zero=2"},
+                    {4, "parallel.zero=3"},
+                    {4, "parallel.zero=3 parallel.dp_replicate=2"},
+                    {2, "parallel.pp=2 parallel.schedule=gpipe"},
+                    {2, "parallel.pp=2 parallel.schedule=1f1b"},
+                    {2, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2"},
+                    {2, "parallel.pp=2 parallel.schedule=zb1p"},
+                    {2, "parallel.pp=2 parallel.schedule=vhalf"},
+                    {4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=2"}},
+                   "parallel.numerics=exact");
 }
 
 }  // namespace
