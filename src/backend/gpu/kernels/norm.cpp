@@ -58,6 +58,7 @@ struct NormRow {
     for (int k = 0; k < held; ++k) {
       if (k < steps) body(columns(k), x[k]);
     }
+#pragma unroll 1
     for (int k = held; k < steps; ++k) body(columns(k), reading(k));
   }
 };
@@ -84,6 +85,7 @@ norm_kernel(const NormArguments<T> a) {
     if (k < r.steps) x[k] = r.first_reading(k, x[k], delta[k]);
     total += sum_of(x[k]);
   }
+#pragma unroll 1
   for (int k = held; k < r.steps; ++k)
     total += sum_of(r.first_reading(k, r.load_x(k), r.load_delta(k)));
 

@@ -21,6 +21,18 @@ int current_device() {
   return device;
 }
 
+void require_device() {
+  int driver = 0, count = 0;
+  GPU_CALL(DriverGetVersion, &driver);
+#if !TRIREME_HIP
+  if (driver == 0) fail("no NVIDIA driver is loaded on this machine");
+#endif
+  const auto code = GPU_API(GetDeviceCount)(&count);
+  if (code != GPU_API(Success) || count == 0)
+    fail("no GPU is visible to this process: {}",
+         code == GPU_API(Success) ? "the driver counts none" : GPU_API(GetErrorString)(code));
+}
+
 }  // namespace
 
 void check(GPU_API(Error_t) code, const char* call) {
@@ -78,6 +90,8 @@ void release_pinned(void* memory, std::int64_t) {
 
 // Streams wait for nothing but what they are told to.
 Stream make_stream() {
+  static const bool checked = (require_device(), true);
+  static_cast<void>(checked);
   Stream stream = nullptr;
   GPU_CALL(StreamCreateWithFlags, &stream, GPU_API(StreamNonBlocking));
   return stream;
