@@ -49,10 +49,8 @@ struct Machine {
   Shared dynamic;
   std::size_t dynamic_bytes = 0;
   std::uint64_t order = 0;
-  // Under the race checker neighbouring blocks and launches take different racers.
-  std::vector<Racer> racers;
-  std::size_t next_racer = 0;
-  char begin = 0, end = 0;  // what a launch orders
+  std::size_t first_context = 0;  // of the next block
+  char begin = 0, end = 0;        // what a launch orders
 };
 Machine& machine = *new Machine;  // contexts may be alive when the process ends
 
@@ -130,22 +128,20 @@ TRIREME_UNCHECKED void thread_main() {
   }
 }
 
-Racer racer_in_turn() {
-#if TRIREME_RACE_CHECKER
+// Under the race checker neighbouring blocks and launches take different contexts: what is left on
+// a stack belongs to its racer.
+std::size_t context_count(unsigned threads) {
   constexpr std::size_t pool = 1021;
-  while (machine.racers.size() < pool) machine.racers.push_back(new_racer());
-  return machine.racers[machine.next_racer++ % machine.racers.size()];
-#else
-  return nullptr;
-#endif
+  return TRIREME_RACE_CHECKER ? std::max<std::size_t>(pool, threads) : threads;
 }
 
 void run_block(unsigned threads) {
   const unsigned waves = (threads + wave_width - 1) / wave_width;
   while (machine.waves.size() < waves) machine.waves.push_back(std::make_unique<Wave>());
-  while (machine.threads.size() < threads) {
+  while (machine.threads.size() < context_count(threads)) {
     machine.threads.push_back(std::make_unique<Thread>());
     machine.threads.back()->context.start(thread_main);
+    machine.threads.back()->context.racer = new_racer();
   }
   ++machine.block_number;
   machine.block.expected = static_cast<int>(threads);
@@ -154,15 +150,14 @@ void run_block(unsigned threads) {
     machine.waves[w]->meeting.expected =
         static_cast<int>(std::min<unsigned>(wave_width, threads - w * wave_width));
   for (unsigned i = 0; i < threads; ++i) {
-    Thread& thread = *machine.threads[i];
+    Thread& thread = *machine.threads[(machine.first_context + i) % machine.threads.size()];
     thread.index = i;
     thread.lane = static_cast<int>(i % wave_width);
     thread.wave = machine.waves[i / wave_width].get();
     thread.turn = 0;
-    thread.context.racer = racer_in_turn();
     machine.ready.push_back(&thread);
   }
-  machine.next_racer += 37;
+  if (TRIREME_RACE_CHECKER) machine.first_context += threads + 37;
   machine.launcher.racer = this_racer();
   release(&machine.begin);
   Thread* const first = next_ready();

@@ -67,7 +67,8 @@ TRIREME_UNCHECKED void stream_main() {
 
 TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
   const Bookkeeping bookkeeping;
-  const std::function<void()> body = [&] {
+  // Not on this stack, where other things were, written by the host.
+  const auto body = std::make_unique<const std::function<void()>>([&] {
     begin_bookkeeping();
     acquire(work.issue.get());
     if (work.waits.stream) acquire(work.waits.order.get());
@@ -80,8 +81,8 @@ TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
     if (work.records) release(work.records.get());
     release(&stream.end);
     end_bookkeeping();
-  };
-  streams.body = &body;
+  });
+  streams.body = body.get();
   streams.current = &stream;
   streams.host.racer = this_racer();
   end_bookkeeping();

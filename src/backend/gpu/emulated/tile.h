@@ -47,17 +47,23 @@ struct LaneTiles {
   SumTile* sums;
 };
 
+// gfx11's lanes repeat operands: they have to be the same ones.
+inline constexpr bool lanes_repeat = std::is_same_v<TileMap, WmmaMap>;
+
 template <class T>
 struct WholeTile {
   float v[tile_size][tile_size];
-  bool written[tile_size][tile_size] = {};
+  bool written[lanes_repeat ? tile_size : 1][tile_size] = {};
 
   void put(int row, int column, T value) {
     float& at = v[row][column];
     const float x = to_float(value);
-    if (written[row][column] && std::bit_cast<std::uint32_t>(at) != std::bit_cast<std::uint32_t>(x))
-      emulated::stop("lanes that hold the same element of a tile differ");
-    written[row][column] = true;
+    if constexpr (lanes_repeat) {
+      bool& was_written = written[row][column];
+      if (was_written && std::bit_cast<std::uint32_t>(at) != std::bit_cast<std::uint32_t>(x))
+        emulated::stop("lanes that hold the same element of a tile differ");
+      was_written = true;
+    }
     at = x;
   }
 };

@@ -108,7 +108,7 @@ class ForwardBlock {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       float largest[score_row_slots], rescale[score_row_slots], added[score_row_slots];
-      KeyRange sees[score_row_slots];
+      KeyRange sees[score_row_slots] = {};
 #pragma unroll
       for (int slot = 0; slot < score_row_slots; ++slot) {
         largest[slot] = largest_[r][slot];
