@@ -67,7 +67,7 @@ TRIREME_UNCHECKED void stream_main() {
 
 TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
   const Bookkeeping bookkeeping;
-  // Not on this stack, where other things were, written by the host.
+  // Not on this stack, where other things were, written by the host; nor is the work.
   const auto body = std::make_unique<const std::function<void()>>([&] {
     begin_bookkeeping();
     acquire(work.issue.get());
@@ -114,9 +114,9 @@ Stream* pick() {
 void run_until(const Stream& stream, std::uint64_t position) {
   while (stream.done < position) {
     Stream& next = *pick();
-    Work work = std::move(next.work.front());
+    const auto work = std::make_unique<Work>(std::move(next.work.front()));
     next.work.pop_front();
-    run(next, work);
+    run(next, *work);
     ++next.done;
   }
 }
