@@ -53,10 +53,20 @@ void Staging::give_back(const Buffer& buffer) {
   runtime::release_pinned(oldest.memory, oldest.bytes);
 }
 
+template <class Body>
+void Staging::with(const Buffer& buffer, const Body& body) {
+  try {
+    body();
+  } catch (...) {
+    give_back(buffer);
+    throw;
+  }
+}
+
 void Staging::write(GpuQueue& queue, void* dst, std::int64_t bytes,
                     const std::function<void(std::byte* host)>& fill) {
   const Buffer buffer = take(bytes);
-  fill(buffer.memory);
+  with(buffer, [&] { fill(buffer.memory); });
   runtime::copy(dst, buffer.memory, bytes, queue.stream());
   runtime::record(buffer.free, queue.stream());
   give_back(buffer);
@@ -68,7 +78,7 @@ void Staging::read(GpuQueue& queue, const void* src, std::int64_t bytes,
   runtime::copy(buffer.memory, src, bytes, queue.stream());
   runtime::record(buffer.free, queue.stream());
   runtime::synchronize(buffer.free);
-  use(buffer.memory);
+  with(buffer, [&] { use(buffer.memory); });
   give_back(buffer);
 }
 

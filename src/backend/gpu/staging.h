@@ -32,6 +32,9 @@ class Staging {
 
   Buffer take(std::int64_t bytes);
   void give_back(const Buffer&);
+  // Calls body, which may throw; then the buffer is given back.
+  template <class Body>
+  void with(const Buffer&, const Body& body);
 
   std::mutex mutex_;            // checkpoints are written by a thread of their own
   std::deque<Buffer> buffers_;  // the one whose copy was enqueued first comes first
