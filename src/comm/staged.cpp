@@ -19,7 +19,7 @@ struct Delivery {
   std::int64_t bytes;
 };
 
-struct Operation {
+struct StagedOperation {
   Device& device;
   std::deque<Bytes> host;  // references to its elements stay valid
   std::vector<Delivery> deliveries;
@@ -44,16 +44,17 @@ struct Operation {
 };
 
 // Operations that nobody waited for: the inner ones still use their memory.
-void keep(std::unique_ptr<Operation> operation) {
+void keep(std::unique_ptr<StagedOperation> operation) {
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<Operation>>;
+  static auto* const kept = new std::vector<std::unique_ptr<StagedOperation>>;
   const std::lock_guard lock(mutex);
   kept->push_back(std::move(operation));
 }
 
 class StagedWork final : public Work::Pending {
  public:
-  explicit StagedWork(std::unique_ptr<Operation> operation) : operation_(std::move(operation)) {}
+  explicit StagedWork(std::unique_ptr<StagedOperation> operation)
+      : operation_(std::move(operation)) {}
 
   bool done() override {
     if (!operation_->work.done()) return false;
@@ -69,7 +70,7 @@ class StagedWork final : public Work::Pending {
   }
 
  private:
-  std::unique_ptr<Operation> operation_;
+  std::unique_ptr<StagedOperation> operation_;
 };
 
 class StagedCommunicator final : public Communicator {
@@ -146,13 +147,13 @@ class StagedCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Operation> begin() {
-    return std::unique_ptr<Operation>(new Operation{device_, {}, {}, {}});
+  std::unique_ptr<StagedOperation> begin() {
+    return std::unique_ptr<StagedOperation>(new StagedOperation{device_, {}, {}, {}});
   }
 
   template <class Start>
-  Work finish(std::unique_ptr<Operation> op, void* dst, const Bytes& result, std::int64_t count,
-              DType dtype, const Start& start) {
+  Work finish(std::unique_ptr<StagedOperation> op, void* dst, const Bytes& result,
+              std::int64_t count, DType dtype, const Start& start) {
     if (count > 0) op->deliveries.push_back({dst, result.data(), count * size_of(dtype)});
     op->work = start();
     return Work(std::make_unique<StagedWork>(std::move(op)));
