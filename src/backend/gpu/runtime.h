@@ -19,7 +19,7 @@ namespace trireme::gpu::runtime {
 std::string device_name();
 std::string device_signature();
 
-// Null if there is none left. Zeroed where zeroed() says so.
+// Null if there is none left. What it holds is not defined.
 void* allocate(std::int64_t bytes);
 void release(void* memory, std::int64_t bytes);
 void* allocate_pinned(std::int64_t bytes);
@@ -38,7 +38,5 @@ void wait(Event, Stream);
 void synchronize(Stream);
 void synchronize(Event);
 bool has_passed(Event);
-// An error if a kernel that was launched before failed to start.
-void check_launches();
 
 }  // namespace trireme::gpu::runtime

@@ -207,7 +207,7 @@ Exchange exchange(const void* mine, std::size_t bytes, Place place, void (*compl
   const int turn = self.turn;
   self.turn ^= 1;
   std::memcpy(wave.slots[turn][self.lane], mine, bytes);
-  const Exchange result{wave.slots[turn][0], wave.tile[turn]};
+  const Exchange result{wave.slots[turn][0]};
   meet(wave.meeting, place, false, [&] {
     if (wave.meeting.arrived != wave_width) stop("a wave exchanges values without all its lanes");
     if (complete) complete(result);

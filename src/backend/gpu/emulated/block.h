@@ -43,7 +43,6 @@ struct Wave {
   Meeting meeting;
   // What each lane shows to the others. Two in turn, because a lane may be one exchange ahead.
   alignas(64) std::byte slots[2][wave_width][slot_bytes];
-  alignas(64) float tile[2][16][16];  // the result of a tile product
 };
 
 struct Thread {
@@ -72,12 +71,11 @@ void set_thread_order(std::uint64_t seed);
 void sync_block(Place place);
 void sync_wave(Place place);
 
-// Shows `bytes` of each lane to the others of its wave; lane i's lie at result + i * slot_bytes
+// Shows `bytes` of each lane to the others of its wave; lane i's lie at slots + i * slot_bytes
 // until the lane's next exchange but one. The last lane to come runs `complete`, if any. Orders
 // nothing: what a register holds needs no order.
 struct Exchange {
   const std::byte* slots;
-  float (*tile)[16];
 };
 Exchange exchange(const void* mine, std::size_t bytes, Place place,
                   void (*complete)(Exchange) = nullptr);

@@ -81,6 +81,5 @@ void synchronize(Event event) {
 bool has_passed(Event event) {
   return emulated::has_passed(event);
 }
-void check_launches() {}
 
 }  // namespace trireme::gpu::runtime

@@ -140,8 +140,5 @@ void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
              static_cast<int>(shared_bytes));
   GPU_CALL(LaunchKernel, kernel, blocks, dim3(threads), arguments, shared_bytes, stream);
 }
-void check_launches() {
-  GPU_CALL(GetLastError);
-}
 
 }  // namespace trireme::gpu::runtime
