@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend/device.h"
+#include "backend/machine_report.h"
 
 namespace trireme {
 
@@ -12,5 +13,12 @@ namespace trireme {
 // lives until the process ends. Throws Error with what to do if the plug-in is missing, cannot be
 // loaded or belongs to another version.
 Device& plugin_device(const std::string& name, const Target& target);
+
+// Whether there is a plug-in of that name; it is not loaded.
+bool has_plugin(const std::string& name);
+
+// What the plug-in, which exists, says of the machine's GPUs. Throws Error if it cannot be loaded
+// or belongs to another version.
+MachineReport plugin_report(const std::string& name);
 
 }  // namespace trireme

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/doctor.h"
 #include "cli/mpi_leftovers.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
@@ -25,14 +26,6 @@ namespace trireme::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum class State { good, note, fault };
-
-struct Finding {
-  std::string what, text;
-  State state = State::good;
-  std::string advice;  // where the state is not good
-};
 
 // The value of the first line of a file in /proc or /sys that begins with `key`.
 std::string line_of(const char* file, const std::string& key) {
@@ -183,24 +176,6 @@ Finding job() {
   }
 }
 
-// Variables that mean something to programs on GPUs and nothing to this one.
-Finding gpu() {
-  std::vector<std::string> seen;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    for (const char* prefix : {"CUDA_", "HIP_", "ROCR_", "HSA_", "NCCL_", "RCCL_", "GLOO_"}) {
-      if (text.starts_with(prefix)) seen.push_back(text);
-    }
-  }
-  std::sort(seen.begin(), seen.end());
-  Finding finding{"GPU", "this version trains on the CPU only"};
-  if (!seen.empty()) {
-    finding.state = State::note;
-    finding.advice = fmt::format("these variables have no effect: {}", fmt::join(seen, " "));
-  }
-  return finding;
-}
-
 Finding leftovers(bool clean) {
   const MpiLeftovers left = find_mpi_leftovers();
   if (left.paths.empty()) return {"MPI leftovers", "none"};
@@ -215,18 +190,18 @@ Finding leftovers(bool clean) {
           fmt::format("trireme doctor --clean removes them: {}", fmt::join(left.paths, " "))};
 }
 
-void run(bool as_json, bool clean) {
-  const std::vector<Finding> findings = {{"trireme", TRIREME_VERSION},
-                                         processor(),
-                                         instruction_set(),
-                                         threads(),
-                                         memory(),
-                                         large_pages(),
-                                         products(),
-                                         mpi(),
-                                         job(),
-                                         leftovers(clean),
-                                         gpu()};
+void run(bool as_json, bool clean, const std::string& device) {
+  std::vector<Finding> findings = {{"trireme", TRIREME_VERSION},
+                                   processor(),
+                                   instruction_set(),
+                                   threads(),
+                                   memory(),
+                                   large_pages(),
+                                   products(),
+                                   mpi(),
+                                   job(),
+                                   leftovers(clean)};
+  for (Finding& finding : gpu_findings(device)) findings.push_back(std::move(finding));
   const char* const names[] = {"good", "note", "fault"};
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   int faults = 0;
@@ -254,7 +229,14 @@ void add_doctor(CLI::App& app) {
   const auto clean = std::make_shared<bool>(false);
   command->add_flag("--clean", *clean,
                     "Remove shared memory and session folders that killed MPI jobs have left");
-  command->callback([json, clean] { run(*json, *clean); });
+  const auto device = std::make_shared<std::string>();
+  command
+      ->add_option(
+          "--device", *device,
+          "Check this run.device: cuda, hip or emulated; default: the GPUs of the plug-ins "
+          "that are there")
+      ->check(CLI::IsMember({"cuda", "hip", "emulated"}));
+  command->callback([json, clean, device] { run(*json, *clean, *device); });
 }
 
 }  // namespace trireme::cli

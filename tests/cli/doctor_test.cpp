@@ -15,9 +15,26 @@ class Doctor : public Workspace {
   std::map<std::string, nlohmann::json> findings(const Program::Environment& environment) const {
     const Outcome outcome = run({"doctor", "--json"}, environment);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
+    return by_name(outcome);
+  }
+
+  // The findings on emulated GPUs with this fault; whether doctor exits 0.
+  std::map<std::string, nlohmann::json> emulated(const char* gpus, const char* fault,
+                                                 bool good) const {
+    const Outcome outcome =
+        run({"doctor", "--json", "--device", "emulated"},
+            {{"TRIREME_EMULATED_DEVICES", gpus}, {"TRIREME_EMULATED_FAULT", fault}});
+    EXPECT_EQ(outcome.code == 0, good) << outcome.out;
+    return by_name(outcome);
+  }
+
+ private:
+  // The list that doctor printed; the line of its error may stand before or after it.
+  static std::map<std::string, nlohmann::json> by_name(const Outcome& outcome) {
+    const std::size_t begin = outcome.out.find("[{");
+    const std::string list = outcome.out.substr(begin, outcome.out.find("}]", begin) + 2 - begin);
     std::map<std::string, nlohmann::json> found;
-    for (const auto& finding : nlohmann::json::parse(outcome.out))
-      found[finding.at("what")] = finding;
+    for (const auto& finding : nlohmann::json::parse(list)) found[finding.at("what")] = finding;
     return found;
   }
 };
@@ -50,6 +67,48 @@ TEST_F(Doctor, SaysThatVariablesOfGpusHaveNoEffect) {
   EXPECT_EQ(gpu["state"], "note");
   EXPECT_THAT(gpu["advice"].get<std::string>(),
               testing::AllOf(HasSubstr("CUDA_VISIBLE_DEVICES=0,1"), HasSubstr("NCCL_DEBUG=INFO")));
+}
+
+TEST_F(Doctor, ChecksAGpu) {
+  const auto found = emulated("1", "", true);
+  EXPECT_EQ(found.at("GPU (emulated)")["found"], "1 GPU, emulated");
+  EXPECT_EQ(found.at("GPU 0")["state"], "good");
+  EXPECT_EQ(found.at("GPU products")["found"], "fp32 right, bf16 right, fp16 right");
+  EXPECT_FALSE(found.contains("GPU links"));
+}
+
+TEST_F(Doctor, NamesTheSlowLinkOfEightGpus) {
+  const auto found = emulated("8", "slow link", false);
+  EXPECT_EQ(found.at("GPU 7")["state"], "good");
+  EXPECT_EQ(found.at("GPU links")["state"], "fault");
+  EXPECT_THAT(found.at("GPU links")["advice"].get<std::string>(),
+              HasSubstr("these are slow: 2 to 5: 12.5 GB/s;"));
+  EXPECT_EQ(emulated("8", "", true).at("GPU links")["found"], "50 GB/s direct");
+}
+
+TEST_F(Doctor, FindsAGpuThatComputesWrong) {
+  const auto products = emulated("1", "wrong results", false).at("GPU products");
+  EXPECT_EQ(products["state"], "fault");
+  EXPECT_EQ(products["found"], "fp32 WRONG, bf16 WRONG, fp16 WRONG");
+}
+
+TEST_F(Doctor, FindsAGpuThatIsSlowedDown) {
+  const auto found = emulated("2", "heat", false);
+  EXPECT_EQ(found.at("GPU 0")["state"], "fault");
+  EXPECT_EQ(found.at("GPU 1")["state"], "good");
+}
+
+TEST_F(Doctor, SaysThatThereIsNoDriver) {
+  const auto gpu = emulated("1", "no driver", false).at("GPU (emulated)");
+  EXPECT_EQ(gpu["state"], "fault");
+  EXPECT_EQ(gpu["advice"], "no driver is loaded on this machine");
+}
+
+TEST_F(Doctor, SaysThatThereIsNoSuchGpuPart) {
+  const Outcome outcome = run({"doctor", "--device", "hip"});
+  if (outcome.code == 1) GTEST_SKIP() << "this build has a part for AMD's GPUs";
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("this build of trireme has no GPU part for it"));
 }
 
 TEST_F(Doctor, SeesTheVariablesOfTorchrun) {

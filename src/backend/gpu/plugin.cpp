@@ -1,7 +1,8 @@
-// The two functions that a plug-in exports.
+// The functions that a plug-in exports.
 #include "backend/plugin.h"
 
 #include "backend/gpu/device.h"
+#include "backend/gpu/report.h"
 
 #define TRIREME_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -11,4 +12,8 @@ TRIREME_EXPORT int trireme_device_version() {
 
 TRIREME_EXPORT trireme::Device* trireme_device_open(const trireme::Target& target) {
   return trireme::gpu::make_device(target);
+}
+
+TRIREME_EXPORT trireme::MachineReport trireme_device_report() {
+  return trireme::gpu::report();
 }

@@ -15,6 +15,11 @@
 
 namespace trireme::gpu::runtime {
 
+// Why no device can be used: no driver, one that is too old, no device. Empty if one can.
+std::string why_no_device();
+// GPUs that this process sees.
+int device_count();
+
 // "NVIDIA H100", and what must be the same on all ranks: model, driver, library versions.
 std::string device_name();
 std::string device_signature();

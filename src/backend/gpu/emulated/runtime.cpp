@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "backend/gpu/emulated/block.h"
+#include "backend/gpu/emulated/fault.h"
 #include "backend/gpu/emulated/memory.h"
+#include "base/error.h"
 
 namespace trireme::gpu::runtime {
 namespace {
@@ -19,6 +21,17 @@ void check_side(const void* p, std::int64_t bytes, bool device_only) {
 }
 
 }  // namespace
+
+std::string why_no_device() {
+  return emulated::planted(emulated::Fault::no_driver) ? "no driver is loaded on this machine" : "";
+}
+
+// As many as a node may have ranks, unless a test says how many.
+int device_count() {
+  constexpr int enough = 1024;
+  const char* const text = std::getenv("TRIREME_EMULATED_DEVICES");
+  return text ? std::atoi(text) : enough;
+}
 
 std::string device_name() {
   return "the emulated GPU with waves of " + std::to_string(emulated::wave_width);
@@ -41,6 +54,7 @@ void release_pinned(void* memory, std::int64_t bytes) {
 }
 
 Stream make_stream() {
+  if (const std::string problem = why_no_device(); !problem.empty()) fail("{}", problem);
   if (const char* const seed = std::getenv("TRIREME_STREAM_ORDER"))
     emulated::set_stream_order(std::strtoull(seed, nullptr, 10));
   return emulated::make_stream();
@@ -58,7 +72,12 @@ void destroy(Event event) {
 void copy(void* dst, const void* src, std::int64_t bytes, Stream stream) {
   check_side(dst, bytes, false);
   check_side(src, bytes, false);
-  emulated::enqueue(stream, [=] { std::memcpy(dst, src, static_cast<std::size_t>(bytes)); });
+  const bool flip = emulated::planted(emulated::Fault::wrong_results) &&
+                    emulated::side_of(dst, 1) == emulated::Side::pinned;
+  emulated::enqueue(stream, [=] {
+    std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+    if (flip) static_cast<unsigned char*>(dst)[bytes - 1] ^= 0x40;
+  });
 }
 
 void fill(void* dst, std::uint8_t byte, std::int64_t bytes, Stream stream) {

@@ -22,15 +22,8 @@ int current_device() {
 }
 
 void require_device() {
-  int driver = 0, count = 0;
-  GPU_CALL(DriverGetVersion, &driver);
-#if !TRIREME_HIP
-  if (driver == 0) fail("no NVIDIA driver is loaded on this machine");
-#endif
-  const auto code = GPU_API(GetDeviceCount)(&count);
-  if (code != GPU_API(Success) || count == 0)
-    fail("no GPU is visible to this process: {}",
-         code == GPU_API(Success) ? "the driver counts none" : GPU_API(GetErrorString)(code));
+  const std::string problem = why_no_device();
+  if (!problem.empty()) fail("{}", problem);
 }
 
 }  // namespace
@@ -38,6 +31,28 @@ void require_device() {
 void check(GPU_API(Error_t) code, const char* call) {
   if (code == GPU_API(Success)) return;
   fail("{} failed: {}", call, GPU_API(GetErrorString)(code));
+}
+
+std::string why_no_device() {
+  int driver = 0, count = 0;
+  const auto driver_code = GPU_API(DriverGetVersion)(&driver);
+#if TRIREME_HIP
+  if (driver_code != hipSuccess || driver == 0) return "no AMD driver is loaded on this machine";
+#else
+  if (driver_code != cudaSuccess || driver == 0)
+    return "no NVIDIA driver is loaded on this machine";
+#endif
+  const auto code = GPU_API(GetDeviceCount)(&count);
+  if (code == GPU_API(Success) && count > 0) return "";
+  static_cast<void>(GPU_API(GetLastError)());
+  return std::string("no GPU is visible to this process: ") +
+         (code == GPU_API(Success) ? "the driver counts none" : GPU_API(GetErrorString)(code));
+}
+
+int device_count() {
+  int count = 0;
+  GPU_CALL(GetDeviceCount, &count);
+  return count;
 }
 
 std::string device_name() {

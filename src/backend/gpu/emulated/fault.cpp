@@ -1,0 +1,34 @@
+// Reads the name of the planted fault.
+#include "backend/gpu/emulated/fault.h"
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace trireme::gpu::emulated {
+namespace {
+
+constexpr std::array<std::string_view, 4> names = {"no driver", "heat", "slow link",
+                                                   "wrong results"};
+
+int planted_fault() {
+  const char* const name = std::getenv("TRIREME_EMULATED_FAULT");
+  if (!name || !*name) return -1;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<int>(i);
+  fail_input(
+      "TRIREME_EMULATED_FAULT is '{}'; it may be 'no driver', 'heat', 'slow link' or 'wrong "
+      "results'",
+      name);
+}
+
+}  // namespace
+
+bool planted(Fault fault) {
+  static const int chosen = planted_fault();
+  return chosen == static_cast<int>(fault);
+}
+
+}  // namespace trireme::gpu::emulated

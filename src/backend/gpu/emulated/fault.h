@@ -1,0 +1,15 @@
+// Faults of machines that tests plant in the emulated GPU, named by TRIREME_EMULATED_FAULT.
+#pragma once
+
+namespace trireme::gpu::emulated {
+
+enum class Fault {
+  no_driver,      // "no driver"
+  heat,           // "heat": the first GPU says that it is slowed down
+  slow_link,      // "slow link": from GPU 2 to GPU 5
+  wrong_results,  // "wrong results": a bit flips on the way to the host
+};
+
+bool planted(Fault);
+
+}  // namespace trireme::gpu::emulated

@@ -1,0 +1,149 @@
+// report.h on CUDA and HIP.
+#include "backend/gpu/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "backend/gpu/runtime.h"
+#include "backend/gpu/vendor/slowed.h"
+
+namespace trireme::gpu {
+namespace {
+
+#if TRIREME_HIP
+using Properties = hipDeviceProp_t;
+#else
+using Properties = cudaDeviceProp;
+#endif
+
+constexpr std::size_t link_bytes = 64 << 20;
+constexpr int link_turns = 4;
+
+// 13000 of CUDA is 13.0; HIP's numbers have two more digits.
+std::string version_text(int version) {
+#if TRIREME_HIP
+  return std::to_string(version / 10'000'000) + "." + std::to_string(version / 100'000 % 100);
+#else
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+#endif
+}
+
+std::string bus_of(int device) {
+  char text[32] = "";
+  GPU_CALL(DeviceGetPCIBusId, text, static_cast<int>(sizeof text), device);
+  std::string bus = text;
+  for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return bus;
+}
+
+int numa_node_of(const std::string& bus) {
+  std::ifstream file("/sys/bus/pci/devices/" + bus + "/numa_node");
+  int node = -1;
+  file >> node;
+  return file ? node : -1;
+}
+
+GpuReport report_of(int device) {
+  Properties properties;
+  GPU_CALL(GetDeviceProperties, &properties, device);
+  GPU_CALL(SetDevice, device);
+  std::size_t free = 0, total = 0;
+  GPU_CALL(MemGetInfo, &free, &total);
+  GpuReport gpu;
+  gpu.name = properties.name;
+#if TRIREME_HIP
+  gpu.architecture = properties.gcnArchName;
+#else
+  gpu.architecture = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+#endif
+  gpu.bus = bus_of(device);
+  gpu.numa_node = numa_node_of(gpu.bus);
+  gpu.memory = static_cast<std::int64_t>(total);
+  gpu.free = static_cast<std::int64_t>(free);
+  gpu.slowed_by = slowed_by(gpu.bus);
+  gpu.without_error_correction = properties.ECCEnabled == 0;
+  return gpu;
+}
+
+// Memory, a stream and two points in time on one GPU, for as long as the object lives.
+class End {
+ public:
+  explicit End(int device) : device_(device) {
+    GPU_CALL(SetDevice, device);
+    GPU_CALL(Malloc, &memory_, link_bytes);
+    GPU_CALL(StreamCreateWithFlags, &stream_, GPU_API(StreamNonBlocking));
+    GPU_CALL(EventCreate, &begin_);
+    GPU_CALL(EventCreate, &end_);
+  }
+  ~End() {
+    static_cast<void>(GPU_API(SetDevice)(device_));
+    static_cast<void>(GPU_API(EventDestroy)(end_));
+    static_cast<void>(GPU_API(EventDestroy)(begin_));
+    static_cast<void>(GPU_API(StreamDestroy)(stream_));
+    static_cast<void>(GPU_API(Free)(memory_));
+  }
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+  double gigabytes_per_second_to(const End& other) const {
+    GPU_CALL(SetDevice, device_);
+    copy_to(other);  // the first one opens the way
+    GPU_CALL(EventRecord, begin_, stream_);
+    for (int turn = 0; turn < link_turns; ++turn) copy_to(other);
+    GPU_CALL(EventRecord, end_, stream_);
+    GPU_CALL(EventSynchronize, end_);
+    float milliseconds = 0;
+    GPU_CALL(EventElapsedTime, &milliseconds, begin_, end_);
+    return static_cast<double>(link_bytes) * link_turns / milliseconds / 1e6;
+  }
+
+ private:
+  void copy_to(const End& other) const {
+    GPU_CALL(MemcpyPeerAsync, other.memory_, other.device_, memory_, device_, link_bytes, stream_);
+  }
+
+  int device_;
+  void* memory_ = nullptr;
+  runtime::Stream stream_ = nullptr;
+  runtime::Event begin_ = nullptr, end_ = nullptr;
+};
+
+LinkReport measure(int from, int to) {
+  LinkReport link{.from = from, .to = to};
+  int direct = 0;
+  GPU_CALL(DeviceCanAccessPeer, &direct, from, to);
+  link.direct = direct != 0;
+  const End a(from), b(to);
+  if (link.direct) {
+    GPU_CALL(SetDevice, from);
+    const auto code = GPU_API(DeviceEnablePeerAccess)(to, 0);
+    if (code != GPU_API(ErrorPeerAccessAlreadyEnabled)) runtime::check(code, "enabling a peer");
+    static_cast<void>(GPU_API(GetLastError)());
+  }
+  link.gigabytes_per_second = a.gigabytes_per_second_to(b);
+  return link;
+}
+
+}  // namespace
+
+MachineReport report() {
+  MachineReport report;
+  int driver = 0, runtime_version = 0;
+  static_cast<void>(GPU_API(DriverGetVersion)(&driver));
+  static_cast<void>(GPU_API(RuntimeGetVersion)(&runtime_version));
+  report.driver = "driver " + (driver == 0 ? std::string("none") : version_text(driver)) +
+                  ", runtime " + version_text(runtime_version);
+  report.problem = runtime::why_no_device();
+  if (!report.problem.empty()) return report;
+  const int count = runtime::device_count();
+  for (int i = 0; i < count; ++i) report.gpus.push_back(report_of(i));
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      if (from != to) report.links.push_back(measure(from, to));
+    }
+  }
+  return report;
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,22 @@
+// What `trireme doctor` finds, and its part on GPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::cli {
+
+enum class State { good, note, fault };
+
+struct Finding {
+  std::string what, text;
+  State state = State::good;
+  std::string advice;  // where the state is not good
+};
+
+// The GPUs of `device` ("cuda", "hip" or "emulated"), or, if it is empty, of each vendor's plug-in
+// that is there: driver, GPUs, links, libraries, and whether products are right. A driver that is
+// missing is a fault only on a device that was asked for.
+std::vector<Finding> gpu_findings(const std::string& device);
+
+}  // namespace trireme::cli
