@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -15,10 +16,16 @@
 
 namespace trireme {
 
+// The plug-in that takes the place of "emulated" if TRIREME_GPU_UNDER_TEST names one.
+inline std::string plugin_under_test(const std::string& name) {
+  const char* const other = std::getenv("TRIREME_GPU_UNDER_TEST");
+  return other && name == "emulated" ? other : name;
+}
+
 // Instantiated for waves of both widths by TRIREME_ON_BOTH_WAVES(suite).
 class OnBothWaves : public ::testing::TestWithParam<const char*> {
  protected:
-  Device& gpu_ = plugin_device(GetParam(), {.device = DeviceKind::emulated});
+  Device& gpu_ = plugin_device(plugin_under_test(GetParam()), {.device = DeviceKind::emulated});
   Device& cpu_ = cpu::device();
 
   // Calls body(device) for the CPU and for the GPU, and gives both results.

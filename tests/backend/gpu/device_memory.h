@@ -17,8 +17,7 @@ class OnDevice {
  public:
   OnDevice(Device& device, const std::vector<T>& values)
       : device_(device), count_(values.size()), memory_(device.allocate(bytes())) {
-    device_.write(memory_, bytes(),
-                  [&](std::byte* host) { std::memcpy(host, values.data(), bytes_used()); });
+    set(values);
   }
   OnDevice(Device& device, std::size_t count) : OnDevice(device, std::vector<T>(count)) {}
   OnDevice(const OnDevice&) = delete;
@@ -26,6 +25,10 @@ class OnDevice {
   ~OnDevice() { device_.release(memory_, bytes()); }
 
   T* get() const { return reinterpret_cast<T*>(memory_); }
+  void set(const std::vector<T>& values) {
+    device_.write(memory_, bytes(),
+                  [&](std::byte* host) { std::memcpy(host, values.data(), bytes_used()); });
+  }
   std::vector<T> values() const {
     std::vector<T> values(count_);
     device_.read(memory_, bytes(),

@@ -86,6 +86,26 @@ TEST_P(OptimizerStep, OfSgdIsTheCpus) {
   });
 }
 
+// The step's scalars lie in device memory and change between two launches that are the same.
+TEST_P(OptimizerStep, ReadsTheScalarsOfEachStep) {
+  expect_close(on_both([&](Device& device) {
+                 const OnDevice<float> master(device, normal_values<float>(count, 1));
+                 const OnDevice<float> m(device, count), v(device, count), copy(device, count);
+                 const OnDevice<float> grad(device, normal_values<float>(count, 3));
+                 OnDevice<StepBlock> block(device, std::vector{step});
+                 for (const double lr : {0.01, 0.1}) {
+                   StepBlock now = step;
+                   now.lr = lr;
+                   block.set({now});
+                   device.kernels<float>().adam(
+                       device.queue(), {block.get(), 0.9, 0.999, 1e-8, 0.1, true}, master.get(),
+                       m.get(), v.get(), grad.get(), copy.get(), count);
+                 }
+                 return all_of<float>({&master, &m, &v}, copy);
+               }),
+               1e-6);
+}
+
 class Totals : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Totals);
 

@@ -3,28 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
 
-#include <sys/wait.h>
+#include "backend/gpu/command.h"
 
 namespace trireme {
 namespace {
 
-struct Outcome {
-  int status = 0;
-  std::string text;
-};
-
-Outcome run(const std::string& arguments) {
-  Outcome outcome;
-  std::FILE* const out = ::popen((TRIREME_PLANTED " " + arguments + " 2>&1").c_str(), "r");
-  std::array<char, 4096> piece;
-  while (const std::size_t bytes = std::fread(piece.data(), 1, piece.size(), out))
-    outcome.text.append(piece.data(), bytes);
-  outcome.status = ::pclose(out);
-  return outcome;
+CommandOutcome run(const std::string& arguments) {
+  return run_command(TRIREME_PLANTED " " + arguments);
 }
 
 struct Mistake {
@@ -35,7 +22,7 @@ struct Mistake {
 class Planted : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(Planted, IsFound) {
-  const Outcome outcome = run("'" + std::string(GetParam().name) + "'");
+  const CommandOutcome outcome = run("'" + std::string(GetParam().name) + "'");
   if (outcome.text.find("no protection keys") != std::string::npos)
     GTEST_SKIP() << "this processor has no protection keys";
   EXPECT_NE(outcome.status, 0);
@@ -71,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Emulated, RightProgramsAreRightInEveryOrder) {
   for (const char* order : {"", " 1 1", " 2 7", " 3 99"}) {
-    const Outcome outcome = run(std::string("none") + order);
+    const CommandOutcome outcome = run(std::string("none") + order);
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, ::testing::HasSubstr("right"));
   }
