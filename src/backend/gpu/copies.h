@@ -2,19 +2,11 @@
 // processor has them.
 //
 // A thread begins copies, ends a group of them with commit(), and later waits for all but its
-// newest groups; other threads see what was copied behind the next barrier.
+// newest groups; other threads see what was copied behind the next barrier. copy_stages pieces lie
+// in shared memory at a time, where one is computed with while others come.
 #pragma once
 
 #include "backend/gpu/language.h"
-
-namespace trireme::gpu {
-// Pieces that lie in shared memory at a time, where one is computed with while others come.
-#if TRIREME_HIP
-inline constexpr int copy_stages = 2;
-#else
-inline constexpr int copy_stages = 3;
-#endif
-}  // namespace trireme::gpu
 
 #if TRIREME_EMULATED
 #include "backend/gpu/emulated/copies.h"

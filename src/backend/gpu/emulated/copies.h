@@ -6,6 +6,8 @@
 
 namespace trireme::gpu {
 
+inline constexpr int copy_stages = 3;
+
 class Copies {
  public:
   template <class T>

@@ -5,6 +5,8 @@ namespace trireme::gpu {
 
 #if TRIREME_CUDA
 
+inline constexpr int copy_stages = 3;
+
 class Copies {
  public:
   // to gets the 16 bytes at from, or zeros. from may be read either way.
@@ -24,6 +26,8 @@ class Copies {
 };
 
 #else
+
+inline constexpr int copy_stages = 2;
 
 class Copies {
  public:
