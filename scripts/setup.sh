@@ -24,11 +24,11 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# build_preset PRESET [TARGET...]: configures once, then builds.
+# build_preset PRESET [TARGET [OPTION...]]: configures with the options, then builds.
 build_preset() {
-  local preset=$1
-  shift
-  cmake --preset "$preset" >"build-$preset.log" 2>&1 || { cat "build-$preset.log" >&2; exit 1; }
+  local preset=$1 target=${2:-}
+  shift $(($# < 2 ? 1 : 2))
+  cmake --preset "$preset" "$@" >"build-$preset.log" 2>&1 || { cat "build-$preset.log" >&2; exit 1; }
   rm -f "build-$preset.log"
-  cmake --build --preset "$preset" ${1:+--target "$@"}
+  cmake --build --preset "$preset" ${target:+--target "$target"}
 }

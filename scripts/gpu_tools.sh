@@ -1,0 +1,48 @@
+# Finds or fetches the compilers for GPUs. Sourced by scripts/gpu_tests.sh. What is fetched lies in build/gpu-tools and
+# is never installed, but for packages of this Debian itself.
+
+gpu_tools=$PWD/build/gpu-tools
+
+# The compiler for AMD's GPUs. A ROCm is taken where it is; else clang 19 of this Debian compiles, with headers and
+# device library of the next one, whose packages are unpacked. Sets rocm.
+find_rocm() {
+  rocm=${TRIREME_ROCM:-/opt/rocm}
+  [ ! -e "$rocm/include/hip/hip_runtime.h" ] || return 0
+  (install_packages clang-19 lld-19 clang-tools-19 libamdhip64-5) || return 1
+  rocm=$gpu_tools/hip/usr
+  [ -e "$gpu_tools/hip/complete" ] || unpack_hip || return 1
+}
+
+# apt with a root of its own that knows the next Debian; signatures are checked as always.
+unpack_hip() {
+  local apt=$gpu_tools/apt mirror package
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Codename: bookworm' | head -n 1)
+  rm -rf "$apt" "$gpu_tools/hip"
+  mkdir -p "$apt"/{state/lists/partial,cache/archives/partial,debs} "$gpu_tools/hip"
+  touch "$apt/status"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:?no mirror of Debian is configured} trixie main" >"$apt/sources.list"
+  local options=(-o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State=$apt/state"
+    -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root)
+  apt-get "${options[@]}" update -qq && (cd "$apt/debs" &&
+    apt-get "${options[@]}" download -qq libamdhip64-dev rocm-device-libs-17) || return 1
+  for package in "$apt"/debs/*.deb; do
+    dpkg-deb -x "$package" "$gpu_tools/hip" || return 1
+  done
+  rm -rf "$apt"
+  touch "$gpu_tools/hip/complete"
+}
+
+# nvcc: of the PATH or the usual place; else from NVIDIA's Python packages in a virtual environment. Sets nvcc.
+find_nvcc() {
+  nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && return
+  (install_packages python3 python3-venv) || return 1
+  local venv=$gpu_tools/nvcc
+  if ! cmp -s scripts/nvcc_requirements.txt "$venv/requirements.txt"; then
+    rm -rf "$venv"
+    { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/nvcc_requirements.txt &&
+      cp scripts/nvcc_requirements.txt "$venv/requirements.txt"; } >&2 || return 1
+  fi
+  nvcc=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
+  chmod +x "${nvcc%/*}"/* 2>/dev/null
+  [ -e "$nvcc" ]
+}
