@@ -204,6 +204,10 @@ void add_vocabulary(const std::string& type) {
     k.cross_entropy_grad(queue(), l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(),
                          &unscaled, l.rows, vocab, padded_vocab, 0);
   });
+  logits("classifier", 2, [](K& k, L& l) {
+    k.classifier(queue(), l.logits.data(), l.lse.data(), l.targets.data(), l.weights.data(),
+                 &unscaled, l.rows, vocab, padded_vocab, 0);
+  });
 }
 
 template <class T>

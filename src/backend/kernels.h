@@ -160,6 +160,12 @@ struct Kernels {
                              const float* weights, const StepBlock* block, std::int64_t rows,
                              std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
 
+  // softmax_stats, token_loss and cross_entropy_grad in one, bit for bit: a row is still near when
+  // its gradient is written.
+  void (*classifier)(Queue&, T* logits, A* loss, const std::int32_t* targets, const float* weights,
+                     const StepBlock* block, std::int64_t rows, std::int64_t vocab, std::int64_t ld,
+                     std::int64_t first_id);
+
   // Ranks that share a vocabulary: sums[r] = the local sum of exponentials brought to the largest
   // logit of all ranks, sums[rows + r] = the target's logit; both are then summed over the ranks.
   void (*softmax_rescale)(Queue&, A* sums, const A* sum, const A* target_logit,
@@ -205,7 +211,7 @@ struct Kernels {
 #define TRIREME_KERNELS(X) \
   X(norm) X(norm_grad) X(activation) X(activation_grad) X(add) X(rope) X(attention) \
   X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
-  X(cross_entropy_grad) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
+  X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on

@@ -36,6 +36,7 @@ namespace trireme {
   X(token_loss)                         \
   X(softmax_merge)                      \
   X(cross_entropy_grad)                 \
+  X(classifier)                         \
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \

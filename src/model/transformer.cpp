@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/autodiff.h"
+#include "graph/fuse.h"
 #include "model/builder.h"
 #include "model/rotary.h"
 
@@ -51,6 +52,7 @@ class Assembler {
       segment.train = build(*train_);
       differentiate(*segment.train);
       recompute(*segment.train, how);
+      fuse(*segment.train);
     }
     stage_.templates.push_back(std::move(segment));
     return static_cast<int>(stage_.templates.size()) - 1;

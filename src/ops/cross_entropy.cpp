@@ -96,6 +96,17 @@ void launch_grad(const Launch& l) {
   });
 }
 
+// inputs: logits, targets, loss weights; outputs: loss, gradient in place of the logits
+void launch_classifier(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    kernels<T>(l).classifier(l.queue, l.output<T>(1), l.output<Acc<T>>(0), l.input<std::int32_t>(1),
+                             l.input<float>(2), l.step, logits.shape[0], a.vocab, logits.shape[1],
+                             a.first_id);
+  });
+}
+
 }  // namespace
 
 const OpDefinition softmax_stats_op{
@@ -108,6 +119,8 @@ const OpDefinition token_loss_op{
     .name = "token_loss", .infer = infer_loss, .gradient = gradient_loss, .launch = launch_loss};
 const OpDefinition cross_entropy_grad_op{
     .name = "cross_entropy_grad", .infer = infer_grad, .launch = launch_grad};
+// Only fuse() makes it.
+const OpDefinition classifier_op{.name = "classifier", .launch = launch_classifier};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id, GraphGroup group) {

@@ -87,6 +87,32 @@ TYPED_TEST(CrossEntropy, GradientMatchesTheReference) {
   });
 }
 
+TYPED_TEST(CrossEntropy, TheClassifierHasTheBitsOfTheThreeKernels) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    for (const Sizes& s : sizes) {
+      const auto targets = make_targets(s);
+      const std::vector<float> weights(s.rows, 0.25f);
+      const StepBlock block{.grad_scale = 1024};
+      Guarded<T> apart(random_values<T>(s.rows * s.ld, 2, 3)), together = apart;
+      Guarded<A> largest(s.rows), sum(s.rows), target(s.rows), lse(s.rows), loss(s.rows),
+          loss_together(s.rows);
+      const Kernels<T>& k = kernels<T>(set);
+      k.softmax_stats(queue(), largest.data(), sum.data(), target.data(), apart.data(),
+                      targets.data(), s.rows, s.vocab, s.ld, s.first_id);
+      k.token_loss(queue(), loss.data(), lse.data(), largest.data(), sum.data(), target.data(),
+                   s.rows);
+      k.cross_entropy_grad(queue(), apart.data(), lse.data(), targets.data(), weights.data(),
+                           &block, s.rows, s.vocab, s.ld, s.first_id);
+      k.classifier(queue(), together.data(), loss_together.data(), targets.data(), weights.data(),
+                   &block, s.rows, s.vocab, s.ld, s.first_id);
+      EXPECT_TRUE(together.same_bits(apart)) << s.vocab;
+      EXPECT_TRUE(loss_together.same_bits(loss)) << s.vocab;
+    }
+  });
+}
+
 TYPED_TEST(CrossEntropy, NotFiniteLogitsShowInTheSum) {
   using T = TypeParam;
   const double inf = std::numeric_limits<double>::infinity();

@@ -92,6 +92,32 @@ TEST_P(CrossEntropy, HasTheCpusGradient) {
   });
 }
 
+TEST_P(CrossEntropy, InOneKernelHasTheBitsOfThree) {
+  for_storage_types([&]<class T>(T) {
+    for (const Logits& shape : shapes) {
+      SCOPED_TRACE(shape.vocab);
+      const auto logits = normal_values<T>(static_cast<std::size_t>(rows * shape.ld), 1, 4);
+      const OnDevice<T> apart(gpu_, logits), together(gpu_, logits);
+      const OnDevice<std::int32_t> t(gpu_, targets);
+      const OnDevice<float> w(gpu_, std::vector<float>{1, 0, 0.5f, 2, 1, 1});
+      const OnDevice<StepBlock> block(gpu_, std::vector{StepBlock{.grad_scale = 3}});
+      const OnDevice<float> largest(gpu_, rows), sum(gpu_, rows), target(gpu_, rows),
+          lse(gpu_, rows), loss(gpu_, rows), loss_together(gpu_, rows);
+      const Kernels<T>& k = gpu_.kernels<T>();
+      Queue& queue = gpu_.queue();
+      k.softmax_stats(queue, largest.get(), sum.get(), target.get(), apart.get(), t.get(), rows,
+                      shape.vocab, shape.ld, shape.first_id);
+      k.token_loss(queue, loss.get(), lse.get(), largest.get(), sum.get(), target.get(), rows);
+      k.cross_entropy_grad(queue, apart.get(), lse.get(), t.get(), w.get(), block.get(), rows,
+                           shape.vocab, shape.ld, shape.first_id);
+      k.classifier(queue, together.get(), loss_together.get(), t.get(), w.get(), block.get(), rows,
+                   shape.vocab, shape.ld, shape.first_id);
+      expect_equal(std::pair{apart.values(), together.values()});
+      expect_equal(std::pair{loss.values(), loss_together.values()});
+    }
+  });
+}
+
 TEST_P(CrossEntropy, BringsSumsToTheLargestOfAllRanks) {
   expect_close(on_both([&](Device& device) {
                  const std::size_t count = 301;

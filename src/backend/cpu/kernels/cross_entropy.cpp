@@ -1,7 +1,9 @@
-// Softmax statistics of rows of logits, and the gradient of the cross-entropy in their place.
+// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, and both
+// in one.
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"
+#include "backend/cpu/small_kernels.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -102,12 +104,33 @@ void cross_entropy_grad(T* logits, const Acc<T>* lse, const std::int32_t* target
   });
 }
 
+template <class T>
+void classifier(T* logits, Acc<T>* loss, const std::int32_t* targets, const float* weights,
+                const StepBlock* block, std::int64_t rows, std::int64_t vocab, std::int64_t ld,
+                std::int64_t first_id) {
+  using A = Acc<T>;
+  const double scale = block->grad_scale;
+  const double row_ns = 2 * element_ns<T> * static_cast<double>(vocab);
+  parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* const row = logits + r * ld;
+      const std::int64_t target = targets[r] - first_id;
+      A largest, sum, lse;
+      stats_of_row(largest, sum, row, vocab);
+      const A target_logit = target >= 0 && target < vocab ? load_one(row + target) : A{0};
+      token_loss(loss + r, &lse, &largest, &sum, &target_logit, 1);
+      grad_of_row(row, lse, target, static_cast<A>(scale * weights[r]), vocab, ld);
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
 void set_cross_entropy(Kernels<T>& table) {
   table.softmax_stats = at_once<softmax_stats<T>>;
   table.cross_entropy_grad = at_once<cross_entropy_grad<T>>;
+  table.classifier = at_once<classifier<T>>;
 }
 TRIREME_INSTANTIATE(set_cross_entropy);
 

@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, and what
-// follows from the statistics. One block for each row of logits.
+// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, both in
+// one, and what follows from the statistics. One block for each row of logits.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -29,13 +29,9 @@ struct Softmax {
   GPU_FN float shift() const { return largest == lowest ? 0.0f : largest; }
 };
 
+// Of one row, by all threads of the block.
 template <class T>
-GPU_KERNEL(threads)
-softmax_stats_kernel(float* largest, float* sum, float* target_logit, const T* logits,
-                     const std::int32_t* targets, std::int64_t vocab, std::int64_t ld,
-                     std::int64_t first_id, bool aligned) {
-  const std::int64_t row = block_index().x;
-  const T* const x = logits + row * ld;
+GPU_FN Softmax softmax_of_row(const T* x, std::int64_t vocab, bool aligned) {
   Softmax mine;
 #pragma unroll 2
   for (std::int64_t c = 8 * thread_index(); c < vocab; c += 8 * threads) {
@@ -49,14 +45,28 @@ softmax_stats_kernel(float* largest, float* sum, float* target_logit, const T* l
     }
     mine.add(values, most);
   }
-  const float most = block_max<threads>(mine.largest);
-  mine.raise(most);
-  const double total = block_sum<threads>(mine.sum);
+  mine.raise(block_max<threads>(mine.largest));
+  mine.sum = block_sum<threads>(mine.sum);
+  return mine;
+}
+
+template <class T>
+GPU_FN float logit_of(const T* x, std::int64_t target, std::int64_t vocab) {
+  return target >= 0 && target < vocab ? to_float(x[target]) : 0.0f;
+}
+
+template <class T>
+GPU_KERNEL(threads)
+softmax_stats_kernel(float* largest, float* sum, float* target_logit, const T* logits,
+                     const std::int32_t* targets, std::int64_t vocab, std::int64_t ld,
+                     std::int64_t first_id, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const T* const x = logits + row * ld;
+  const Softmax all = softmax_of_row(x, vocab, aligned);
   if (thread_index() != 0) return;
-  const std::int64_t target = targets[row] - first_id;
-  largest[row] = most;
-  sum[row] = static_cast<float>(total);
-  target_logit[row] = target >= 0 && target < vocab ? to_float(x[target]) : 0.0f;
+  largest[row] = all.largest;
+  sum[row] = static_cast<float>(all.sum);
+  target_logit[row] = logit_of(x, targets[row] - first_id, vocab);
 }
 
 template <class T>
@@ -67,22 +77,16 @@ void softmax_stats(Queue& queue, float* largest, float* sum, float* target_logit
          logits, targets, vocab, ld, first_id, rows_are_aligned(ld, logits));
 }
 
+// A row of the gradient in place of its logits, by all threads of the block.
 template <class T>
-GPU_KERNEL(threads)
-cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targets,
-                          const float* weights, const StepBlock* block, std::int64_t vocab,
-                          std::int64_t ld, std::int64_t first_id, bool aligned) {
-  const std::int64_t row = block_index().x;
-  T* const x = logits + row * ld;
-  const std::int64_t target = targets[row] - first_id;
-  const float scale = static_cast<float>(block->grad_scale * weights[row]);
-  const float shift = lse[row];
+GPU_FN void write_gradient(T* x, float lse, std::int64_t target, float scale, std::int64_t vocab,
+                           std::int64_t ld, bool aligned) {
   for (std::int64_t c = 8 * thread_index(); c < ld; c += 8 * threads) {
     const Columns at = columns_at(c, ld, aligned);
     Eight values = load(x, at);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float probability = exp(values.v[i] - shift);
+      const float probability = exp(values.v[i] - lse);
       const float gradient = (c + i == target ? probability - 1.0f : probability) * scale;
       values.v[i] = c + i < vocab ? gradient : 0.0f;
     }
@@ -91,11 +95,46 @@ cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targe
 }
 
 template <class T>
+GPU_KERNEL(threads)
+cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targets,
+                          const float* weights, const StepBlock* block, std::int64_t vocab,
+                          std::int64_t ld, std::int64_t first_id, bool aligned) {
+  const std::int64_t row = block_index().x;
+  write_gradient(logits + row * ld, lse[row], targets[row] - first_id,
+                 static_cast<float>(block->grad_scale * weights[row]), vocab, ld, aligned);
+}
+
+template <class T>
 void cross_entropy_grad(Queue& queue, T* logits, const float* lse, const std::int32_t* targets,
                         const float* weights, const StepBlock* block, std::int64_t rows,
                         std::int64_t vocab, std::int64_t ld, std::int64_t first_id) {
   launch(queue, one_block_each(rows, threads), cross_entropy_grad_kernel<T>, logits, lse, targets,
          weights, block, vocab, ld, first_id, rows_are_aligned(ld, logits));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+classifier_kernel(T* logits, float* loss, const std::int32_t* targets, const float* weights,
+                  const StepBlock* block, std::int64_t vocab, std::int64_t ld,
+                  std::int64_t first_id, bool aligned) {
+  const std::int64_t row = block_index().x;
+  T* const x = logits + row * ld;
+  const std::int64_t target = targets[row] - first_id;
+  const Softmax all = softmax_of_row(x, vocab, aligned);
+  const float target_logit = logit_of(x, target, vocab);
+  const float lse = all.largest + log(static_cast<float>(all.sum));
+  sync_block();  // all have read the target's logit, which one of them overwrites
+  if (thread_index() == 0) loss[row] = lse - target_logit;
+  write_gradient(x, lse, target, static_cast<float>(block->grad_scale * weights[row]), vocab, ld,
+                 aligned);
+}
+
+template <class T>
+void classifier(Queue& queue, T* logits, float* loss, const std::int32_t* targets,
+                const float* weights, const StepBlock* block, std::int64_t rows, std::int64_t vocab,
+                std::int64_t ld, std::int64_t first_id) {
+  launch(queue, one_block_each(rows, threads), classifier_kernel<T>, logits, loss, targets, weights,
+         block, vocab, ld, first_id, rows_are_aligned(ld, logits));
 }
 
 GPU_KERNEL(256)
@@ -133,6 +172,7 @@ template <class T>
 void set_cross_entropy(Kernels<T>& table) {
   table.softmax_stats = softmax_stats<T>;
   table.cross_entropy_grad = cross_entropy_grad<T>;
+  table.classifier = classifier<T>;
   table.softmax_rescale = softmax_rescale;
   table.token_loss = token_loss;
 }
