@@ -1,0 +1,13 @@
+// Times a linear layer's products alone on a device whose queues run behind the host.
+#pragma once
+
+#include "backend/device.h"
+
+namespace trireme {
+
+// Seconds of one product of this shape, operands in device memory: the mean over a tenth of a
+// second or more, after a warm-up. Throws Error where the device's memory does not hold the
+// operands.
+double product_seconds(Device& device, DType compute, Product product, const LinearShape& shape);
+
+}  // namespace trireme
