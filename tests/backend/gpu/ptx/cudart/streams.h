@@ -1,0 +1,34 @@
+// Streams and events of the stand-in. Work is kept until somebody waits for it, so that it runs as
+// late as the program allows: what lacks a wait reads what was there before.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+namespace trireme::ptx {
+
+struct StreamState {
+  std::deque<std::function<void()>> work;
+  std::uint64_t enqueued = 0, done = 0;  // pieces of work, counted from the beginning
+};
+
+// Passed when its stream has done `position` pieces of work.
+struct EventState {
+  std::shared_ptr<StreamState> stream;  // null: never recorded
+  std::uint64_t position = 0;
+};
+
+void enqueue(StreamState& stream, std::function<void()> work);
+// What is enqueued to `stream` from now on runs behind the event.
+void wait_for(StreamState& stream, const EventState& event);
+void run_until(StreamState& stream, std::uint64_t position);
+inline void run_all(StreamState& stream) {
+  run_until(stream, stream.enqueued);
+}
+inline bool has_passed(const EventState& event) {
+  return !event.stream || event.stream->done >= event.position;
+}
+
+}  // namespace trireme::ptx
