@@ -5,6 +5,7 @@
 #include "backend/gpu/product.h"
 #include "backend/gpu/queue.h"
 #include "backend/gpu/staging.h"
+#include "base/error.h"
 
 namespace trireme::gpu {
 namespace {
@@ -47,7 +48,11 @@ class GpuDevice final : public Device {
     return memory;
   }
   void do_release(std::byte* memory, std::int64_t bytes) override {
-    for (GpuQueue& queue : queues_) queue.synchronize();
+    try {
+      for (GpuQueue& queue : queues_) queue.synchronize();
+    } catch (const Error&) {
+      // A device that is lost has said so, and this is called while that error ends the run.
+    }
     runtime::release(memory, bytes);
   }
 

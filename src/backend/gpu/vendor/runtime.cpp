@@ -15,6 +15,13 @@ using Properties = cudaDeviceProp;
 // Shared memory that a kernel may use without asking for it.
 constexpr std::size_t shared_without_asking = 48 << 10;
 
+#if !TRIREME_HIP
+// 13000 is 13.0.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+#endif
+
 int current_device() {
   int device = 0;
   GPU_CALL(GetDevice, &device);
@@ -30,7 +37,15 @@ void require_device() {
 
 void check(GPU_API(Error_t) code, const char* call) {
   if (code == GPU_API(Success)) return;
-  fail("{} failed: {}", call, GPU_API(GetErrorString)(code));
+  const std::string why = GPU_API(GetErrorString)(code);
+  std::size_t free = 0, total = 0;
+  if (GPU_API(MemGetInfo)(&free, &total) == GPU_API(Success)) fail("{} failed: {}", call, why);
+  // After a fault every call fails, until the process ends.
+  fail(
+      "the GPU is lost to this process: {} failed: {}; start again from the last checkpoint, and "
+      "look "
+      "into the log of the machine's kernel if it happens again",
+      call, why);
 }
 
 std::string why_no_device() {
@@ -44,6 +59,12 @@ std::string why_no_device() {
 #endif
   const auto code = GPU_API(GetDeviceCount)(&count);
   if (code == GPU_API(Success) && count > 0) return "";
+#if !TRIREME_HIP
+  if (code == cudaErrorInsufficientDriver)
+    return "the NVIDIA driver is too old: it knows CUDA up to " + version_text(driver) +
+           ", and this build needs " + version_text(CUDART_VERSION / 1000 * 1000) +
+           "; install a newer driver, or build with an older CUDA";
+#endif
   static_cast<void>(GPU_API(GetLastError)());
   return std::string("no GPU is visible to this process: ") +
          (code == GPU_API(Success) ? "the driver counts none" : GPU_API(GetErrorString)(code));
@@ -79,8 +100,9 @@ void* allocate(std::int64_t bytes) {
   check(code, TRIREME_GPU_TEXT(GPU_API(Malloc)));
   return memory;
 }
+// What gives something back is called while an error ends the run, which has said what is wrong.
 void release(void* memory, std::int64_t) {
-  GPU_CALL(Free, memory);
+  static_cast<void>(GPU_API(Free)(memory));
 }
 
 void* allocate_pinned(std::int64_t bytes) {
@@ -97,9 +119,9 @@ void* allocate_pinned(std::int64_t bytes) {
 }
 void release_pinned(void* memory, std::int64_t) {
 #if TRIREME_HIP
-  GPU_CALL(HostFree, memory);
+  static_cast<void>(hipHostFree(memory));
 #else
-  GPU_CALL(FreeHost, memory);
+  static_cast<void>(cudaFreeHost(memory));
 #endif
 }
 
@@ -112,7 +134,7 @@ Stream make_stream() {
   return stream;
 }
 void destroy(Stream stream) {
-  GPU_CALL(StreamDestroy, stream);
+  static_cast<void>(GPU_API(StreamDestroy)(stream));
 }
 Event make_event() {
   Event event = nullptr;
@@ -120,7 +142,7 @@ Event make_event() {
   return event;
 }
 void destroy(Event event) {
-  GPU_CALL(EventDestroy, event);
+  static_cast<void>(GPU_API(EventDestroy)(event));
 }
 
 void copy(void* dst, const void* src, std::int64_t bytes, Stream stream) {
