@@ -79,7 +79,6 @@ void plant(KernelText& kernel) {
       at += parts[1].size();
     }
   }
-  if (found < std::max(wanted, 1)) stop("nothing to replace in " + kernel.name);
 }
 
 struct Module {
