@@ -1,6 +1,7 @@
 // Formulas.
 #include "backend/gpu_workspace.h"
 
+#include "backend/gpu/few_queries.h"
 #include "backend/gpu/row_chunks.h"
 
 namespace trireme::gpu {
@@ -12,6 +13,13 @@ std::int64_t linear_workspace(DType, Product, const LinearShape&) {
 // The sum of ctx * dctx of every query and head, for the backward pass.
 std::int64_t attention_workspace(DType, const AttentionShape& s) {
   return s.batch * s.heads() * s.seq * static_cast<std::int64_t>(sizeof(float));
+}
+
+// What the blocks that share a query's keys leave to be joined.
+std::int64_t cached_attention_workspace(const CachedAttentionShape& s) {
+  if (!has_few_queries(s)) return 0;
+  return s.batch * s.groups * s.queries_per_group * s.new_len * splits_of(s) *
+         part_size(s.head_dim) * static_cast<std::int64_t>(sizeof(float));
 }
 
 // Partial sums of the gradients of weight and bias.

@@ -11,6 +11,7 @@ namespace trireme::gpu {
 // `compute` is the storage type of activations.
 std::int64_t linear_workspace(DType compute, Product, const LinearShape&);
 std::int64_t attention_workspace(DType compute, const AttentionShape&);
+std::int64_t cached_attention_workspace(const CachedAttentionShape&);
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);

@@ -130,9 +130,10 @@ struct Kernels {
                          const T* ctx, const A* lse, void* workspace);
 
   // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
-  // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch].
+  // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch]. workspace: what
+  // ops plan for it.
   void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
-                           T* value_cache, const std::int32_t* lengths);
+                           T* value_cache, const std::int32_t* lengths, A* workspace);
 
   // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]); the tables after the
   // first may be null. position is positions[r], or r % seq if positions is null. Ids outside

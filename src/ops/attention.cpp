@@ -90,13 +90,21 @@ void infer_cached(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), {a.batch * a.seq, shape_of(a).ctx_cols()});
 }
 
+CachedAttentionShape cached_shape_of(const Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  return {a.batch, a.seq, a.groups, a.queries_per_group, a.head_dim, a.capacity, a.scale};
+}
+
+std::int64_t workspace_cached(const Target& target, const Graph&, const Node& node) {
+  return target.device == DeviceKind::cpu ? 0
+                                          : gpu::cached_attention_workspace(cached_shape_of(node));
+}
+
 void launch_cached(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const auto& a = l.node.as<AttentionAttributes>();
-    const CachedAttentionShape shape{a.batch,    a.seq,      a.groups, a.queries_per_group,
-                                     a.head_dim, a.capacity, a.scale};
-    kernels<T>(l).cached_attention(l.queue, shape, l.output<T>(0), l.input<T>(0), l.input<T>(1),
-                                   l.input<T>(2), l.input<std::int32_t>(3));
+    kernels<T>(l).cached_attention(l.queue, cached_shape_of(l.node), l.output<T>(0), l.input<T>(0),
+                                   l.input<T>(1), l.input<T>(2), l.input<std::int32_t>(3),
+                                   static_cast<Acc<T>*>(l.workspace));
   });
 }
 
@@ -113,8 +121,10 @@ const OpDefinition attention_grad_op{.name = "attention_grad",
                                      .flops = flops_grad,
                                      .workspace = workspace,
                                      .launch = launch_grad};
-const OpDefinition cached_attention_op{
-    .name = "cached_attention", .infer = infer_cached, .launch = launch_cached};
+const OpDefinition cached_attention_op{.name = "cached_attention",
+                                       .infer = infer_cached,
+                                       .workspace = workspace_cached,
+                                       .launch = launch_cached};
 
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes, ValueId lengths) {

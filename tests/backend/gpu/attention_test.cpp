@@ -249,8 +249,11 @@ class CachedAttention : public OnAllMaps {
         const OnDevice<T> qkv(*device, inputs), k(*device, keys), v(*device, values);
         const OnDevice<T> ctx(*device, p.ctx_count());
         const OnDevice<std::int32_t> lengths(*device, p.lengths);
+        const Workspace workspace(*device, gpu::cached_attention_workspace(p.shape));
         device->kernels<T>().cached_attention(device->queue(), p.shape, ctx.get(), qkv.get(),
-                                              k.get(), v.get(), lengths.get());
+                                              k.get(), v.get(), lengths.get(),
+                                              workspace.as<float>());
+        EXPECT_TRUE(workspace.was_kept_to());
         results[device == &gpu_] = {ctx.values(), k.values(), v.values()};
       }
       EXPECT_LT(distance(results[1][0], results[0][0]), tolerance<T>());
@@ -265,6 +268,13 @@ TEST_P(CachedAttention, OfOneNewPositionEqualsTheCpus) {
   expect_as_cpu({{3, 1, 2, 2, 16, 150, 0.25}, {0, 70, 149}});
   expect_as_cpu({{1, 1, 1, 1, 12, 20, 0.3}, {5}});
   expect_as_cpu({{1, 1, 1, 4, 128, 300, 0.1}, {290}});
+}
+
+TEST_P(CachedAttention, OfALongCacheEqualsTheCpus) {
+  // Several pieces of 256 keys, the last of one key, of all, and pieces that a shorter sample
+  // lacks.
+  expect_as_cpu({{3, 1, 1, 2, 64, 1030, 0.125}, {256, 1023, 3}});
+  expect_as_cpu({{1, 4, 1, 2, 16, 600, 0.25}, {510}});  // causal across a cut
 }
 
 TEST_P(CachedAttention, OfManyNewPositionsEqualsTheCpus) {

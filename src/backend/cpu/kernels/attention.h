@@ -16,6 +16,6 @@ void attention_grad(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
 
 template <class T>
 void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
-                      T* value_cache, const std::int32_t* lengths);
+                      T* value_cache, const std::int32_t* lengths, Acc<T>* workspace);
 
 }  // namespace trireme::cpu::TRIREME_ISA

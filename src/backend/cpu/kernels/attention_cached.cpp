@@ -53,7 +53,7 @@ struct CachedGroup {
 
 template <class T>
 void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* key_cache,
-                      T* value_cache, const std::int32_t* lengths) {
+                      T* value_cache, const std::int32_t* lengths, Acc<T>*) {
   TRIREME_CHECK(s.head_dim >= 1 && s.head_dim <= max_head_dim && s.scale > 0);
   constexpr std::int64_t few_rows = 8;
   const std::int64_t groups = s.batch * s.groups;
@@ -78,7 +78,7 @@ void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* ke
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
 #define TRIREME_INSTANTIATE(T)                                                         \
   template void cached_attention<T>(const CachedAttentionShape&, T*, const T*, T*, T*, \
-                                    const std::int32_t*);
+                                    const std::int32_t*, Acc<T>*);
 // NOLINTEND(bugprone-macro-parentheses)
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)

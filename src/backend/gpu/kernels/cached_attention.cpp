@@ -1,5 +1,6 @@
 // Attention of new positions against a cache.
 #include "backend/gpu/kernels/attention.h"
+#include "backend/gpu/kernels/few_queries.h"
 #include "backend/gpu/kernels/table.h"
 
 namespace trireme::gpu {
@@ -51,11 +52,15 @@ append_kernel(const CachedAttentionShape s, const T* qkv, T* key_cache, T* value
 
 template <class T>
 void cached_attention(Queue& queue, const CachedAttentionShape& shape, T* ctx, const T* qkv,
-                      T* key_cache, T* value_cache, const std::int32_t* lengths) {
+                      T* key_cache, T* value_cache, const std::int32_t* lengths, float* workspace) {
   launch(queue, over(shape.batch * shape.new_len * shape.groups * shape.head_dim * 2),
          append_kernel<T>, shape, qkv, key_cache, value_cache, lengths);
-  run_forward(queue, attention_of(shape, qkv, key_cache, value_cache, lengths), ctx,
-              static_cast<float*>(nullptr));
+  const Attention<T> attention = attention_of(shape, qkv, key_cache, value_cache, lengths);
+  if (has_few_queries(shape)) {
+    run_few_queries(queue, attention, ctx, workspace, splits_of(shape));
+  } else {
+    run_forward(queue, attention, ctx, static_cast<float*>(nullptr));
+  }
 }
 
 }  // namespace
