@@ -24,7 +24,7 @@ unpack_hip() {
   local options=(-o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State=$apt/state"
     -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root)
   apt-get "${options[@]}" update -qq && (cd "$apt/debs" &&
-    apt-get "${options[@]}" download -qq libamdhip64-dev rocm-device-libs-17) || return 1
+    apt-get "${options[@]}" download -qq libamdhip64-dev rocm-device-libs-17 librocblas-dev) || return 1
   for package in "$apt"/debs/*.deb; do
     dpkg-deb -x "$package" "$gpu_tools/hip" || return 1
   done

@@ -14,7 +14,9 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "backend/choices.h"
 #include "backend/kernels.h"
 #include "backend/state_kernels.h"
 #include "backend/target.h"
@@ -67,6 +69,12 @@ struct WorkKey {
   auto operator<=>(const WorkKey&) const = default;
 };
 
+// A line on what was found when a device was opened.
+struct DeviceNote {
+  std::string text;
+  bool is_fault = false;  // something computed wrong numbers and was switched off
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -103,6 +111,13 @@ class Device {
   const StateKernels& state_kernels() const { return *state_kernels_; }
   virtual std::shared_ptr<const LinearProduct> linear(DType compute, Product,
                                                       const LinearShape&) = 0;
+  // The algorithms that a library uses for the products made so far. Empty where none computes.
+  virtual LibraryChoices choices() const { return {}; }
+  // Uses these from now on, for the products that they name, also for those that exist. They are of
+  // the same device and library; throws Error if the library does not know one of them.
+  virtual void take(const LibraryChoices&) {}
+  // What a user should read before a run.
+  virtual std::vector<DeviceNote> notes() const { return {}; }
 
   // Host access to device memory, through a pinned mirror that on the CPU is the memory itself.
   // write(): `fill` gets `bytes` of host memory whose contents it replaces in full; dst gets them

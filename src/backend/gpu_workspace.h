@@ -5,11 +5,17 @@
 #include <cstdint>
 
 #include "backend/kernels.h"
+#include "backend/target.h"
 
 namespace trireme::gpu {
 
-// `compute` is the storage type of activations.
-std::int64_t linear_workspace(DType compute, Product, const LinearShape&);
+// What a vendor's library of matrix products gets for a call. None takes more of its own.
+inline constexpr std::int64_t library_workspace = std::int64_t{32} << 20;
+inline constexpr std::int64_t stand_in_workspace = std::int64_t{64} << 10;  // on the emulated GPU
+
+// `compute` is the storage type of activations. Also where the library turns out to be missing: a
+// plan cannot know.
+std::int64_t linear_workspace(DeviceKind, DType compute, Product, const LinearShape&);
 std::int64_t attention_workspace(DType compute, const AttentionShape&);
 std::int64_t cached_attention_workspace(const CachedAttentionShape&);
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/gpu_workspace.h"
 #include "backend/machine_report.h"
 #include "backend/plugin_loader.h"
 #include "base/counted.h"
@@ -120,9 +121,13 @@ double product_error(Device& device, DType dtype) {
                        weight = waves<T>(shape.out * shape.in, 1.3);
   const OnDevice<T> there_x(device, x), there_weight(device, weight),
       there_y(device, std::vector<T>(static_cast<std::size_t>(shape.rows * shape.out)));
+  const OnDevice<char> workspace(
+      device,
+      std::vector<char>(static_cast<std::size_t>(
+          1 + gpu::linear_workspace(device.target().device, dtype, Product::forward, shape))));
   device.linear(dtype, Product::forward, shape)
       ->run(device.queue(), there_y.data(), there_x.data(), there_weight.data(), nullptr, false,
-            nullptr);
+            workspace.data());
   const std::vector<T> y = there_y.values();
   double error = 0, largest = 0;
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -155,6 +160,11 @@ Finding products_of(const std::string& name) {
   add("fp32", product_error<float>(device, DType::f32), 1e-5);
   add("bf16", product_error<bf16>(device, DType::bf16), 1e-2);
   add("fp16", product_error<f16>(device, DType::f16), 1e-2);
+  for (const DeviceNote& note : device.notes()) {
+    if (!note.is_fault) continue;
+    finding.state = State::fault;
+    finding.advice = note.text;
+  }
   return finding;
 }
 

@@ -2,6 +2,7 @@
 #include "generate/trained_model.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/thread_pool.h"
 #include "checkpoint/huggingface.h"
@@ -81,6 +82,8 @@ std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* sh
   check_memory(*stage);
   stage->allocate();
   if (shares) return stage;
+  for (const DeviceNote& note : stage->device().notes())
+    fmt::print(stderr, "{}: {}\n", note.is_fault ? "warning" : "note", note.text);
   std::vector<TargetSlice> slices;
   const auto& parameters = stage->definition().parameters;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {

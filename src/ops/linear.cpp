@@ -23,7 +23,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
-             : gpu::linear_workspace(g.compute(), product, shape);
+             : gpu::linear_workspace(target.device, g.compute(), product, shape);
 }
 
 template <Product product>

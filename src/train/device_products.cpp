@@ -44,7 +44,7 @@ double product_seconds(Device& device, DType compute, Product product, const Lin
                             : product == Product::forward ? bytes(y)
                                                           : bytes(x)),
       a(device, bytes(product == Product::forward ? x : y)), b(device, bytes(to_weight ? x : w)),
-      workspace(device, 1 + gpu::linear_workspace(compute, product, shape));
+      workspace(device, 1 + gpu::linear_workspace(device.target().device, compute, product, shape));
   const auto one = device.linear(compute, product, shape);
   Queue& queue = device.queue();
   const auto seconds_of = [&](int times) {

@@ -49,6 +49,8 @@ void Trainer::Parts::print_plan() {
                       to_text(planned_memory(engine, config)));
   for (const std::string& note : layout_notes(config, rank.size))
     text += fmt::format("note: {}\n", note);
+  for (const DeviceNote& note : device_of(config.run.device).notes())
+    text += fmt::format("{}: {}\n", note.is_fault ? "warning" : "note", note.text);
   if (text.ends_with('\n')) text.pop_back();
   console.print(text);
 }

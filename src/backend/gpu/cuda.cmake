@@ -15,6 +15,6 @@ list(GET TRIREME_CUDA_ARCHS -1 newest)
 list(APPEND options -gencode=arch=compute_${newest},code=compute_${newest})
 
 trireme_vendor_plugin(cuda ${TRIREME_NVCC} ${options})
-target_compile_definitions(trireme_cuda PRIVATE TRIREME_CUDA=1)
+target_compile_definitions(trireme_cuda PRIVATE TRIREME_CUDA=1 TRIREME_VENDOR_LIBRARIES="${cuda}/lib64")
 target_include_directories(trireme_cuda SYSTEM PRIVATE ${cuda}/include)
 target_link_libraries(trireme_cuda PRIVATE ${TRIREME_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)

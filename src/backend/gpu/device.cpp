@@ -1,7 +1,11 @@
 // A GPU as Trireme's device: memory of its runtime, streams, kernels, products.
 #include "backend/gpu/device.h"
 
+#include <optional>
+
 #include "backend/gpu/kernels/table.h"
+#include "backend/gpu/libraries/open_library.h"
+#include "backend/gpu/libraries/products.h"
 #include "backend/gpu/product.h"
 #include "backend/gpu/queue.h"
 #include "backend/gpu/staging.h"
@@ -16,17 +20,27 @@ class GpuDevice final : public Device {
       : Device({&gpu::kernels<float>(), &gpu::kernels<bf16>(), &gpu::kernels<f16>(),
                 &gpu::kernels<double>()},
                gpu::state_kernels()),
-        target_(target) {}
+        target_(target) {
+    OpenedLibrary opened = open_library();  // the queues have found a device
+    if (!opened.note.empty()) notes_.push_back({opened.note});
+    products_.emplace(runtime::device_name(), own_linear, std::move(opened.library));
+    for (std::string& line : products_->check(*this)) notes_.push_back({std::move(line), true});
+  }
 
   std::string name() const override { return runtime::device_name(); }
-  std::string signature() const override { return runtime::device_signature(); }
+  std::string signature() const override {
+    return runtime::device_signature() + ", " + products_->signature();
+  }
   const Target& target() const override { return target_; }
   Queue& queue(QueueRole role) override { return queues_[static_cast<std::size_t>(role)]; }
 
   std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
                                               const LinearShape& shape) override {
-    return own_linear(compute, product, shape);
+    return products_->linear(compute, product, shape);
   }
+  LibraryChoices choices() const override { return products_->choices(); }
+  void take(const LibraryChoices& choices) override { products_->take(choices); }
+  std::vector<DeviceNote> notes() const override { return notes_; }
 
   void write(void* dst, std::int64_t bytes,
              const std::function<void(std::byte* host)>& fill) override {
@@ -59,6 +73,8 @@ class GpuDevice final : public Device {
   Target target_;
   std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count)> queues_;
   Staging staging_;
+  std::optional<Products> products_;
+  std::vector<DeviceNote> notes_;
 };
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace trireme::gpu::emulated {
 namespace {
 
-constexpr std::array<std::string_view, 4> names = {"no driver", "heat", "slow link",
-                                                   "wrong results"};
+constexpr std::array<std::string_view, 5> names = {"no driver", "heat", "slow link",
+                                                   "wrong results", "wrong library"};
 
 int planted_fault() {
   const char* const name = std::getenv("TRIREME_EMULATED_FAULT");
@@ -19,8 +19,8 @@ int planted_fault() {
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<int>(i);
   fail_input(
-      "TRIREME_EMULATED_FAULT is '{}'; it may be 'no driver', 'heat', 'slow link' or 'wrong "
-      "results'",
+      "TRIREME_EMULATED_FAULT is '{}'; it may be 'no driver', 'heat', 'slow link', 'wrong "
+      "results' or 'wrong library'",
       name);
 }
 

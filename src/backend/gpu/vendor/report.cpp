@@ -5,6 +5,7 @@
 #include <cctype>
 #include <fstream>
 
+#include "backend/gpu/libraries/open_library.h"
 #include "backend/gpu/runtime.h"
 #include "backend/gpu/vendor/slowed.h"
 
@@ -143,6 +144,10 @@ MachineReport report() {
       if (from != to) report.links.push_back(measure(from, to));
     }
   }
+  const auto library = open_library().library;
+  report.libraries.push_back({.what = "matrix products",
+                              .version = library ? library->name() : "",
+                              .instead = "the own kernel"});
   return report;
 }
 

@@ -1,0 +1,15 @@
+// Which libraries' headers the build has found: plug-ins are compiled for those alone.
+#pragma once
+
+#include "backend/gpu/which.h"
+
+#if TRIREME_HIP
+#if __has_include(<hipblaslt/hipblaslt.h>)
+#define TRIREME_HAS_LT 1
+#endif
+#if __has_include(<rocblas/rocblas.h>)
+#define TRIREME_HAS_ROCBLAS 1
+#endif
+#elif __has_include(<cublasLt.h>)
+#define TRIREME_HAS_LT 1
+#endif

@@ -1,0 +1,249 @@
+// Descriptors, algorithms and calls.
+#include "backend/gpu/vendor/libraries.h"
+
+#if TRIREME_HAS_LT
+#include "backend/gpu/vendor/lt.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "backend/gpu/libraries/bytes_as_text.h"
+#include "backend/gpu/libraries/column_major.h"
+#include "base/error.h"
+
+#define LT_TEXT(name) LT_TEXT_OF(LT(name))
+#define LT_TEXT_OF(name) LT_QUOTED(name)
+#define LT_QUOTED(name) #name
+#define LT_CALL(functions, name, ...) check((functions).name(__VA_ARGS__), LT_TEXT(name))
+
+namespace trireme::gpu::lt {
+namespace {
+
+#if TRIREME_HIP
+constexpr const char* library_name = "hipBLASLt";
+#else
+constexpr const char* library_name = "cuBLASLt";
+#endif
+
+void check(Status status, const char* call) {
+  if (status != LT_BLAS(STATUS_SUCCESS))
+    fail("{} failed with status {}", call, static_cast<int>(status));
+}
+
+DataType data_type(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return LT_DATA(R_16BF);
+    case DType::f16:
+      return LT_DATA(R_16F);
+    default:
+      return LT_DATA(R_32F);
+  }
+}
+
+// Workspaces begin at multiples of 64 bytes; the libraries' own begin at multiples of this.
+constexpr std::uintptr_t workspace_alignment = 256;
+
+// What the library was made with.
+struct Context {
+  Functions functions;
+  LT(Handle_t) handle;
+  StreamOf stream_of;
+  std::int64_t workspace;  // usable bytes of it
+};
+
+// A descriptor of the library, destroyed with it.
+template <class Handle>
+class Owned {
+ public:
+  using Destroy = Status (*)(Handle);
+  template <class Function>
+  explicit Owned(Function destroy) : destroy_(destroy) {}
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (handle_) destroy_(handle_);
+  }
+  Handle* address() { return &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+  Destroy destroy_;
+};
+
+class LtProduct final : public LibraryProduct {
+ public:
+  LtProduct(const Context& context, const ProductKey& key)
+      : c_(context),
+        key_(key),
+        what_(column_major(key.product, key.shape())),
+        result_(result_type(key.product, key.compute)),
+        description_(context.functions.MatmulDescDestroy),
+        a_(context.functions.MatrixLayoutDestroy),
+        b_(context.functions.MatrixLayoutDestroy),
+        d_(context.functions.MatrixLayoutDestroy) {
+    describe();
+    lay_out(a_, key.compute, what_.a.rows, what_.a.columns);
+    lay_out(b_, key.compute, what_.b.rows, what_.b.columns);
+    lay_out(d_, result_, what_.m, what_.n);
+  }
+
+  std::string first_answer() const override;
+  bool use(const std::string& algorithm) override;
+  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override;
+
+ private:
+  // Sums are in fp32 whatever the operands are, without the shortcut of TF32.
+  void describe();
+  void lay_out(Owned<LT(MatrixLayout_t)>& matrix, DType dtype, std::int64_t rows,
+               std::int64_t columns) {
+    LT_CALL(c_.functions, MatrixLayoutCreate, matrix.address(), data_type(dtype),
+            static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows);
+  }
+  template <class Value>
+  void set(LT(MatmulDescAttributes_t) attribute, const Value& value) const {
+    LT_CALL(c_.functions, MatmulDescSetAttribute, description_.get(), attribute, &value,
+            sizeof(value));
+  }
+  void set_preferences(LT(MatmulPreference_t) preference) const;
+
+  const Context& c_;
+  const ProductKey key_;
+  const ColumnMajor what_;
+  const DType result_;
+  Owned<LT(MatmulDesc_t)> description_;
+  Owned<LT(MatrixLayout_t)> a_, b_, d_;
+  LT(MatmulAlgo_t) algorithm_ = {};
+};
+
+void LtProduct::describe() {
+  LT_CALL(c_.functions, MatmulDescCreate, description_.address(), LT_BLAS(COMPUTE_32F),
+          LT_DATA(R_32F));
+  const auto operation = [](bool transposed) -> std::int32_t {
+    return transposed ? LT_BLAS(OP_T) : LT_BLAS(OP_N);
+  };
+  set(LT_CONSTANT(MATMUL_DESC_TRANSA), operation(what_.a.transposed));
+  set(LT_CONSTANT(MATMUL_DESC_TRANSB), operation(what_.b.transposed));
+  // Activations, and gradients of biases, would be further epilogues here.
+  if (!key_.bias) return;
+  set(LT_CONSTANT(MATMUL_DESC_EPILOGUE), static_cast<std::uint32_t>(LT_CONSTANT(EPILOGUE_BIAS)));
+  set(LT_CONSTANT(MATMUL_DESC_BIAS_DATA_TYPE), static_cast<std::int32_t>(data_type(result_)));
+  // Heuristics read the alignment of the bias off its address.
+  set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER),
+      reinterpret_cast<const void*>(std::uintptr_t{alignment_of(0, result_)}));
+}
+
+void LtProduct::set_preferences(LT(MatmulPreference_t) preference) const {
+  const auto set = [&](LT(MatmulPreferenceAttributes_t) attribute, const auto& value) {
+    LT_CALL(c_.functions, MatmulPreferenceSetAttribute, preference, attribute, &value,
+            sizeof(value));
+  };
+  set(LT_CONSTANT(MATMUL_PREF_MAX_WORKSPACE_BYTES), static_cast<std::uint64_t>(c_.workspace));
+#if !TRIREME_HIP
+  // Where the sum over k is cut into parts, they are added in fp32 and in a step of their own.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(what_.a.rows, key_.compute));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(what_.b.rows, key_.compute));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(what_.m, result_));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(what_.m, result_));
+#endif
+}
+
+std::string LtProduct::first_answer() const {
+  Owned<LT(MatmulPreference_t)> preference(c_.functions.MatmulPreferenceDestroy);
+  LT_CALL(c_.functions, MatmulPreferenceCreate, preference.address());
+  set_preferences(preference.get());
+  LT(MatmulHeuristicResult_t) answer = {};
+  int answers = 0;
+  const Status status = c_.functions.MatmulAlgoGetHeuristic(c_.handle, description_.get(), a_.get(),
+                                                            b_.get(), d_.get(), d_.get(),
+                                                            preference.get(), 1, &answer, &answers);
+  const bool found = status == LT_BLAS(STATUS_SUCCESS) && answers > 0 &&
+                     answer.state == LT_BLAS(STATUS_SUCCESS) &&
+                     answer.workspaceSize <= static_cast<std::size_t>(c_.workspace);
+  return found ? bytes_as_text(&answer.algo, sizeof(answer.algo)) : "";
+}
+
+// Both libraries let an algorithm be stored as its bytes and used again by the same version.
+bool LtProduct::use(const std::string& algorithm) {
+  LT(MatmulAlgo_t) given = {};
+  if (!text_as_bytes(algorithm, &given, sizeof(given))) return false;
+#if !TRIREME_HIP
+  cublasLtMatmulHeuristicResult_t needs = {};
+  const Status status = c_.functions.MatmulAlgoCheck(c_.handle, description_.get(), a_.get(),
+                                                     b_.get(), d_.get(), d_.get(), &given, &needs);
+  if (status != CUBLAS_STATUS_SUCCESS ||
+      needs.workspaceSize > static_cast<std::size_t>(c_.workspace))
+    return false;
+#endif
+  algorithm_ = given;
+  return true;
+}
+
+void LtProduct::run(Queue& queue, void* dst, const void* a, const void* b, const void* bias,
+                    bool accumulate, void* workspace) const {
+  check_alignment(key_, dst, a, b);
+  if (key_.bias) set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER), bias);
+  const auto begin = reinterpret_cast<std::uintptr_t>(workspace);
+  const auto from = (begin + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  const float one = 1, before = accumulate ? 1 : 0;
+  LT_CALL(c_.functions, Matmul, c_.handle, description_.get(), &one, b, a_.get(), a, b_.get(),
+          &before, dst, d_.get(), dst, d_.get(), &algorithm_, reinterpret_cast<void*>(from),
+          static_cast<std::size_t>(c_.workspace), static_cast<Stream>(c_.stream_of(queue)));
+}
+
+class Library final : public ProductLibrary {
+ public:
+  Library(const Functions& functions, StreamOf stream_of, std::int64_t workspace)
+      : context_{functions, nullptr, stream_of,
+                 workspace - static_cast<std::int64_t>(workspace_alignment)} {
+    TRIREME_CHECK(context_.workspace > 0);
+    LT_CALL(functions, Create, &context_.handle);
+  }
+  ~Library() override { context_.functions.Destroy(context_.handle); }
+
+  std::string name() const override {
+#if TRIREME_HIP
+    int version = 0;
+    LT_CALL(context_.functions, GetVersion, context_.handle, &version);
+#else
+    const std::size_t version = context_.functions.GetVersion();
+#endif
+    return std::string(library_name) + " " + std::to_string(version);
+  }
+  std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
+    return std::make_unique<LtProduct>(context_, key);
+  }
+
+ private:
+  Context context_;
+};
+
+}  // namespace
+
+std::optional<Functions> functions_of(void* library) {
+  Functions functions{};
+  bool complete = true;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    complete = complete && function;
+  };
+#define TRIREME_LT_FIND(name) find(functions.name, LT_TEXT(name));
+  TRIREME_LT_FUNCTIONS(TRIREME_LT_FIND)
+#undef TRIREME_LT_FIND
+  return complete ? std::optional(functions) : std::nullopt;
+}
+
+std::unique_ptr<ProductLibrary> make_library(const Functions& functions, StreamOf stream_of,
+                                             std::int64_t workspace) {
+  return std::make_unique<Library>(functions, stream_of, workspace);
+}
+
+}  // namespace trireme::gpu::lt
+#endif

@@ -1,0 +1,216 @@
+// Who computes a product: the library as it answers or as a record says, or the own kernel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cpu/device.h"
+#include "backend/gpu/libraries/products.h"
+#include "backend/gpu/libraries/self_check.h"
+#include "base/error.h"
+
+namespace trireme::gpu {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::shared_ptr<const LinearProduct> own(DType compute, Product product, const LinearShape& shape) {
+  return cpu::device().linear(compute, product, shape);
+}
+
+// A library that computes as the CPU does, and what tests change about it.
+struct Habits {
+  enum class Fault { none, doubles, gives_nan, fails };
+  Fault fault = Fault::none;
+  Product faulty_product = Product::weight_grad;
+  DType faulty_type = DType::bf16;
+  bool without_bias = false;            // it has no algorithm for products with a bias
+  std::vector<std::string> calls = {};  // the algorithm of each
+};
+
+class PretendedProduct final : public LibraryProduct {
+ public:
+  PretendedProduct(Habits& habits, const ProductKey& key)
+      : habits_(habits), key_(key), cpus_(own(key.compute, key.product, key.shape())) {}
+
+  std::string first_answer() const override {
+    return key_.bias && habits_.without_bias ? "" : "first";
+  }
+  bool use(const std::string& algorithm) override {
+    algorithm_ = algorithm;
+    return algorithm == "first" || algorithm == "second";
+  }
+  void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override {
+    using Fault = Habits::Fault;
+    EXPECT_EQ(key_.bias, bias != nullptr);
+    habits_.calls.push_back(algorithm_);
+    cpus_->run(queue, dst, a, b, bias, accumulate, workspace);
+    if (key_.product != habits_.faulty_product || key_.compute != habits_.faulty_type) return;
+    if (habits_.fault == Fault::doubles) cpus_->run(queue, dst, a, b, nullptr, true, workspace);
+    if (habits_.fault == Fault::gives_nan) *static_cast<float*>(dst) = NAN;
+    if (habits_.fault == Fault::fails) fail("the library failed with status 15");
+  }
+
+ private:
+  Habits& habits_;
+  ProductKey key_;
+  std::shared_ptr<const LinearProduct> cpus_;
+  std::string algorithm_;
+};
+
+class PretendedLibrary final : public ProductLibrary {
+ public:
+  explicit PretendedLibrary(Habits& habits) : habits_(habits) {}
+  std::string name() const override { return "a library 1.0"; }
+  std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
+    return std::make_unique<PretendedProduct>(habits_, key);
+  }
+
+ private:
+  Habits& habits_;
+};
+
+class OneProducts : public testing::Test {
+ protected:
+  static constexpr LinearShape shape{4, 8, 16};
+
+  // Runs a product of that shape in fp32.
+  void run(const LinearProduct& product, bool bias = false, bool accumulate = false) {
+    std::vector<float> x(4 * 16, 1), weight(8 * 16, 1), b(16, 1), result(8 * 16, 0);
+    std::vector<std::byte> workspace(1 << 20);
+    product.run(cpu::device().queue(), result.data(), x.data(), weight.data(),
+                bias ? b.data() : nullptr, accumulate, workspace.data());
+  }
+  LibraryChoices recorded(const std::string& algorithm) {
+    LibraryChoices choices{"a device", "a library 1.0", {}};
+    choices.algorithms[{Product::forward, false, DType::f32, 4, 8, 16}] = algorithm;
+    return choices;
+  }
+
+  Habits habits_;
+  Products products_{"a device", own, std::make_unique<PretendedLibrary>(habits_)};
+};
+
+TEST_F(OneProducts, TakeTheFirstAnswerAndKeepIt) {
+  run(*products_.linear(DType::f32, Product::forward, shape));
+  EXPECT_THAT(habits_.calls, ElementsAre("first"));
+  const LibraryChoices choices = products_.choices();
+  EXPECT_EQ(choices.device, "a device");
+  EXPECT_EQ(choices.library, "a library 1.0");
+  const std::map<ProductKey, std::string> both = {
+      {{Product::forward, false, DType::f32, 4, 8, 16}, "first"},
+      {{Product::forward, true, DType::f32, 4, 8, 16}, "first"}};
+  EXPECT_EQ(choices.algorithms, both);
+}
+
+TEST_F(OneProducts, LeaveWhatTheLibraryCannotToTheOwnKernel) {
+  habits_.without_bias = true;
+  const auto product = products_.linear(DType::f32, Product::forward, shape);
+  run(*product, true);
+  EXPECT_THAT(habits_.calls, IsEmpty());
+  run(*product);
+  EXPECT_THAT(habits_.calls, ElementsAre("first"));
+  const ProductKey with_bias{Product::forward, true, DType::f32, 4, 8, 16};
+  EXPECT_EQ(products_.choices().algorithms.at(with_bias), own_algorithm);
+}
+
+TEST_F(OneProducts, LeaveABiasOnTopOfASumToTheOwnKernel) {
+  run(*products_.linear(DType::f32, Product::forward, shape), true, true);
+  EXPECT_THAT(habits_.calls, IsEmpty());
+}
+
+TEST_F(OneProducts, FollowARecordAlsoWhenTheyExist) {
+  const auto earlier = products_.linear(DType::f32, Product::forward, shape);
+  products_.take(recorded("second"));
+  run(*earlier);
+  run(*products_.linear(DType::f32, Product::forward, shape));
+  EXPECT_THAT(habits_.calls, ElementsAre("second", "second"));
+  products_.take(recorded(own_algorithm));
+  run(*earlier);
+  EXPECT_EQ(habits_.calls.size(), 2u);
+}
+
+TEST_F(OneProducts, FollowARecordThatComesFirst) {
+  products_.take(recorded("second"));
+  run(*products_.linear(DType::f32, Product::forward, shape));
+  EXPECT_THAT(habits_.calls, ElementsAre("second"));
+}
+
+TEST_F(OneProducts, RefuseARecordThatTheLibraryDoesNotKnow) {
+  products_.linear(DType::f32, Product::forward, shape);
+  try {
+    products_.take(recorded("third"));
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a library 1.0 does not know the recorded algorithm"));
+  }
+}
+
+TEST_F(OneProducts, AreTheOwnKernelsWithoutALibrary) {
+  Products none("a device", own, nullptr);
+  EXPECT_THAT(none.check(cpu::device()), IsEmpty());
+  run(*none.linear(DType::f32, Product::forward, shape));
+  EXPECT_EQ(none.choices().library, "");
+  EXPECT_EQ(none.signature(), "own products");
+}
+
+class SelfCheck : public OneProducts {};
+
+TEST_F(SelfCheck, FindsNothingWhereBothAgree) {
+  EXPECT_THAT(products_.check(cpu::device()), IsEmpty());
+  EXPECT_THAT(products_.choices().algorithms, IsEmpty());
+  EXPECT_EQ(products_.signature(), "a library 1.0");
+}
+
+TEST_F(SelfCheck, SwitchesOffWhatIsWrongAndSaysSo) {
+  habits_.fault = Habits::Fault::doubles;
+  const std::vector<std::string> lines = products_.check(cpu::device());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0],
+              testing::MatchesRegex(
+                  "a library 1.0 on a device, weight_grad in bf16: differs from the own "
+                  "kernel by [0-9.e+-]+ of the largest element, and 1e-05 is allowed; the "
+                  "own kernel takes its place"));
+  EXPECT_EQ(products_.signature(), "a library 1.0, own weight_grad in bf16");
+
+  habits_.calls.clear();
+  run(*products_.linear(DType::f32, Product::weight_grad, shape));  // a class of its own
+  EXPECT_EQ(habits_.calls.size(), 1u);
+  products_.linear(DType::bf16, Product::weight_grad, shape);
+  const ProductKey key{Product::weight_grad, false, DType::bf16, 4, 8, 16};
+  EXPECT_EQ(products_.choices().algorithms.at(key), own_algorithm);
+  // Not even a record brings it back.
+  LibraryChoices record = recorded("first");
+  record.algorithms[key] = "first";
+  products_.take(record);
+  EXPECT_EQ(products_.choices().algorithms.at(key), own_algorithm);
+}
+
+TEST_F(SelfCheck, FindsEveryClass) {
+  habits_.fault = Habits::Fault::doubles;
+  for (const Product product : {Product::forward, Product::input_grad, Product::weight_grad}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+      habits_.faulty_product = product;
+      habits_.faulty_type = type;
+      Products products("a device", own, std::make_unique<PretendedLibrary>(habits_));
+      ASSERT_EQ(products.check(cpu::device()).size(), 1u);
+    }
+  }
+}
+
+TEST_F(SelfCheck, TakesNaNForWrong) {
+  habits_.fault = Habits::Fault::gives_nan;
+  EXPECT_THAT(products_.check(cpu::device()), ElementsAre(HasSubstr("weight_grad in bf16")));
+}
+
+TEST_F(SelfCheck, SwitchesOffWhatFails) {
+  habits_.fault = Habits::Fault::fails;
+  EXPECT_THAT(products_.check(cpu::device()),
+              ElementsAre(HasSubstr("weight_grad in bf16: the library failed with status 15")));
+}
+
+}  // namespace
+}  // namespace trireme::gpu
