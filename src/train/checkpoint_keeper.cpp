@@ -176,6 +176,8 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
   saved_step_ = saving_step_ = run.step;
   if (wanted.moments) job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
   job_.console.print(fmt::format("resumed from {} at step {}", reader.folder().string(), run.step));
+  if (const auto tuning = saved.texts.find("tuning"); tuning != saved.texts.end())
+    loaded_tuning_ = tuning->second;
   const auto order = saved.texts.find("data_order");
   if (order != saved.texts.end() && order->second != job_.data_order()) {
     job_.console.print(
@@ -234,6 +236,7 @@ void CheckpointKeeper::save(const RunState& run) {
   CheckpointState state = run.saved();
   state.counters["optimizer_steps"] = engine.steps();
   state.texts = {{"data_order", job_.data_order()}};
+  if (const std::string tuning = job_.tuning(); !tuning.empty()) state.texts["tuning"] = tuning;
   state.config_toml = to_toml(job_.config);
   saving_step_ = run.step;
   if (!job_.config.checkpoint.async)

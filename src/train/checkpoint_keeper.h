@@ -28,6 +28,7 @@ class CheckpointKeeper {
     Console& console;
     FileProgress* files;  // told what this rank does with files
     std::function<std::string()> data_order;
+    std::function<std::string()> tuning;  // the record of algorithms, or ""
     std::function<void()> saved;
   };
   explicit CheckpointKeeper(Job job) : job_(std::move(job)) {}
@@ -35,6 +36,9 @@ class CheckpointKeeper {
   // Loads what the configuration says: the run's own newest checkpoint, else checkpoint.load.
   // Returns false where there is nothing to load: the engine is then as it was.
   bool load(RunState& run);
+
+  // The record of algorithms of the checkpoint that load() went on from, or "".
+  const std::string& loaded_tuning() const { return loaded_tuning_; }
 
   // Saves, unless that step is saved already; with checkpoint.async it only begins.
   void save(const RunState& run);
@@ -61,6 +65,7 @@ class CheckpointKeeper {
   Job job_;
   std::optional<AsyncSaver> saver_;
   std::int64_t saved_step_ = -1, saving_step_ = -1;
+  std::string loaded_tuning_;
 };
 
 }  // namespace trireme

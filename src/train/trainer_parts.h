@@ -17,6 +17,7 @@
 #include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
+#include "train/tuning.h"
 
 namespace trireme {
 
@@ -43,6 +44,7 @@ struct Trainer::Parts : RunState {
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();
+  void agree_on_algorithms();
   void open_loaders();
   void save();
 
@@ -86,6 +88,7 @@ struct Trainer::Parts : RunState {
   std::int64_t total_steps;    // fewer where train.tokens ends the run
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
+  Tuning tuning;
   CheckpointKeeper checkpoints;
   const std::span<const Loss> losses;
 

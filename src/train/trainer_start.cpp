@@ -65,6 +65,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
                    .console = console,
                    .files = files.get(),
                    .data_order = [this] { return fmt::format("{:016x}", train_data->order_key()); },
+                   .tuning = [this] { return tuning.text(device_of(config.run.device)); },
                    .saved =
                        [this] {
                          if (leads()) write_status("running", "");
@@ -203,12 +204,25 @@ void Trainer::Parts::begin() {
 
   if (leads()) console.keep_in(folder.path() / "log.txt");
   if (!checkpoints.load(*this)) engine.initialize();
+  agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);
     write_status("running", "");
   }
   progress.emplace(console, step, total_steps);
   open_loaders();
+}
+
+// A checkpoint's record comes first: a run that goes on computes as before.
+void Trainer::Parts::agree_on_algorithms() {
+  const fs::path file = folder.path() / "tuning.json";
+  Tuning::Record record{checkpoints.loaded_tuning(), "the checkpoint"};
+  if (leads() && record.text.empty() && fs::exists(file)) record = {read_file(file), file.string()};
+  Device& device = device_of(config.run.device);
+  const std::string note = tuning.agree(device, transport, leads() ? record : Tuning::Record{});
+  if (!note.empty()) console.print(fmt::format("note: {}", note));
+  const std::string text = tuning.text(device);
+  if (leads() && !text.empty()) write_file_durably(file, text);
 }
 
 void Trainer::Parts::open_loaders() {

@@ -10,6 +10,7 @@ namespace trireme::testing_cli {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* emulated = "run.device=emulated";
 
@@ -190,7 +191,89 @@ TEST_F(Emulated, PlansWithoutADeviceWhatARunAllocates) {
   for (const char* device : {"cuda", "hip"}) {
     const Outcome there = run({"plan", path("run.toml"), std::string("run.device=") + device});
     EXPECT_EQ(there.code, 0) << there.out;
+    // The model needs kilobytes; forward and backward scratch hold the workspace of a library.
+    EXPECT_THAT(total(there.out), testing::MatchesRegex("6[45]\\.[0-9]+ MiB"));
   }
+}
+
+class EmulatedLibrary : public Emulated {
+ protected:
+  static Program::Environment version(const char* number) {
+    return {{"TRIREME_EMULATED_LIBRARY", number}};
+  }
+  std::string record(const std::string& dir) const { return contents(path(dir + "/tuning.json")); }
+  // Writes a record to a run's folder in which the library's first answer is another one.
+  void change_record(const std::string& from, const std::string& to) const {
+    const std::string first = "\"algorithm\":\"first\"", second = "\"algorithm\":\"second\"";
+    std::string text = record(from);
+    for (std::size_t at; (at = text.find(first)) != std::string::npos;)
+      text.replace(at, first.size(), second);
+    fs::create_directories(path(to));
+    write(to + "/tuning.json", text);
+  }
+
+  const std::vector<std::string> settings_ = {emulated, "train.iters=4"};
+};
+
+TEST_F(EmulatedLibrary, IsUsedAsItsRecordSays) {
+  expect_trained("plain", settings_);
+  EXPECT_FALSE(fs::exists(path("plain/tuning.json")));
+  expect_trained("run", settings_, version("1.0"));
+  EXPECT_EQ(metrics("run"), metrics("plain"));
+  EXPECT_THAT(record("run"), HasSubstr("\"library\": \"a stand-in library 1.0\""));
+  EXPECT_THAT(record("run"), HasSubstr("\"algorithm\":\"first\""));
+  for (const char* product : {"forward", "input_grad", "weight_grad"})
+    EXPECT_THAT(record("run"), HasSubstr("{\"product\":\"" + std::string(product) + "\""));
+
+  change_record("run", "again");
+  expect_trained("again", settings_, version("1.0"));
+  EXPECT_THAT(record("again"), HasSubstr("\"algorithm\":\"second\""));
+  EXPECT_THAT(record("again"), Not(HasSubstr("\"algorithm\":\"first\"")));
+}
+
+TEST_F(EmulatedLibrary, GoesOnAsTheCheckpointSays) {
+  const auto first_half = with(settings_, {"train.exit_interval=2"});
+  expect_trained("run", first_half, version("1.0"));
+  change_record("run", "run");
+  expect_trained("run", settings_, version("1.0"));
+  EXPECT_THAT(record("run"), Not(HasSubstr("\"algorithm\":\"second\"")));
+
+  expect_trained("other", first_half, version("1.0"));
+  const Outcome other = train("other", settings_, version("2.0"));
+  EXPECT_EQ(other.code, 0) << other.out;
+  EXPECT_THAT(other.out,
+              HasSubstr("the algorithms in the checkpoint were chosen on the emulated GPU with "
+                        "waves of 32 with a stand-in library 1.0; this is the emulated GPU with "
+                        "waves of 32 with a stand-in library 2.0: they are not used"));
+  EXPECT_THAT(record("other"), HasSubstr("a stand-in library 2.0"));
+}
+
+TEST_F(EmulatedLibrary, RecordsOfOthersAreRefused) {
+  expect_trained("run", settings_, version("1.0"));
+  change_record("run", "newer");
+  const Outcome newer = train("newer", settings_, version("2.0"));
+  EXPECT_EQ(newer.code, 0) << newer.out;
+  EXPECT_THAT(newer.out, HasSubstr("newer/tuning.json were chosen on the emulated GPU"));
+  EXPECT_THAT(record("newer"), Not(HasSubstr("\"algorithm\":\"second\"")));
+
+  fs::create_directories(path("damaged"));
+  write("damaged/tuning.json", "{\"device\": 3}");
+  const Outcome damaged = train("damaged", settings_, version("1.0"));
+  EXPECT_EQ(damaged.code, 2);
+  EXPECT_THAT(damaged.out, HasSubstr("damaged/tuning.json' is not a record of algorithms"));
+}
+
+TEST_F(EmulatedLibrary, WrongNumbersSwitchAProductOff) {
+  const auto settings = with(settings_, {"run.precision=bf16"});
+  expect_trained("plain", settings);
+  const Outcome trained =
+      train("run", settings,
+            {{"TRIREME_EMULATED_LIBRARY", "1.0"}, {"TRIREME_EMULATED_FAULT", "wrong library"}});
+  EXPECT_EQ(trained.code, 0) << trained.out;
+  EXPECT_THAT(trained.out, HasSubstr("warning: a stand-in library 1.0 on the emulated GPU with "
+                                     "waves of 32, weight_grad in bf16: differs"));
+  EXPECT_THAT(trained.out, HasSubstr("the own kernel takes its place"));
+  EXPECT_EQ(metrics("run"), metrics("plain"));
 }
 
 TEST_F(Emulated, WhatIsNotThereIsRefused) {
