@@ -66,7 +66,7 @@ struct Operands {
 // Which tile a block computes: blocks that run at the same time lie near each other in both
 // directions, so that they share what they read.
 struct TilePlace {
-  std::int64_t row, column;
+  int row, column;
 };
 template <class Block>
 GPU_FN TilePlace tile_of_block(std::int64_t m, std::int64_t n) {
@@ -76,7 +76,8 @@ GPU_FN TilePlace tile_of_block(std::int64_t m, std::int64_t n) {
   const std::int64_t index = block_index().x, band = index / (high * across);
   const std::int64_t left = down - band * high, band_rows = left < high ? left : high;
   const std::int64_t within = index - band * high * across;
-  return {(band * high + within % band_rows) * Block::rows, within / band_rows * Block::columns};
+  return {static_cast<int>((band * high + within % band_rows) * Block::rows),
+          static_cast<int>(within / band_rows * Block::columns)};
 }
 
 template <class T, class C, class Block, class Order>
@@ -158,7 +159,8 @@ class ProductBlock {
       for (int j = 0; j < Part::column_tiles; ++j)
 #pragma unroll
         for (int e = 0; e < TileMap::sums; ++e) {
-          const std::int64_t row = at_.row + row_ + i * tile_size + sum_row(TileMap::row_slot(e));
+          const std::int64_t row =
+              std::int64_t{at_.row} + row_ + i * tile_size + sum_row(TileMap::row_slot(e));
           const std::int64_t column =
               at_.column + column_ + j * tile_size + sum_column(TileMap::column_slot(e));
           if (row < p_.m && column < p_.n) store_one(row, column, sums_[i][j].v[e]);

@@ -28,11 +28,11 @@ struct NormRow {
   const NormArguments<T>& a;
   HiddenMask<threads>& mask;
   std::int64_t offset;  // of the row
-  std::int64_t before;  // columns of the first thread before the row's
+  int before;           // columns of the first thread before the row's
   int steps;            // in which the block passes over the row
 
   GPU_FN Columns columns(int step) const {
-    return columns_at(8 * (std::int64_t{step} * threads + thread_index()) - before, a.cols,
+    return columns_at(8 * (step * threads + static_cast<int>(thread_index())) - before, a.cols,
                       a.aligned);
   }
   // What is normalised: x, or x + dropout(delta), which is stored. All threads call it.
@@ -69,7 +69,7 @@ norm_kernel(const NormArguments<T> a) {
   const std::int64_t row = block_index().x;
   HiddenMask<threads> mask(a.dropout);
   mask.set_row(row);
-  const std::int64_t before = HiddenMask<threads>::columns_before(a.dropout);
+  const auto before = static_cast<int>(HiddenMask<threads>::columns_before(a.dropout));
   const NormRow<T, threads> r{
       a, mask, row * a.cols, before,
       static_cast<int>((a.cols + before + 8 * threads - 1) / (8 * threads))};
