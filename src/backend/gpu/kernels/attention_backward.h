@@ -217,7 +217,9 @@ class BackwardBlock {
                             const Step& step) {
     using Kept = KeptScores<Waves::threads, rows, columns, keys_are_rows>;
     Kept kept;
-    if (a_.dropout.active)
+    const bool drops = a_.dropout.active;
+    const float kept_factor = drops ? a_.dropout.multiplier : 1.0f;
+    if (drops)
       kept.draw(
           AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
           keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
@@ -247,11 +249,9 @@ class BackwardBlock {
           float& weight = weights[r][c].v[i];
           float& dscore = dscores[r][c].v[i];
           weight = seen ? exp2(weight * scale - query.lse) : 0.0f;
-          float factor = 1;
-          if (a_.dropout.active)
-            factor = kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column)
-                         ? a_.dropout.multiplier
-                         : 0.0f;
+          const bool keeps =
+              !drops || kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column);
+          const float factor = keeps ? kept_factor : 0.0f;
           dscore = seen ? weight * (dscore * factor - query.delta) : 0.0f;
           weight *= factor;
         }
