@@ -18,8 +18,10 @@ from occupancy import occupancy
 
 COLUMNS = ["kernel", "threads", "registers", "sums", "scratch", "shared", "occupancy"]
 GROWTH = 1.1  # beyond which a kernel fails
-# No scratch at all is allowed to attention with heads of the usual sizes in 16 bits.
+# No scratch at all is allowed to attention with heads of the usual sizes in 16 bits. On gfx1100, whose lanes have 256
+# registers and whose tile products take twice as many for an operand, it spills: there the table decides.
 NEVER_SPILLS = re.compile(r"^(forward|backward)_kernel<(bf16|f16), (64|128)\b")
+MAY_SPILL = {"gfx1100"}
 
 
 def images(registered):
@@ -63,7 +65,7 @@ def compare(architecture, table, kernels):
     for name in sorted(table.keys() ^ kernels.keys()):
         yield "%s: %s" % (name, "is not in the table" if name in kernels else "is in the table alone")
     for name, now in sorted(kernels.items()):
-        if NEVER_SPILLS.match(name) and now.scratch:
+        if NEVER_SPILLS.match(name) and now.scratch and architecture not in MAY_SPILL:
             yield "%s: spills %d bytes, and must not spill" % (name, now.scratch)
         if name not in table:
             continue
