@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/choices.h"
+#include "backend/collectives.h"
 #include "backend/kernels.h"
 #include "backend/state_kernels.h"
 #include "backend/target.h"
@@ -40,8 +41,19 @@ class Queue {
   // device, before record().
   virtual void record(Event& event) = 0;
   virtual void wait(const Event& event) = 0;
+  // Whether all that was enqueued before record() has run. Does not wait.
+  virtual bool has_passed(const Event&) { return true; }
   // Returns when all that was enqueued has run.
   virtual void synchronize() = 0;
+};
+
+// What else is to be done while the host waits for a device: asked again and again until the wait
+// is over, by any thread. May throw.
+class WaitPolicy {
+ public:
+  virtual ~WaitPolicy() = default;
+  // `round` counts from 0 within a wait; returns after a short while.
+  virtual void waiting(int round) = 0;
 };
 
 // Not more: some drivers map further streams to the same hardware queues.
@@ -94,9 +106,21 @@ class Device {
   // Bytes that are allocated now.
   std::int64_t allocated() const { return allocated_; }
 
+  // Bytes that the device has in all; 0 where that is not known.
+  virtual std::int64_t memory_bytes() const { return 0; }
+  // Where in the machine it is plugged in ("0000:81:00.0"); empty where that is not known.
+  virtual std::string address() const { return {}; }
+
   virtual Queue& queue(QueueRole role = QueueRole::compute) = 0;
   // Whether what is enqueued is ever run; if not, its memory cannot be read or written.
   virtual bool computes() const { return true; }
+
+  // The device's library of collectives, loaded now; null where there is none, and then perhaps the
+  // reason.
+  virtual const CollectiveTable* collectives(std::string& /*problem*/) const { return nullptr; }
+  // Asked in all waits for the device from now on, or, if null, nobody: then the host sleeps. It
+  // must outlive them.
+  virtual void set_wait_policy(WaitPolicy*) {}
 
   // What is enqueued between the two are the same kernels of the same sizes whenever the key is, as
   // long as the stages keep their shape; addresses may differ. Returns whether it has to be

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "backend/plugin.h"
+#include "base/beside_program.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -15,24 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find_plugin(const std::string& file) {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder :
-       {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
-    fs::path path = folder / file;
-    if (fs::exists(path, error)) return path;
-  }
-  return {};
-}
-
 std::string file_of(const std::string& name) {
   return "libtrireme_" + name + ".so";
+}
+
+fs::path find_plugin(const std::string& name) {
+  return find_beside_program(file_of(name), TRIREME_PLUGIN_DIR);
 }
 
 // Functions of a loaded plug-in.
 struct Plugin {
   PluginOpen open;
+  PluginStart start;
   PluginReport report;
 };
 
@@ -42,40 +37,61 @@ Plugin load(const fs::path& path) {
   if (!plugin) fail("{} cannot be loaded: {}", path.string(), dlerror());
   const auto version = reinterpret_cast<PluginVersion>(dlsym(plugin, plugin_version_symbol));
   const Plugin functions{reinterpret_cast<PluginOpen>(dlsym(plugin, plugin_open_symbol)),
+                         reinterpret_cast<PluginStart>(dlsym(plugin, plugin_start_symbol)),
                          reinterpret_cast<PluginReport>(dlsym(plugin, plugin_report_symbol))};
-  if (!version || version() != plugin_version || !functions.open || !functions.report)
+  if (!version || version() != plugin_version || !functions.open || !functions.start ||
+      !functions.report)
     fail("{} belongs to another version of trireme: build or install both together", path.string());
   return functions;
 }
 
-Device& open(const std::string& name, const Target& target) {
-  const fs::path path = find_plugin(file_of(name));
+Plugin load_for(const std::string& name, const Target& target) {
+  const fs::path path = find_plugin(name);
   if (path.empty()) {
     fail_input(
         "run.device = \"{}\": this build of trireme has no GPU part for it ({} is not next to the "
         "program); docs/gpu.md says how to build it",
         name_of(target.device), file_of(name));
   }
-  return *load(path).open(target);
+  return load(path);
+}
+
+// Of one plug-in.
+struct Opened {
+  Device* device = nullptr;
+  int index = 0;
+};
+std::mutex mutex;
+
+Opened& opened(const std::string& name) {
+  static auto* const all = new std::map<std::string, Opened>;
+  return (*all)[name];
 }
 
 }  // namespace
 
 Device& plugin_device(const std::string& name, const Target& target) {
-  static std::mutex mutex;
-  static auto* const devices = new std::map<std::string, Device*>;
   const std::lock_guard lock(mutex);
-  Device*& device = (*devices)[name];
-  if (!device) device = &open(name, target);
-  return *device;
+  Opened& one = opened(name);
+  if (!one.device) one.device = load_for(name, target).open(target, one.index);
+  return *one.device;
+}
+
+std::vector<int> start_plugin(const std::string& name, const Target& target) {
+  return load_for(name, target).start();
+}
+
+void choose_plugin_device(const std::string& name, int index) {
+  const std::lock_guard lock(mutex);
+  opened(name).index = index;
 }
 
 bool has_plugin(const std::string& name) {
-  return !find_plugin(file_of(name)).empty();
+  return !find_plugin(name).empty();
 }
 
 MachineReport plugin_report(const std::string& name) {
-  return load(find_plugin(file_of(name))).report();
+  return load(find_plugin(name)).report();
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "backend/device.h"
 #include "backend/machine_report.h"
@@ -13,6 +14,12 @@ namespace trireme {
 // lives until the process ends. Throws Error with what to do if the plug-in is missing, cannot be
 // loaded or belongs to another version.
 Device& plugin_device(const std::string& name, const Target& target);
+
+// Loads that plug-in and starts the GPU's runtime, as PluginStart. Once, before the first call of
+// plugin_device() or instead of it; fails likewise.
+std::vector<int> start_plugin(const std::string& name, const Target& target);
+// Which of the GPUs that this process sees plugin_device() shall give; the first if nobody says.
+void choose_plugin_device(const std::string& name, int index);
 
 // Whether there is a plug-in of that name; it is not loaded.
 bool has_plugin(const std::string& name);

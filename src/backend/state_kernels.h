@@ -51,11 +51,18 @@ struct StateKernels {
   // sums[i] = summands[i], or sums[i] += summands[i], rounded likewise; `first` is 0.
   void (*add_narrow)(Queue&, bf16* sums, const float* summands, std::int64_t count, const Rounding&,
                      bool overwrite);
+
+  // dst[i] = the sum or the maximum of what `ranks` ranks contribute to element i, in the order of
+  // the ranks: bf16 and f16 in float, rounded once; a maximum hands NaN on. Rank k's part begins at
+  // parts + k * stride elements, but for that of rank `own`, which lies in `mine` and may be dst.
+  void (*reduce_parts)(Queue&, DType, bool maximum, void* dst, const void* mine, const void* parts,
+                       std::int64_t stride, int ranks, int own, std::int64_t count);
 };
 
 // clang-format off
 #define TRIREME_STATE_KERNELS(X) \
-  X(add) X(add_fixed_point) X(fixed_point_to_float) X(widen) X(narrow) X(add_narrow)
+  X(add) X(add_fixed_point) X(fixed_point_to_float) X(widen) X(narrow) X(add_narrow) \
+  X(reduce_parts)
 // clang-format on
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "cli/launch.h"
 #include "config/reference.h"
 #include "plan/layout_plan.h"
+#include "runtime/devices.h"
 #include "train/interrupt.h"
 #include "train/setup.h"
 
@@ -69,10 +71,21 @@ void train(Config config, const TrainCommand& arguments) {
   hear_stop_signals();
   TrainSummary summary;
   {
-    const auto transport = open_transport({.timeout_s = config.train.timeout_s});
+    // The GPU's runtime before MPI; what goes wrong with it is said once, by the job.
+    std::vector<int> near_nodes;
+    std::exception_ptr failure;
+    try {
+      near_nodes = start_device(config.run.device);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    const auto transport =
+        open_transport({.timeout_s = config.train.timeout_s, .near_nodes = near_nodes});
     const bool leads = transport->place().rank == 0;
     if (leads) tell_job(JobState::listening);
     run_guarded(*transport, [&] {
+      if (failure) std::rethrow_exception(failure);
+      choose_device(config.run.device, static_cast<int>(near_nodes.size()), transport->place());
       summary = train_here(std::move(config), arguments, *transport);
       if (summary.end != TrainSummary::End::interrupted) return;
       // Before any rank ends: its exit code is a failure to the launcher, which then ends the

@@ -2,6 +2,7 @@
 #include "comm/cores.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,14 +48,41 @@ std::vector<int> part_of(const std::vector<int>& processors, int index, int coun
   return {cut(index), cut(index + 1)};
 }
 
-void share_processors(int index, int count) {
+std::vector<int> processors_near(const std::vector<int>& processors, int node) {
+  std::vector<int> near;
+  for (const int processor : processors) {
+    const std::string folder = "/sys/devices/system/node/node" + std::to_string(node) + "/cpu";
+    if (access((folder + std::to_string(processor)).c_str(), F_OK) == 0) near.push_back(processor);
+  }
+  return near;
+}
+
+std::vector<int> near_part_of(const std::vector<int>& nodes, int index,
+                              const std::function<std::vector<int>(int node)>& near) {
+  for (const int node : nodes) {
+    const auto parts = std::count(nodes.begin(), nodes.end(), node);
+    if (node < 0 || near(node).size() < static_cast<std::size_t>(parts)) return {};
+  }
+  const int own = nodes[static_cast<std::size_t>(index)];
+  const auto before = std::count(nodes.begin(), nodes.begin() + index, own);
+  const auto parts = std::count(nodes.begin(), nodes.end(), own);
+  return part_of(near(own), static_cast<int>(before), static_cast<int>(parts));
+}
+
+void share_processors(int index, int count, const std::vector<int>& nodes) {
   const char* const expected = std::getenv(share_processors_variable);
   if (!expected) return;
   const std::vector<int> all = own_processors();
   if (std::to_string(all.size()) != expected) return;  // the launcher or the user has bound it
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (const int processor : part_of(all, index, count)) CPU_SET(processor, &set);
+  std::vector<int> part;
+  if (static_cast<int>(nodes.size()) >= count) {
+    part = near_part_of({nodes.begin(), nodes.begin() + count}, index,
+                        [&](int node) { return processors_near(all, node); });
+  }
+  if (part.empty()) part = part_of(all, index, count);
+  for (const int processor : part) CPU_SET(processor, &set);
   if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set);
 }
 

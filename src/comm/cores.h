@@ -1,6 +1,7 @@
 // The processors of a machine, shared out among the processes of a job.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 namespace trireme {
@@ -17,9 +18,19 @@ std::vector<int> own_processors();
 // where there are fewer processors than parts.
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
+// The processors of a NUMA node that are among `processors`, in their order; none where the system
+// does not know the node.
+std::vector<int> processors_near(const std::vector<int>& processors, int node);
+
+// Part `index` of `processors` where each of the parts has a NUMA node that it shall lie in, -1 for
+// none, and `near` gives the processors of a node: parts of one node are cut out of it. Empty where
+// that cannot be done for all.
+std::vector<int> near_part_of(const std::vector<int>& nodes, int index,
+                              const std::function<std::vector<int>(int node)>& near);
+
 // Keeps this thread, and the threads that it starts later, on its part of the processors, if
 // --nproc asked for it and nothing else has bound it. `index` and `count`: its place among the
-// processes of this machine.
-void share_processors(int index, int count);
+// processes of this machine. `nodes`: of each of them, as near_part_of; may be empty.
+void share_processors(int index, int count, const std::vector<int>& nodes = {});
 
 }  // namespace trireme

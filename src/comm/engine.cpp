@@ -158,6 +158,17 @@ void ProgressEngine::wait(Operation& operation) {
   }
 }
 
+void ProgressEngine::begin_outside(const Operation& operation, const std::function<void()>& count) {
+  const std::lock_guard lock(mutex_);
+  count();
+  waits_.push_back({&operation, Clock::now()});
+}
+
+void ProgressEngine::end_outside(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waits_, [&](const Wait& w) { return w.operation == &operation; });
+}
+
 // A waiter first spins, as the answer is often microseconds away, then leaves the core to others.
 void ProgressEngine::pause(int round) const {
   const int spins = oversubscribed_ ? 0 : 100;

@@ -73,6 +73,19 @@ class ProgressEngine {
     last_words_ = std::move(words);
   }
 
+  void set_before_end(std::function<void()> free) {
+    const std::lock_guard lock(mutex_);
+    before_end_ = std::move(free);
+  }
+
+  // For operations that something else moves: `count` notes in the group's state that their turn
+  // has come; until end_outside() they are what this rank waits for.
+  void begin_outside(const Operation& operation, const std::function<void()>& count);
+  void end_outside(const Operation& operation);
+  // As for a wait that has taken so long. Returns where it may go on.
+  void expire_outside(const Operation& operation, double seconds) { expire(operation, seconds); }
+  double timeout_s() const { return options_.timeout_s; }
+
   // Calls of the wire outside of operations.
   template <class Body>
   auto with_wire(Body&& body) {
@@ -116,6 +129,7 @@ class ProgressEngine {
   std::vector<int> missing_ranks(const Operation& operation) const;
   [[noreturn]] void speak(int exit_code, const std::string& message);
   void say_last_words(const std::string& message);
+  void free_before_end();
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
   bool claim_voice();
@@ -145,6 +159,7 @@ class ProgressEngine {
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;
   LastWords last_words_;
+  std::function<void()> before_end_;
   std::vector<Wait> waits_;
   Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
   int voice_ = -1;    // whom this rank has allowed to speak for the job

@@ -198,10 +198,19 @@ class WireTransport final : public Transport {
                                                context);
   }
 
+  std::unique_ptr<OutsideGroup> outside_group(std::vector<int> ranks,
+                                              const std::string& name) override {
+    const auto own = std::find(ranks.begin(), ranks.end(), place().rank) - ranks.begin();
+    return make_outside_group(*engine_, std::move(ranks), static_cast<int>(own), name);
+  }
+
   void set_listener(OperationListener* listener) override { engine_->set_listener(listener); }
 
   void set_activity(ActivitySource source) override { engine_->set_activity(std::move(source)); }
   void set_last_words(LastWords words) override { engine_->set_last_words(std::move(words)); }
+  void set_before_end(std::function<void()> free) override {
+    engine_->set_before_end(std::move(free));
+  }
 
   void abort(int exit_code, const std::string& message) override {
     engine_->abort(exit_code, message);

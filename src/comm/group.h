@@ -10,4 +10,8 @@ namespace trireme {
 std::unique_ptr<Transport> make_wire_transport(std::unique_ptr<Wire> wire,
                                                const ProgressOptions& options);
 
+// As Transport::outside_group; `rank` is this one's position among the ranks.
+std::unique_ptr<OutsideGroup> make_outside_group(ProgressEngine& engine, std::vector<int> ranks,
+                                                 int rank, const std::string& name);
+
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/beside_program.h"
 #include "base/error.h"
 #include "comm/launch_advice.h"
 #include "comm/mpi/plugin.h"
@@ -19,17 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the program, in the lib folder of an installation, and where it was built. Empty if
-// nowhere.
 fs::path find_plugin() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& folder :
-       {program, program / "../lib/trireme", fs::path(TRIREME_PLUGIN_DIR)}) {
-    fs::path path = folder / mpi_plugin_file;
-    if (fs::exists(path, error)) return path;
-  }
-  return {};
+  return find_beside_program(mpi_plugin_file, TRIREME_PLUGIN_DIR);
 }
 
 void* load_plugin(const LaunchInfo& launch) {

@@ -55,7 +55,7 @@ std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
   if (launch.size == 1) return std::make_unique<SelfTransport>();
   std::unique_ptr<Wire> wire = open_mpi_wire(launch);
   // Before the first thread of ours starts.
-  share_processors(wire->place().local_rank, wire->place().local_size);
+  share_processors(wire->place().local_rank, wire->place().local_size, options.near_nodes);
   return make_wire_transport(std::move(wire), {.timeout_s = options.timeout_s});
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/outside_group.h"
 
 namespace trireme {
 
@@ -86,6 +87,13 @@ class Transport {
   // transport must outlive it.
   virtual std::unique_ptr<Communicator> group(std::vector<int> world_ranks, std::string name) = 0;
 
+  // A group of operations that this transport does not move, among ranks of this job. Needs no
+  // other rank; null where there are none. The transport must outlive it.
+  virtual std::unique_ptr<OutsideGroup> outside_group(std::vector<int> /*world_ranks*/,
+                                                      const std::string& /*name*/) {
+    return nullptr;
+  }
+
   // From now on; null: none. The listener must outlive every operation under way.
   virtual void set_listener(OperationListener* listener) = 0;
 
@@ -97,6 +105,10 @@ class Transport {
   // fires, or abort(). In whichever thread notices it, so it touches nothing of the rank's own, and
   // after a few seconds nobody waits for it any longer.
   virtual void set_last_words(LastWords words) = 0;
+
+  // Called where this rank ends the job, after the last words: frees what would keep a device or
+  // another rank waiting. In a thread that nobody waits for after a few seconds. Null: nothing.
+  virtual void set_before_end(std::function<void()> /*free*/) {}
 
   // The orderly end, of all ranks together: waits until all have called it, since nobody may leave
   // while another can still ask it something. Afterwards nothing is sent. A transport that is
@@ -113,6 +125,9 @@ struct TransportOptions {
   // A wait of this long ends the job, with a message that names the operation and the ranks that
   // did not arrive (train.timeout_s). Time in which the waiting rank was suspended does not count.
   double timeout_s = 600;
+  // The NUMA node near to the GPU of each local rank, which --nproc's sharing of processors then
+  // prefers; -1 where it is not known, empty without GPUs.
+  std::vector<int> near_nodes;
 };
 
 // Joins the job that the launcher started; alone, a transport whose groups all have one member.

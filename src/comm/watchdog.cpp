@@ -29,8 +29,23 @@ constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a 
 constexpr double silence_s = 10;  // for the rank that prints to end the job
 constexpr std::size_t max_described = 8;           // ranks that a message describes one by one
 constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
-constexpr auto last_words_s = std::chrono::seconds(5);  // for what writes the message elsewhere
+constexpr auto a_while = std::chrono::seconds(5);  // for last words, and for what frees others
 constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
+
+// In a thread that is left behind where it does not come back: a file system or a device may be
+// what hangs. What it throws is lost.
+void try_for_a_while(std::function<void()> body) {
+  std::promise<void> done;
+  std::future<void> end = done.get_future();
+  std::thread([body = std::move(body), done = std::move(done)]() mutable {
+    try {
+      body();
+    } catch (const std::exception&) {
+    }
+    done.set_value();
+  }).detach();
+  end.wait_for(a_while);
+}
 
 // Launchers read the output of ranks from pipes and drop the rest when a job is aborted, so the
 // message must have been read before.
@@ -178,25 +193,23 @@ void ProgressEngine::speak(int exit_code, const std::string& message) {
   end_job(exit_code);
 }
 
-// In a thread that is left behind where it does not come back: a file system may be what hangs.
 void ProgressEngine::say_last_words(const std::string& message) {
   LastWords words;
   {
     const std::lock_guard lock(mutex_);
     words = std::exchange(last_words_, nullptr);
   }
-  if (!words) return;
-  std::promise<void> said;
-  std::future<void> end = said.get_future();
-  std::thread([words = std::move(words), message, said = std::move(said)]() mutable {
-    try {
-      words(message);
-    } catch (const std::exception&) {
-      // The message has been printed; this was about a copy of it.
-    }
-    said.set_value();
-  }).detach();
-  end.wait_for(last_words_s);
+  // The message has been printed; this is about a copy of it.
+  if (words) try_for_a_while([words = std::move(words), message] { words(message); });
+}
+
+void ProgressEngine::free_before_end() {
+  std::function<void()> free;
+  {
+    const std::lock_guard lock(mutex_);
+    free = std::exchange(before_end_, nullptr);
+  }
+  if (free) try_for_a_while(std::move(free));
 }
 
 void ProgressEngine::stay_silent(int exit_code) {
@@ -205,6 +218,7 @@ void ProgressEngine::stay_silent(int exit_code) {
 }
 
 void ProgressEngine::end_job(int exit_code) {
+  free_before_end();
   const std::lock_guard lock(mutex_);
   wire_.abort(exit_code);
   std::terminate();  // not reached, which the compiler cannot see

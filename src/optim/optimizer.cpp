@@ -80,10 +80,10 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
 
 void Optimizer::allocate() {
   Device& device = stage_.device();
-  masters_ = MemoryBlock(device, memory_.regions[0].bytes);
-  first_moments_ = MemoryBlock(device, memory_.regions[1].bytes);
-  second_moments_ = MemoryBlock(device, memory_.regions[2].bytes);
-  widened_ = MemoryBlock(device, memory_.regions[3].bytes);
+  masters_ = MemoryBlock(device, memory_.regions[0].bytes, memory_.regions[0].name);
+  first_moments_ = MemoryBlock(device, memory_.regions[1].bytes, memory_.regions[1].name);
+  second_moments_ = MemoryBlock(device, memory_.regions[2].bytes, memory_.regions[2].name);
+  widened_ = MemoryBlock(device, memory_.regions[3].bytes, memory_.regions[3].name);
 }
 
 std::int64_t Optimizer::state_element(const OwnedSlice& slice) const {

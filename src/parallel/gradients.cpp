@@ -41,9 +41,13 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
 void Gradients::allocate(const Groups& groups) {
   groups_ = &groups;
   Device& device = stage_.device();
-  accumulators_ = MemoryBlock(device, memory_.regions[0].bytes);
-  for (MemoryBlock& block : staging_) block = MemoryBlock(device, memory_.regions[1].bytes / 2);
-  joined_ = MemoryBlock(device, memory_.regions[2].bytes);
+  const auto allocate = [&](int region, std::int64_t parts) {
+    const MemoryRegion& r = memory_.regions[static_cast<std::size_t>(region)];
+    return MemoryBlock(device, r.bytes / parts, r.name);
+  };
+  accumulators_ = allocate(0, 1);
+  for (MemoryBlock& block : staging_) block = allocate(1, 2);
+  joined_ = allocate(2, 1);
 }
 
 void Gradients::begin_step(const StepBlock* block, std::int64_t global_micro_batches,

@@ -5,12 +5,14 @@
 #include <memory>
 
 #include "backend/device.h"
+#include "comm/device_watch.h"
 #include "comm/mesh.h"
 #include "comm/transport.h"
 
 namespace trireme {
 
 struct Groups {
+  std::unique_ptr<DeviceWatch> watch;       // of those in device memory; after them it goes
   std::unique_ptr<Communicator> tensor;     // pieces of a layer
   std::unique_ptr<Communicator> shard;      // one copy of the states: gradients
   std::unique_ptr<Communicator> gather;     // the same ranks: parameters
@@ -25,8 +27,21 @@ struct Groups {
 Axes shard_axes(int zero);
 Axes replicate_axes(int zero);
 
-// All ranks together; all but `world` are for data in the memory of `device`.
-Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device);
+// How sums on a GPU's queues are made.
+struct SumOptions {
+  bool fixed_order = true;  // of f32 too, as exact numerics need
+  // Memory for parts that are added in the order of ranks, for tensor-parallel sums and for those
+  // of gradients: at least least_sum_bytes() each.
+  std::byte *tensor = nullptr, *gradients = nullptr;
+  std::int64_t tensor_bytes = 0, gradient_bytes = 0;
+};
+// What such a memory has at least: 16 bytes for each rank.
+std::int64_t least_sum_bytes(const Mesh& mesh);
+
+// All ranks together; all but `world` are for data in the memory of `device`: by its library of
+// collectives, or without one by way of the host.
+Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device,
+                   const SumOptions& sums);
 // For a rank that is alone.
 Groups make_lone_groups();
 

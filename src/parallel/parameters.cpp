@@ -13,7 +13,7 @@ Parameters::Parameters(Stage& stage, const StateLayout& layout)
 
 void Parameters::allocate(Communicator& gather) {
   gather_ = &gather;
-  parts_ = MemoryBlock(stage_.device(), memory_.total());
+  parts_ = MemoryBlock(stage_.device(), memory_.total(), memory_.regions.front().name);
 }
 
 std::byte* Parameters::part(int bucket) const {

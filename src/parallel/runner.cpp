@@ -97,8 +97,8 @@ PipelineRunner::PipelineRunner(const std::vector<PipelineChunk>& parts,
 void PipelineRunner::allocate(Communicator& pipeline) {
   pipeline_ = &pipeline;
   Device& device = chunks_[0].stage->device();
-  received_ = MemoryBlock(device, memory_.regions[0].bytes);
-  sent_ = MemoryBlock(device, memory_.regions[1].bytes);
+  received_ = MemoryBlock(device, memory_.regions[0].bytes, memory_.regions[0].name);
+  sent_ = MemoryBlock(device, memory_.regions[1].bytes, memory_.regions[1].name);
 }
 
 std::byte* PipelineRunner::activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const {

@@ -1,12 +1,14 @@
 // From names to devices.
 #include "runtime/devices.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "backend/cpu/device.h"
 #include "backend/cpu/isa.h"
 #include "backend/plugin_loader.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +27,39 @@ std::string plugin_of(const std::string& name) {
 Device& device_of(const std::string& name) {
   if (name == "cpu") return cpu::device();
   return plugin_device(plugin_of(name), target_of(name));
+}
+
+std::vector<int> start_device(const std::string& name) {
+  if (name == "cpu") return {};
+  return start_plugin(plugin_of(name), target_of(name));
+}
+
+void choose_device(const std::string& name, int visible, const Place& place) {
+  if (name == "cpu" || visible == 1) return;
+  if (visible < place.local_size) {
+    fail_input(
+        "{} ranks run on {}, but each of them sees {} GPUs: start one rank for each GPU, or let "
+        "each rank see one of its own",
+        place.local_size, place.host, visible);
+  }
+  choose_plugin_device(plugin_of(name), place.local_rank);
+}
+
+void check_devices_differ(const Device& device, const Place& place, Communicator& world) {
+  const std::string address = device.address();
+  if (address.empty() || world.size() == 1) return;
+  const auto own = static_cast<std::int64_t>(hash64(place.host + " " + address));
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(&own, all.data(), 1, DType::i64, "GPUs of all ranks").wait();
+  for (int second = 0; second < world.size(); ++second) {
+    const auto first = std::find(all.begin(), all.end(), all[static_cast<std::size_t>(second)]);
+    if (first - all.begin() < second) {
+      fail_input(
+          "ranks {} and {} have the same GPU, for {} ranks on their node: start one rank for each "
+          "GPU",
+          first - all.begin(), second, place.local_size);
+    }
+  }
 }
 
 Target target_of(const std::string& name) {

@@ -3,7 +3,10 @@
 
 #include <string>
 
+#include <vector>
+
 #include "backend/device.h"
+#include "comm/transport.h"
 
 namespace trireme {
 
@@ -11,6 +14,17 @@ namespace trireme {
 // in the environment gives the emulated GPU waves of 64 lanes instead of 32. Lives until the
 // process ends. Throws Error where there is no such device.
 Device& device_of(const std::string& name);
+
+// Before MPI, which some machines need to be second: loads the plug-in and starts the GPU's
+// runtime. Gives the NUMA node near to each GPU that this process sees; none for the CPU. Fails as
+// device_of.
+std::vector<int> start_device(const std::string& name);
+// Which GPU device_of() will give to one of the ranks of a node: the only one, if this process sees
+// one, else that of the rank's number on its node. `visible`: how many it sees, as start_device().
+// Refused (exit code 2): more ranks than GPUs.
+void choose_device(const std::string& name, int visible, const Place& place);
+// Refuses (exit code 2), on all ranks alike, ranks that share a GPU.
+void check_devices_differ(const Device& device, const Place& place, Communicator& world);
 
 // What a plan for such a device is made for; needs no device and no plug-in.
 Target target_of(const std::string& name);

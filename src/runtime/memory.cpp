@@ -60,12 +60,15 @@ std::string to_text(const MemoryPlan& plan) {
                             bytes_to_text(plan.total()), plan.total());
 }
 
-MemoryBlock::MemoryBlock(Device& device, std::int64_t bytes) : device_(&device), bytes_(bytes) {
+MemoryBlock::MemoryBlock(Device& device, std::int64_t bytes, const std::string& what)
+    : device_(&device), bytes_(bytes) {
   if (bytes == 0) return;
   data_ = device.allocate(bytes);
   if (!data_) {
-    fail("cannot allocate {}: use a smaller micro-batch, recomputation or a smaller model",
-         bytes_to_text(bytes));
+    throw OutOfMemory(fmt::format(
+        "{} has no {} left for '{}' ({} are allocated{})", device.name(), bytes_to_text(bytes),
+        what, bytes_to_text(device.allocated()),
+        device.memory_bytes() > 0 ? ", of " + bytes_to_text(device.memory_bytes()) : ""));
   }
 }
 

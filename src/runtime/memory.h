@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace trireme {
 
 class Device;
@@ -30,13 +32,18 @@ std::string to_text(const MemoryPlan& plan);
 // "1.25 GiB"
 std::string bytes_to_text(std::int64_t bytes);
 
+// A device has no memory left: says how much for what, and how much is allocated.
+struct OutOfMemory : Error {
+  explicit OutOfMemory(const std::string& message) : Error(ExitCode::failed, message) {}
+};
+
 // A zeroed, page-aligned block of a device's memory, which the device counts: what a plan says must
 // equal Device::allocated().
 class MemoryBlock {
  public:
   MemoryBlock() = default;
-  // The device outlives the block.
-  MemoryBlock(Device& device, std::int64_t bytes);
+  // The device outlives the block. `what` it is for, in messages. Throws OutOfMemory.
+  MemoryBlock(Device& device, std::int64_t bytes, const std::string& what);
   ~MemoryBlock();
   MemoryBlock(MemoryBlock&& other) noexcept;
   MemoryBlock& operator=(MemoryBlock&& other) noexcept;

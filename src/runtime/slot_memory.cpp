@@ -59,7 +59,10 @@ MemoryPlan SlotMemory::plan() const {
 }
 
 void SlotMemory::allocate(Device& device) {
-  for (Part& part : parts_) part.block = MemoryBlock(device, part.bytes * slots_);
+  for (const StageRegion region : slot_regions) {
+    Part& part = parts_[index_of(region)];
+    part.block = MemoryBlock(device, part.bytes * slots_, name_of(region));
+  }
 }
 
 std::byte* SlotMemory::at(StageRegion region, int slot) const {

@@ -201,7 +201,7 @@ void Stage::allocate(const RankGroups& groups) {
   groups_ = groups;
   if (own_slots_) own_slots_->allocate(device());
   for (const StageRegion region : all_regions)
-    blocks_[region] = MemoryBlock(device(), reserved_[region] * copies(region));
+    blocks_[region] = MemoryBlock(device(), reserved_[region] * copies(region), name_of(region));
   allocated_ = true;
   make_programs();
 }

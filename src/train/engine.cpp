@@ -11,6 +11,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* word_table = "embedding.word.weight";
+constexpr const char* sums_in_order = "sums in the order of ranks";
 
 MeshDegrees degrees_of(const ParallelConfig& p, int ranks) {
   MeshDegrees degrees;
@@ -150,16 +151,55 @@ MemoryPlan Engine::memory() const {
   plan.merge(slots_->plan());
   plan.merge(runner_->memory());
   plan.add("scalars and totals of a step", align_up(sizeof(StepMemory)));
+  const auto [tensor, gradients] = sum_bytes();
+  plan.add(sums_in_order, tensor + gradients);
   return plan;
 }
 
+// Only what is added in a fixed order needs it: activations, and gradients that are kept in bf16.
+// What is larger than the memory is added in several turns.
+std::array<std::int64_t, 2> Engine::sum_bytes() const {
+  constexpr std::int64_t most = 32 << 20;
+  if (device_.target().device == DeviceKind::cpu || mesh_.size() == 1) return {};
+  const std::int64_t least = align_up(std::max(least_sum_bytes(mesh_), std::int64_t{64 << 10}));
+  std::int64_t gradients = 0;
+  for (const auto& chunk : chunks_) {
+    if (states_.narrow_gradients)
+      gradients += chunk->stage->definition().flat_elements * size_of(DType::bf16);
+  }
+  const auto within = [&](std::int64_t bytes) {
+    return std::max(least, align_up(std::min(most, bytes)));
+  };
+  return {mesh_.degrees().tp > 1 ? within(chunks_[0]->stage->boundary_bytes()) : 0,
+          within(gradients)};
+}
+
 void Engine::allocate(Transport* transport) {
+  try {
+    allocate_all(transport);
+  } catch (const OutOfMemory& e) {
+    fail(
+        "{}. The plan needs {} on this rank; less is needed with a smaller train.micro_batch_size, "
+        "parallel.recompute, parallel.zero or more ranks, and other programs may hold memory of "
+        "the device",
+        e.what(), bytes_to_text(memory().total()));
+  }
+}
+
+void Engine::allocate_all(Transport* transport) {
   TRIREME_CHECK(transport ? transport->place().size == mesh_.size() : mesh_.size() == 1);
-  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_) : make_lone_groups();
+  const auto [tensor_sums, gradient_sums] = sum_bytes();
+  sums_ = MemoryBlock(device_, tensor_sums + gradient_sums, sums_in_order);
+  const SumOptions sums{.fixed_order = states_.exact,
+                        .tensor = sums_.data(),
+                        .gradients = sums_.data() + tensor_sums,
+                        .tensor_bytes = tensor_sums,
+                        .gradient_bytes = gradient_sums};
+  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_, sums) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();
-  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)));
+  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)), "scalars and totals of a step");
   slots_->allocate(device_);
   for (auto& chunk : chunks_) {
     chunk->stage->allocate(graph_groups);
@@ -202,7 +242,8 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
   request.ranks = placement_.ranks;
   request.chunks = placement_.chunks;
   request.micro_batches = static_cast<int>(micro_batches);
-  request.early_receives = 1;
+  // A GPU's pipeline queue would stand still until the message comes.
+  request.early_receives = device_.target().device == DeviceKind::cpu ? 1 : 0;
   PlannedSchedule planned{make_schedule(request), {}};
   planned.report = check_schedule(planned.schedule);
   return schedules_->emplace(micro_batches, std::move(planned)).first->second.report;

@@ -2,6 +2,7 @@
 // over ranks, optimiser step out.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -132,6 +133,10 @@ class Engine {
   };
   class Client;
 
+  void allocate_all(Transport* transport);
+  // Bytes of sums_ for tensor-parallel sums, and for those of gradients. None on the CPU.
+  std::array<std::int64_t, 2> sum_bytes() const;
+
   // The graphs of a stage for sequences of a length, laid out like all others.
   StageDefinition define(Chunk& chunk, std::int64_t seq) const;
 
@@ -179,6 +184,7 @@ class Engine {
   std::unique_ptr<TensorGroup> tensor_group_;
   Device& device_;
   MemoryBlock step_memory_;
+  MemoryBlock sums_;  // for parts that are added in the order of ranks
   PipelineBuffers buffers_;
   std::unique_ptr<SlotMemory> slots_;  // which the chunks share
   std::vector<std::unique_ptr<Chunk>> chunks_;

@@ -1,5 +1,6 @@
 // What a trainer does before its first step: refuses what cannot work, opens the data, agrees with
 // the other ranks, allocates, and goes on from a checkpoint.
+#include <algorithm>
 #include <future>
 
 #include "base/file.h"
@@ -95,24 +96,31 @@ std::int64_t Trainer::Parts::steps_to_take() const {
 
 // Better refused now than killed by the system in the first step.
 void Trainer::Parts::check_memory() const {
-  const std::int64_t processes = transport ? transport->place().local_size : 1;
-  const std::int64_t planned = planned_memory(engine, config).total();
+  const std::int64_t of_device = device_of(config.run.device).memory_bytes();
+  const std::int64_t processes = transport && of_device == 0 ? transport->place().local_size : 1;
+  const MemoryPlan plan = planned_memory(engine, config);
+  const std::int64_t planned = plan.total();
   const std::int64_t allowed =
       config.run.memory.empty() ? -1 : parse_byte_size(config.run.memory, "run.memory");
-  const std::int64_t there = machine_memory_bytes();
+  const std::int64_t there = of_device > 0 ? of_device : machine_memory_bytes();
   const bool too_much_here = planned * processes > there;
   if (!too_much_here && (allowed < 0 || planned <= allowed)) return;
   const std::string needed =
       too_much_here
-          ? fmt::format("{}{}, and this machine has {}", bytes_to_text(planned * processes),
+          ? fmt::format("{}{}, and {} has {}", bytes_to_text(planned * processes),
                         processes > 1 ? fmt::format(" for its {} processes", processes) : "",
+                        of_device > 0 ? device_of(config.run.device).name() : "this machine",
                         bytes_to_text(there))
           : fmt::format("{}, and run.memory allows {}", bytes_to_text(planned),
                         bytes_to_text(allowed));
+  const MemoryRegion& largest = *std::max_element(
+      plan.regions.begin(), plan.regions.end(),
+      [](const MemoryRegion& a, const MemoryRegion& b) { return a.bytes < b.bytes; });
   fail_input(
-      "the plan needs {}: use a smaller model or micro-batch, parallel.recompute, parallel.zero or "
+      "the plan needs {} (most of it for {}: {}): use a smaller model or micro-batch, "
+      "parallel.recompute, parallel.zero or "
       "more machines (trireme plan --memory SIZE says what would fit)",
-      needed);
+      needed, largest.name, bytes_to_text(largest.bytes));
 }
 
 bool Trainer::Parts::reads_data() const {
@@ -170,12 +178,21 @@ void Trainer::Parts::open_data() {
 
 void Trainer::Parts::check_ranks_agree() {
   if (rank.size == 1) return;
+  const Device& device = device_of(config.run.device);
+  std::string problem;
+  const CollectiveTable* const library = device.collectives(problem);
   check_agreement(transport->world(),
                   {{"version", hash64(TRIREME_VERSION)},
                    {"configuration", hash64(to_toml(config))},
                    {"training data", train_data->order_key()},
-                   {"device", hash64(device_of(config.run.device).signature())},
+                   {"device", hash64(device.signature())},
+                   {"library of collectives", hash64(library ? library->name() : "none")},
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
+  check_devices_differ(device, transport->place(), transport->world());
+  if (device.target().device != DeviceKind::cpu && !library) {
+    console.print(fmt::format("note: collectives go by way of the host's memory, which is slow: {}",
+                              problem));
+  }
 }
 
 void Trainer::Parts::check_graphs_agree() {

@@ -1,7 +1,9 @@
 // Whole trainings on the emulated GPU, next to the CPU's.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -286,6 +288,41 @@ TEST_F(Emulated, WhatIsNotThereIsRefused) {
   const Outcome absent = train("absent", {"run.device=hip"});
   EXPECT_EQ(absent.code, 2);
   EXPECT_THAT(absent.out, HasSubstr("this build of trireme has no GPU part for it"));
+}
+
+// --- what cannot work: one message, and the exit code that belongs to it ---
+
+TEST_F(Emulated, APlanThatTheGpuCannotHoldIsRefused) {
+  const Outcome outcome =
+      train("run", {emulated}, {{"TRIREME_EMULATED_MEMORY", std::to_string(1 << 20)}});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("the plan needs "));
+  EXPECT_THAT(outcome.out, HasSubstr("(most of it for "));
+  EXPECT_THAT(outcome.out, HasSubstr("and the emulated GPU with waves of 32 has 1.00 MiB"));
+}
+
+TEST_F(Emulated, MemoryThatSomethingElseHoldsIsMissed) {
+  const Outcome outcome =
+      train("run", {emulated}, {{"TRIREME_EMULATED_MEMORY", "1000000000:999900000"}});
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("the emulated GPU with waves of 32 has no "));
+  EXPECT_THAT(outcome.out, HasSubstr(" left for '"));
+  EXPECT_THAT(outcome.out, HasSubstr("The plan needs "));
+  EXPECT_THAT(outcome.out, HasSubstr("parallel.recompute"));
+}
+
+TEST_F(Emulated, APluginOfAnotherVersionIsRefused) {
+  // The program looks next to itself first.
+  fs::copy_file(TRIREME_BINARY, path("trireme"));
+  fs::copy_file(TRIREME_OLD_PLUGIN, path("libtrireme_cuda.so"));
+  const std::string command = path("trireme") + " train " + path("run.toml") +
+                              " run.device=cuda run.dir=" + path("run") + " > " + path("out") +
+                              " 2>&1";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  const std::string out = contents(path("out"));
+  EXPECT_THAT(out, HasSubstr("libtrireme_cuda.so belongs to another version of trireme"));
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
 }
 
 }  // namespace

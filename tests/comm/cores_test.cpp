@@ -46,6 +46,23 @@ std::vector<int> shared(const std::string& value, int index, int count) {
   return result;
 }
 
+TEST(Cores, PartsLieInTheNodesOfTheirGpus) {
+  const auto near = [](int node) {
+    return node == 0   ? std::vector{0, 1, 2, 3}
+           : node == 1 ? std::vector{4, 5, 6, 7}
+                       : std::vector<int>{};
+  };
+  // GPUs 0 and 2 are near node 1, GPU 1 near node 0.
+  const std::vector<int> nodes = {1, 0, 1};
+  EXPECT_EQ(near_part_of(nodes, 0, near), (std::vector{4, 5}));
+  EXPECT_EQ(near_part_of(nodes, 1, near), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(near_part_of(nodes, 2, near), (std::vector{6, 7}));
+  // All or none: a node is not known, or has fewer processors than ranks.
+  EXPECT_TRUE(near_part_of({1, -1}, 0, near).empty());
+  EXPECT_TRUE(near_part_of({1, 2}, 0, near).empty());
+  EXPECT_TRUE(near_part_of({0, 0, 0, 0, 0}, 0, near).empty());
+}
+
 TEST(Cores, AProcessOfNprocTakesItsPart) {
   const std::vector<int> own = own_processors();
   const int count = static_cast<int>(own.size());

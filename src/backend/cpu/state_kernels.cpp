@@ -143,6 +143,37 @@ void add_narrow(Queue&, bf16* sums, const float* summands, std::int64_t count,
   });
 }
 
+// --- parts of several ranks ---
+
+template <class T>
+void reduce_parts_typed(bool maximum, void* dst, const void* mine, const void* parts,
+                        std::int64_t stride, int ranks, int own, std::int64_t count) {
+  using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+  const auto part = [&](int k) {
+    return k == own ? static_cast<const T*>(mine) : static_cast<const T*>(parts) + k * stride;
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    Wide value = static_cast<Wide>(part(0)[i]);
+    for (int k = 1; k < ranks; ++k) {
+      const Wide next = static_cast<Wide>(part(k)[i]);
+      if (!maximum) {
+        value += next;
+      } else if (next > value || next != next) {
+        value = next;
+      }
+    }
+    static_cast<T*>(dst)[i] = static_cast<T>(value);
+  }
+}
+
+void reduce_parts(Queue&, DType dtype, bool maximum, void* dst, const void* mine, const void* parts,
+                  std::int64_t stride, int ranks, int own, std::int64_t count) {
+  const auto reduce = [&]<class T>(T) {
+    reduce_parts_typed<T>(maximum, dst, mine, parts, stride, ranks, own, count);
+  };
+  dtype == DType::i64 ? reduce(std::int64_t{}) : with_compute_type(dtype, reduce);
+}
+
 }  // namespace
 
 const StateKernels& state_kernels() {
@@ -151,7 +182,8 @@ const StateKernels& state_kernels() {
                                       .fixed_point_to_float = fixed_point_to_float,
                                       .widen = widen,
                                       .narrow = narrow,
-                                      .add_narrow = add_narrow};
+                                      .add_narrow = add_narrow,
+                                      .reduce_parts = reduce_parts};
   return table;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "backend/gpu/host_wait.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/libraries/open_library.h"
 #include "backend/gpu/libraries/products.h"
@@ -31,8 +32,15 @@ class GpuDevice final : public Device {
   std::string signature() const override {
     return runtime::device_signature() + ", " + products_->signature();
   }
+  std::int64_t memory_bytes() const override { return runtime::memory_bytes(); }
+  std::string address() const override { return runtime::address(); }
   const Target& target() const override { return target_; }
   Queue& queue(QueueRole role) override { return queues_[static_cast<std::size_t>(role)]; }
+
+  const CollectiveTable* collectives(std::string& problem) const override {
+    return runtime::collectives(problem);
+  }
+  void set_wait_policy(WaitPolicy* policy) override { gpu::set_wait_policy(policy); }
 
   std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
                                               const LinearShape& shape) override {
@@ -79,7 +87,8 @@ class GpuDevice final : public Device {
 
 }  // namespace
 
-Device* make_device(const Target& target) {
+Device* make_device(const Target& target, int index) {
+  runtime::select(index);
   return new GpuDevice(target);
 }
 

@@ -5,7 +5,7 @@
 
 namespace trireme::gpu {
 
-// Lives until the process ends.
-Device* make_device(const Target&);
+// Lives until the process ends. `index`: of the GPUs that this process sees.
+Device* make_device(const Target&, int index);
 
 }  // namespace trireme::gpu

@@ -3,6 +3,7 @@
 
 #include "backend/gpu/device.h"
 #include "backend/gpu/report.h"
+#include "backend/gpu/runtime.h"
 
 #define TRIREME_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -10,8 +11,17 @@ TRIREME_EXPORT int trireme_device_version() {
   return trireme::plugin_version;
 }
 
-TRIREME_EXPORT trireme::Device* trireme_device_open(const trireme::Target& target) {
-  return trireme::gpu::make_device(target);
+TRIREME_EXPORT std::vector<int> trireme_device_start() {
+  namespace runtime = trireme::gpu::runtime;
+  runtime::start();
+  std::vector<int> nodes;
+  const int count = runtime::device_count();
+  for (int i = 0; i < count; ++i) nodes.push_back(runtime::numa_node(i));
+  return nodes;
+}
+
+TRIREME_EXPORT trireme::Device* trireme_device_open(const trireme::Target& target, int index) {
+  return trireme::gpu::make_device(target, index);
 }
 
 TRIREME_EXPORT trireme::MachineReport trireme_device_report() {

@@ -1,6 +1,8 @@
 // Events of queues.
 #include "backend/gpu/queue.h"
 
+#include "backend/gpu/host_wait.h"
+
 namespace trireme::gpu {
 
 void GpuQueue::record(Event& event) {
@@ -12,6 +14,14 @@ void GpuQueue::record(Event& event) {
 
 void GpuQueue::wait(const Event& event) {
   if (event.native) runtime::wait(static_cast<runtime::Event>(event.native.get()), stream_);
+}
+
+bool GpuQueue::has_passed(const Event& event) {
+  return !event.native || runtime::has_passed(static_cast<runtime::Event>(event.native.get()));
+}
+
+void GpuQueue::synchronize() {
+  wait_on_host(stream_);
 }
 
 }  // namespace trireme::gpu

@@ -19,7 +19,8 @@ class GpuQueue final : public Queue {
   }
   void record(Event& event) override;
   void wait(const Event& event) override;
-  void synchronize() override { runtime::synchronize(stream_); }
+  bool has_passed(const Event& event) override;
+  void synchronize() override;
 
   runtime::Stream stream() const { return stream_; }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backend/collectives.h"
 #include "backend/gpu/which.h"
 
 #if TRIREME_EMULATED
@@ -19,6 +20,18 @@ namespace trireme::gpu::runtime {
 std::string why_no_device();
 // GPUs that this process sees.
 int device_count();
+// Starts the runtime; before MPI is, or the launchers of some machines fail (those of Frontier do).
+void start();
+// All that follows is about this one of them, in every thread. Once, before it.
+void select(int device);
+// Where it is plugged in ("0000:81:00.0"; empty where that is not known), and the NUMA node of the
+// host that is near to it, or -1.
+std::string address(int device);
+int numa_node(int device);
+// The selected one.
+std::string address();
+// In all, used or not; 0 where that is not known.
+std::int64_t memory_bytes();
 
 // "NVIDIA H100", and what must be the same on all ranks: model, driver, library versions.
 std::string device_name();
@@ -43,5 +56,10 @@ void wait(Event, Stream);
 void synchronize(Stream);
 void synchronize(Event);
 bool has_passed(Event);
+// Likewise; an emulated device first does what it can, as a real one does by itself.
+bool go_on(Event);
+
+// The library of collectives; null where there is none, for which `problem` gives the reason.
+const CollectiveTable* collectives(std::string& problem);
 
 }  // namespace trireme::gpu::runtime

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backend/gpu/host_wait.h"
 #include "base/error.h"
 
 namespace trireme::gpu {
@@ -17,7 +18,7 @@ constexpr std::size_t most_kept = 8;
 
 Staging::~Staging() {
   for (const Buffer& buffer : buffers_) {
-    runtime::synchronize(buffer.free);
+    wait_on_host(buffer.free);
     runtime::destroy(buffer.free);
     runtime::release_pinned(buffer.memory, buffer.bytes);
   }
@@ -32,7 +33,7 @@ Staging::Buffer Staging::take(std::int64_t bytes) {
   if (found != buffers_.end()) {
     const Buffer buffer = *found;
     buffers_.erase(found);
-    runtime::synchronize(buffer.free);
+    wait_on_host(buffer.free);
     return buffer;
   }
   const auto size = static_cast<std::int64_t>(
@@ -48,7 +49,7 @@ void Staging::give_back(const Buffer& buffer) {
   if (buffers_.size() <= most_kept) return;
   const Buffer oldest = buffers_.front();
   buffers_.pop_front();
-  runtime::synchronize(oldest.free);
+  wait_on_host(oldest.free);
   runtime::destroy(oldest.free);
   runtime::release_pinned(oldest.memory, oldest.bytes);
 }
@@ -77,7 +78,7 @@ void Staging::read(GpuQueue& queue, const void* src, std::int64_t bytes,
   const Buffer buffer = take(bytes);
   runtime::copy(buffer.memory, src, bytes, queue.stream());
   runtime::record(buffer.free, queue.stream());
-  runtime::synchronize(buffer.free);
+  wait_on_host(buffer.free);
   with(buffer, [&] { use(buffer.memory); });
   give_back(buffer);
 }

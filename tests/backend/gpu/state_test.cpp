@@ -58,6 +58,30 @@ TEST_P(State, AddsEveryType) {
   check(DType::bf16, bf16{}), check(DType::i64, std::int64_t{});
 }
 
+TEST_P(State, ReducesPartsInTheOrderOfRanks) {
+  const auto check = [&]<class T>(DType dtype, T) {
+    constexpr int ranks = 5, own = 2;
+    for (const std::int64_t count : counts) {
+      for (const std::int64_t stride : {count, count + 16, 8 * count}) {
+        for (const bool maximum : {false, true}) {
+          expect_same_bytes(on_both([&](Device& device) {
+            auto values = some_values<T>(static_cast<std::size_t>(ranks * stride), 1);
+            if constexpr (std::is_same_v<T, float>)
+              values[0] = std::numeric_limits<float>::quiet_NaN();
+            const OnDevice<T> parts(device, values);
+            const OnDevice<T> mine(device, some_values<T>(static_cast<std::size_t>(count), 2));
+            device.state_kernels().reduce_parts(device.queue(), dtype, maximum, mine.get(),
+                                                mine.get(), parts.get(), stride, ranks, own, count);
+            return mine.values();
+          }));
+        }
+      }
+    }
+  };
+  check(DType::f32, float{}), check(DType::bf16, bf16{}), check(DType::f16, f16{});
+  check(DType::i64, std::int64_t{});
+}
+
 TEST_P(State, AddsInFixedPoint) {
   for (const std::int64_t count : counts) {
     for (const double loss_scale : {1.0, 65536.0, 1000.0}) {

@@ -1,11 +1,32 @@
 // Several ranks, each with an emulated GPU.
-#include "jobs.h"
+#include <cstdlib>
+
+#include "faults.h"
 
 namespace trireme::testing_cli {
 namespace {
 
-class EmulatedJobs : public Jobs {
+using testing::HasSubstr;
+
+// A variable of the jobs that a test starts.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+class EmulatedJobs : public Faults {
  protected:
+  // No send is over before its receive has begun, as between GPUs.
+  const Variable synchronous_{"TRIREME_SYNCHRONOUS_SENDS", "1"};
+
   static constexpr const char* small =
       "run.device=emulated model.num_layers=4 train.iters=4 train.eval_interval=4 "
       "train.global_batch_size=4 checkpoint.interval=4 ";
@@ -30,12 +51,60 @@ TEST_F(EmulatedJobs, ExactLayoutsGiveTheSameBits) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
+// Without a library of collectives too.
+TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
+  const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
+  expect_same_bits({{2, "parallel.zero=3"}}, "parallel.numerics=exact");
+  EXPECT_THAT(read("job0.out"), HasSubstr("collectives go by way of the host's memory"));
+}
+
 TEST_F(EmulatedJobs, TensorParallelRanksLearnTheSame) {
   const std::string settings = small;
   ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
   EXPECT_LE(
       difference_to("reference", {2, settings + "parallel.tp=2 parallel.sequence_parallel=true"}),
       1e-4);
+}
+
+// Sums of bf16 have the order of the ranks, whoever makes them.
+TEST_F(EmulatedJobs, TensorParallelBitsDoNotDependOnTheLibrary) {
+  const std::string settings = std::string(small) + "parallel.tp=2 run.precision=bf16 ";
+  ASSERT_EQ(train_on("library", {2, settings}).code, 0) << read("library.out");
+  const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
+  ASSERT_EQ(train_on("host", {2, settings}).code, 0) << read("host.out");
+  EXPECT_EQ(metrics("library"), metrics("host"));
+  EXPECT_EQ(first_difference(path("library"), path("host")), "");
+}
+
+// Whoever waits for its GPU notices it.
+TEST_F(EmulatedJobs, AStoppedRankIsNamed) {
+  Program program = start("run", {2, "parallel.zero=3"},
+                          small + exact_ + " train.iters=100000 checkpoint.interval=100000");
+  ASSERT_TRUE(advance(program, "run", 1, 0));
+  send(program, "run", 1, SIGSTOP);
+  expect_end(program, "run", timeout_s + end_s);
+  const std::string output = read("run.out");
+  EXPECT_THAT(output, HasSubstr("is not complete after"));
+  EXPECT_THAT(output, HasSubstr("rank 1 (does not answer"));
+  EXPECT_EQ(count_of(output, "trireme: rank"), 1) << output;
+}
+
+TEST_F(EmulatedJobs, MoreRanksThanGpusAreRefused) {
+  const std::string settings = small;
+  {
+    const Variable devices("TRIREME_EMULATED_DEVICES", "2");
+    const Outcome outcome = train_on("three", {3, settings + "train.global_batch_size=3"});
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("3 ranks run on "));
+    EXPECT_THAT(outcome.out, HasSubstr("each of them sees 2 GPUs"));
+    EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
+  }
+  // One GPU for each rank is how some launchers give them out; that it is not the same is asked.
+  const Variable devices("TRIREME_EMULATED_DEVICES", "1");
+  const Outcome outcome = train_on("two", {2, settings});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("ranks 0 and 1 have the same GPU, for 2 ranks on their node"));
+  EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
 }
 
 TEST_F(SlowEmulatedJobs, EveryExactLayoutGivesTheSameBits) {

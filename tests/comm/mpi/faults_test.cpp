@@ -105,6 +105,52 @@ TEST(Faults, RanksThatDifferAreRefused) {
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
+// `synchronous`: no send is over before its receive has begun, as between GPUs.
+Outcome probe_on_gpus(const std::string& mode, double timeout_s) {
+  return shell("timeout -s KILL 40 env TRIREME_SYNCHRONOUS_SENDS=1 " TRIREME_MPIRUN
+               " -n 4 " TRIREME_PROBE " gpu-" +
+               mode + " " + std::to_string(timeout_s));
+}
+
+TEST(FaultsOnGpus, AStoppedRankIsNamed) {
+  const Outcome outcome = probe_on_gpus("stop", 1);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("'reduce gradients"));
+  EXPECT_THAT(outcome.output, HasSubstr("of group ranks (ranks 0-3)"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1 (does not answer"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+  EXPECT_LT(outcome.seconds, 20);
+}
+
+TEST(FaultsOnGpus, QueuesThatWaitForEachOtherAreNamed) {
+  for (const char* mode : {"crossed", "crossed-sends"}) {
+    const Outcome outcome = probe_on_gpus(mode, 1);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("'activations' of group ranks"));
+    EXPECT_TRUE(std::regex_search(
+        outcome.output,
+        std::regex(R"(rank [0-3] \(has been waiting for 'activations' of group ranks)")))
+        << outcome.output;
+    EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+  }
+}
+
+TEST(FaultsOnGpus, AWrongPeerIsNamed) {
+  const Outcome outcome = probe_on_gpus("wrong-peer", 1);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_TRUE(std::regex_search(outcome.output, std::regex("Missing: rank [02] ")))
+      << outcome.output;
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+}
+
+TEST(FaultsOnGpus, AnErrorDoesNotWaitForWhatNeverComes) {
+  const Outcome outcome = probe_on_gpus("error", 30);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("the disk is full"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+  EXPECT_LT(outcome.seconds, 15);
+}
+
 // A launcher that the MPI library does not know leaves each process alone, with the work of all.
 TEST(Faults, AForeignLauncherIsSeenAndSaidOnce) {
   const std::string nobody = "env -u PMI_FD -u PMIX_RANK ";

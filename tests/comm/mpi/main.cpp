@@ -3,6 +3,8 @@
 
 #include "comm/collectives.h"
 #include "comm/mesh.h"
+#include "comm/mpi/device.h"
+#include "comm/through_device.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -49,6 +51,51 @@ TEST(Mpi, GroupsOfAMeshWorkSideBySide) {
 
 TEST(Mpi, RanksThatAgreeGoOn) {
   check_agreement(job->world(), {{"version", 1}, {"configuration", 2}});
+}
+
+// The library's stand-in adds in another order than ours, so that it cannot be what gives the bits.
+TEST(DeviceRanks, KeepTheContractOfACommunicator) {
+  for (const QueueRole queue : {QueueRole::compute, QueueRole::reduce}) {
+    DeviceRanks ranks(*job, queue);
+    ThroughDevice group(ranks.gpu, *ranks.group);
+    for (const std::int64_t count : {0, 1, 3, 4097, 100000}) {
+      check_sums<float>(group, count, DType::f32);
+      check_sums<bf16>(group, count, DType::bf16);
+      check_sums<f16>(group, count, DType::f16);
+      check_sums<std::int64_t>(group, count, DType::i64);
+      check_movement(group, count);
+    }
+    check_maximum(group);
+    check_crowd(group, group);
+  }
+}
+
+TEST(DeviceRanks, AddInSeveralTurnsWhereMemoryIsShort) {
+  DeviceRanks ranks(*job, QueueRole::reduce, least_staging * job->place().size);
+  ThroughDevice group(ranks.gpu, *ranks.group);
+  for (const std::int64_t count : {1, 7, 8, 9, 131}) {
+    check_sums<float>(group, count, DType::f32);
+    check_sums<bf16>(group, count, DType::bf16);
+  }
+}
+
+// The host enqueues all of it before any runs.
+TEST(DeviceRanks, OperationsFollowTheOneRule) {
+  DeviceRanks ranks(*job);
+  constexpr std::int64_t count = 1000;
+  std::byte* const data = ranks.gpu.allocate(count);
+  Queue& compute = ranks.gpu.queue();
+  compute.fill(data, static_cast<std::uint8_t>(1 + job->place().rank), count);
+  Work sum = ranks.group->all_reduce(data, count, DType::u8, Reduction::sum, "sum");
+  sum.wait();
+  compute.copy(data, data + count / 2, count / 4);
+  compute.fill(data + count / 2, 0, count / 2);
+  const int n = job->place().size;
+  ranks.gpu.read(data, count, [&](const std::byte* host) {
+    EXPECT_EQ(std::to_integer<int>(host[0]), n * (n + 1) / 2);
+    EXPECT_EQ(std::to_integer<int>(host[count - 1]), 0);
+  });
+  ranks.gpu.release(data, count);
 }
 
 }  // namespace

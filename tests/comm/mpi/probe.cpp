@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/mpi/device.h"
 #include "comm/transport.h"
 
 namespace {
@@ -124,10 +125,48 @@ void measure_latency(Transport& transport) {
   });
 }
 
+// On GPUs, whose queues stand still until a message comes.
+void run_on_devices(Transport& transport, const std::string& mode) {
+  testing_comm::DeviceRanks ranks(transport, QueueRole::pipeline);
+  const int rank = transport.place().rank, next = rank ^ 1;
+  std::byte* const data = ranks.gpu.allocate(4096);
+  const auto receive = [&](int peer) {
+    ranks.group->receive(data, 1024, DType::u8, peer, "activations").wait();
+  };
+  const auto send = [&](int peer) {
+    ranks.group->send(data + 2048, 1024, DType::u8, peer, "activations").wait();
+  };
+  if (mode == "gpu-crossed") {
+    // Everybody receives first: no queue comes to its send.
+    receive(next);
+    send(next);
+  } else if (mode == "gpu-crossed-sends") {
+    send(next);
+    receive(next);
+  } else if (mode == "gpu-wrong-peer") {
+    rank == 0 ? send(2) : rank == 1 ? receive(0) : void();
+  } else if (mode == "gpu-stop") {
+    for (int step = 0;; ++step) {
+      ranks.group->all_reduce(data, 512, DType::i64, Reduction::sum, {"reduce gradients", step})
+          .wait();
+      ranks.gpu.queue().synchronize();
+      if (step == 3 && rank == 1) raise(SIGSTOP);
+    }
+  } else if (mode == "gpu-error") {
+    // The others' parts never come; the error is not held up by what waits for them.
+    if (rank == 2) fail("the disk is full");
+    ranks.group->all_reduce(data, 512, DType::i64, Reduction::sum, "reduce gradients").wait();
+    if (rank == 1) fail("the disk is full as well");
+  }
+  ranks.gpu.queue().synchronize();
+  ranks.gpu.release(data, 4096);
+}
+
 void run(Transport& transport, const std::string& mode) {
   Communicator& world = transport.world();
   const int rank = world.rank();
   float x = 1;
+  if (mode.starts_with("gpu-")) return run_on_devices(transport, mode);
   if (mode == "overlap") return measure_overlap(transport);
   if (mode == "latency") return measure_latency(transport);
   if (mode == "error") {

@@ -6,6 +6,8 @@
 
 #include <csignal>
 
+#include <atomic>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -76,14 +78,42 @@ void release(void* memory, std::size_t bytes) {
   ::munmap(memory, bytes);
 }
 
+struct Limit {
+  std::int64_t total = 0, taken = 0;
+};
+
+const Limit& limit() {
+  static const Limit limit = [] {
+    Limit read;
+    if (const char* const text = std::getenv("TRIREME_EMULATED_MEMORY")) {
+      char* end = nullptr;
+      read.total = std::strtoll(text, &end, 10);
+      if (*end == ':') read.taken = std::strtoll(end + 1, nullptr, 10);
+    }
+    return read;
+  }();
+  return limit;
+}
+std::atomic<std::int64_t> taken{0};  // counted where there is a limit
+
 thread_local int accesses = 0;
 
 }  // namespace
 
+std::int64_t device_memory_limit() {
+  return limit().total;
+}
+
 void* allocate_device_memory(std::size_t bytes) {
+  const auto more = static_cast<std::int64_t>(bytes);
+  if (limit().total > 0 && (taken += more) > limit().total - limit().taken) {
+    taken -= more;
+    return nullptr;
+  }
   return allocate(bytes, Side::device);
 }
 void release_device_memory(void* memory, std::size_t bytes) {
+  if (limit().total > 0) taken -= static_cast<std::int64_t>(bytes);
   release(memory, bytes);
 }
 void* allocate_pinned(std::size_t bytes) {

@@ -2,6 +2,8 @@
 // GPU would have and not those of the emulation. Nothing in builds without it.
 #pragma once
 
+#include <cstddef>
+
 #if defined(__SANITIZE_THREAD__)
 #define TRIREME_RACE_CHECKER 1
 #include <sanitizer/tsan_interface.h>
@@ -10,6 +12,8 @@ void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
+void __tsan_read_range(void* p, unsigned long bytes);   // NOLINT: the checker's own names
+void __tsan_write_range(void* p, unsigned long bytes);  // NOLINT
 }
 #define TRIREME_UNCHECKED __attribute__((no_sanitize("thread")))
 #else
@@ -46,6 +50,18 @@ inline void release([[maybe_unused]] void* p) {
 inline void acquire([[maybe_unused]] void* p) {
 #if TRIREME_RACE_CHECKER
   __tsan_acquire(p);
+#endif
+}
+
+// As if this racer read or wrote all of it, however it is done.
+inline void note_read([[maybe_unused]] const void* p, [[maybe_unused]] std::size_t bytes) {
+#if TRIREME_RACE_CHECKER
+  __tsan_read_range(const_cast<void*>(p), bytes);
+#endif
+}
+inline void note_write([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) {
+#if TRIREME_RACE_CHECKER
+  __tsan_write_range(p, bytes);
 #endif
 }
 

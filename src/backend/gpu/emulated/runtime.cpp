@@ -1,16 +1,21 @@
 // runtime.h on the emulated GPU: copies and fills are work of a stream like any kernel.
 #include "backend/gpu/runtime.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <cstring>
 
 #include "backend/gpu/emulated/block.h"
+#include "backend/gpu/emulated/collectives.h"
 #include "backend/gpu/emulated/fault.h"
 #include "backend/gpu/emulated/memory.h"
 #include "base/error.h"
 
 namespace trireme::gpu::runtime {
 namespace {
+
+int selected = 0;
 
 void check_side(const void* p, std::int64_t bytes, bool device_only) {
   const emulated::Side side = emulated::side_of(p, static_cast<std::size_t>(bytes));
@@ -31,6 +36,30 @@ int device_count() {
   constexpr int enough = 1024;
   const char* const text = std::getenv("TRIREME_EMULATED_DEVICES");
   return text ? std::atoi(text) : enough;
+}
+
+// The launchers of some machines fail where a GPU's runtime starts after MPI.
+void start() {
+  const auto asks = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
+  int mpi_runs = 0;
+  if (asks && asks(&mpi_runs) == 0 && mpi_runs) fail("the GPU's runtime was started after MPI");
+}
+
+void select(int device) {
+  selected = device;
+}
+std::string address(int device) {
+  return "emulated:" + std::to_string(device);
+}
+std::string address() {
+  return address(selected);
+}
+int numa_node(int) {
+  return -1;
+}
+
+std::int64_t memory_bytes() {
+  return emulated::device_memory_limit();
 }
 
 std::string device_name() {
@@ -99,6 +128,16 @@ void synchronize(Event event) {
 }
 bool has_passed(Event event) {
   return emulated::has_passed(event);
+}
+bool go_on(Event event) {
+  return emulated::go_on(event);
+}
+
+const CollectiveTable* collectives(std::string& problem) {
+  const char* const wanted = std::getenv("TRIREME_EMULATED_COLLECTIVES");
+  if (!wanted || std::string(wanted) != "none") return &emulated::stand_in_collectives();
+  problem = "TRIREME_EMULATED_COLLECTIVES is none";
+  return nullptr;
 }
 
 }  // namespace trireme::gpu::runtime

@@ -2,9 +2,11 @@
 #include "backend/gpu/emulated/stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "backend/gpu/emulated/block.h"
@@ -27,9 +29,12 @@ struct Event {
 
 namespace {
 
+constexpr std::chrono::microseconds nap{100};  // while other GPUs have not done their part
+
 struct Work {
   std::function<void()> body;
   Mark waits;                     // stream null: for nothing
+  std::function<bool()> ready;    // null: always
   std::shared_ptr<char> records;  // null: nothing
   std::uint64_t number = 0;       // of all work of the device
   // What the host had done when it was enqueued, as the race checker knows it.
@@ -51,6 +56,7 @@ struct Streams {
   std::recursive_mutex mutex;  // an emulated collective asks for streams while one runs
   std::vector<Stream*> all;
   std::uint64_t issued = 0;
+  std::uint64_t conditional = 0;  // pieces of work that others have to make ready
   std::uint64_t order = 0;
   Context host;
   const std::function<void()>* body = nullptr;
@@ -92,15 +98,24 @@ TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
 
 bool may_run(const Stream& stream) {
   if (stream.work.empty()) return false;
-  const Mark& waits = stream.work.front().waits;
-  return !waits.stream || waits.stream->done >= waits.position;
+  const Work& next = stream.work.front();
+  const bool marked = !next.waits.stream || next.waits.stream->done >= next.waits.position;
+  return marked && (!next.ready || next.ready());
 }
 
+bool waits_for_other_gpus(const Stream* stream) {
+  return !stream->work.empty() && stream->work.front().ready;
+}
+
+// Null: all stand still until another GPU has done something.
 Stream* pick() {
   std::vector<Stream*> able;
   std::copy_if(streams.all.begin(), streams.all.end(), std::back_inserter(able),
                [](const Stream* s) { return may_run(*s); });
-  if (able.empty()) stop("streams wait for each other");
+  if (able.empty()) {
+    if (std::any_of(streams.all.begin(), streams.all.end(), waits_for_other_gpus)) return nullptr;
+    stop("streams wait for each other");
+  }
   if (streams.order) {
     streams.order ^= streams.order << 13, streams.order ^= streams.order >> 7,
         streams.order ^= streams.order << 17;
@@ -111,13 +126,25 @@ Stream* pick() {
   });
 }
 
-void run_until(const Stream& stream, std::uint64_t position) {
+using Lock = std::unique_lock<std::recursive_mutex>;
+
+bool run_one() {
+  Stream* const next = pick();
+  if (!next) return false;
+  const auto work = std::make_unique<Work>(std::move(next->work.front()));
+  next->work.pop_front();
+  run(*next, *work);
+  ++next->done;
+  if (work->ready) --streams.conditional;
+  return true;
+}
+
+void run_until(const Stream& stream, std::uint64_t position, Lock& lock) {
   while (stream.done < position) {
-    Stream& next = *pick();
-    const auto work = std::make_unique<Work>(std::move(next.work.front()));
-    next.work.pop_front();
-    run(next, *work);
-    ++next.done;
+    if (run_one()) continue;
+    lock.unlock();
+    std::this_thread::sleep_for(nap);
+    lock.lock();
   }
 }
 
@@ -127,8 +154,6 @@ void push(Stream& stream, Work work) {
   ++stream.issued;
   stream.work.push_back(std::move(work));
 }
-
-using Lock = std::lock_guard<std::recursive_mutex>;
 
 }  // namespace
 
@@ -166,6 +191,16 @@ void enqueue(Stream* stream, std::function<void()> work) {
   push(*stream, std::move(one));
 }
 
+void enqueue_when(Stream* stream, std::function<bool()> ready, std::function<void()> work) {
+  const Bookkeeping bookkeeping;
+  const Lock lock(streams.mutex);
+  Work one;
+  one.ready = std::move(ready);
+  one.body = std::move(work);
+  ++streams.conditional;
+  push(*stream, std::move(one));
+}
+
 void record(Stream* stream, Event* event) {
   const Bookkeeping bookkeeping;
   const Lock lock(streams.mutex);
@@ -188,16 +223,16 @@ void wait(Stream* stream, Event* event) {
 
 void synchronize(Stream* stream) {
   const Bookkeeping bookkeeping;
-  const Lock lock(streams.mutex);
-  run_until(*stream, stream->issued);
+  Lock lock(streams.mutex);
+  run_until(*stream, stream->issued, lock);
   acquire(&stream->end);
 }
 
 void synchronize(Event* event) {
   const Bookkeeping bookkeeping;
-  const Lock lock(streams.mutex);
+  Lock lock(streams.mutex);
   if (!event->mark.stream) return;
-  run_until(*event->mark.stream, event->mark.position);
+  run_until(*event->mark.stream, event->mark.position, lock);
   acquire(event->mark.order.get());
 }
 
@@ -208,6 +243,38 @@ bool has_passed(Event* event) {
   if (event->mark.stream->done < event->mark.position) return false;
   acquire(event->mark.order.get());
   return true;
+}
+
+bool go_on(Event* event) {
+  {
+    const Bookkeeping bookkeeping;
+    const Lock lock(streams.mutex);
+    const Mark& mark = event->mark;
+    while (mark.stream && mark.stream->done < mark.position && run_one()) {
+    }
+  }
+  return has_passed(event);
+}
+
+Drive::Drive() : thread_([this] { run(); }) {}
+
+Drive::~Drive() {
+  stop_ = true;
+  thread_.join();
+}
+
+// A few pieces of work at a time, so that the host gets the lock in between.
+void Drive::run() {
+  constexpr int at_a_time = 8;
+  while (!stop_) {
+    {
+      const Bookkeeping bookkeeping;
+      const Lock lock(streams.mutex);
+      for (int i = 0; i < at_a_time && streams.conditional > 0 && run_one(); ++i) {
+      }
+    }
+    std::this_thread::sleep_for(nap);
+  }
 }
 
 void set_stream_order(std::uint64_t seed) {

@@ -227,6 +227,75 @@ void add_narrow(Queue& queue, bf16* sums, const float* summands, std::int64_t co
   launch_narrow<true>(queue, sums, summands, count, rounding, 0);
 }
 
+// --- parts of several ranks ---
+
+template <class T>
+using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+
+template <class T>
+GPU_FN Wide<T> widened(T x) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return x;
+  else
+    return to_float(x);
+}
+
+template <class T>
+GPU_FN T narrowed(Wide<T> x) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return x;
+  else
+    return from_float<T>(x);
+}
+
+template <class T>
+GPU_KERNEL(256)
+reduce_parts_kernel(T* dst, const T* mine, const T* parts, std::int64_t stride, int ranks, int own,
+                    std::int64_t count, bool maximum, bool aligned) {
+  constexpr int n = pack_width<T>;
+  for_each((count + n - 1) / n, [=](std::int64_t item) {
+    Wide<T> values[n] = {};
+    for (int rank = 0; rank < ranks; ++rank) {
+      Neighbours<T, n> from;
+      from.load(rank == own ? mine : parts + rank * stride, item * n, count, aligned);
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        const Wide<T> next = widened(from.v[i]);
+        if (rank == 0) {
+          values[i] = next;
+        } else if (!maximum) {
+          values[i] += next;
+        } else if (next > values[i] || next != next) {
+          values[i] = next;
+        }
+      }
+    }
+    Neighbours<T, n> to;
+#pragma unroll
+    for (int i = 0; i < n; ++i) to.v[i] = narrowed<T>(values[i]);
+    to.store(dst, item * n, count, aligned);
+  });
+}
+
+template <class T>
+void reduce_parts_typed(Queue& queue, bool maximum, void* dst, const void* mine, const void* parts,
+                        std::int64_t stride, int ranks, int own, std::int64_t count) {
+  auto* const to = static_cast<T*>(dst);
+  const auto* const first = static_cast<const T*>(mine);
+  const auto* const others = static_cast<const T*>(parts);
+  const bool aligned = are_aligned(16, to, first, others) && stride % pack_width<T> == 0;
+  launch(queue, over((count + pack_width<T> - 1) / pack_width<T>), reduce_parts_kernel<T>, to,
+         first, others, stride, ranks, own, count, maximum, aligned);
+}
+
+void reduce_parts(Queue& queue, DType dtype, bool maximum, void* dst, const void* mine,
+                  const void* parts, std::int64_t stride, int ranks, int own, std::int64_t count) {
+  const auto reduce = [&]<class T>(T) {
+    reduce_parts_typed<T>(queue, maximum, dst, mine, parts, stride, ranks, own, count);
+  };
+  dtype == DType::i64 ? reduce(std::int64_t{}) : with_compute_type(dtype, reduce);
+}
+
 }  // namespace
 
 const StateKernels& state_kernels() {
@@ -235,7 +304,8 @@ const StateKernels& state_kernels() {
                                       .fixed_point_to_float = fixed_point_to_float,
                                       .widen = widen,
                                       .narrow = narrow,
-                                      .add_narrow = add_narrow};
+                                      .add_narrow = add_narrow,
+                                      .reduce_parts = reduce_parts};
   return table;
 }
 

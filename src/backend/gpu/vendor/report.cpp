@@ -2,8 +2,6 @@
 #include "backend/gpu/report.h"
 
 #include <algorithm>
-#include <cctype>
-#include <fstream>
 
 #include "backend/gpu/libraries/open_library.h"
 #include "backend/gpu/runtime.h"
@@ -30,21 +28,6 @@ std::string version_text(int version) {
 #endif
 }
 
-std::string bus_of(int device) {
-  char text[32] = "";
-  GPU_CALL(DeviceGetPCIBusId, text, static_cast<int>(sizeof text), device);
-  std::string bus = text;
-  for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return bus;
-}
-
-int numa_node_of(const std::string& bus) {
-  std::ifstream file("/sys/bus/pci/devices/" + bus + "/numa_node");
-  int node = -1;
-  file >> node;
-  return file ? node : -1;
-}
-
 GpuReport report_of(int device) {
   Properties properties;
   GPU_CALL(GetDeviceProperties, &properties, device);
@@ -58,8 +41,8 @@ GpuReport report_of(int device) {
 #else
   gpu.architecture = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
 #endif
-  gpu.bus = bus_of(device);
-  gpu.numa_node = numa_node_of(gpu.bus);
+  gpu.bus = runtime::address(device);
+  gpu.numa_node = runtime::numa_node(device);
   gpu.memory = static_cast<std::int64_t>(total);
   gpu.free = static_cast<std::int64_t>(free);
   gpu.slowed_by = slowed_by(gpu.bus);

@@ -1,6 +1,11 @@
 // runtime.h on CUDA and HIP.
 #include "backend/gpu/runtime.h"
 
+#include <cctype>
+#include <fstream>
+
+#include "backend/gpu/queue.h"
+#include "backend/gpu/vendor/nccl.h"
 #include "base/error.h"
 
 namespace trireme::gpu::runtime {
@@ -21,6 +26,9 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 #endif
+
+int selected = -1;                       // none yet
+thread_local int device_of_thread = -1;  // as we have set it
 
 int current_device() {
   int device = 0;
@@ -46,6 +54,49 @@ void check(GPU_API(Error_t) code, const char* call) {
       "look "
       "into the log of the machine's kernel if it happens again",
       call, why);
+}
+
+void use_selected() {
+  if (device_of_thread == selected) return;
+  device_of_thread = selected;
+  check(GPU_API(SetDevice)(selected), TRIREME_GPU_TEXT(GPU_API(SetDevice)));
+}
+
+void start() {
+  require_device();
+#if TRIREME_HIP
+  GPU_CALL(Init, 0);
+#endif
+}
+
+void select(int device) {
+  require_device();
+  selected = device;
+  use_selected();
+}
+
+std::string address(int device) {
+  char text[32] = "";
+  GPU_CALL(DeviceGetPCIBusId, text, static_cast<int>(sizeof text), device);
+  std::string bus = text;
+  for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return bus;
+}
+std::string address() {
+  return address(current_device());
+}
+
+int numa_node(int device) {
+  std::ifstream file("/sys/bus/pci/devices/" + address(device) + "/numa_node");
+  int node = -1;
+  file >> node;
+  return file ? node : -1;
+}
+
+std::int64_t memory_bytes() {
+  std::size_t free = 0, total = 0;
+  GPU_CALL(MemGetInfo, &free, &total);
+  return static_cast<std::int64_t>(total);
 }
 
 std::string why_no_device() {
@@ -92,6 +143,7 @@ std::string device_signature() {
 
 void* allocate(std::int64_t bytes) {
   void* memory = nullptr;
+  use_selected();
   const auto code = GPU_API(Malloc)(&memory, static_cast<std::size_t>(bytes));
   if (code == GPU_API(ErrorMemoryAllocation)) {
     static_cast<void>(GPU_API(GetLastError)());  // or the next call would report it
@@ -108,6 +160,7 @@ void release(void* memory, std::int64_t) {
 void* allocate_pinned(std::int64_t bytes) {
   void* memory = nullptr;
   const auto size = static_cast<std::size_t>(bytes);
+  use_selected();
 #if TRIREME_HIP
   const auto code = hipHostMalloc(&memory, size, 0);
 #else
@@ -164,10 +217,28 @@ void synchronize(Event event) {
   GPU_CALL(EventSynchronize, event);
 }
 bool has_passed(Event event) {
+  use_selected();
   const auto code = GPU_API(EventQuery)(event);
   if (code == GPU_API(ErrorNotReady)) return false;
   check(code, TRIREME_GPU_TEXT(GPU_API(EventQuery)));
   return true;
+}
+
+bool go_on(Event event) {
+  return has_passed(event);
+}
+
+const CollectiveTable* collectives(std::string& problem) {
+#if TRIREME_HIP
+  constexpr const char* file = "librccl.so.1";
+#else
+  constexpr const char* file = "libnccl.so.2";
+#endif
+  const auto stream = [](Queue& queue) -> void* { return stream_of(queue); };
+  static std::string why;
+  static const CollectiveTable* const table = load_nccl(file, stream, why);
+  problem = why;
+  return table;
 }
 
 void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,

@@ -21,8 +21,11 @@ using Event = GPU_API(Event_t);
 
 // An error that names the call, if it failed.
 void check(GPU_API(Error_t) code, const char* call);
-#define GPU_CALL(name, ...) \
-  ::trireme::gpu::runtime::check(GPU_API(name)(__VA_ARGS__), TRIREME_GPU_TEXT(GPU_API(name)))
+// Makes the selected device, if one is, that of this thread: every thread begins with the first.
+void use_selected();
+#define GPU_CALL(name, ...)                 \
+  (::trireme::gpu::runtime::use_selected(), \
+   ::trireme::gpu::runtime::check(GPU_API(name)(__VA_ARGS__), TRIREME_GPU_TEXT(GPU_API(name))))
 #define TRIREME_GPU_TEXT(x) TRIREME_GPU_TEXT_OF(x)
 #define TRIREME_GPU_TEXT_OF(x) #x
 

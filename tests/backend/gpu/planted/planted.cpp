@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "backend/gpu/emulated/collectives.h"
 #include "backend/gpu/emulated/memory.h"
 #include "backend/gpu/launch.h"
 
@@ -86,6 +88,44 @@ void hand_over(const Memory& m) {
   second.synchronize();
 }
 
+// Another rank that answers at once, with what was sent to it last.
+class Echo final : public HostMessages {
+ public:
+  std::unique_ptr<Transfer> start(std::span<const Message> messages) override {
+    struct Done final : Transfer {
+      bool done() override { return true; }
+    };
+    for (const Message& m : messages) {
+      if (m.sends) last_.assign(static_cast<char*>(m.data), static_cast<char*>(m.data) + m.bytes);
+      if (!m.sends) std::memcpy(m.data, last_.data(), static_cast<std::size_t>(m.bytes));
+    }
+    return std::make_unique<Done>();
+  }
+
+ private:
+  std::vector<char> last_;
+};
+
+// A collective on a queue of its own, between two kernels of the compute queue.
+void reduce(const Memory& m) {
+  const CollectiveTable& library = emulated::stand_in_collectives();
+  GpuQueue compute, queue;
+  Echo other;
+  void* group = nullptr;
+  library.join(&group, 2, {}, 0, &other);
+  trireme::Event made, reduced;
+  launch(compute, all, fill_with, m.a, 3.f);
+  compute.record(made);
+  if (!plants("no wait before a collective")) queue.wait(made);
+  library.all_reduce(m.a, count, DType::f32, false, group, queue);
+  queue.record(reduced);
+  if (!plants("no wait after a collective")) compute.wait(reduced);
+  launch(compute, all, twice, m.b, m.a);
+  compute.synchronize();
+  queue.synchronize();
+  library.destroy(group);
+}
+
 void copy_to_host(const Memory& m) {
   GpuQueue queue;
   launch(queue, all, fill_with, m.a, 3.f);
@@ -122,6 +162,7 @@ void run(const Memory& m) {
     runtime::copy(m.a, &on_stack, 4, queue.stream());
   }
   hand_over(m);
+  reduce(m);
   copy_to_host(m);
   copy_to_device(m);
   if (plants("unwritten shared memory")) {
