@@ -1,5 +1,5 @@
-// Collectives and point-to-point messages among a group of ranks: the interface that MPI implements
-// and that NCCL and RCCL will.
+// Collectives and point-to-point messages among a group of ranks: over MPI for data in the host's
+// memory (comm/group.h), over NCCL and RCCL for data on GPUs (comm/device_communicator.h).
 //
 // Rules, the same for every implementation:
 // - An operation starts when it is called and is complete when its Work is done. Until then its
@@ -12,7 +12,7 @@
 // - Reductions have one fixed order, whatever the counts, the machine or the timing: element e of
 //   the result is ((x0 + x1) + x2) + ... by rank in the group. f32, f64 and integers are added in
 //   their own type; bf16 and f16 are added in f32 and rounded once. So every member gets the same
-//   bits, and all_reduce, reduce_scatter and any cut into pieces agree.
+//   bits, and any cut into pieces agrees. (GPUs' libraries order f32 unless numerics are exact.)
 // - `max` hands NaN on.
 // - Failure does not return: an operation that does not complete within the time limit, and any
 //   error of the transport, ends the job with one message (see Transport::abort).
