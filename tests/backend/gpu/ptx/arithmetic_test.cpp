@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/gpu/ptx/contract.h"
 #include "backend/gpu/ptx/ptx_test.h"
 
 namespace trireme::ptx {
@@ -89,6 +90,19 @@ TEST(Floats, ApproximationsAreOffByLittleAndExactWhereTheyCanBe) {
     different += approximated != exact;
   }
   EXPECT_GT(different, 0);
+}
+
+TEST(Contraction, FusesWhatNamesNoRounding) {
+  const auto fused = [](const std::string& text) {
+    ModuleText module = parse(kernel_text({text}));
+    parse_body(module.kernels[0]);
+    return contract(module.kernels[0]);
+  };
+  EXPECT_EQ(fused("mul.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f5, %f1;"), 1);
+  EXPECT_EQ(fused("mul.rn.f32 %f1, %f2, %f3;\nadd.f32 %f4, %f5, %f1;"), 0);
+  EXPECT_EQ(fused("mul.f32 %f1, %f2, %f3;\nadd.rn.f32 %f4, %f5, %f1;"), 0);
+  EXPECT_EQ(fused("mul.f32 %f1, %f2, %f3;\nmov.f32 %f2, %f7;\nadd.f32 %f4, %f5, %f1;"), 0);
+  EXPECT_EQ(fused("mul.f32 %f1, %f2, %f3;\nL:\nadd.f32 %f4, %f5, %f1;"), 0);
 }
 
 TEST(Conversions, RoundSaturateAndExtend) {

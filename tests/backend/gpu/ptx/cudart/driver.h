@@ -5,6 +5,7 @@
 //   TRIREME_PTX_MEMORY    bytes of device memory (16 GiB)
 //   TRIREME_PTX_LOST_AT   the launch, from 1, at which the device is lost
 //   TRIREME_PTX_ORDER     another order of warps, and of copies that arrive (0)
+//   TRIREME_PTX_CONTRACT  1: products and sums without a rounding are fused, as ptxas may do
 //   TRIREME_PTX_REPORT    a file that says at exit how often each kernel ran
 //   TRIREME_PTX_PLANT     KERNEL|FIND|N|REPLACE: the Nth FIND in the body of kernels whose names
 //                         contain KERNEL is replaced; N = 0: every one

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/gpu/ptx/contract.h"
 #include "backend/gpu/ptx/cudart/driver.h"
 #include "backend/gpu/ptx/cudart/report.h"
 #include "backend/gpu/ptx/decode.h"
@@ -116,6 +117,7 @@ struct Kernel {
       KernelText with_body = k;
       plant(with_body);
       parse_body(with_body);
+      if (setting("TRIREME_PTX_CONTRACT", 0) != 0) contract(with_body);
       program = std::make_unique<Program>(decode(text, with_body, module->globals));
       return *program;
     }
