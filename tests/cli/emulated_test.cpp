@@ -294,11 +294,11 @@ TEST_F(Emulated, WhatIsNotThereIsRefused) {
 
 TEST_F(Emulated, APlanThatTheGpuCannotHoldIsRefused) {
   const Outcome outcome =
-      train("run", {emulated}, {{"TRIREME_EMULATED_MEMORY", std::to_string(1 << 20)}});
+      train("run", {emulated}, {{"TRIREME_EMULATED_MEMORY", std::to_string(1 << 19)}});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("the plan needs "));
   EXPECT_THAT(outcome.out, HasSubstr("(most of it for "));
-  EXPECT_THAT(outcome.out, HasSubstr("and the emulated GPU with waves of 32 has 1.00 MiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("and the emulated GPU with waves of 32 has 512.00 KiB"));
 }
 
 TEST_F(Emulated, MemoryThatSomethingElseHoldsIsMissed) {
