@@ -99,7 +99,7 @@ join_splits_kernel(const Attention<T> a, const float* parts, int splits, T* ctx)
 template <class T>
 void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* parts,
                      std::int64_t splits) {
-  const auto rows = static_cast<unsigned>(a.heads() * a.queries);
+  const auto rows = static_cast<unsigned>(a.groups * a.queries_per_group * a.queries);
   const auto samples = static_cast<unsigned>(a.batch);
   const auto count = static_cast<int>(splits);
   launch(queue, {.blocks = {static_cast<unsigned>(splits), rows, samples}, .threads = split_keys},
