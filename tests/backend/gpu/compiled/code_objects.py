@@ -75,6 +75,8 @@ def cubin(architecture, data):
         name = section[len(".nv.info.") :]
         own = dict(attributes(elf.content(index)))
         shared = [elf.headers[i][5] for s, i in elf.sections(".nv.shared.") if s == ".nv.shared." + name]
+        if int(architecture[3:]) >= 90 and shared:
+            shared[0] -= 1024  # what the system takes of every block is in the section there
         x, y, z = own[MOST_THREADS]
         result.kernels[name] = Kernel(
             name, x * y * z, of_all[REGISTERS, name], 0, of_all.get((FRAME, name), 0), sum(shared)
