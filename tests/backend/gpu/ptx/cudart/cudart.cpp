@@ -77,6 +77,17 @@ std::byte* bytes_of(const void* p, std::size_t bytes) {
   throw std::runtime_error("an asynchronous copy of host memory that is not pinned");
 }
 
+// With the limit of the environment.
+DeviceMemory& device_memory() {
+  DeviceMemory& memory = DeviceMemory::instance();
+  static const bool limited =
+      (memory.set_limit(static_cast<std::size_t>(
+           setting("TRIREME_PTX_MEMORY", static_cast<std::int64_t>(memory.limit())))),
+       true);
+  static_cast<void>(limited);
+  return memory;
+}
+
 void count_launch() {
   static std::int64_t launches = 0;
   if (++launches == setting("TRIREME_PTX_LOST_AT", 0)) break_device(cudaErrorECCUncorrectable, "");
@@ -125,7 +136,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     *properties = {};
     std::strcpy(properties->name, "PTX interpreter");
     properties->major = 8;
-    properties->totalGlobalMem = DeviceMemory::instance().limit();
+    properties->totalGlobalMem = device_memory().limit();
     properties->multiProcessorCount = 1;
     properties->warpSize = 32;
     return cudaSuccess;
@@ -159,11 +170,7 @@ cudaError_t cudaPeekAtLastError() {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return with_device([&] {
-    static const bool limited = (DeviceMemory::instance().set_limit(static_cast<std::size_t>(
-                                     setting("TRIREME_PTX_MEMORY", std::int64_t{16} << 30))),
-                                 true);
-    static_cast<void>(limited);
-    *memory = DeviceMemory::instance().allocate(bytes);
+    *memory = device_memory().allocate(bytes);
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
   });
 }
@@ -190,8 +197,8 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return with_device([&] {
-    *total = DeviceMemory::instance().limit();
-    *free = *total - DeviceMemory::instance().used();
+    *total = device_memory().limit();
+    *free = *total - device_memory().used();
     return cudaSuccess;
   });
 }
