@@ -81,7 +81,7 @@ TEST_P(State, ReducesPartsInTheOrderOfRanks) {
     }
   };
   check(DType::f32, float{}), check(DType::bf16, bf16{}), check(DType::f16, f16{});
-  check(DType::i64, std::int64_t{});
+  check(DType::f64, double{}), check(DType::i64, std::int64_t{});
 }
 
 TEST_P(State, AddsInFixedPoint) {
