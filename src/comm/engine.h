@@ -165,8 +165,9 @@ class ProgressEngine {
   int voice_ = -1;    // whom this rank has allowed to speak for the job
   int arbiter_ = -1;  // who has allowed it to this rank
   Verdict verdict_ = Verdict::none;
-  std::vector<Answer> answers_;  // by world rank
-  std::vector<Stall> stalls_;    // by world rank
+  std::vector<Answer> answers_;                 // by world rank
+  std::vector<Stall> stalls_;                   // by world rank
+  const Operation* waited_for_busy_ = nullptr;  // its limit began anew for a rank that was busy
 
   std::atomic<bool> spoken_{false};
   std::atomic<int> callers_{0};      // who want the lock to start something

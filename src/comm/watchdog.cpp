@@ -275,7 +275,8 @@ void ProgressEngine::ask_all(const Operation& operation) {
 }
 
 // Whether everybody who is missing answers and somebody is busy with files that move. Whom a
-// missing rank waits for does not matter: it may be the busy one.
+// missing rank waits for does not matter: it may be the busy one. When the last of those that were
+// waited for has just arrived, the transfer gets a limit of its own.
 bool ProgressEngine::is_excused(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   if (operation.done()) return true;
@@ -290,8 +291,12 @@ bool ProgressEngine::is_excused(const Operation& operation) {
     stall = {answer.moved, stall.moved == answer.moved ? stall.waits + 1 : 0};
     moves |= stall.waits < options_.busy_waits;
   }
-  return moves && std::ranges::all_of(missing_ranks(operation),
-                                      [&](int rank) { return answers_[rank].given; });
+  const std::vector<int> missing = missing_ranks(operation);
+  const bool just_arrived = missing.empty() && waited_for_busy_ == &operation;
+  const bool excused =
+      moves && std::ranges::all_of(missing, [&](int rank) { return answers_[rank].given; });
+  waited_for_busy_ = excused ? &operation : nullptr;
+  return excused || just_arrived;
 }
 
 // The ranks of whom the operation still expects something and who have not begun it.
