@@ -10,17 +10,17 @@ namespace trireme {
 namespace {
 
 // Memory of a device, with small numbers that are not zero: zeros would save a GPU power.
-class Operand {
+class FilledMemory {
  public:
-  Operand(Device& device, std::int64_t bytes)
+  FilledMemory(Device& device, std::int64_t bytes)
       : device_(device), bytes_(bytes), memory_(device.allocate(bytes)) {
     constexpr std::uint8_t small = 0x2c;  // in every byte: 0.07 as fp16, 2.4e-12 as bf16 and fp32
     if (!memory_) fail("the device has no {} bytes left for an operand", bytes);
     device.queue().fill(memory_, small, bytes);
   }
-  ~Operand() { device_.release(memory_, bytes_); }
-  Operand(const Operand&) = delete;
-  Operand& operator=(const Operand&) = delete;
+  ~FilledMemory() { device_.release(memory_, bytes_); }
+  FilledMemory(const FilledMemory&) = delete;
+  FilledMemory& operator=(const FilledMemory&) = delete;
 
   void* data() const { return memory_; }
 
@@ -40,9 +40,9 @@ double product_seconds(Device& device, DType compute, Product product, const Lin
   const auto bytes = [&](std::int64_t count) { return count * size_of(compute); };
   const std::int64_t gradient_bytes = compute == DType::f64 ? 8 : 4;
   const bool to_weight = product == Product::weight_grad;
-  const Operand dst(device, to_weight                     ? w * gradient_bytes
-                            : product == Product::forward ? bytes(y)
-                                                          : bytes(x)),
+  const FilledMemory dst(device, to_weight                     ? w * gradient_bytes
+                                 : product == Product::forward ? bytes(y)
+                                                               : bytes(x)),
       a(device, bytes(product == Product::forward ? x : y)), b(device, bytes(to_weight ? x : w)),
       workspace(device, 1 + gpu::linear_workspace(device.target().device, compute, product, shape));
   const auto one = device.linear(compute, product, shape);
