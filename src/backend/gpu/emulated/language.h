@@ -17,6 +17,8 @@ using emulated::Place;
 using emulated::Size;
 using emulated::wave_width;
 
+inline constexpr bool fetches_scalars = false;  // see vendor/language.h
+
 inline unsigned thread_index() {
   return emulated::running.thread->index;
 }

@@ -251,7 +251,9 @@ class BackwardBlock {
           weight = seen ? exp2(weight * scale - query.lse) : 0.0f;
           const bool keeps =
               !drops || kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column);
-          const float factor = keeps ? kept_factor : 0.0f;
+          const float whole =
+              fetches_scalars ? (drops ? a_.dropout.multiplier : 1.0f) : kept_factor;
+          const float factor = keeps ? whole : 0.0f;
           dscore = seen ? weight * (dscore * factor - query.delta) : 0.0f;
           weight *= factor;
         }

@@ -25,6 +25,15 @@ inline constexpr int wave_width = 64;  // CDNA; the host's pass sees it too and 
 inline constexpr int wave_width = 32;
 #endif
 
+// Where a kernel has no register to spare, a scalar of its arguments is held, or fetched again
+// whenever it is needed. Only sm_90's compiler gets by with the second alone, all others with the
+// first.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+inline constexpr bool fetches_scalars = true;
+#else
+inline constexpr bool fetches_scalars = false;
+#endif
+
 using Size = dim3;
 
 GPU_FN unsigned thread_index() {

@@ -18,11 +18,10 @@ from occupancy import occupancy
 
 COLUMNS = ["kernel", "threads", "registers", "sums", "scratch", "shared", "occupancy"]
 GROWTH = 1.1  # beyond which a kernel fails
-# No scratch at all is allowed to attention with heads of the usual sizes in 16 bits, with two exceptions, for which
-# the table decides: gfx1100, whose lanes have 256 registers and whose tile products take twice as many for an operand,
-# and 16 bytes on sm_90.
+# No scratch at all is allowed to attention with heads of the usual sizes in 16 bits, with one exception, for which the
+# table decides: gfx1100, whose lanes have 256 registers and whose tile products take twice as many for an operand.
 NEVER_SPILLS = re.compile(r"^(forward|backward)_kernel<(bf16|f16), (64|128)\b")
-MAY_SPILL = {"gfx1100": re.compile(""), "sm_90": re.compile(r"^backward_kernel<(bf16|f16), 128, 0>")}
+MAY_SPILL = {"gfx1100": re.compile("")}
 
 
 def images(registered):
