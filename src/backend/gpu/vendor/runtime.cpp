@@ -1,6 +1,8 @@
 // runtime.h on CUDA and HIP.
 #include "backend/gpu/runtime.h"
 
+#include <unistd.h>
+
 #include <cctype>
 #include <fstream>
 
@@ -103,7 +105,9 @@ std::string why_no_device() {
   int driver = 0, count = 0;
   const auto driver_code = GPU_API(DriverGetVersion)(&driver);
 #if TRIREME_HIP
-  if (driver_code != hipSuccess || driver == 0) return "no AMD driver is loaded on this machine";
+  // HIP may know its version without a driver, which is reached through this file.
+  if (driver_code != hipSuccess || driver == 0 || access("/dev/kfd", F_OK) != 0)
+    return "no AMD driver is loaded on this machine";
 #else
   if (driver_code != cudaSuccess || driver == 0)
     return "no NVIDIA driver is loaded on this machine";
