@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/doctor.h"
 #include "cli/mpi_leftovers.h"
+#include "cli/test_product.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
 #include "runtime/memory.h"
@@ -89,34 +89,14 @@ Finding large_pages() {
   return finding;
 }
 
-// The largest difference of a product from the same in double, as a share of the largest value.
 template <class T>
 double product_error(cpu::Isa set) {
-  const LinearShape shape{48, 160, 96};
-  std::vector<T> x(shape.rows * shape.in), weight(shape.out * shape.in), y(shape.rows * shape.out);
-  const auto fill = [](std::vector<T>& values, double phase) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<T>(static_cast<float>(std::sin(phase * static_cast<double>(i + 1))));
-  };
-  fill(x, 0.7);
-  fill(weight, 1.3);
-  const cpu::Linear<T> linear(Product::forward, shape, set);
+  TestProduct<T> product;
+  const cpu::Linear<T> linear(Product::forward, product.shape, set);
   std::vector<std::byte> workspace(static_cast<std::size_t>(linear.workspace_bytes()));
-  linear.run(y.data(), x.data(), weight.data(), nullptr, false, workspace.data());
-  double error = 0, largest = 0;
-  for (std::int64_t r = 0; r < shape.rows; ++r) {
-    for (std::int64_t o = 0; o < shape.out; ++o) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < shape.in; ++i) {
-        sum += static_cast<double>(static_cast<float>(x[r * shape.in + i])) *
-               static_cast<double>(static_cast<float>(weight[o * shape.in + i]));
-      }
-      const double ours = static_cast<float>(y[r * shape.out + o]);
-      error = std::isfinite(ours) ? std::max(error, std::abs(ours - sum)) : INFINITY;
-      largest = std::max(largest, std::abs(sum));
-    }
-  }
-  return error / largest;
+  linear.run(product.y.data(), product.x.data(), product.weight.data(), nullptr, false,
+             workspace.data());
+  return product.error();
 }
 
 // A processor, a virtual machine or a library that gives wrong results is found here and not in a

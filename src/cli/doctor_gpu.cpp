@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/gpu_workspace.h"
 #include "backend/machine_report.h"
 #include "backend/plugin_loader.h"
 #include "base/counted.h"
-#include "base/error.h"
 #include "cli/doctor.h"
+#include "cli/test_product.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
 
@@ -73,76 +72,31 @@ std::vector<Finding> links_between(const std::vector<LinkReport>& links) {
   return {finding};
 }
 
-// Sines: no two elements are equal, and none is rounded away by bf16's eight bits alone.
 template <class T>
-std::vector<T> waves(std::int64_t count, double phase) {
-  std::vector<T> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<T>(static_cast<float>(std::sin(phase * static_cast<double>(i + 1))));
-  return values;
+MemoryBlock on_device(Device& device, const std::vector<T>& values) {
+  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
+  MemoryBlock block(device, bytes, "a test product");
+  device.write(block.data(), bytes, [&](std::byte* host) {
+    std::copy_n(reinterpret_cast<const std::byte*>(values.data()), bytes, host);
+  });
+  return block;
 }
 
-// Device memory with these values.
-template <class T>
-class OnDevice {
- public:
-  OnDevice(Device& device, const std::vector<T>& values)
-      : device_(device), bytes_(static_cast<std::int64_t>(values.size() * sizeof(T))) {
-    memory_ = device.allocate(bytes_);
-    if (!memory_) fail("the GPU has no memory left for a product of a few kilobytes");
-    device.write(memory_, bytes_, [&](std::byte* host) {
-      std::copy_n(reinterpret_cast<const std::byte*>(values.data()), bytes_, host);
-    });
-  }
-  ~OnDevice() { device_.release(memory_, bytes_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  void* data() const { return memory_; }
-  std::vector<T> values() const {
-    std::vector<T> values(static_cast<std::size_t>(bytes_) / sizeof(T));
-    device_.read(memory_, bytes_, [&](const std::byte* host) {
-      std::copy_n(host, bytes_, reinterpret_cast<std::byte*>(values.data()));
-    });
-    return values;
-  }
-
- private:
-  Device& device_;
-  std::int64_t bytes_;
-  std::byte* memory_;
-};
-
-// The largest difference of a product from the same in double, as a share of the largest value.
 template <class T>
 double product_error(Device& device, DType dtype) {
-  const LinearShape shape{48, 160, 96};
-  const std::vector<T> x = waves<T>(shape.rows * shape.in, 0.7),
-                       weight = waves<T>(shape.out * shape.in, 1.3);
-  const OnDevice<T> there_x(device, x), there_weight(device, weight),
-      there_y(device, std::vector<T>(static_cast<std::size_t>(shape.rows * shape.out)));
-  const OnDevice<char> workspace(
+  TestProduct<T> product;
+  const MemoryBlock x = on_device(device, product.x), weight = on_device(device, product.weight),
+                    y = on_device(device, product.y);
+  const MemoryBlock workspace(
       device,
-      std::vector<char>(static_cast<std::size_t>(
-          1 + gpu::linear_workspace(device.target().device, dtype, Product::forward, shape))));
-  device.linear(dtype, Product::forward, shape)
-      ->run(device.queue(), there_y.data(), there_x.data(), there_weight.data(), nullptr, false,
-            workspace.data());
-  const std::vector<T> y = there_y.values();
-  double error = 0, largest = 0;
-  for (std::int64_t r = 0; r < shape.rows; ++r) {
-    for (std::int64_t o = 0; o < shape.out; ++o) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < shape.in; ++i) {
-        sum += static_cast<double>(static_cast<float>(x[r * shape.in + i])) *
-               static_cast<double>(static_cast<float>(weight[o * shape.in + i]));
-      }
-      const double found = static_cast<float>(y[r * shape.out + o]);
-      error = std::isfinite(found) ? std::max(error, std::abs(found - sum)) : INFINITY;
-      largest = std::max(largest, std::abs(sum));
-    }
-  }
-  return error / largest;
+      1 + gpu::linear_workspace(device.target().device, dtype, Product::forward, product.shape),
+      "a test product");
+  device.linear(dtype, Product::forward, product.shape)
+      ->run(device.queue(), y.data(), x.data(), weight.data(), nullptr, false, workspace.data());
+  device.read(y.data(), y.bytes(), [&](const std::byte* host) {
+    std::copy_n(host, y.bytes(), reinterpret_cast<std::byte*>(product.y.data()));
+  });
+  return product.error();
 }
 
 Finding products_of(const std::string& name) {

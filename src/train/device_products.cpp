@@ -4,31 +4,18 @@
 #include <chrono>
 
 #include "backend/gpu_workspace.h"
-#include "base/error.h"
+#include "runtime/memory.h"
 
 namespace trireme {
 namespace {
 
-// Memory of a device, with small numbers that are not zero: zeros would save a GPU power.
-class FilledMemory {
- public:
-  FilledMemory(Device& device, std::int64_t bytes)
-      : device_(device), bytes_(bytes), memory_(device.allocate(bytes)) {
-    constexpr std::uint8_t small = 0x2c;  // in every byte: 0.07 as fp16, 2.4e-12 as bf16 and fp32
-    if (!memory_) fail("the device has no {} bytes left for an operand", bytes);
-    device.queue().fill(memory_, small, bytes);
-  }
-  ~FilledMemory() { device_.release(memory_, bytes_); }
-  FilledMemory(const FilledMemory&) = delete;
-  FilledMemory& operator=(const FilledMemory&) = delete;
-
-  void* data() const { return memory_; }
-
- private:
-  Device& device_;
-  std::int64_t bytes_;
-  std::byte* memory_;
-};
+// Small numbers that are not zero: zeros would save a GPU power.
+MemoryBlock operand(Device& device, std::int64_t bytes) {
+  constexpr std::uint8_t small = 0x2c;  // in every byte: 0.07 as fp16, 2.4e-12 as bf16 and fp32
+  MemoryBlock block(device, bytes, "an operand of a timed product");
+  device.queue().fill(block.data(), small, bytes);
+  return block;
+}
 
 }  // namespace
 
@@ -40,11 +27,13 @@ double product_seconds(Device& device, DType compute, Product product, const Lin
   const auto bytes = [&](std::int64_t count) { return count * size_of(compute); };
   const std::int64_t gradient_bytes = compute == DType::f64 ? 8 : 4;
   const bool to_weight = product == Product::weight_grad;
-  const FilledMemory dst(device, to_weight                     ? w * gradient_bytes
-                                 : product == Product::forward ? bytes(y)
-                                                               : bytes(x)),
-      a(device, bytes(product == Product::forward ? x : y)), b(device, bytes(to_weight ? x : w)),
-      workspace(device, 1 + gpu::linear_workspace(device.target().device, compute, product, shape));
+  const MemoryBlock dst = operand(device, to_weight                     ? w * gradient_bytes
+                                          : product == Product::forward ? bytes(y)
+                                                                        : bytes(x)),
+                    a = operand(device, bytes(product == Product::forward ? x : y)),
+                    b = operand(device, bytes(to_weight ? x : w)),
+                    workspace = operand(device, 1 + gpu::linear_workspace(device.target().device,
+                                                                          compute, product, shape));
   const auto one = device.linear(compute, product, shape);
   Queue& queue = device.queue();
   const auto seconds_of = [&](int times) {
