@@ -144,6 +144,7 @@ struct ParallelConfig {
   std::string recompute = "none";     // none | selective | full
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
   std::string numerics = "fast";      // fast | exact
+  std::int64_t exact_block = 0;       // exact: tokens that are summed at once; 0: a micro-batch
 };
 
 struct CheckpointConfig {

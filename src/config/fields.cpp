@@ -271,6 +271,9 @@ std::vector<Field> build_table() {
             "number in each stage that recompute = \"full\" applies to; 0: all"),
       FIELD(parallel, numerics, one_of({"fast", "exact"}), "",
             "exact: the same bits on every layout with equal tp"),
+      FIELD(parallel, exact_block, between(0, kWide), "tokens",
+            "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
+            "bits depend on no micro-batch size; 0: a whole micro-batch"),
 
       FIELD(checkpoint, interval, count(), "iterations",
             "interval between saves; 0: only at the end"),

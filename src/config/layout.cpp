@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "config/divisors.h"
 #include "config/schedules.h"
+#include "config/sequences.h"
 
 namespace trireme {
 namespace {
@@ -174,6 +175,7 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_degrees(config.parallel, world_size);
   check_tensor(config.model, config.parallel);
   check_lengths(config);
+  check_sequences(config);
   check_stages(config.model, config.parallel);
   check_batch(config.train, global_batch_size(config, world_size),
               data_parallel_size(config.parallel, world_size));

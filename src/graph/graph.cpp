@@ -75,7 +75,7 @@ ValueId Graph::gradient_of(ValueId parameter) {
   const Value param = values_[parameter];
   TRIREME_CHECK(param.role == Role::parameter);
   ValueId& id = gradients_[param.index];
-  if (id == no_value) id = new_value(accumulate(), param.shape, Role::gradient, param.index);
+  if (id == no_value) id = new_value(gradient_type(), param.shape, Role::gradient, param.index);
   return id;
 }
 

@@ -42,11 +42,16 @@ struct ParameterSpec {
 class Graph {
  public:
   // `compute` is the type of activations and weights; statistics and gradients of weights are f32,
-  // or f64 with f64.
-  explicit Graph(DType compute) : compute_(compute) {}
+  // or f64 with f64. With an `exact_block` products run over blocks of that many rows, which divide
+  // the rows of every product, and each block's gradient of a weight is added to 64-bit fixed-point
+  // numbers by itself: what a sum then is does not depend on how many blocks a call has.
+  explicit Graph(DType compute, std::int64_t exact_block = 0)
+      : compute_(compute), exact_block_(exact_block) {}
 
   DType compute() const { return compute_; }
   DType accumulate() const { return compute_ == DType::f64 ? DType::f64 : DType::f32; }
+  std::int64_t exact_block() const { return exact_block_; }
+  DType gradient_type() const { return exact_block_ > 0 ? DType::i64 : accumulate(); }
 
   // --- declarations ---
   ValueId parameter(ParameterSpec spec);
@@ -95,6 +100,7 @@ class Graph {
                      std::initializer_list<ValueId> inputs);
 
   DType compute_;
+  std::int64_t exact_block_;
   std::vector<Value> values_;
   std::vector<ParameterSpec> parameters_;
   std::vector<ValueId> gradients_;  // by parameter; no_value until asked for

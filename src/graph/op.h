@@ -45,6 +45,13 @@ class RankGroups {
   std::array<RankGroup*, static_cast<std::size_t>(GroupKind::count)> groups_{};
 };
 
+// What fixed-point gradients need besides the summand: the largest that fits (in units of the sum),
+// and where what does not is counted, in device memory.
+struct FixedPoint {
+  double limit = 0;
+  std::int64_t* overflows = nullptr;
+};
+
 // One launch: operand addresses in the order of the node, absent ones null.
 struct Launch {
   Device& device;
@@ -59,6 +66,7 @@ struct Launch {
   std::int32_t layer;     // number of the block in the whole model, for random numbers
   bool accumulate;        // add to gradients instead of overwriting them
   const RankGroups* groups;
+  FixedPoint fixed_point;
 
   template <class T>
   T* input(int i) const {

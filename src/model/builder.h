@@ -35,7 +35,9 @@ class Builder {
     ValueId weight, bias;
   };
 
-  std::unique_ptr<Graph> new_graph() const { return std::make_unique<Graph>(options_.compute); }
+  std::unique_ptr<Graph> new_graph() const {
+    return std::make_unique<Graph>(options_.compute, options_.exact_block);
+  }
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
   // x + attention(norm(x)), then y + mlp(norm(y)).

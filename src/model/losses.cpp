@@ -21,11 +21,15 @@ void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, Step
       const std::int64_t count =
           weighted ? stage.batch_bytes(BatchInput::loss_weights) / 4
                    : stage.result_bytes(losses[i].result) / std::int64_t{sizeof(A)};
-      const void* weights = weighted ? stage.batch(slot, BatchInput::loss_weights) : nullptr;
-      device.kernels<A>().add_losses(device.queue(), &totals->losses[i].sum,
-                                     &totals->losses[i].count,
-                                     static_cast<const A*>(stage.result(slot, losses[i].result)),
-                                     static_cast<const float*>(weights), count);
+      const auto* values = static_cast<const A*>(stage.result(slot, losses[i].result));
+      const auto* weights = static_cast<const float*>(
+          weighted ? stage.batch(slot, BatchInput::loss_weights) : nullptr);
+      const std::int64_t exact = stage.definition().exact_block, block = exact > 0 ? exact : count;
+      for (std::int64_t at = 0; at < count; at += block) {
+        device.kernels<A>().add_losses(device.queue(), &totals->losses[i].sum,
+                                       &totals->losses[i].count, values + at,
+                                       weights ? weights + at : nullptr, block);
+      }
     }
   });
 }

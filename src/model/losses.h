@@ -63,7 +63,7 @@ struct LossSum {
 };
 
 // Adds the losses that a slot's passes have left in a stage with the head to totals in device
-// memory.
+// memory: those of each exact block by themselves, where the graphs have one.
 void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, StepTotals* totals);
 
 }  // namespace trireme

@@ -123,6 +123,7 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   check_part(model, options, part);
   StageDefinition stage;
   stage.compute = options.compute;
+  stage.exact_block = options.exact_block;
   Assembler assembler(model, options, architecture, stage);
   if (part.embedding) {
     const auto build = [](const Builder& b) { return b.embedding(); };

@@ -36,7 +36,8 @@ struct BuildOptions {
   // bert, training: at most so many positions of a sequence are predicted, on average over the
   // micro-batch; logits are made for BatchInput::predicted_rows alone. 0: for all rows.
   std::int64_t predictions = 0;
-  TensorParallel tensor;  // training only
+  TensorParallel tensor;         // training only
+  std::int64_t exact_block = 0;  // tokens; of the graphs, for training only
   StagePart part;
   // Logits are made in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;

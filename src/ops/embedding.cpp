@@ -49,20 +49,32 @@ void infer_grad(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
-  const std::int64_t rows = g.value(node.inputs[1]).shape[0];
+  const std::int64_t rows = RowBlocks(g, g.value(node.inputs[1]).shape[0]).rows;
   const std::int64_t local_ids = g.value(node.outputs[0]).shape[0];
-  if (target.device != DeviceKind::cpu) return gpu::embedding_grad_workspace(rows, local_ids);
-  return static_cast<std::int64_t>(sizeof(std::int32_t)) *
-         cpu::embedding_grad_workspace(rows, local_ids);
+  const std::int64_t own = target.device != DeviceKind::cpu
+                               ? gpu::embedding_grad_workspace(rows, local_ids)
+                               : static_cast<std::int64_t>(sizeof(std::int32_t)) *
+                                     cpu::embedding_grad_workspace(rows, local_ids);
+  return block_gradient_bytes(g, g.value(node.outputs[0]).shape.count()) + own;
 }
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value& dy = l.input_value(1);
-    kernels<T>(l).embedding_grad(
-        l.queue, l.output<Acc<T>>(0), l.accumulate, l.input<std::int32_t>(0), l.input<T>(1),
-        dy.shape[0], dy.shape[1], l.node.as<EmbeddingAttributes>().first_id,
-        l.output_value(0).shape[0], static_cast<std::int32_t*>(l.workspace));
+    const std::int64_t cols = l.input_value(1).shape[1];
+    const Value& table = l.output_value(0);
+    const RowBlocks blocks(l.graph, l.input_value(1).shape[0]);
+    const bool adds_blocks = l.graph.exact_block() > 0;
+    auto* scratch = static_cast<std::byte*>(l.workspace);
+    auto* made = adds_blocks ? reinterpret_cast<Acc<T>*>(scratch) : l.output<Acc<T>>(0);
+    auto* rest = reinterpret_cast<std::int32_t*>(
+        scratch + block_gradient_bytes(l.graph, table.shape.count()));
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      kernels<T>(l).embedding_grad(l.queue, made, !adds_blocks && l.accumulate,
+                                   l.input<std::int32_t>(0) + b * blocks.rows,
+                                   l.input<T>(1) + b * blocks.rows * cols, blocks.rows, cols,
+                                   l.node.as<EmbeddingAttributes>().first_id, table.shape[0], rest);
+      if (adds_blocks) add_block(l, 0, made, !l.accumulate && b == 0);
+    }
   });
 }
 

@@ -15,11 +15,12 @@ template <Product product>
 LinearShape shape_of(const Graph& g, const Node& node) {
   const bool is_weight_grad = product == Product::weight_grad;
   const Value& weight = g.value(is_weight_grad ? node.outputs[0] : node.inputs[1]);
-  return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0]};
+  const RowBlocks blocks(g, g.value(node.inputs[0]).shape[0]);
+  return {blocks.rows, weight.shape[1], weight.shape[0]};
 }
 
 template <Product product>
-std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
+std::int64_t own_workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
@@ -27,8 +28,22 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 }
 
 template <Product product>
+std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
+  const bool adds_blocks = product == Product::weight_grad;
+  const std::int64_t block =
+      adds_blocks ? block_gradient_bytes(g, g.value(node.outputs[0]).shape.count()) : 0;
+  return block + own_workspace<product>(target, g, node);
+}
+
+template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
   return device.linear(g.compute(), product, shape_of<product>(g, node));
+}
+
+// Block `number` of the rows of an operand.
+template <class Byte>
+Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t number) {
+  return begin + number * rows * value.shape.back() * size_of(value.dtype);
 }
 
 template <Product product>
@@ -37,9 +52,29 @@ void launch(const Launch& l) {
   if constexpr (product == Product::forward) {
     if (l.node.as<LinearAttributes>().adds_bias) bias = l.in[2];
   }
-  const bool accumulate = product == Product::weight_grad && l.accumulate;
-  static_cast<const LinearProduct*>(l.prepared)
-      ->run(l.queue, l.out[0], l.in[0], l.in[1], bias, accumulate, l.workspace);
+  const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
+  const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);
+  for (std::int64_t b = 0; b < blocks.count; ++b) {
+    linear.run(l.queue, rows_of(l.output_value(0), l.output<std::byte>(0), blocks.rows, b),
+               rows_of(l.input_value(0), l.input<const std::byte>(0), blocks.rows, b), l.in[1],
+               bias, false, l.workspace);
+  }
+}
+
+void launch_weight_grad(const Launch& l) {
+  const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
+  if (l.graph.exact_block() == 0)
+    return linear.run(l.queue, l.out[0], l.in[0], l.in[1], nullptr, l.accumulate, l.workspace);
+  auto* made = static_cast<std::byte*>(l.workspace);
+  std::byte* rest = made + block_gradient_bytes(l.graph, l.output_value(0).shape.count());
+  const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);
+  for (std::int64_t b = 0; b < blocks.count; ++b) {
+    linear.run(l.queue, made,
+               rows_of(l.input_value(0), l.input<const std::byte>(0), blocks.rows, b),
+               rows_of(l.input_value(1), l.input<const std::byte>(1), blocks.rows, b), nullptr,
+               false, rest);
+    add_block(l, 0, made, !l.accumulate && b == 0);
+  }
 }
 
 double flops_of(const Value& x, const Value& weight) {
@@ -105,16 +140,28 @@ void infer_bias_grad(Graph& g, Node& node) {
 
 std::int64_t workspace_bias_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& dy = g.value(node.inputs[0]);
-  if (target.device != DeviceKind::cpu) return gpu::bias_grad_workspace(dy.shape[0], dy.shape[1]);
-  return size_of(g.accumulate()) * cpu::bias_grad_workspace(dy.shape[0], dy.shape[1]);
+  const std::int64_t rows = RowBlocks(g, dy.shape[0]).rows;
+  const std::int64_t own =
+      target.device != DeviceKind::cpu
+          ? gpu::bias_grad_workspace(rows, dy.shape[1])
+          : size_of(g.accumulate()) * cpu::bias_grad_workspace(rows, dy.shape[1]);
+  return block_gradient_bytes(g, dy.shape[1]) + own;
 }
 
 void launch_bias_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
-    const Value& dy = l.input_value(0);
-    kernels<T>(l).bias_grad(l.queue, l.output<A>(0), l.accumulate, l.input<T>(0), dy.shape[0],
-                            dy.shape[1], static_cast<A*>(l.workspace));
+    const std::int64_t cols = l.input_value(0).shape[1];
+    const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);
+    const bool adds_blocks = l.graph.exact_block() > 0;
+    auto* scratch = static_cast<std::byte*>(l.workspace);
+    A* made = adds_blocks ? reinterpret_cast<A*>(scratch) : l.output<A>(0);
+    auto* rest = reinterpret_cast<A*>(scratch + block_gradient_bytes(l.graph, cols));
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      kernels<T>(l).bias_grad(l.queue, made, !adds_blocks && l.accumulate,
+                              l.input<T>(0) + b * blocks.rows * cols, blocks.rows, cols, rest);
+      if (adds_blocks) add_block(l, 0, made, !l.accumulate && b == 0);
+    }
   });
 }
 
@@ -138,7 +185,7 @@ const OpDefinition linear_weight_grad_op{.name = "linear_weight_grad",
                                          .flops = flops_weight_grad,
                                          .workspace = workspace<Product::weight_grad>,
                                          .prepare = prepare<Product::weight_grad>,
-                                         .launch = launch<Product::weight_grad>};
+                                         .launch = launch_weight_grad};
 const OpDefinition bias_grad_op{.name = "bias_grad",
                                 .infer = infer_bias_grad,
                                 .workspace = workspace_bias_grad,

@@ -86,13 +86,43 @@ void infer_grad(Graph& g, Node& node) {
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& x = g.value(node.inputs[1]);
-  if (target.device != DeviceKind::cpu) return gpu::norm_grad_workspace(x.shape[0], x.shape[1]);
-  return size_of(g.accumulate()) * cpu::norm_grad_workspace(x.shape[0], x.shape[1]);
+  const std::int64_t rows = RowBlocks(g, x.shape[0]).rows;
+  const std::int64_t own =
+      target.device != DeviceKind::cpu
+          ? gpu::norm_grad_workspace(rows, x.shape[1])
+          : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, x.shape[1]);
+  return 2 * block_gradient_bytes(g, x.shape[1]) + own;
+}
+
+// Block by block: the gradients of weight and bias lie in front of the kernel's own scratch.
+template <class T>
+void launch_grad_blocks(const Launch& l) {
+  using A = Acc<T>;
+  const NormShape whole = shape_of(l.node.as<NormAttributes>(), l.input_value(1));
+  const RowBlocks blocks(l.graph, whole.rows);
+  const NormShape shape{whole.kind, blocks.rows, whole.cols, whole.eps};
+  const std::int64_t bytes = block_gradient_bytes(l.graph, whole.cols);
+  auto* scratch = static_cast<std::byte*>(l.workspace);
+  auto* dweight = reinterpret_cast<A*>(scratch);
+  A* dbias = l.out[2] ? reinterpret_cast<A*>(scratch + bytes) : nullptr;
+  for (std::int64_t b = 0; b < blocks.count; ++b) {
+    const std::int64_t row = b * blocks.rows, at = row * whole.cols;
+    const A* mean = l.input<A>(4);
+    const T* dres = l.input<T>(5);
+    kernels<T>(l).norm_grad(l.queue, shape, l.output<T>(0) + at, dweight, dbias, false,
+                            l.input<T>(0) + at, l.input<T>(1) + at, mean ? mean + row : nullptr,
+                            l.input<A>(3) + row, l.input<T>(2), dres ? dres + at : nullptr,
+                            reinterpret_cast<A*>(scratch + 2 * bytes));
+    const bool overwrite = !l.accumulate && b == 0;
+    add_block(l, 1, dweight, overwrite);
+    if (dbias) add_block(l, 2, dbias, overwrite);
+  }
 }
 
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
+    if (l.graph.exact_block() > 0) return launch_grad_blocks<T>(l);
     kernels<T>(l).norm_grad(l.queue, shape_of(l.node.as<NormAttributes>(), l.input_value(1)),
                             l.output<T>(0), l.output<A>(1), l.output<A>(2), l.accumulate,
                             l.input<T>(0), l.input<T>(1), l.input<A>(4), l.input<A>(3),

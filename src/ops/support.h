@@ -41,6 +41,32 @@ inline RankGroup& group_of(const Launch& launch) {
   return *group;
 }
 
+// The rows of an op as exact numerics cut them: all at once, or in blocks of Graph::exact_block.
+struct RowBlocks {
+  std::int64_t rows, count;  // rows of each
+
+  RowBlocks(const Graph& g, std::int64_t all)
+      : rows(g.exact_block() > 0 ? g.exact_block() : all), count(all / rows) {
+    TRIREME_CHECK(rows * count == all);
+  }
+};
+
+// Scratch in front of a kernel's own where gradients of weights are added block by block: one
+// block's gradients, `elements` of them.
+inline std::int64_t block_gradient_bytes(const Graph& g, std::int64_t elements) {
+  constexpr std::int64_t alignment = 64;
+  if (g.exact_block() == 0) return 0;
+  return (elements * size_of(DType::f32) + alignment - 1) / alignment * alignment;
+}
+
+// Adds what a kernel has made of one block to an output, a gradient in fixed point.
+inline void add_block(const Launch& l, int output, const void* made, bool overwrite) {
+  l.device.state_kernels().add_fixed_point(l.queue, l.output<std::int64_t>(output),
+                                           static_cast<const float*>(made),
+                                           l.output_value(output).shape.count(), l.step,
+                                           l.fixed_point.limit, overwrite, l.fixed_point.overflows);
+}
+
 // Whether dropout needs the sample numbers; the builder passes no_value where it does not.
 inline ValueId ids_if_dropping(const DropoutAttributes& dropout, ValueId sample_ids) {
   return dropout.probability > 0 ? sample_ids : no_value;

@@ -1,5 +1,6 @@
 // Three ways for a gradient from the kernel that makes it to the optimizer:
-// - in place: kernels add to accumulators in full; after the last micro-batch buckets are reduced;
+// - in place: kernels add to accumulators in full, in floating point or (exact blocks) as integers;
+//   after the last micro-batch buckets are reduced;
 // - exact or narrow: each segment's gradients are added to integers or to bf16, which are reduced
 // at
 //   the end;
@@ -15,7 +16,7 @@ namespace trireme {
 Gradients::Gradients(Stage& stage, const StateLayout& layout)
     : stage_(stage),
       layout_(layout),
-      made_(stage.definition().accumulate()),
+      made_(stage.definition().gradients()),
       kept_(layout.options().exact              ? DType::i64
             : layout.options().narrow_gradients ? DType::bf16
                                                 : made_),
@@ -29,9 +30,9 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
   // Exact: the whole window as integers; else the part of a reduced window.
   const std::int64_t window = stage.window_elements();
   memory_.add("gradients on their way",
-              !parts_only_             ? 0
-              : layout.options().exact ? 2 * window * size_of(reduced_)
-                                       : 2 * window / layout.options().degree * size_of(reduced_));
+              !parts_only_        ? 0
+              : made_ != reduced_ ? 2 * window * size_of(reduced_)
+                                  : 2 * window / layout.options().degree * size_of(reduced_));
   memory_.add("partial gradients on their way", most_partial_elements() * size_of(kept_));
   additions_.resize(layout.buckets());
   written_.resize(layout.buckets());
@@ -50,15 +51,22 @@ void Gradients::allocate(const Groups& groups) {
   joined_ = allocate(2, 1);
 }
 
-void Gradients::begin_step(const StepBlock* block, std::int64_t global_micro_batches,
+void Gradients::begin_step(const StepBlock* block, std::int64_t global_summands,
                            std::int64_t* overflows) {
   block_ = block;
   overflows_ = overflows;
-  // A tied parameter gets two summands per micro-batch, a partial gradient one from each
+  // A tied parameter gets each of them twice, a partial gradient one from each
   // tensor-parallel rank.
-  limit_ = fixed_point_limit(2 * global_micro_batches * groups_->tensor->size());
+  limit_ = fixed_point_limit(2 * global_summands * groups_->tensor->size());
+  if (made_ == DType::i64 && !layout_.gradients_in_windows()) clear_gaps();
   std::fill(additions_.begin(), additions_.end(), 0);
   std::fill(written_.begin(), written_.end(), 0);
+}
+
+// The last step's numbers, which took half the space of its integers, reach into the gaps.
+void Gradients::clear_gaps() {
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
+    clear_padding(bucket, stage_.flat_gradients() + layout_.range(bucket).begin * size_of(made_));
 }
 
 std::byte* Gradients::sums(int bucket) const {
@@ -122,7 +130,7 @@ void Gradients::add_fixed_point(std::byte* sums, const std::byte* made, std::int
 void Gradients::add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count) {
   const int number = additions_[bucket]++;
   const bool overwrite = number == 0;
-  if (kept_ == DType::i64) {
+  if (kept_ == DType::i64 && made_ != DType::i64) {
     add_fixed_point(sums, made, count, overwrite);
   } else if (kept_ == DType::bf16) {
     Rounding rounding{.block = block_};
@@ -145,15 +153,15 @@ void Gradients::add_window(int bucket, int window, std::byte* gradients) {
     std::byte* whole = accumulators_.data() + layout_.range(bucket).begin * size_of(kept_);
     return add_made(bucket, whole, gradients, elements);
   }
-  const bool exact = layout_.options().exact;
+  const bool converts = made_ != reduced_;  // to integers
   std::byte* at = staging_[window].data();
   for (const Pending& other : pending_[window]) {
-    at += (exact ? layout_.range(other.bucket).elements : layout_.part(other.bucket)) *
+    at += (converts ? layout_.range(other.bucket).elements : layout_.part(other.bucket)) *
           size_of(reduced_);
   }
   const std::byte* src = gradients;
   std::byte* dst = at;
-  if (exact) {
+  if (converts) {
     add_fixed_point(at, gradients, elements, true);
     src = at;
     dst = at + layout_.options().rank * layout_.part(bucket) * size_of(reduced_);

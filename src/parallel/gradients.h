@@ -18,11 +18,13 @@ class Gradients {
   const MemoryPlan& memory() const { return memory_; }
   void allocate(const Groups& groups);
 
-  // A step begins, with so many micro-batches on all ranks together. `block`, in device memory, has
+  // A step begins, in which a gradient gets so many summands on all ranks together: one from each
+  // micro-batch, or from each exact block. `block`, in device memory, has
   // the factor on the loss and chooses how sums in bf16 are rounded, differently on every rank.
   // `overflows`, likewise, counts what exact sums cannot hold. Both stay until the step's end.
-  void begin_step(const StepBlock* block, std::int64_t global_micro_batches,
-                  std::int64_t* overflows);
+  void begin_step(const StepBlock* block, std::int64_t global_summands, std::int64_t* overflows);
+  // For passes whose graphs add to fixed-point gradients themselves.
+  FixedPoint fixed_point() const { return {limit_, overflows_}; }
   // Before a pass that makes gradients: whether its micro-batch is the step's last on this rank.
   void begin_pass(bool last) { last_ = last; }
   // Around segments: frees the window that the segment writes; takes what it wrote.
@@ -46,7 +48,7 @@ class Gradients {
 
   // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.
   std::byte* part(int bucket) const;
-  DType dtype() const { return kept_ == DType::bf16 ? kept_ : made_; }
+  DType dtype() const { return kept_ == DType::bf16 ? kept_ : stage_.definition().accumulate(); }
 
  private:
   struct Pending {
@@ -64,6 +66,7 @@ class Gradients {
   std::int64_t most_partial_elements() const;
   void add_window(int bucket, int window, std::byte* gradients);
   void clear_padding(int bucket, std::byte* gradients) const;
+  void clear_gaps();
   void settle(int window);
   void start_reduction(int bucket);
   void sum_partial_gradients();

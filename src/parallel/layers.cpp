@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/divide.h"
 #include "base/error.h"
 #include "ops/ops.h"
 
@@ -120,7 +121,8 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   const std::int64_t row_bytes = g.value(table).shape[0] * size_of(g.compute());
   const std::int64_t slices = std::clamp<std::int64_t>(
       (rows * row_bytes + logits_bytes - 1) / logits_bytes, 1, std::min(rows, most_slices));
-  const std::int64_t rows_per_slice = (rows + slices - 1) / slices;
+  const std::int64_t rows_per_slice =
+      round_up((rows + slices - 1) / slices, std::max<std::int64_t>(1, g.exact_block()));
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);
     const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);

@@ -83,7 +83,8 @@ struct VocabEmbedding {
 };
 
 // Loss per row over a cut vocabulary, the same on all ranks. Logits are made slice by slice of
-// rows, each of at most `logits_bytes` (of this rank's columns), and never gathered.
+// rows, each of at most `logits_bytes` (of this rank's columns) or of one exact block, and never
+// gathered.
 struct VocabCrossEntropy {
   VocabTable words;
   std::int64_t logits_bytes;

@@ -192,7 +192,8 @@ void PipelineRunner::make_gradients(Chunk& chunk, const Action& action, Pass pas
                                     const Schedule& schedule, const StepBlock* block,
                                     Observer* observer) {
   chunk.gradients->begin_pass(action.micro_batch + 1 == schedule.micro_batches);
-  run_pass(chunk, {pass, slot_of(action), block, action.micro_batch == 0, observer});
+  run_pass(chunk, {pass, slot_of(action), block, action.micro_batch == 0, observer,
+                   chunk.gradients->fixed_point()});
 }
 
 Slot PipelineRunner::slot_of(const Action& action) const {

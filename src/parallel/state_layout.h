@@ -17,6 +17,7 @@ struct StateOptions {
   int degree = 1;                  // ranks that share one copy of the states; 1 with zero 0
   int rank = 0;                    // among them
   bool exact = false;              // gradients are summed as integers
+  bool exact_blocks = false;       // and arise as integers (Graph::exact_block)
   bool narrow_gradients = false;   // gradients are summed as bf16; excludes exact
   bool split_weight_grad = false;  // as in StageOptions
   // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
@@ -45,7 +46,8 @@ class StateLayout {
 
   const StateOptions& options() const { return options_; }
   bool gradients_in_windows() const {
-    return options_.exact || options_.narrow_gradients || options_.zero >= 2;
+    return (options_.exact && !options_.exact_blocks) || options_.narrow_gradients ||
+           options_.zero >= 2;
   }
   bool parameters_in_windows() const { return options_.zero >= 3; }
 

@@ -30,7 +30,8 @@ void execute(std::span<const Instruction> program, const RegionBases& bases, con
                         how.step,
                         i.layer,
                         i.accumulates_always || !how.first_micro_batch,
-                        &how.groups};
+                        &how.groups,
+                        how.fixed_point};
     if (how.observer) how.observer->before(launch);
     i.launch(launch);
     if (how.observer) how.observer->after(launch);

@@ -92,6 +92,7 @@ struct Execution {
   const RankGroups& groups;
   const StepBlock* step;   // in device memory; null where nothing reads it
   bool first_micro_batch;  // gradients are overwritten, otherwise added to
+  FixedPoint fixed_point = {};
   Observer* observer = nullptr;
 };
 

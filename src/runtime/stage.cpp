@@ -90,7 +90,7 @@ std::byte* Stage::parameter_window(int segment) const {
 std::byte* Stage::gradient_window(int segment) const {
   TRIREME_CHECK(options_.gradient_windows);
   return blocks_[StageRegion::gradients].data() +
-         (segment % 2 ? plan_.windows[0] : 0) * size_of(definition_.accumulate());
+         (segment % 2 ? plan_.windows[0] : 0) * size_of(definition_.gradients());
 }
 
 bool Stage::reads_parameters(Pass pass, int segment) const {
@@ -116,7 +116,7 @@ void* Stage::parameter(int index) const {
 void* Stage::gradient(int index) const {
   TRIREME_CHECK(!options_.gradient_windows);
   return at({StageRegion::gradients,
-             definition_.parameters[index].offset * size_of(definition_.accumulate())},
+             definition_.parameters[index].offset * size_of(definition_.gradients())},
             0);
 }
 
@@ -199,7 +199,7 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
                 parameter(options_.parameter_windows, definition_.compute));
     case Role::gradient:
       return in(StageRegion::gradients,
-                parameter(options_.gradient_windows, definition_.accumulate()));
+                parameter(options_.gradient_windows, definition_.gradients()));
     case Role::constant:
       return in(StageRegion::constants, prefix(plan_.constant_bytes, value.index));
     case Role::batch:
@@ -376,8 +376,7 @@ void Stage::begin(const PassCall& call) {
 void Stage::run_segment(const PassCall& call, int segment) {
   const bool makes_gradients = call.pass == Pass::backward || call.pass == Pass::weight_grad;
   if (makes_gradients && options_.gradient_windows) {
-    poison(gradient_window(segment),
-           plan_.windows[segment % 2] * size_of(definition_.accumulate()));
+    poison(gradient_window(segment), plan_.windows[segment % 2] * size_of(definition_.gradients()));
   }
   const PassProgram& all = program(call.pass);
   const PassProgram::Run& run =
@@ -386,7 +385,7 @@ void Stage::run_segment(const PassCall& call, int segment) {
   const std::span<const Instruction> instructions = all.instructions;
   execute(instructions.subspan(run.begin, run.end - run.begin), bases(call.slot),
           {device(), groups_, call.step, call.first_micro_batch || options_.gradient_windows,
-           call.observer});
+           call.fixed_point, call.observer});
 }
 
 void Stage::run(const PassCall& call) {

@@ -53,6 +53,7 @@ struct PassCall {
   const StepBlock* step = nullptr;  // in device memory; not for evaluate
   bool first_micro_batch = false;   // gradients are overwritten, otherwise added to
   Observer* observer = nullptr;
+  FixedPoint fixed_point = {};  // where graphs have an exact block
 };
 
 // The plan that a stage derives from its definition and options. Sizes are in bytes unless noted.

@@ -40,6 +40,7 @@ struct FlatRange {
 
 struct StageDefinition {
   DType compute = DType::f32;
+  std::int64_t exact_block = 0;  // of its graphs
   std::vector<SegmentTemplate> templates;
   std::vector<SegmentInstance> segments;
   std::vector<Parameter> parameters;
@@ -48,6 +49,8 @@ struct StageDefinition {
   std::vector<std::vector<FlatRange>> windows;
 
   DType accumulate() const { return compute == DType::f64 ? DType::f64 : DType::f32; }
+  // In which gradients of parameters arise.
+  DType gradients() const { return exact_block > 0 ? DType::i64 : accumulate(); }
 };
 
 // Gives each parameter its offset, one after the other; call when all are listed.

@@ -89,7 +89,7 @@ void Stage::make_plan() {
   plan_.needs[StageRegion::constants] = sum_of(plan_.constant_bytes);
   if (train) {
     plan_.needs[StageRegion::gradients] =
-        (options_.gradient_windows ? in_windows : elements) * size_of(definition_.accumulate());
+        (options_.gradient_windows ? in_windows : elements) * size_of(definition_.gradients());
     // Weight gradients that run later still read the gradients that entered their segment.
     plan_.needs[StageRegion::activation_grads] =
         (options_.split_weight_grad ? boundaries : 2) * plan_.boundary_bytes;

@@ -54,6 +54,7 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   options.zero = options.degree > 1 ? static_cast<int>(p.zero) : 0;
   options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
   options.exact = p.numerics == "exact";
+  options.exact_blocks = p.exact_block > 0;
   options.narrow_gradients = config.run.gradient_dtype == "bf16";
   options.split_weight_grad = split;
   options.tied = word_table;

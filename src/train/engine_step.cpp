@@ -135,10 +135,9 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   step_block_.grad_scale = input.loss_scale / nominal_tokens(input);
   write_block();
   clear_totals();
-  for (auto& chunk : chunks_) {
-    chunk->gradients->begin_step(block(), input.micro_batches * mesh_.degrees().dp(),
-                                 &totals()->overflows);
-  }
+  std::int64_t summands = input.micro_batches * mesh_.degrees().dp();
+  if (build_.exact_block > 0) summands *= build_.batch * seq_ / build_.exact_block;
+  for (auto& chunk : chunks_) chunk->gradients->begin_step(block(), summands, &totals()->overflows);
   const Schedule& actions = schedule(input.micro_batches);
   TRIREME_CHECK(
       buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));

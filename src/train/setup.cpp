@@ -17,6 +17,7 @@ BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
+  build.exact_block = config.parallel.exact_block;
   build.packed_documents = config.data.reset_attention_mask;
   if (family_of(config.model).samples == SampleKind::masked_words) {
     // The masks of a sample never exceed this share of it.

@@ -219,6 +219,23 @@ TEST(ValidateLayout, TensorParallelAgainstTheModel) {
               HasSubstr("model.seq_length = 1024"));
 }
 
+TEST(ValidateLayout, BlocksOfExactSums) {
+  EXPECT_EQ(layout_refused(1, {"parallel.numerics=exact", "parallel.exact_block=256"}), "accepted");
+  EXPECT_THAT(layout_refused(1, {"parallel.exact_block=256"}), HasSubstr("numerics = \"exact\""));
+  EXPECT_THAT(layout_refused(1, {"parallel.numerics=exact", "parallel.exact_block=300"}),
+              AllOf(HasSubstr("model.seq_length = 1024"), HasSubstr("can be 128, 256, 512")));
+  EXPECT_THAT(layout_refused(1, {"parallel.numerics=exact", "parallel.exact_block=256",
+                                 "curriculum.schedule=fixed_linear", "curriculum.min_length=64",
+                                 "curriculum.length_step=64", "curriculum.iters=10"}),
+              AllOf(HasSubstr("curriculum.length_step = 64"), HasSubstr("can be 32 or 64")));
+  EXPECT_THAT(
+      layout_refused(4, {"parallel.numerics=exact", "parallel.exact_block=512", "parallel.tp=4",
+                         "parallel.sequence_parallel=true", "train.micro_batch_size=1"}),
+      AllOf(HasSubstr("the 256 positions"), HasSubstr("can be 128 or 256")));
+  EXPECT_THAT(refused({"model.family=bert", "parallel.exact_block=8", "parallel.numerics=exact"}),
+              HasSubstr("parallel.exact_block"));
+}
+
 TEST(ValidateLayout, Stages) {
   EXPECT_THAT(layout_refused(8, {"parallel.pp=8"}),
               AllOf(HasSubstr("model.num_layers = 12"), HasSubstr("4, 6 or 12"),

@@ -77,23 +77,28 @@ class Layouts {
 std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
   return fmt::format(
-      "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers",
+      "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
+      "block {}",
+
       config.model.family, config.run.precision, config.optimizer.moment_dtype, ranks, p.pp,
-      p.schedule, p.zero, p.dp_replicate, p.recompute, p.stage_layers.size());
+      p.schedule, p.zero, p.dp_replicate, p.recompute, p.stage_layers.size(), p.exact_block);
 }
 
 TEST(RandomLayouts, GiveTheSameBits) {
   const int count = from_environment("TRIREME_LAYOUTS", 6);
   Layouts layouts(from_environment("TRIREME_LAYOUTS_SEED", 1));
-  std::map<std::array<std::string, 3>, Result> alone;
+  std::map<std::array<std::string, 4>, Result> alone;
   std::int64_t skipped = 0;
   for (int i = 0; i < count; ++i) {
     // Every second one in fp16, where overflows have to agree too.
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
     const auto family = layouts.one_of(Names{"gpt", "llama"});
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});
+    const int block = layouts.one_of(std::vector<int>{0, 4});
     Config config = model_of(family, precision, moments);
-    const auto [reference, added] = alone.try_emplace({family, precision, moments});
+    config.parallel.exact_block = block;
+    const auto [reference, added] =
+        alone.try_emplace({family, precision, moments, std::to_string(block)});
     if (added) reference->second = train(config, 1, steps);
     const Result& expected = reference->second;
     const int ranks = layouts.choose(config);

@@ -163,6 +163,8 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
   for (const Layout& layout : std::vector<Layout>{
            {2, ""},
            {4, "parallel.numerics=exact"},
+           {2, "parallel.numerics=exact parallel.exact_block=16 parallel.zero=1"},
+           {2, "parallel.numerics=exact parallel.exact_block=32 parallel.zero=2"},
            {2, "parallel.zero=1 run.precision=bf16"},
            {4, "parallel.zero=2"},
            {2, "parallel.zero=2 run.precision=bf16 run.gradient_dtype=bf16"},

@@ -53,6 +53,30 @@ TEST_F(SameBits, RepresentativeLayouts) {
   compare("run.precision=bf16 train.iters=30", {layouts[4], layouts[11]}, 1);
 }
 
+// Sums over blocks of tokens do not know in how many of them a micro-batch has.
+TEST_F(SameBits, BlocksOfTokensInMicroBatchesOfAnySize) {
+  compare("run.precision=bf16 parallel.exact_block=8",
+          {{1, "train.micro_batch_size=4"},
+           {2, "train.micro_batch_size=2 parallel.zero=2 parallel.recompute=full"},
+           {2, "train.micro_batch_size=2 parallel.pp=2 parallel.schedule=zbv"}},
+          1);
+}
+
+TEST_F(SlowSameBits, BlocksOfTokens) {
+  const std::vector<Layout> of_blocks = {
+      {1, "train.micro_batch_size=2"},
+      {2, "train.micro_batch_size=4 parallel.zero=1"},
+      {4, "train.micro_batch_size=2 parallel.zero=3"},
+      {4, "train.micro_batch_size=2 parallel.zero=2 parallel.dp_replicate=2"},
+      {4, "train.micro_batch_size=2 parallel.pp=4 parallel.schedule=zb1p parallel.recompute=full"},
+      {4, "parallel.pp=2 parallel.schedule=vhalf parallel.zero=3"}};
+  compare("parallel.exact_block=16", of_blocks, 1);
+  compare("parallel.exact_block=4 model.family=llama run.precision=fp16 optimizer.loss_scale=1024",
+          of_blocks, 1);
+  compare("parallel.exact_block=4 parallel.tp=2 parallel.sequence_parallel=true run.precision=bf16",
+          {{2, "train.micro_batch_size=4"}, {4, "train.micro_batch_size=2 parallel.zero=2"}}, 2);
+}
+
 // Two micro-batches on four stages; slots and messages are planned for no more.
 TEST_F(SameBits, FewerMicroBatchesThanStages) {
   compare("train.micro_batch_size=2 train.global_batch_size=4",
