@@ -66,7 +66,7 @@ class LinearProduct {
   // forward: dst = y, a = x, b = weight, bias [out] may be null; accumulate adds to y.
   // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx; bias is null.
   // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight; bias is null.
-  // a, b, bias and dst must not overlap. workspace: what ops plan for it.
+  // bias and dst overlap nothing; a may be b. workspace: what ops plan for it.
   virtual void run(Queue&, void* dst, const void* a, const void* b, const void* bias,
                    bool accumulate, void* workspace) const = 0;
 };

@@ -91,6 +91,24 @@ struct SgdStep {
   double momentum, weight_decay;
 };
 
+// Lion (Chen et al. 2023), with decoupled weight decay.
+struct LionStep {
+  const StepBlock* block;
+  double beta1, beta2, weight_decay;
+};
+
+// The two elementwise parts of Muon (Jordan et al. 2024): the direction before it is made
+// orthogonal, and the step along it, whose learning rate is lr_ratio times the block's.
+struct MomentumStep {
+  const StepBlock* block;
+  double momentum;
+  bool nesterov;
+};
+struct DirectionStep {
+  const StepBlock* block;
+  double lr_ratio, weight_decay;
+};
+
 template <class T>
 struct Kernels {
   using A = Acc<T>;
@@ -196,6 +214,26 @@ struct Kernels {
   void (*sgd)(Queue&, const SgdStep&, A* master, A* velocity, const A* grad, T* compute,
               std::int64_t count);
 
+  // m = beta2 m + (1 - beta2) g, after a step by the sign of beta1 m + (1 - beta1) g.
+  void (*lion)(Queue&, const LionStep&, A* master, A* m, const A* grad, T* compute,
+               std::int64_t count);
+  // m = momentum m + (1 - momentum) g; grad becomes m or, with Nesterov, momentum m + (1 -
+  // momentum) g.
+  void (*momentum)(Queue&, const MomentumStep&, A* m, A* grad, std::int64_t count);
+  // master = (1 - lr weight_decay) master - lr direction, and the compute copy if it is not null.
+  void (*step_along)(Queue&, const DirectionStep&, A* master, const A* direction, T* compute,
+                     std::int64_t count);
+
+  // Newton-Schulz iterations, on whole matrices [rows, cols] in T.
+  // y = x / (sqrt(squares) + 1e-7), or its transpose, [cols, rows].
+  void (*normalize_matrix)(Queue&, T* y, const A* x, const ExactSum* squares, std::int64_t rows,
+                           std::int64_t cols, bool transpose);
+  // y = factor x, [rows, cols], where x is [rows, cols] or, with `transpose`, [cols, rows].
+  void (*scale_matrix)(Queue&, A* y, const T* x, double factor, std::int64_t rows,
+                       std::int64_t cols, bool transpose);
+  // y = a y + b x.
+  void (*combine)(Queue&, T* y, double a, const T* x, double b, std::int64_t count);
+
   // Adds the squares of x to an exact sum: each block of 256 in double, in a fixed order, then
   // without rounding. NaN and infinity show in the total, large floats do not overflow.
   void (*add_squares)(Queue&, ExactSum* total, const A* x, std::int64_t count);
@@ -213,7 +251,8 @@ struct Kernels {
   X(norm) X(norm_grad) X(activation) X(activation_grad) X(add) X(rope) X(attention) \
   X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
-  X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(add_squares) X(add_losses) \
+  X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
+  X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on
 

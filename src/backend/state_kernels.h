@@ -52,6 +52,10 @@ struct StateKernels {
   void (*add_narrow)(Queue&, bf16* sums, const float* summands, std::int64_t count, const Rounding&,
                      bool overwrite);
 
+  // `rows` pieces of `bytes` each, `src_stride` and `dst_stride` bytes apart.
+  void (*copy_rows)(Queue&, void* dst, std::int64_t dst_stride, const void* src,
+                    std::int64_t src_stride, std::int64_t bytes, std::int64_t rows);
+
   // dst[i] = the sum or the maximum of what `ranks` ranks contribute to element i, in the order of
   // the ranks: bf16 and f16 in float, rounded once; a maximum hands NaN on. Rank k's part begins at
   // parts + k * stride elements, but for that of rank `own`, which lies in `mine` and may be dst.
@@ -62,7 +66,7 @@ struct StateKernels {
 // clang-format off
 #define TRIREME_STATE_KERNELS(X) \
   X(add) X(add_fixed_point) X(fixed_point_to_float) X(widen) X(narrow) X(add_narrow) \
-  X(reduce_parts)
+  X(copy_rows) X(reduce_parts)
 // clang-format on
 
 }  // namespace trireme

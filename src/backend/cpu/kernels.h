@@ -11,7 +11,9 @@ namespace trireme::cpu {
 
 // The files of kernels/ that set entries of the table, each in a function set_<name>.
 #define TRIREME_KERNEL_FILES(X) \
-  X(norm) X(activation) X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer)
+  X(norm)                       \
+  X(activation)                 \
+  X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix)
 
 // Elements of workspace; functions of the shape alone.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);

@@ -2,6 +2,7 @@
 // limit.
 #include "backend/state_kernels.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -143,6 +144,19 @@ void add_narrow(Queue&, bf16* sums, const float* summands, std::int64_t count,
   });
 }
 
+void copy_rows(Queue&, void* dst, std::int64_t dst_stride, const void* src, std::int64_t src_stride,
+               std::int64_t bytes, std::int64_t rows) {
+  const std::int64_t rows_per_task =
+      std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, bytes));
+  parallel_ranges(rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::memcpy(static_cast<std::byte*>(dst) + row * dst_stride,
+                  static_cast<const std::byte*>(src) + row * src_stride,
+                  static_cast<std::size_t>(bytes));
+    }
+  });
+}
+
 // --- parts of several ranks ---
 
 template <class T>
@@ -183,6 +197,7 @@ const StateKernels& state_kernels() {
                                       .widen = widen,
                                       .narrow = narrow,
                                       .add_narrow = add_narrow,
+                                      .copy_rows = copy_rows,
                                       .reduce_parts = reduce_parts};
   return table;
 }

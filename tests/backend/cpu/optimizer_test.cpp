@@ -1,4 +1,4 @@
-// Steps of Adam, AdamW and SGD against the formulas in double.
+// Steps of the optimisers, and what whole matrices need, against the formulas in double.
 #include "backend/cpu/kernel_test.h"
 
 namespace trireme::cpu {
@@ -87,6 +87,117 @@ TYPED_TEST(Optimizer, SgdFollowsItsFormula) {
       EXPECT_TRUE(close(master, p, 32));
       EXPECT_TRUE(close(moving, velocity, 32));
       EXPECT_TRUE(compute.intact());
+    }
+  });
+}
+
+TYPED_TEST(Optimizer, LionFollowsItsFormula) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    for (const std::int64_t count : {1, 17, 769}) {
+      auto p = random_values<A>(count, 2);
+      std::vector<double> m(count, 0);
+      Guarded<A> master(p), moment(m);
+      Guarded<T> compute(count);
+      StepBlock block;
+      block.lr = 0.1;
+      block.update_scale = 0.3;
+      const LionStep s{&block, 0.9, 0.99, 0.01};
+      for (int t = 0; t < 4; ++t) {
+        auto grad = random_values<A>(count, 20 + t);
+        if (t == 0) grad[0] = 0;  // a moment of nothing moves nothing
+        for (std::int64_t i = 0; i < count; ++i) {
+          const double g = grad[i] * block.update_scale, c = s.beta1 * m[i] + (1 - s.beta1) * g;
+          p[i] = p[i] * (1 - block.lr * s.weight_decay) - block.lr * ((c > 0) - (c < 0));
+          m[i] = s.beta2 * m[i] + (1 - s.beta2) * g;
+        }
+        const Guarded<A> g(grad);
+        kernels<T>(set).lion(queue(), s, master.data(), moment.data(), g.data(), compute.data(),
+                             count);
+      }
+      EXPECT_TRUE(close(master, p, 32));
+      EXPECT_TRUE(close(moment, m, 32));
+      Guarded<T> cast(count);
+      kernels<T>(set).cast_from_master(queue(), cast.data(), master.data(), count);
+      EXPECT_TRUE(cast.same_bits(compute));
+    }
+    const Guarded<A> grad({NAN, 1});
+    Guarded<A> p({1, 1}), m({0, 0});
+    const StepBlock block;
+    kernels<T>(set).lion(queue(), {&block, 0.9, 0.99, 0}, p.data(), m.data(), grad.data(), nullptr,
+                         2);
+    EXPECT_TRUE(std::isnan(p[0]) && std::isnan(m[0]) && std::isfinite(p[1]));
+  });
+}
+
+TYPED_TEST(Optimizer, DirectionsFollowTheirFormulas) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    const std::int64_t count = 769;
+    StepBlock block;
+    block.lr = 0.1;
+    block.update_scale = 0.3;
+    for (const bool nesterov : {false, true}) {
+      const auto start = random_values<A>(count, 2), grad = random_values<A>(count, 3);
+      std::vector<double> m(count), u(count), p(count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double g = grad[i] * block.update_scale;
+        m[i] = 0.95 * start[i] + 0.05 * g;
+        u[i] = nesterov ? 0.95 * m[i] + 0.05 * g : m[i];
+        p[i] = start[i] * (1 - 0.2 * 0.01) - 0.2 * u[i];
+      }
+      Guarded<A> moment(start), direction(grad), master(start);
+      Guarded<T> compute(count);
+      const auto& k = kernels<T>(set);
+      k.momentum(queue(), {&block, 0.95, nesterov}, moment.data(), direction.data(), count);
+      EXPECT_TRUE(close(moment, m));
+      EXPECT_TRUE(close(direction, u));
+      k.step_along(queue(), {&block, 2, 0.01}, master.data(), direction.data(), compute.data(),
+                   count);
+      EXPECT_TRUE(close(master, p));
+      Guarded<T> cast(count);
+      k.cast_from_master(queue(), cast.data(), master.data(), count);
+      EXPECT_TRUE(cast.same_bits(compute));
+    }
+  });
+}
+
+TYPED_TEST(Optimizer, MatricesAreNormalizedScaledAndTransposed) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    const auto& k = kernels<T>(set);
+    for (const auto& [rows, cols] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 70}, {67, 35}}) {
+      const auto values = random_values<A>(rows * cols, 4);
+      const Guarded<A> x(values);
+      ExactSum squares;
+      k.add_squares(queue(), &squares, x.data(), rows * cols);
+      for (const bool transpose : {false, true}) {
+        std::vector<double> expected(values.size());
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t c = 0; c < cols; ++c)
+            expected[transpose ? c * rows + r : r * cols + c] =
+                values[r * cols + c] / (std::sqrt(squares.value()) + 1e-7);
+        Guarded<T> y(rows * cols);
+        k.normalize_matrix(queue(), y.data(), x.data(), &squares, rows, cols, transpose);
+        EXPECT_TRUE(close(y, expected));
+        std::vector<double> back(values.size());
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t c = 0; c < cols; ++c)
+            back[r * cols + c] = 3 * y[transpose ? c * rows + r : r * cols + c];
+        Guarded<A> z(rows * cols);
+        k.scale_matrix(queue(), z.data(), y.data(), 3, rows, cols, transpose);
+        EXPECT_TRUE(close(z, back));
+      }
+      Guarded<T> y(values);
+      std::vector<double> sum(values.size());
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = 0.5 * y[i] - 2 * y[i];
+      const Guarded<T> same = y;
+      k.combine(queue(), y.data(), 0.5, same.data(), -2, rows * cols);
+      EXPECT_TRUE(close(y, sum));
     }
   });
 }

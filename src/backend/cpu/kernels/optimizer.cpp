@@ -1,4 +1,5 @@
-// One step of Adam or SGD on a range of parameters, with the cast of the compute copy.
+// The elementwise steps of the optimisers on a range of parameters, with the cast of the compute
+// copy.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/table.h"
@@ -77,12 +78,93 @@ void sgd(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* gr
       lanes_of<T>);
 }
 
+// -1, 0 or 1; NaN stays NaN.
+template <class A>
+TRIREME_INLINE Vec<A> sign(Vec<A> x) {
+  return map<A>([](auto part, auto one)
+                    TRIREME_INLINE_LAMBDA { return part > 0 ? one : (part < 0 ? -one : part); },
+                x, splat(A{1}));
+}
+
+template <class T>
+void lion_range(const LionStep& step, Acc<T>* master, Acc<T>* m, const Acc<T>* grad, T* compute,
+                std::int64_t count) {
+  using A = Acc<T>;
+  const auto value = [](double x) { return splat(static_cast<A>(x)); };
+  const auto scale = value(step.block->update_scale), rate = value(step.block->lr);
+  const auto kept = value(1 - step.block->lr * step.weight_decay);
+  const auto beta1 = value(step.beta1), rest1 = value(1 - step.beta1);
+  const auto beta2 = value(step.beta2), rest2 = value(1 - step.beta2);
+  for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto g = load(grad + i, n) * scale;
+    const auto m_old = load(m + i, n);
+    const auto p = load(master + i, n) * kept - rate * sign<A>(beta1 * m_old + rest1 * g);
+    store(m + i, beta2 * m_old + rest2 * g, n);
+    store(master + i, p, n);
+    if (compute) store(compute + i, p, n);
+  });
+}
+
+template <class T>
+void lion(const LionStep& step, Acc<T>* master, Acc<T>* m, const Acc<T>* grad, T* compute,
+          std::int64_t count) {
+  parallel_pieces(
+      count, 7 * sizeof(Acc<T>) * byte_ns,
+      [&](std::int64_t begin, std::int64_t end) {
+        lion_range(step, master + begin, m + begin, grad + begin,
+                   compute ? compute + begin : nullptr, end - begin);
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void momentum(const MomentumStep& step, Acc<T>* m, Acc<T>* grad, std::int64_t count) {
+  using A = Acc<T>;
+  const auto value = [](double x) { return splat(static_cast<A>(x)); };
+  const auto scale = value(step.block->update_scale);
+  const auto inertia = value(step.momentum), rest = value(1 - step.momentum);
+  const bool nesterov = step.nesterov;
+  parallel_pieces(
+      count, 4 * sizeof(A) * byte_ns,
+      [&](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          const auto g = load(grad + begin + i, n) * scale;
+          const auto m_new = inertia * load(m + begin + i, n) + rest * g;
+          store(m + begin + i, m_new, n);
+          store(grad + begin + i, nesterov ? inertia * m_new + rest * g : m_new, n);
+        });
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void step_along(const DirectionStep& step, Acc<T>* master, const Acc<T>* direction, T* compute,
+                std::int64_t count) {
+  using A = Acc<T>;
+  const double lr = step.block->lr * step.lr_ratio;
+  const auto rate = splat(static_cast<A>(lr));
+  const auto kept = splat(static_cast<A>(1 - lr * step.weight_decay));
+  parallel_pieces(
+      count, 4 * sizeof(A) * byte_ns,
+      [&](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          const auto p = load(master + begin + i, n) * kept - rate * load(direction + begin + i, n);
+          store(master + begin + i, p, n);
+          if (compute) store(compute + begin + i, p, n);
+        });
+      },
+      lanes_of<T>);
+}
+
 }  // namespace
 
 template <class T>
 void set_optimizer(Kernels<T>& table) {
   table.adam = at_once<adam<T>>;
   table.sgd = at_once<sgd<T>>;
+  table.lion = at_once<lion<T>>;
+  table.momentum = at_once<momentum<T>>;
+  table.step_along = at_once<step_along<T>>;
 }
 TRIREME_INSTANTIATE(set_optimizer);
 
