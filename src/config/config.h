@@ -101,7 +101,7 @@ struct CurriculumConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  // adamw | adam | sgd
+  std::string name = "adamw";  // see config/optimizers.h
   double lr = 0;
   double min_lr = 0;
   std::string decay_style = "linear";  // constant | linear | cosine | inverse_sqrt | wsd
@@ -121,7 +121,16 @@ struct OptimizerConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double momentum = 0.9;              // sgd
+  double momentum = 0.9;  // sgd
+  double lion_beta1 = 0.9;
+  double lion_beta2 = 0.99;
+  double muon_lr = 0;  // highest, of whole matrices; 0: lr
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  std::int64_t muon_steps = 5;               // of Newton-Schulz
+  std::string muon_coefficients = "simple";  // simple | quintic
+  std::string muon_scale = "match_rms";      // match_rms | spectral | original | unit_rms
+  double muon_scale_factor = 1;
   std::string moment_dtype = "fp32";  // fp32 (fp64 with fp64) | bf16
   double loss_scale = 0;              // fp16: fixed scale; 0: dynamic
   double initial_loss_scale = 4294967296.0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/families.h"
+#include "config/optimizers.h"
 #include "config/presets.h"
 #include "config/schedules.h"
 
@@ -200,7 +201,7 @@ std::vector<Field> build_table() {
       FIELD(curriculum, root_degree, between(1, 1000), "",
             "fixed_root: 2 grows with the square root of the iteration"),
 
-      FIELD(optimizer, name, one_of({"adamw", "adam", "sgd"}), "", "update rule"),
+      FIELD(optimizer, name, one_of(optimizer_names()), "", "update rule"),
       FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required"),
       FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),
       FIELD(optimizer, decay_style, one_of({"constant", "linear", "cosine", "inverse_sqrt", "wsd"}),
@@ -228,15 +229,35 @@ std::vector<Field> build_table() {
       FIELD(optimizer, wsd_decay_style, one_of({"exponential", "linear", "cosine", "minus_sqrt"}),
             "", "shape of the anneal of wsd"),
       FIELD(optimizer, weight_decay, between(0, 1e6), "",
-            "decoupled decay of matrices (adamw), or L2 term of the gradient (adam, sgd)"),
+            "decoupled decay of matrices (adamw, lion, muon), or L2 term of the gradient (adam, "
+            "sgd)"),
       FIELD(optimizer, clip_grad, at_least(0), "",
             "largest L2 norm of the gradient; a larger one is scaled down; 0: off"),
       FIELD(optimizer, beta1, fraction(), "", "decay of the first moment"),
       FIELD(optimizer, beta2, fraction(), "", "decay of the second moment"),
       FIELD(optimizer, eps, above(0), "", "added to the root of the second moment"),
       FIELD(optimizer, momentum, fraction(), "", "momentum of sgd"),
+      FIELD(optimizer, lion_beta1, fraction(), "",
+            "lion: share of the moment in what the step takes the sign of"),
+      FIELD(optimizer, lion_beta2, fraction(), "", "lion: decay of the moment"),
+      FIELD(optimizer, muon_lr, at_least(0), "",
+            "muon: highest learning rate of the matrices, which changes as that of the other "
+            "parameters does; 0: optimizer.lr"),
+      FIELD(optimizer, muon_momentum, fraction(), "", "muon: decay of the momentum"),
+      FIELD(optimizer, muon_nesterov, any(), "",
+            "muon: whether the gradient joins the momentum once more (Nesterov)"),
+      FIELD(optimizer, muon_steps, between(1, 100), "iterations",
+            "muon: number of Newton-Schulz iterations; a multiple of 5 with quintic"),
+      FIELD(optimizer, muon_coefficients, one_of({"simple", "quintic"}), "",
+            "muon: polynomial of the iterations; simple: the same each time, as Keller Jordan's; "
+            "quintic: five of them in turn, as Megatron's"),
+      FIELD(optimizer, muon_scale, one_of({"match_rms", "spectral", "original", "unit_rms"}), "",
+            "muon: factor on the update of a matrix [out, in]; match_rms: 0.2 sqrt(max(out, in)), "
+            "as large as AdamW's; spectral: sqrt(max(out, in)); original: sqrt(max(1, out / in)); "
+            "unit_rms: sqrt(out / in)"),
+      FIELD(optimizer, muon_scale_factor, above(0), "", "muon: further factor on the update"),
       FIELD(optimizer, moment_dtype, one_of({"fp32", "bf16"}), "",
-            "type of the moments (sgd: the momentum); bf16 halves their memory and rounds "
+            "type of the moments (sgd, muon: the momentum); bf16 halves their memory and rounds "
             "stochastically; fp64 runs keep them in fp64"),
       FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
       FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),

@@ -294,6 +294,17 @@ void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
   }
 }
 
+template <class CheckDecay>
+void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay) {
+  check_decay("muon_momentum", optimizer.muon_momentum);
+  if (optimizer.muon_coefficients == "quintic" && optimizer.muon_steps % 5 != 0) {
+    fail_input(
+        "optimizer.muon_steps = {} does not go with optimizer.muon_coefficients = \"quintic\", "
+        "which are five sets: use {}, or \"simple\"",
+        optimizer.muon_steps, (optimizer.muon_steps + 4) / 5 * 5);
+  }
+}
+
 // Decay rates so close to 1 that a 32-bit number cannot tell them from it, and an epsilon that
 // vanishes next to moments that are too small for 32 bits, would turn steps into infinities.
 void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
@@ -306,10 +317,12 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
         "run.precision = \"fp64\"",
         name, decay, largest_decay);
   };
-  if (optimizer.name == "sgd") {
-    check_decay("momentum", optimizer.momentum);
-    return;
+  if (optimizer.name == "sgd") return check_decay("momentum", optimizer.momentum);
+  if (optimizer.name == "lion") {
+    check_decay("lion_beta1", optimizer.lion_beta1);
+    return check_decay("lion_beta2", optimizer.lion_beta2);
   }
+  if (optimizer.name == "muon") check_muon(optimizer, check_decay);
   check_decay("beta1", optimizer.beta1);
   check_decay("beta2", optimizer.beta2);
   const double smallest_eps = wide ? 1e-150 : 1e-20;

@@ -37,6 +37,12 @@ struct ParameterSpec {
   // Every rank has all of it, but its gradient covers this rank's rows of the activations only
   // (sequence parallelism): to be summed over the tensor-parallel group.
   bool partial_gradient = false;
+
+  // Of a linear layer's weight: the matrices that it consists of, for optimisers that update whole
+  // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first
+  // matrix, the next ones to the second, and after the last to the first again. Empty: it is none
+  // of these (tables of words, heads, vectors).
+  std::vector<std::int64_t> matrix_rows;
 };
 
 class Graph {

@@ -31,8 +31,9 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   const std::int64_t qkv_width = m_.num_kv_heads * (per_group + 2) * head_dim;
   // Each rank has whole groups: some queries with the key and the value that they share.
   const std::int64_t groups = tp_.share(m_.num_kv_heads);
-  ValueId qkv =
-      ColumnLinear{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std}(g, tp_, x);
+  ColumnLinear projection{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std};
+  projection.matrix_rows = {per_group * head_dim, head_dim, head_dim};
+  ValueId qkv = projection(g, tp_, x);
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};

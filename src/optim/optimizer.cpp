@@ -1,6 +1,7 @@
-// AdamW, Adam and SGD with momentum over the parts of a stage's parameters that this rank owns.
+// The step over the parts of a stage's parameters that this rank owns, by the rule of each.
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -56,6 +57,12 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
   });
 }
 
+const OptimizerEntry& entry_named(std::string_view name) {
+  const OptimizerEntry* entry = find_optimizer(name);
+  TRIREME_CHECK(entry);
+  return *entry;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
@@ -65,29 +72,52 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
       parameters_(parameters),
       gradients_(gradients),
       config_(config),
-      sgd_(config.name == "sgd"),
-      own_masters_(stage.definition().compute != stage.definition().accumulate()),
-      moment_dtype_(config.moment_dtype == "bf16" ? DType::bf16 : dtype()) {
-  const std::int64_t elements = layout.state_elements();
-  const std::int64_t moment_bytes = elements * size_of(moment_dtype_);
-  memory_.add("master weights", own_masters_ ? elements * size_of(dtype()) : 0);
-  memory_.add(sgd_ ? "momentum" : "first moments", moment_bytes);
-  memory_.add("second moments", sgd_ ? 0 : moment_bytes);
+      entry_(entry_named(config.name)),
+      rest_(entry_.whole_matrices ? entry_named(rule_of(entry_).rest) : entry_),
+      moment_dtype_(config.moment_dtype == "bf16" ? DType::bf16 : dtype()),
+      states_(layout, state_kinds()) {
+  memory_ = states_.memory();
   const int narrow_states =
-      (gradients.dtype() == DType::bf16 ? 1 : 0) + (moment_dtype_ == DType::bf16 ? moments() : 0);
+      (gradients.dtype() == DType::bf16 ? 1 : 0) +
+      (moment_dtype_ == DType::bf16 ? std::max(entry_.moments, rest_.moments) : 0);
   memory_.add("widened states", narrow_states * widened_block * size_of(DType::f32));
+  if (entry_.whole_matrices) {
+    auto step = rule_of(entry_).matrix_step(stage.device(), stage.definition().compute, config_);
+    matrices_ = std::make_unique<WholeMatrices>(stage, layout, gradients, std::move(step));
+    memory_.add("whole matrices", matrices_->bytes());
+  }
 }
 
-void Optimizer::allocate() {
+void Optimizer::allocate(const Groups& groups) {
   Device& device = stage_.device();
-  masters_ = MemoryBlock(device, memory_.regions[0].bytes, memory_.regions[0].name);
-  first_moments_ = MemoryBlock(device, memory_.regions[1].bytes, memory_.regions[1].name);
-  second_moments_ = MemoryBlock(device, memory_.regions[2].bytes, memory_.regions[2].name);
-  widened_ = MemoryBlock(device, memory_.regions[3].bytes, memory_.regions[3].name);
+  const auto block = [&](std::size_t region) {
+    return MemoryBlock(device, memory_.regions[region].bytes, memory_.regions[region].name);
+  };
+  states_.allocate(device);
+  widened_ = block(state_arrays);
+  if (!matrices_) return;
+  whole_ = block(state_arrays + 1);
+  matrices_->allocate(whole_.data(), groups);
 }
 
-std::int64_t Optimizer::state_element(const OwnedSlice& slice) const {
-  return layout_.state_begin(slice.bucket) + slice.offset;
+bool Optimizer::is_matrix(int parameter) const {
+  return entry_.whole_matrices &&
+         !stage_.definition().parameters[parameter].spec.matrix_rows.empty();
+}
+
+StateKinds Optimizer::state_kinds() const {
+  StateKinds kinds;
+  kinds.masters = stage_.definition().compute != dtype();
+  kinds.master_dtype = dtype();
+  kinds.moment_dtype = moment_dtype_;
+  if (entry_.moments == 1 && !entry_.whole_matrices) kinds.first_moment_name = "momentum";
+  kinds.moments.resize(static_cast<std::size_t>(layout_.buckets()), 1);
+  const auto& parameters = stage_.definition().parameters;
+  for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+    int& kept = kinds.moments[static_cast<std::size_t>(layout_.bucket_of(p))];
+    kept = std::max(kept, moments(p));
+  }
+  return kinds;
 }
 
 const std::byte* Optimizer::gradient(const OwnedSlice& slice) const {
@@ -95,13 +125,12 @@ const std::byte* Optimizer::gradient(const OwnedSlice& slice) const {
 }
 
 std::byte* Optimizer::master(const OwnedSlice& slice) const {
-  if (own_masters_) return masters_.data() + state_element(slice) * size_of(dtype());
+  if (states_.kinds().masters) return states_.at(StateArray::master, slice);
   return parameters_.part(slice.bucket) + slice.offset * size_of(dtype());
 }
 
 std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
-  return (which == 0 ? first_moments_ : second_moments_).data() +
-         state_element(slice) * size_of(moment_dtype_);
+  return states_.at(moment_array(which), slice);
 }
 
 void Optimizer::add_squares(ExactSum* sum,
@@ -128,63 +157,66 @@ void Optimizer::add_squares(ExactSum* sum,
   }
 }
 
-template <class T>
-void Optimizer::update(const OwnedSlice& slice, const StepBlock* step) {
-  if (widened_.bytes() == 0) return update_block<T>(slice, step);
+void Optimizer::update(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
+  if (widened_.bytes() == 0) return update_block(slice, step, phase);
   for (std::int64_t begin = 0; begin < slice.count(); begin += widened_block) {
     OwnedSlice block = slice;
     block.begin += begin;
     block.end = std::min(block.begin + widened_block, slice.end);
     block.offset += begin;
-    update_block<T>(block, step);
+    update_block(block, step, phase);
   }
 }
 
-template <class T>
-void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step) {
-  using A = Acc<T>;
+void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
   Device& device = stage_.device();
   Queue& queue = device.queue();
   const std::int64_t count = slice.count();
   // A state in the type of arithmetic: where it lies, or widened.
   auto* free = widened_.as<float>();
-  const auto wide = [&](DType stored, const std::byte* at) {
-    if (stored != DType::bf16) return reinterpret_cast<A*>(const_cast<std::byte*>(at));
+  const auto wide = [&](DType stored, const std::byte* at) -> void* {
+    if (stored != DType::bf16) return const_cast<std::byte*>(at);
     float* copy = std::exchange(free, free + widened_block);
     device.state_kernels().widen(queue, copy, reinterpret_cast<const bf16*>(at), count);
-    return reinterpret_cast<A*>(copy);
+    return copy;
   };
-  const double decay = spec(slice).decay ? config_.weight_decay : 0;
-  auto* weights = reinterpret_cast<A*>(master(slice));
-  T* compute =
-      own_masters_ ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset : nullptr;
-  const A* grad = wide(gradients_.dtype(), gradient(slice));
-  A* moment_values[2] = {};
-  for (int m = 0; m < moments(); ++m) moment_values[m] = wide(moment_dtype_, moment(slice, m));
-  if (sgd_) {
-    const SgdStep sgd{step, config_.momentum, decay};
-    device.kernels<T>().sgd(queue, sgd, weights, moment_values[0], grad, compute, count);
-  } else {
-    const AdamStep adam{.block = step,
-                        .beta1 = config_.beta1,
-                        .beta2 = config_.beta2,
-                        .eps = config_.eps,
-                        .weight_decay = decay,
-                        .decoupled = config_.name != "adam"};
-    device.kernels<T>().adam(queue, adam, weights, moment_values[0], moment_values[1], grad,
-                             compute, count);
+  const UpdateRule& rule = rule_of(entry_for(slice.parameter));
+  UpdateRange range{};
+  range.block = step;
+  range.decay = spec(slice).decay ? config_.weight_decay : 0;
+  range.master = master(slice);
+  if (states_.kinds().masters) {
+    range.copy =
+        parameters_.part(slice.bucket) + slice.offset * size_of(stage_.definition().compute);
   }
-  if (moment_dtype_ != DType::bf16) return;
+  range.gradient = wide(gradients_.dtype(), gradient(slice));
+  range.count = count;
+  // Moments of whole matrices are part of the direction alone.
+  const bool has_moments = !rule.direct || phase == Phase::direct;
+  for (int m = 0; has_moments && m < moments(slice.parameter); ++m)
+    range.moments[m] = wide(moment_dtype_, moment(slice, m));
+  const DType compute = stage_.definition().compute;
+  (phase == Phase::direct ? rule.direct : rule.update)(device, compute, config_, range);
+  if (has_moments && moment_dtype_ == DType::bf16) store_moments(slice, step, range.moments);
+  if (phase == Phase::direct && gradients_.dtype() == DType::bf16) {
+    device.kernels<bf16>().cast_from_master(
+        queue, reinterpret_cast<bf16*>(const_cast<std::byte*>(gradient(slice))),
+        static_cast<const float*>(range.gradient), count);
+  }
+}
+
+void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, void* const* values) {
   // The name and the element's place in its parameter, not in this rank's part of a bucket.
   const auto stream =
       static_cast<std::uint32_t>(hash64(stage_.definition().parameters[slice.parameter].name));
-  for (int m = 0; m < moments(); ++m) {
+  for (int m = 0; m < moments(slice.parameter); ++m) {
     const Rounding rounding{.block = step,
                             .counter = Rounding::Counter::updates,
                             .stream = stream,
                             .use = static_cast<std::uint32_t>(m)};
-    device.state_kernels().narrow(queue, reinterpret_cast<bf16*>(moment(slice, m)),
-                                  reinterpret_cast<const float*>(moment_values[m]), count, rounding,
+    Device& device = stage_.device();
+    device.state_kernels().narrow(device.queue(), reinterpret_cast<bf16*>(moment(slice, m)),
+                                  static_cast<const float*>(values[m]), slice.count(), rounding,
                                   slice.begin);
   }
 }
@@ -209,9 +241,12 @@ void Optimizer::describe_next_step(StepBlock& block) const {
 
 void Optimizer::step(const StepBlock* block) {
   ++steps_;
-  with_compute_type(stage_.definition().compute, [&]<class T>(T) {
-    for_each_slice([&](const OwnedSlice& slice) { update<T>(slice, block); });
-  });
+  if (matrices_) {
+    for (const OwnedSlice& slice : layout_.owned())
+      if (is_matrix(slice.parameter)) update(slice, block, Phase::direct);
+    matrices_->run();
+  }
+  for_each_slice([&](const OwnedSlice& slice) { update(slice, block, Phase::update); });
 }
 
 void Optimizer::initialize(std::int64_t seed) {
@@ -234,7 +269,7 @@ void Optimizer::refresh_compute() {
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {
     using A = Acc<T>;
     for_each_slice([&](const OwnedSlice& slice) {
-      if (!own_masters_) return;
+      if (!states_.kinds().masters) return;
       stage_.device().kernels<T>().cast_from_master(
           stage_.device().queue(),
           reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset,

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/exact_sum.h"
 #include "config/config.h"
+#include "optim/rules.h"
+#include "optim/states.h"
+#include "optim/whole_matrices.h"
 #include "parallel/gradients.h"
 #include "parallel/parameters.h"
 
@@ -17,9 +21,11 @@ class Optimizer {
   Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
             const Gradients& gradients, const OptimizerConfig& config);
 
-  // Master weights (where the compute type is not the accumulation type) and moments.
+  // Master weights (where the compute type is not the accumulation type), moments, and what whole
+  // matrices need.
   const MemoryPlan& memory() const { return memory_; }
-  void allocate();
+  // The groups outlive this.
+  void allocate(const Groups& groups);
 
   // Adds the squares of the gradients that this rank owns to a sum in device memory, in blocks of
   // parameters whose cuts do not depend on the layout. `counts(parameter)` tells whether this rank
@@ -44,8 +50,8 @@ class Optimizer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
-  // Moments per parameter: 2 (Adam) or 1 (SGD).
-  int moments() const { return sgd_ ? 1 : 2; }
+  // Moments that are kept of a parameter: 1 or 2.
+  int moments(int parameter) const { return entry_for(parameter).moments; }
   // Type of masters, and of moments: the same, or bf16.
   DType dtype() const { return stage_.definition().accumulate(); }
   DType moment_dtype() const { return moment_dtype_; }
@@ -55,15 +61,21 @@ class Optimizer {
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
-  std::int64_t state_element(const OwnedSlice& slice) const;
+  // What the step does to a range: the direction of whole matrices, or the update.
+  enum class Phase : std::uint8_t { direct, update };
+
+  const OptimizerEntry& entry_for(int parameter) const {
+    return is_matrix(parameter) ? entry_ : rest_;
+  }
+  bool is_matrix(int parameter) const;
+  StateKinds state_kinds() const;
   const std::byte* gradient(const OwnedSlice& slice) const;
   const ParameterSpec& spec(const OwnedSlice& slice) const {
     return stage_.definition().parameters[slice.parameter].spec;
   }
-  template <class T>
-  void update(const OwnedSlice& slice, const StepBlock* block);
-  template <class T>
-  void update_block(const OwnedSlice& slice, const StepBlock* block);
+  void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
+  void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
+  void store_moments(const OwnedSlice& slice, const StepBlock* block, void* const* values);
   // Runs body(slice) over all slices and sends each bucket on its way when it is done.
   template <class Body>
   void for_each_slice(const Body& body);
@@ -73,12 +85,14 @@ class Optimizer {
   Parameters& parameters_;
   const Gradients& gradients_;
   OptimizerConfig config_;
-  bool sgd_;
-  bool own_masters_;
+  const OptimizerEntry& entry_;  // of the configuration
+  const OptimizerEntry& rest_;   // of parameters that it does not take
   DType moment_dtype_;
+  States states_;
+  std::unique_ptr<WholeMatrices> matrices_;
   MemoryPlan memory_;
-  MemoryBlock masters_, first_moments_, second_moments_;
   MemoryBlock widened_;  // a block of each state that is stored as bf16
+  MemoryBlock whole_;    // of matrices_
   std::int64_t steps_ = 0;
 };
 

@@ -46,6 +46,8 @@ ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) 
   const std::int64_t local = tp.share(out);
   ParameterSpec weight{name + ".weight", {local, in}, {out, in}, Init::normal, init_std, true};
   ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
+  weight.matrix_rows =
+      matrix_rows.empty() ? std::vector<std::int64_t>(blocks, out / blocks) : matrix_rows;
   if (tp.size > 1) {
     weight.split = shift.split = true;
     weight.pieces = shift.pieces = pieces_of_blocks(tp, out, blocks);
@@ -58,6 +60,7 @@ ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) 
 ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
   const std::int64_t local = tp.share(in);
   ParameterSpec weight{name + ".weight", {out, local}, {out, in}, Init::normal, init_std, true};
+  weight.matrix_rows = {out};
   weight.split = tp.size > 1;
   weight.first_column = tp.rank * local;
   const ValueId w = g.parameter(std::move(weight));

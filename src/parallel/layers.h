@@ -37,6 +37,8 @@ struct ColumnLinear {
   bool bias;
   double init_std;
   int blocks = 1;  // the outputs are so many equal blocks (gate and up); each is cut by itself
+  // As ParameterSpec::matrix_rows; empty: each block is a matrix.
+  std::vector<std::int64_t> matrix_rows = {};
 
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };

@@ -11,17 +11,19 @@ namespace {
 
 // Who uses a parameter and in which pass its gradient arises.
 struct Use {
-  bool tied = false;
+  bool tied = false, matrix = false;
   std::vector<int> segments;
   std::set<int> late_in, early_in;  // segments
 
-  auto key() const { return std::tie(tied, segments, late_in, early_in); }
+  auto key() const { return std::tie(tied, matrix, segments, late_in, early_in); }
 };
 
 std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& options) {
   std::vector<Use> uses(definition.parameters.size());
-  for (std::size_t p = 0; p < uses.size(); ++p)
+  for (std::size_t p = 0; p < uses.size(); ++p) {
     uses[p].tied = definition.parameters[p].name == options.tied;
+    uses[p].matrix = options.matrices_apart && !definition.parameters[p].spec.matrix_rows.empty();
+  }
   for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
     const SegmentInstance& instance = definition.segments[s];
     const SegmentTemplate& graphs = definition.templates[instance.segment];
@@ -69,6 +71,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
 
   bucket_of_.resize(parameters.size());
   offsets_.resize(parameters.size());
+  counts_.resize(parameters.size());
   std::int64_t begin = 0;
   for (int b = 0; b < static_cast<int>(plan.buckets().size()); ++b) {
     const ShardBucket& bucket = plan.buckets()[b];
@@ -82,6 +85,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
       const int p = order[whole.parameter];
       bucket_of_[p] = b;
       offsets_[p] = begin + whole.offset;
+      counts_[p] = whole.count();
       fill_from(whole.offset);
       filled = whole.offset + whole.count();
     }
@@ -107,6 +111,15 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
     made_early_.emplace_back(early.begin(), early.end());
     made_late_.emplace_back(late.begin(), late.end());
   }
+}
+
+OwnedSlice StateLayout::slice_of(int parameter, int rank) const {
+  const int bucket = bucket_of_[parameter];
+  const std::int64_t part_begin = ranges_[bucket].begin + rank * part(bucket);
+  const std::int64_t first = offsets_[parameter], last = first + counts_[parameter];
+  const std::int64_t from = std::clamp(part_begin, first, last);
+  const std::int64_t to = std::clamp(part_begin + part(bucket), first, last);
+  return {parameter, from - first, to - first, bucket, from - part_begin};
 }
 
 void StateLayout::lay_out(StageDefinition& definition) const {

@@ -20,6 +20,7 @@ struct StateOptions {
   bool exact_blocks = false;       // and arise as integers (Graph::exact_block)
   bool narrow_gradients = false;   // gradients are summed as bf16; excludes exact
   bool split_weight_grad = false;  // as in StageOptions
+  bool matrices_apart = false;     // whole matrices share no bucket with other parameters
   // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
   // the same way there.
   std::string tied;
@@ -79,13 +80,15 @@ class StateLayout {
   int writers(int bucket) const { return writers_[bucket]; }
   // The bucket that holds a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
+  // What a rank that shares the states owns of a parameter; nothing (count() is 0) perhaps.
+  OwnedSlice slice_of(int parameter, int rank) const;
 
  private:
   StateOptions options_;
   std::vector<FlatRange> ranges_;
   std::vector<std::vector<FlatRange>> padding_;  // by bucket
   std::vector<int> bucket_of_;
-  std::vector<std::int64_t> offsets_;  // by parameter
+  std::vector<std::int64_t> offsets_, counts_;  // by parameter
   std::vector<OwnedSlice> owned_;
   std::vector<std::vector<int>> segment_buckets_, made_early_, made_late_;
   std::vector<int> writers_;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "config/optimizers.h"
 #include "train/curriculum.h"
 
 namespace trireme {
@@ -57,6 +58,8 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   options.exact_blocks = p.exact_block > 0;
   options.narrow_gradients = config.run.gradient_dtype == "bf16";
   options.split_weight_grad = split;
+  const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
+  options.matrices_apart = optimizer && optimizer->whole_matrices;
   options.tied = word_table;
   return options;
 }
@@ -206,7 +209,7 @@ void Engine::allocate_all(Transport* transport) {
     chunk->stage->allocate(graph_groups);
     chunk->parameters->allocate(*groups_.gather);
     chunk->gradients->allocate(groups_);
-    chunk->optimizer->allocate();
+    chunk->optimizer->allocate(groups_);
     fill_constants(*chunk->stage, model_, seq_);
   }
   runner_->allocate(*groups_.pipeline);

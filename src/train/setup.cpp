@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
+#include "config/optimizers.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
 
@@ -35,6 +36,11 @@ BuildOptions build_options(const Config& config) {
 void refuse_what_is_not_there(const Config& c) {
   if (c.run.device != "cpu" && c.run.precision == "fp64")
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
+  const OptimizerEntry* optimizer = find_optimizer(c.optimizer.name);
+  if (c.run.device != "cpu" && optimizer && !optimizer->on_gpus) {
+    fail_input("optimizer.name = \"{}\": only run.device = \"cpu\" has its kernels",
+               optimizer->name);
+  }
   if (c.parallel.cp > 1 || c.parallel.ep > 1)
     fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
@@ -81,8 +87,9 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config) {
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
       if (engine.speaks_for(c, spec))
-        bytes += slice.count() * (size_of(optimizer.dtype()) +
-                                  optimizer.moments() * size_of(optimizer.moment_dtype()));
+        bytes +=
+            slice.count() * (size_of(optimizer.dtype()) + optimizer.moments(slice.parameter) *
+                                                              size_of(optimizer.moment_dtype()));
     }
   }
   plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);

@@ -20,7 +20,7 @@ std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer,
                           data + part.offset * size_of(dtype), &stage.device()});
       };
       if (options.weights) add(parameter.name, optimizer.dtype(), optimizer.master(owned));
-      for (int m = 0; options.moments && m < optimizer.moments(); ++m)
+      for (int m = 0; options.moments && m < optimizer.moments(owned.parameter); ++m)
         add(moment_name(parameter.name, m), optimizer.moment_dtype(), optimizer.moment(owned, m));
     }
   }

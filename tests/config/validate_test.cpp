@@ -269,6 +269,19 @@ TEST(Validate, DecayRatesAndEpsilonThatMomentsCannotHold) {
               HasSubstr("optimizer.momentum"));
 }
 
+TEST(Validate, Muon) {
+  EXPECT_EQ(refused({"optimizer.name=muon", "optimizer.muon_steps=4"}), "accepted");
+  EXPECT_THAT(refused({"optimizer.name=muon", "optimizer.muon_steps=7",
+                       "optimizer.muon_coefficients=quintic"}),
+              AllOf(HasSubstr("optimizer.muon_steps = 7"), HasSubstr("use 10")));
+  EXPECT_THAT(refused({"optimizer.name=muon", "optimizer.muon_momentum=0.99999999"}),
+              HasSubstr("optimizer.muon_momentum"));
+  EXPECT_THAT(refused({"optimizer.name=muon", "optimizer.beta2=0.99999999"}),
+              HasSubstr("optimizer.beta2"));
+  EXPECT_THAT(refused({"optimizer.name=lion", "optimizer.lion_beta2=0.99999999"}),
+              HasSubstr("optimizer.lion_beta2"));
+}
+
 TEST(Validate, StatesInTwoBytes) {
   EXPECT_EQ(refused({"run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}), "accepted");
   EXPECT_EQ(refused({"parallel.numerics=exact", "optimizer.moment_dtype=bf16"}), "accepted");

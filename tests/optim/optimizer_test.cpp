@@ -69,7 +69,7 @@ struct States {
       for (std::int64_t i = 0; i < slice.count(); ++i) {
         auto& element = all[{slice.parameter, slice.begin + i}];
         element.push_back(get(optimizer.master(slice), optimizer.dtype(), i));
-        for (int m = 0; m < optimizer.moments(); ++m)
+        for (int m = 0; m < optimizer.moments(slice.parameter); ++m)
           element.push_back(get(optimizer.moment(slice, m), optimizer.moment_dtype(), i));
       }
     }
@@ -86,7 +86,7 @@ struct States {
     stage.allocate();
     parameters.allocate(*groups.gather);
     gradients.allocate(groups);
-    optimizer.allocate();
+    optimizer.allocate(groups);
     optimizer.initialize(7);
   }
   static StageDefinition laid_out(StageDefinition definition, const StateOptions& options) {
@@ -116,8 +116,15 @@ std::vector<double> by_the_book(const OptimizerConfig& c, double weight, bool de
   for (int s = 0; s < steps; ++s) {
     const double lr = lr_of(s), t = s + 1;
     double g = gradient_scale * gradient_of(parameter, i, s);
-    if (c.name == "adamw") p -= lr * decay * p;
-    if (c.name != "adamw") g += decay * p;
+    const bool apart = c.name == "adamw" || c.name == "lion";
+    if (apart) p -= lr * decay * p;
+    if (!apart) g += decay * p;
+    if (c.name == "lion") {
+      const double direction = c.lion_beta1 * m + (1 - c.lion_beta1) * g;
+      p -= lr * (direction > 0 ? 1 : -1);
+      m = c.lion_beta2 * m + (1 - c.lion_beta2) * g;
+      continue;
+    }
     if (c.name == "sgd") {
       m = c.momentum * m + g;
       p -= lr * m;
@@ -128,12 +135,12 @@ std::vector<double> by_the_book(const OptimizerConfig& c, double weight, bool de
     p -=
         lr * (m / (1 - std::pow(c.beta1, t))) / (std::sqrt(v / (1 - std::pow(c.beta2, t))) + c.eps);
   }
-  if (c.name == "sgd") return {p, m};
+  if (c.name == "sgd" || c.name == "lion") return {p, m};
   return {p, m, v};
 }
 
 TEST(Optimizer, EveryRuleFollowsItsFormula) {
-  for (const std::string name : {"adamw", "adam", "sgd"}) {
+  for (const std::string name : {"adamw", "adam", "sgd", "lion"}) {
     for (const auto& [compute, moments, tolerance] : {std::tuple{DType::f64, "fp32", 1e-13},
                                                       {DType::f32, "fp32", 1e-5},
                                                       {DType::bf16, "fp32", 1e-5},
@@ -158,7 +165,7 @@ TEST(Optimizer, EveryRuleFollowsItsFormula) {
 
 TEST(Optimizer, ASharedStateGetsTheSameBits) {
   for (const std::string moments : {"fp32", "bf16"}) {
-    for (const std::string name : {"adamw", "sgd"}) {
+    for (const std::string name : {"adamw", "sgd", "lion"}) {
       States whole(DType::bf16, config_of(name, moments), {});
       for (int s = 0; s < steps; ++s) whole.step(s);
       std::map<std::pair<int, std::int64_t>, std::vector<double>> together;

@@ -69,6 +69,15 @@ TEST_F(AnyLayout, FromManyRanksToOneAndBack) {
   expect_same_bits({1, ""}, many, more);
 }
 
+// The momentum of whole matrices, and AdamW's moments of everything else.
+TEST_F(AnyLayout, StatesOfWholeMatrices) {
+  const std::string more = exact + "run.precision=bf16 optimizer.name=muon";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout many{4, "parallel.pp=2 parallel.schedule=1f1b parallel.zero=2"};
+  expect_same_bits(many, {1, ""}, more);
+  expect_same_bits({1, ""}, many, more);
+}
+
 TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
   const Layout eight{8,
                      "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "

@@ -183,6 +183,8 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
             "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
             "parallel.zero=2"},
            {4, "parallel.pp=2 parallel.zero=2 model.tie_embeddings=false"},
+           {4, "optimizer.name=muon parallel.tp=2 parallel.zero=1"},
+           {4, "optimizer.name=muon parallel.pp=2 parallel.zero=3 run.precision=bf16"},
        })
     compare(layout);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden training runs beside this script: 20 AdamW steps of tiny models in PyTorch.
+"""Makes the golden training runs beside this script: 20 steps of tiny models in PyTorch.
 
     python make_golden.py [--check]
 
@@ -13,6 +13,9 @@ bf16 means: weights, activations and gradients in bf16, fp32 master weights and 
 norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
 of the loss, and two right implementations would not agree within 1%. BERT, which sees few targets,
 has the lower rate throughout.
+
+Models are trained with AdamW, and two of them with Muon and with Lion, from the formulas of the
+papers: Muon takes the matrices of the layers, with q, k and v apart and gate and up apart.
 """
 
 import argparse
@@ -29,6 +32,17 @@ RATES = dict(fp64=1e-2, fp32=1e-2, bf16=3e-3)
 DTYPES = dict(fp64=torch.float64, fp32=torch.float32, bf16=torch.bfloat16)
 OPTIMIZER = dict(name="adamw", beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01,
                  clip_grad=1.0)
+MUON = dict(OPTIMIZER, name="muon", muon_momentum=0.95, muon_nesterov=True, muon_steps=5,
+            muon_coefficients="simple", muon_scale="match_rms", muon_lr=2e-2)
+MEGATRON_MUON = dict(MUON, muon_momentum=0.9, muon_nesterov=False, muon_coefficients="quintic",
+                     muon_scale="spectral", muon_lr=2e-3)
+LION = dict(OPTIMIZER, name="lion", lion_beta1=0.9, lion_beta2=0.99, weight_decay=0.1)
+NEWTON_SCHULZ = dict(simple=[(3.4445, -4.7750, 2.0315)],
+                     quintic=[(4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377),
+                              (3.7418, -5.5913, 2.3037), (2.8769, -3.1427, 1.2046),
+                              (2.8366, -3.0525, 1.2012)])
+SCALES = dict(match_rms=lambda rows, cols: 0.2 * math.sqrt(max(rows, cols)),
+              spectral=lambda rows, cols: math.sqrt(max(rows, cols)))
 GPT = dict(family="gpt", num_layers=2, hidden_size=32, num_heads=4, num_kv_heads=4,
            ffn_hidden_size=128, seq_length=SEQ, max_positions=SEQ, vocab_size=VOCAB,
            position="learned", norm="layer_norm", norm_eps=1e-5, activation="gelu_tanh", bias=True,
@@ -40,7 +54,7 @@ LLAMA = dict(GPT, family="llama", num_kv_heads=2, ffn_hidden_size=96, position="
 # is the mean over these, of all samples together, plus the mean of the samples' order losses.
 BERT = dict(GPT, family="bert", norm_eps=1e-12, activation="gelu_erf", norm_placement="pre",
             order_head=True)
-VARIANTS = {
+VARIANTS = {  # model, whether some tokens do not count, optimizer
     "bert": (BERT, True),
     "bert_post": (dict(BERT, norm_placement="post"), True),
     "gpt": (GPT, False),
@@ -48,6 +62,9 @@ VARIANTS = {
     "gpt_masked": (GPT, True),
     "llama": (LLAMA, False),
     "llama_masked": (LLAMA, True),
+    "llama_muon": (LLAMA, False, MUON),
+    "gpt_muon": (GPT, False, MEGATRON_MUON),
+    "gpt_lion": (GPT, False, LION),
 }
 
 
@@ -285,22 +302,102 @@ def loss_of(m, w, step, masked):
     return (losses * counts.flatten()).sum() / counts.sum()
 
 
+# ---- optimizers
+
+def logical_matrices(m, name, p):
+    """The matrices that a weight of a layer consists of; none if Muon does not take it."""
+    if not name.startswith("layers.") or p.dim() != 2:
+        return []
+    if name.endswith("attention.qkv.weight"):
+        queries = m["num_heads"] // m["num_kv_heads"]
+        groups = p.view(m["num_kv_heads"], queries + 2, -1, p.shape[1])
+        return [groups[:, :queries].reshape(-1, p.shape[1]), groups[:, queries].reshape(-1, p.shape[1]),
+                groups[:, queries + 1].reshape(-1, p.shape[1])]
+    return list(p.chunk(2)) if name.endswith("mlp.up.weight") and m["activation"] == "swiglu" else [p]
+
+
+def join_matrices(m, name, parts):
+    if not name.endswith("attention.qkv.weight"):
+        return torch.cat(parts)
+    groups, columns = m["num_kv_heads"], parts[0].shape[1]
+    return torch.cat([part.view(groups, -1, columns) for part in parts], dim=1).view(-1, columns)
+
+
+def orthogonal(o, u, dtype):
+    """Newton-Schulz iterations as in Keller Jordan's Muon, scaled."""
+    x = (u / (u.norm() + 1e-7)).to(dtype)
+    x = x.t() if u.shape[0] > u.shape[1] else x
+    sets = NEWTON_SCHULZ[o["muon_coefficients"]]
+    for step in range(o["muon_steps"]):
+        a, b, c = sets[step % len(sets)]
+        gram = x @ x.t()
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    x = x.t() if u.shape[0] > u.shape[1] else x
+    return SCALES[o["muon_scale"]](*u.shape) * x.to(u.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    def __init__(self, m, o, named, dtype):
+        super().__init__([p for _, p in named], dict())
+        self.m, self.o, self.named, self.dtype = m, o, named, dtype
+        self.momentum = {name: torch.zeros_like(p) for name, p in named}
+
+    @torch.no_grad()
+    def step(self):
+        o, beta = self.o, self.o["muon_momentum"]
+        for name, p in self.named:
+            buffer = self.momentum[name].lerp_(p.grad, 1 - beta)
+            u = p.grad.lerp(buffer, beta) if o["muon_nesterov"] else buffer
+            parts = [orthogonal(o, part, self.dtype) for part in logical_matrices(self.m, name, u)]
+            p.mul_(1 - o["muon_lr"] * o["weight_decay"])
+            p.sub_(o["muon_lr"] * join_matrices(self.m, name, parts))
+
+
+class Lion(torch.optim.Optimizer):
+    def __init__(self, o, lr, groups):
+        super().__init__(groups, dict())
+        self.o, self.lr, self.moments = o, lr, {}
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                moment = self.moments.setdefault(p, torch.zeros_like(p))
+                p.mul_(1 - self.lr * group["weight_decay"])
+                p.sub_(self.lr * moment.lerp(p.grad, 1 - self.o["lion_beta1"]).sign())
+                moment.lerp_(p.grad, 1 - self.o["lion_beta2"])
+
+
+def optimizers_of(m, o, lr, masters, dtype):
+    matrices = [p for p in masters.values() if p.dim() > 1]
+    vectors = [p for p in masters.values() if p.dim() == 1]
+    whole = [(name, p) for name, p in masters.items()
+             if o["name"] == "muon" and logical_matrices(m, name, p)]
+    rest = [p for p in matrices if all(p is not taken for _, taken in whole)]
+    groups = [dict(params=rest, weight_decay=o["weight_decay"]), dict(params=vectors, weight_decay=0.0)]
+    if o["name"] == "lion":
+        return [Lion(o, lr, groups)]
+    adamw = torch.optim.AdamW(groups, lr=lr, betas=(o["beta1"], o["beta2"]), eps=o["eps"], foreach=False)
+    return [adamw, Muon(m, o, whole, dtype)] if whole else [adamw]
+
+
 # ---- training
 
-def train(m, masked, precision):
+def rate_of(m, o, precision):
+    if o["name"] == "lion":
+        return 1e-3
+    return RATES["bf16"] if m["family"] == "bert" else RATES[precision]
+
+
+def train(m, masked, o, precision):
     """Losses, gradient norms, first gradient, final weights. Optimizer in fp64 or fp32."""
     dtype = DTYPES[precision]
-    lr = RATES["bf16"] if m["family"] == "bert" else RATES[precision]
+    lr = rate_of(m, o, precision)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     masters = {name: weight(name, shape).to(wide) for name, shape in shapes(m).items()}
     for master in masters.values():
         master.requires_grad_()
-    matrices = [p for p in masters.values() if p.dim() > 1]
-    vectors = [p for p in masters.values() if p.dim() == 1]
-    o = OPTIMIZER
-    optimizer = torch.optim.AdamW(
-        [dict(params=matrices, weight_decay=o["weight_decay"]), dict(params=vectors, weight_decay=0.0)],
-        lr=lr, betas=(o["beta1"], o["beta2"]), eps=o["eps"], foreach=False)
+    optimizers = optimizers_of(m, o, lr, masters, dtype)
     losses, norms, first = [], [], None
     for step in range(STEPS):
         w = {name: p.detach().to(dtype).requires_grad_() for name, p in masters.items()}
@@ -313,26 +410,27 @@ def train(m, masked, precision):
         total = math.sqrt(sum(float(p.grad.double().pow(2).sum()) for p in masters.values()))
         for p in masters.values():
             p.grad *= min(1.0, o["clip_grad"] / (total + 1e-6))
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         losses.append(loss.item())
         norms.append(total)
     return dict(lr=lr, losses=losses, grad_norms=norms), first, masters
 
 
 def make(name, folder):
-    m, masked = VARIANTS[name]
+    m, masked, o = (*VARIANTS[name], OPTIMIZER)[:3]
     runs = {}
-    runs["fp64"], first, final = train(m, masked, "fp64")
-    runs["fp32"], first32, _ = train(m, masked, "fp32")
-    runs["bf16"], _, _ = train(m, masked, "bf16")
+    runs["fp64"], first, final = train(m, masked, o, "fp64")
+    runs["fp32"], first32, _ = train(m, masked, o, "fp32")
+    runs["bf16"], _, _ = train(m, masked, o, "bf16")
     golden = dict(
-        about="20 AdamW steps of a tiny model; see make_golden.py. Gradient norms are before "
+        about=f"20 {o['name'].capitalize() if o is not OPTIMIZER else 'AdamW'} steps of a tiny model; see make_golden.py. Gradient norms are before "
               "clipping. first_gradient is that of step 0 before clipping, final_weights are those "
               "after the last step, both of the fp64 run. A key bias has no influence on the loss "
               "and Adam turns the noise of its gradient into whole steps: compare no final "
               "attention.qkv.bias.",
         made_with=f"PyTorch {torch.__version__.split('+')[0]}",
-        model=m, optimizer=OPTIMIZER, masked=masked, batch=BATCH, steps=STEPS, runs=runs,
+        model=m, optimizer=o, masked=masked, batch=BATCH, steps=STEPS, runs=runs,
         first_gradient={k: summary(v) for k, v in first.items()},
         final_weights={k: summary(v) for k, v in final.items() if not k.endswith("qkv.bias")})
     (folder / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")

@@ -1,0 +1,56 @@
+// The rules of the optimisers, one file each: what a step does to a range of a parameter's states,
+// and, where the rule is one for whole matrices, what it does to a matrix.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "backend/device.h"
+#include "config/config.h"
+#include "config/optimizers.h"
+
+namespace trireme {
+
+// A range of states in the type of arithmetic (Acc of the compute type), in device memory.
+struct UpdateRange {
+  const StepBlock* block;
+  double decay;  // of weights
+  void* master;
+  void* moments[2];
+  void* gradient;
+  void* copy;  // in the compute type; null where the master is itself what is computed with
+  std::int64_t count;
+};
+
+// Elementwise, so that any cut into ranges gives the same.
+using RangeUpdate = void (*)(Device&, DType compute, const OptimizerConfig&, const UpdateRange&);
+
+// What a rule does to a whole matrix [rows, cols] of directions, in the type of arithmetic, in
+// place. One shape gives one order of operations.
+class MatrixStep {
+ public:
+  virtual ~MatrixStep() = default;
+  // Device memory that run() needs for a matrix of that shape.
+  virtual std::int64_t scratch_bytes(std::int64_t rows, std::int64_t cols) const = 0;
+  // How long it takes, in no unit.
+  virtual double cost(std::int64_t rows, std::int64_t cols) const = 0;
+  virtual void run(void* matrix, std::int64_t rows, std::int64_t cols, std::byte* scratch) = 0;
+};
+
+struct UpdateRule {
+  // Master, moments and copy from the gradient; of rules for whole matrices master and copy from
+  // the direction, which lies in the gradient's place.
+  RangeUpdate update;
+  // Rules for whole matrices: first turns the gradient into the direction, with the moments;
+  RangeUpdate direct = nullptr;
+  // then each matrix is taken as a whole;
+  std::unique_ptr<MatrixStep> (*matrix_step)(Device&, DType compute,
+                                             const OptimizerConfig&) = nullptr;
+  // and this rule takes the parameters that are no matrices.
+  std::string_view rest = {};
+};
+
+// The rule of an entry of the table of optimisers.
+const UpdateRule& rule_of(const OptimizerEntry& entry);
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+// Brings the matrices of a stage, whose directions lie in parts on the ranks, to one owner each,
+// which takes the whole matrix, and brings the results back.
+//
+// Parameters are dealt out over all ranks that share the states or split the layers, those that
+// take longest first, in rounds of one parameter for each rank: a pure function of shapes and
+// degrees. A parameter that every tensor-parallel rank has in full is taken by all of them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "optim/rules.h"
+#include "parallel/gradients.h"
+#include "parallel/groups.h"
+#include "parallel/state_layout.h"
+
+namespace trireme {
+
+class WholeMatrices {
+ public:
+  // Plans, without allocating. All must outlive it.
+  WholeMatrices(const Stage& stage, const StateLayout& layout, const Gradients& gradients,
+                std::unique_ptr<MatrixStep> step);
+
+  std::int64_t bytes() const { return memory_bytes_; }
+  // `memory`: so many bytes of the device.
+  void allocate(std::byte* memory, const Groups& groups);
+
+  // Takes every matrix, in the place of the gradients. All ranks of the stage together.
+  void run();
+
+ private:
+  struct Item {
+    int parameter;
+    int shard;   // the owner's rank among those that share the states
+    int tensor;  // and among those that split the layers; -1: all of these
+  };
+  using Round = std::vector<Item>;
+  // Rows of a matrix that lie in the piece of a tensor-parallel rank.
+  struct Rows {
+    std::int64_t matrix_row, piece_row, rows, column;
+  };
+
+  const ParameterSpec& spec(const Item& item) const;
+  void deal_out();
+  void plan_memory();
+  // Slots of local pieces: of the items of a round with the same shard.
+  int slot(const Item& item) const { return item.tensor < 0 ? 0 : item.tensor; }
+  bool is_mine(const Item& item) const;
+  std::byte* gradient(const OwnedSlice& slice) const;
+  std::byte* local(const Item& item) const;   // the piece of this tensor-parallel rank
+  std::byte* pieces(const Item& item) const;  // those of all, one after another
+  void move_shards(const Round& round, bool to_owner);
+  void move_pieces(const Round& round, bool to_owner);
+  void take(const Item& item);
+  std::vector<Rows> rows_of(const ParameterSpec& spec, int matrix, int tensor_rank) const;
+  void copy(const Item& item, int matrix, std::byte* whole, bool into_matrix) const;
+
+  const Stage& stage_;
+  const StateLayout& layout_;
+  const Gradients& gradients_;
+  const std::unique_ptr<MatrixStep> step_;
+  const std::int64_t width_;  // bytes of an element of a gradient
+  int tensor_ranks_ = 1;
+  std::vector<Round> rounds_;
+  std::int64_t largest_piece_ = 0;  // bytes
+  std::int64_t local_bytes_ = 0, pieces_bytes_ = 0, narrow_bytes_ = 0, matrix_bytes_ = 0;
+  std::int64_t memory_bytes_ = 0;
+  std::byte *local_ = nullptr, *pieces_ = nullptr, *narrow_ = nullptr, *matrix_ = nullptr,
+            *scratch_ = nullptr;
+  const Groups* groups_ = nullptr;
+};
+
+}  // namespace trireme
