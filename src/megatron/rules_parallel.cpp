@@ -35,6 +35,7 @@ void sharding(Draft& draft) {
     }
   }
   if (draft.has("--use-distributed-optimizer")) take("--use-distributed-optimizer", 1);
+  if (draft.value("--optimizer") == "dist_muon") take("--optimizer", 1);
   if (draft.has("--use-torch-fsdp2")) take("--use-torch-fsdp2", 3);
   const bool fsdp = draft.has("--use-custom-fsdp") || draft.has("--use-megatron-fsdp");
   const std::string strategy = draft.value("--data-parallel-sharding-strategy");

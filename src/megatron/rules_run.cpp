@@ -203,6 +203,7 @@ void refuse_foreign_checkpoints(Draft& draft) {
 void translate_run(Draft& draft) {
   precision(draft);
   recomputation(draft);
+  translate_optimizer(draft);
   tokenizer(draft);
   fill_in_the_middle(draft);
   split(draft);

@@ -171,7 +171,8 @@ class Meaning:
 
     def optimizer(self):
         values = {
-            "optimizer.name": {"adam": "adamw", "sgd": "sgd"}[self.text("--optimizer", "adam")],
+            "optimizer.name": {"adam": "adamw", "sgd": "sgd", "lion": "lion",
+                               "muon": "muon", "dist_muon": "muon"}[self.text("--optimizer", "adam")],
             "optimizer.weight_decay": self.number("--weight-decay", 0.01),
             "optimizer.clip_grad": self.number("--clip-grad", 1.0),
         }
@@ -181,7 +182,19 @@ class Meaning:
                 "optimizer.beta2": self.number("--adam-beta2", 0.999),
                 "optimizer.eps": self.number("--adam-eps", 1e-8)}
         momentum = {"optimizer.momentum": self.number("--sgd-momentum", 0.9)}
-        return values | (momentum if values["optimizer.name"] == "sgd" else adam)
+        lion = {"optimizer.lion_beta1": self.number("--lion-beta1", 0.95),
+                "optimizer.lion_beta2": self.number("--lion-beta2", 0.98)}
+        scales = {"spectral": "spectral", "unit_rms_norm": "unit_rms", "shape_scaling": "original"}
+        muon = adam | {
+            "optimizer.muon_momentum": self.number("--muon-momentum", 0.9),
+            "optimizer.muon_nesterov":
+                self.has("--muon-nesterov") or self.has("--muon-use-nesterov"),
+            "optimizer.muon_steps": self.integer("--muon-num-ns-steps", 5),
+            "optimizer.muon_coefficients": self.text("--muon-coefficient-type", "quintic"),
+            "optimizer.muon_scale": scales[self.text("--muon-scale-mode", "spectral")],
+            "optimizer.muon_scale_factor": self.number("--muon-extra-scale-factor", 1.0)}
+        return values | {"sgd": momentum, "lion": lion, "muon": muon}.get(
+            values["optimizer.name"], adam)
 
     def precision(self):
         kind = "fp16" if self.has("--fp16") else "bf16" if self.has("--bf16") else "fp32"
