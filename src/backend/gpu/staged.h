@@ -31,7 +31,7 @@ bool lies_in_packs(const T* data, std::int64_t pitch, std::int64_t columns) {
 template <int rows, int columns, int threads, class T>
 GPU_FN void stage(Copies& copies, T* to, const Matrix<T>& from) {
   constexpr int pitch = tile_pitch<T>(columns);
-  const int thread = static_cast<int>(thread_index());
+  const int thread = recomputed(static_cast<int>(thread_index()));
   if (from.in_packs) {
     constexpr int row_packs = columns / pack_width<T>;
 #pragma unroll

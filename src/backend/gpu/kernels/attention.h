@@ -127,13 +127,22 @@ struct AttentionTile {
 struct TileSizes {
   int rows, columns;
 };
-inline constexpr TileSizes tile_sizes[] = {{64, 64}, {64, 32}, {32, 32}, {32, 16}, {16, 16}};
+inline constexpr TileSizes tile_sizes[] = {{64, 64}, {64, 32}, {64, 16},
+                                           {32, 32}, {32, 16}, {16, 16}};
+
+// How many columns of scores the registers of a wave hold next to its sums of d columns. An operand
+// of WMMA takes twice the registers of the others', and a lane has no more than 256.
+constexpr int most_columns(int d) {
+  return !std::is_same_v<TileMap, WmmaMap> ? 64 : d <= 64 ? 32 : 16;
+}
 
 // The largest that fits; the smallest if none does.
 template <class T, int d>
 constexpr TileSizes fitting_sizes(int held, int passing) {
   for (const TileSizes& s : tile_sizes)
-    if (AttentionTile<T, d>::bytes(s.rows, s.columns, held, passing) <= most_shared_bytes) return s;
+    if (s.columns <= most_columns(d) &&
+        AttentionTile<T, d>::bytes(s.rows, s.columns, held, passing) <= most_shared_bytes)
+      return s;
   return {16, 16};
 }
 
@@ -171,6 +180,8 @@ void with_padded_head_dim(std::int64_t head_dim, const Body& body) {
 template <int d, class T, int rows, int columns>
 GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y) {
   constexpr int pitch = tile_pitch<T>(d);
+  x += recomputed(0);
+  y += recomputed(0);
 #pragma unroll
   for (int step = 0; step < d; step += tile_size) {
     ScoreRows<T> a[rows];
@@ -189,6 +200,7 @@ template <int d, class T, int rows, int columns>
 GPU_FN void add_weighted(SumTile (&sums)[rows][d / tile_size],
                          const SumTile (&scores)[rows][columns], const T* z, float* scratch) {
   constexpr int pitch = tile_pitch<T>(d);
+  z += recomputed(0);
 #pragma unroll
   for (int c = 0; c < columns; ++c) {
     LeftTile<T> left[rows];

@@ -197,7 +197,10 @@ class BackwardBlock {
     exchange_other(step, false, other_a);
     if (sees) {
       add_scores<d>(dscores, own_b_ + own, other_b);
-      differentiate(weights, dscores, step);
+      if (a_.dropout.active)
+        differentiate<true>(weights, dscores, step);
+      else
+        differentiate<false>(weights, dscores, step);
       if constexpr (keys_are_rows) add_weighted<d>(sums_b_, weights, other_b, scratch_);
     }
     exchange_other(step, true, other_a);
@@ -213,13 +216,13 @@ class BackwardBlock {
 
   // Scores become weights w = 2^(score - lse), gradients of weights become those of scores,
   // w (dweight - delta); dropout acts on w and dweight. The factor `scale` is left to the end.
+  // Without dropout there is no branch, which would cost registers.
+  template <bool drops>
   GPU_FN void differentiate(SumTile (&weights)[rows][columns], SumTile (&dscores)[rows][columns],
                             const Step& step) {
     using Kept = KeptScores<Waves::threads, rows, columns, keys_are_rows>;
-    Kept kept;
-    const bool drops = a_.dropout.active;
-    const float kept_factor = drops ? a_.dropout.multiplier : 1.0f;
-    if (drops)
+    [[maybe_unused]] Kept kept;
+    if constexpr (drops)
       kept.draw(
           AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
           keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
@@ -249,11 +252,11 @@ class BackwardBlock {
           float& weight = weights[r][c].v[i];
           float& dscore = dscores[r][c].v[i];
           weight = seen ? exp2(weight * scale - query.lse) : 0.0f;
-          const bool keeps =
-              !drops || kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column);
-          const float whole =
-              fetches_scalars ? (drops ? a_.dropout.multiplier : 1.0f) : kept_factor;
-          const float factor = keeps ? whole : 0.0f;
+          float factor = 1;
+          if constexpr (drops)
+            factor = kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column)
+                         ? a_.dropout.multiplier
+                         : 0.0f;
           dscore = seen ? weight * (dscore * factor - query.delta) : 0.0f;
           weight *= factor;
         }

@@ -58,7 +58,7 @@ GPU_FN T plus(T a, T b) {
 
 template <class T>
 GPU_KERNEL(256)
-add_kernel(T* sums, const T* summands, std::int64_t count, bool aligned) {
+add_sums_kernel(T* sums, const T* summands, std::int64_t count, bool aligned) {
   constexpr int n = pack_width<T>;
   for_each((count + n - 1) / n, [=](std::int64_t item) {
     Neighbours<T, n> to, from;
@@ -74,8 +74,8 @@ template <class T>
 void add_typed(Queue& queue, void* sums, const void* summands, std::int64_t count) {
   auto* const to = static_cast<T*>(sums);
   const auto* const from = static_cast<const T*>(summands);
-  launch(queue, over((count + pack_width<T> - 1) / pack_width<T>), add_kernel<T>, to, from, count,
-         are_aligned(16, to, from));
+  launch(queue, over((count + pack_width<T> - 1) / pack_width<T>), add_sums_kernel<T>, to, from,
+         count, are_aligned(16, to, from));
 }
 
 void add(Queue& queue, DType dtype, void* sums, const void* summands, std::int64_t count) {

@@ -25,14 +25,17 @@ inline constexpr int wave_width = 64;  // CDNA; the host's pass sees it too and 
 inline constexpr int wave_width = 32;
 #endif
 
-// Where a kernel has no register to spare, a scalar of its arguments is held, or fetched again
-// whenever it is needed. Only sm_90's compiler gets by with the second alone, all others with the
-// first.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-inline constexpr bool fetches_scalars = true;
-#else
-inline constexpr bool fetches_scalars = false;
+// x, as a number that the compiler knows nothing of. Addresses that follow from it are then made
+// where they are used: of those that change nothing in a loop the compilers otherwise hold dozens
+// in registers, one each, until sums are spilled. The one for sm_100 does better without.
+GPU_FN int recomputed(int x) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(x));
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000
+  asm volatile("" : "+r"(x));
 #endif
+  return x;
+}
 
 using Size = dim3;
 
