@@ -48,6 +48,15 @@ struct NormShape {
   double eps;
 };
 
+// Queries and keys of a qkv buffer as below, of which each head is normalised by itself (RMSNorm).
+struct HeadNormShape {
+  std::int64_t rows, groups, queries_per_group, head_dim;
+  double eps;
+
+  std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
+  std::int64_t normed_heads() const { return groups * (queries_per_group + 1); }
+};
+
 // One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
 // group of columns holds its queries, then its key, then its value (Megatron's order). ctx is
 // [batch * seq, groups * queries_per_group * head_dim].
@@ -123,6 +132,17 @@ struct Kernels {
   void (*norm_grad)(Queue&, const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate,
                     const T* dy, const T* x, const A* mean, const A* rstd, const T* weight,
                     const T* dres, A* workspace);
+
+  // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
+  // queries and one for all keys; values are copied. rstd is [rows, groups * (queries_per_group +
+  // 1)] and may be null where no gradient is wanted. y is not x.
+  void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
+                    const T* key_weight);
+  // Its gradient; x is what was normalised, dx is neither dy nor x. workspace:
+  // norm_grad_workspace(rows, head_dim) elements of A.
+  void (*head_norm_grad)(Queue&, const HeadNormShape&, T* dx, A* dquery_weight, A* dkey_weight,
+                         bool accumulate, const T* dy, const T* x, const A* rstd,
+                         const T* query_weight, const T* key_weight, A* workspace);
 
   // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for
   // swiglu, y may be x and dx may be dy or x.
@@ -248,8 +268,8 @@ struct Kernels {
 // Every entry of the table, for what is made for each: adapters, records, counters.
 // clang-format off
 #define TRIREME_KERNELS(X) \
-  X(norm) X(norm_grad) X(activation) X(activation_grad) X(add) X(rope) X(attention) \
-  X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
+  X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) \
+  X(rope) X(attention) X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \

@@ -28,6 +28,10 @@ const char* name_of(HuggingFaceKind kind) {
       return "GPT2LMHeadModel";
     case HuggingFaceKind::llama:
       return "LlamaForCausalLM";
+    case HuggingFaceKind::qwen2:
+      return "Qwen2ForCausalLM";
+    case HuggingFaceKind::qwen3:
+      return "Qwen3ForCausalLM";
     case HuggingFaceKind::bert:
       return "BertForPreTraining";
     case HuggingFaceKind::megatron_bert:

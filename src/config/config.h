@@ -44,6 +44,7 @@ struct ModelConfig {
   std::string activation;
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
+  bool qk_norm = false;  // RMSNorm of each head of queries and keys
   bool tie_embeddings = true;
   std::string norm_placement = "pre";  // pre | post; post: bert only
   bool order_head = true;              // bert: sentence-order head, pooler and token types

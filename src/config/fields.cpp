@@ -119,6 +119,9 @@ std::vector<Field> build_table() {
       FIELD(model, qkv_bias, any(), "",
             "bias of the query, key and value projection; follows model.bias unless set",
             kByFamily),
+      FIELD(model, qk_norm, any(), "",
+            "normalise each head of queries and keys by itself (RMSNorm with norm_eps), as Qwen3 "
+            "does"),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
       FIELD(model, norm_placement, one_of({"pre", "post"}), "",
             "norms before the layers, or (bert only) after the sums as in the original BERT"),

@@ -35,7 +35,7 @@ struct ParameterSpec {
   std::int64_t first_column = 0;  // column 0 is the whole's column first_column
   bool split = false;             // false: every rank of the tensor-parallel group has all of it
   // Every rank has all of it, but its gradient covers this rank's rows of the activations only
-  // (sequence parallelism): to be summed over the tensor-parallel group.
+  // (sequence parallelism), or this rank's heads: to be summed over the tensor-parallel group.
   bool partial_gradient = false;
 
   // Of a linear layer's weight: the matrices that it consists of, for optimisers that update whole

@@ -18,6 +18,8 @@ namespace trireme {
   X(embedding_grad)                     \
   X(norm)                               \
   X(norm_grad)                          \
+  X(head_norm)                          \
+  X(head_norm_grad)                     \
   X(linear)                             \
   X(linear_input_grad)                  \
   X(linear_weight_grad)                 \
@@ -83,6 +85,10 @@ struct RopeAttributes {
   std::int64_t seq, groups, queries_per_group, head_dim, rotary_dim;
   int direction;
 };
+struct HeadNormAttributes {
+  std::int64_t groups, queries_per_group, head_dim;
+  double eps;
+};
 struct EmbeddingAttributes {
   std::int64_t seq, first_id;
 };
@@ -114,8 +120,9 @@ struct CollectiveAttributes {
 
 using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
-                 RopeAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
-                 TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes>;
+                 RopeAttributes, HeadNormAttributes, EmbeddingAttributes, AddAttributes,
+                 SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
+                 CollectiveAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

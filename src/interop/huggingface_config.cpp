@@ -166,7 +166,8 @@ std::string note_on_llama(const Reader& json) {
   return "config.json: partial_rotary_factor has no effect in a Llama model, as in transformers";
 }
 
-ModelConfig read_llama(const Reader& json) {
+// What Llama and its relatives have in common.
+ModelConfig read_llama_like(const Reader& json) {
   ModelConfig m;
   m.family = "llama";
   m.num_layers = json.size("num_hidden_layers", "num_layers");
@@ -182,15 +183,57 @@ ModelConfig read_llama(const Reader& json) {
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", 1e-6);
   read_rope(json, m);
+  m.bias = m.qkv_bias = false;
+  m.tie_embeddings = json.flag("tie_word_embeddings", false);
+  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
+  return m;
+}
+
+ModelConfig read_llama(const Reader& json) {
+  ModelConfig m = read_llama_like(json);
   m.bias = json.flag("mlp_bias", false);
   m.qkv_bias = json.flag("attention_bias", false);
   if (m.bias != m.qkv_bias) {
     json.refuse(json.has("mlp_bias") ? "mlp_bias" : "attention_bias",
                 "attention_bias and mlp_bias must be the same");
   }
-  m.tie_embeddings = json.flag("tie_word_embeddings", false);
-  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
-  m.init_std = json.number("initializer_range", "init_std", 0.02);
+  return m;
+}
+
+// A window that is as long as any sequence hides nothing.
+void refuse_windows(const Reader& json, const ModelConfig& m) {
+  if (!json.has("sliding_window")) return;
+  if (json["sliding_window"].is_number_integer() && json["sliding_window"] >= m.max_positions)
+    return;
+  json.refuse("sliding_window",
+              "sliding windows are not supported, so it must be null or at least "
+              "max_position_embeddings");
+}
+
+ModelConfig read_mistral(const Reader& json) {
+  ModelConfig m = read_llama_like(json);
+  refuse_windows(json, m);
+  return m;
+}
+
+// Qwen2 and Qwen3 have windows only with use_sliding_window.
+ModelConfig read_qwen(const Reader& json) {
+  ModelConfig m = read_llama_like(json);
+  if (json.flag("use_sliding_window", false)) refuse_windows(json, m);
+  return m;
+}
+
+ModelConfig read_qwen2(const Reader& json) {
+  ModelConfig m = read_qwen(json);
+  m.qkv_bias = true;
+  return m;
+}
+
+ModelConfig read_qwen3(const Reader& json) {
+  ModelConfig m = read_qwen(json);
+  json.must_be("attention_bias", false);
+  m.qk_norm = true;
   return m;
 }
 
@@ -257,13 +300,20 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   } else if (type == "llama") {
     out = {HuggingFaceKind::llama, read_llama(json)};
     out.note = note_on_llama(json);
+  } else if (type == "mistral") {
+    out = {HuggingFaceKind::llama, read_mistral(json)};
+  } else if (type == "qwen2") {
+    out = {HuggingFaceKind::qwen2, read_qwen2(json)};
+  } else if (type == "qwen3") {
+    out = {HuggingFaceKind::qwen3, read_qwen3(json)};
   } else if (type == "bert") {
     out = {HuggingFaceKind::bert, read_bert(json)};
     out.model.norm_placement = "post";
   } else if (type == "megatron-bert") {
     out = {HuggingFaceKind::megatron_bert, read_bert(json)};
   } else if (json.has("model_type")) {
-    json.refuse("model_type", "supported are gpt2, llama, bert and megatron-bert");
+    json.refuse("model_type",
+                "supported are gpt2, llama, mistral, qwen2, qwen3, bert and megatron-bert");
   } else {
     fail_input("'{}' lacks 'model_type'", name);
   }

@@ -13,7 +13,9 @@ namespace trireme {
 // The kinds of model that are read and written.
 enum class HuggingFaceKind : std::uint8_t {
   gpt2,           // GPT2LMHeadModel
-  llama,          // LlamaForCausalLM
+  llama,          // LlamaForCausalLM; MistralForCausalLM without windows is read as one
+  qwen2,          // Qwen2ForCausalLM: biases of queries, keys and values alone
+  qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
   bert,           // BertForPreTraining: norms after the sums
   megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
 };

@@ -31,6 +31,7 @@ void require_gpt2(const ModelConfig& m) {
   const char* kind = "GPT2LMHeadModel";
   require(m.position == "learned", kind, "position", m.position);
   require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(!m.qk_norm, kind, "qk_norm", "true");
   require(m.activation != "swiglu", kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
@@ -38,18 +39,41 @@ void require_gpt2(const ModelConfig& m) {
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
 }
 
+const char* class_of(HuggingFaceKind kind) {
+  switch (kind) {
+    case HuggingFaceKind::qwen2:
+      return "Qwen2ForCausalLM";
+    case HuggingFaceKind::qwen3:
+      return "Qwen3ForCausalLM";
+    default:
+      return "LlamaForCausalLM";
+  }
+}
+
+// Which relative of Llama computes what the keys say.
+HuggingFaceKind kind_of_llama(const ModelConfig& m) {
+  if (m.qk_norm) return HuggingFaceKind::qwen3;
+  return m.qkv_bias && !m.bias ? HuggingFaceKind::qwen2 : HuggingFaceKind::llama;
+}
+
 void require_llama(const ModelConfig& m) {
-  const char* kind = "LlamaForCausalLM";
+  const char* kind = class_of(kind_of_llama(m));
   require(m.position == "rope", kind, "position", m.position);
   require(m.norm == "rms_norm", kind, "norm", m.norm);
   require(m.activation == "swiglu", kind, "activation", m.activation);
-  require(m.bias == m.qkv_bias, kind, "qkv_bias", m.qkv_bias ? "true" : "false");
+  if (m.qk_norm) {
+    require(!m.bias, kind, "bias", "true");
+    require(!m.qkv_bias, kind, "qkv_bias", "true");
+  } else {
+    require(m.qkv_bias || !m.bias, kind, "qkv_bias", "false");
+  }
   require(m.rope_percent == 1, kind, "rope_percent", fmt::format("{}", m.rope_percent));
 }
 
 void require_bert(const ModelConfig& m) {
   const char* kind = "BERT";
   require(m.position == "learned", kind, "position", m.position);
+  require(!m.qk_norm, kind, "qk_norm", "true");
   require(m.norm == "layer_norm", kind, "norm", m.norm);
   require(m.activation != "swiglu", kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
@@ -91,26 +115,34 @@ Json rope_scaling(const ModelConfig& m) {
           {"original_max_position_embeddings", m.rope_original_length}};
 }
 
-Json write_llama(const ModelConfig& m) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"vocab_size", m.vocab_size},
-          {"max_position_embeddings", m.max_positions},
-          {"hidden_size", m.hidden_size},
-          {"intermediate_size", m.ffn_hidden_size},
-          {"num_hidden_layers", m.num_layers},
-          {"num_attention_heads", m.num_heads},
-          {"num_key_value_heads", m.num_kv_heads},
-          {"head_dim", m.head_dim},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", m.norm_eps},
-          {"rope_theta", m.rope_base},
-          {"rope_scaling", rope_scaling(m)},
-          {"attention_bias", m.qkv_bias},
-          {"mlp_bias", m.bias},
-          {"attention_dropout", m.attention_dropout},
-          {"initializer_range", m.init_std},
-          {"tie_word_embeddings", m.tie_embeddings}};
+Json write_llama(const ModelConfig& m, HuggingFaceKind kind) {
+  Json json = {{"architectures", {class_of(kind)}},
+               {"model_type", kind == HuggingFaceKind::qwen2   ? "qwen2"
+                              : kind == HuggingFaceKind::qwen3 ? "qwen3"
+                                                               : "llama"},
+               {"vocab_size", m.vocab_size},
+               {"max_position_embeddings", m.max_positions},
+               {"hidden_size", m.hidden_size},
+               {"intermediate_size", m.ffn_hidden_size},
+               {"num_hidden_layers", m.num_layers},
+               {"num_attention_heads", m.num_heads},
+               {"num_key_value_heads", m.num_kv_heads},
+               {"head_dim", m.head_dim},
+               {"hidden_act", "silu"},
+               {"rms_norm_eps", m.norm_eps},
+               {"rope_theta", m.rope_base},
+               {"rope_scaling", rope_scaling(m)},
+               {"attention_dropout", m.attention_dropout},
+               {"initializer_range", m.init_std},
+               {"tie_word_embeddings", m.tie_embeddings}};
+  if (kind == HuggingFaceKind::llama) {
+    json["attention_bias"] = m.qkv_bias;
+    json["mlp_bias"] = m.bias;
+  } else {
+    json["use_sliding_window"] = false;
+  }
+  if (kind == HuggingFaceKind::qwen3) json["attention_bias"] = false;
+  return json;
 }
 
 Json write_bert(const ModelConfig& m, bool megatron) {
@@ -153,17 +185,18 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
   // The family is only a set of defaults: the keys themselves decide.
   if (model.norm == "rms_norm" || model.position == "rope") {
     require_llama(model);
-    return HuggingFaceKind::llama;
+    return kind_of_llama(model);
   }
   require_gpt2(model);
   return HuggingFaceKind::gpt2;
 }
 
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
+  const bool megatron = model.kind == HuggingFaceKind::megatron_bert;
   Json json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
-              : model.kind == HuggingFaceKind::llama
-                  ? write_llama(model.model)
-                  : write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
+              : megatron || model.kind == HuggingFaceKind::bert
+                  ? write_bert(model.model, megatron)
+                  : write_llama(model.model, model.kind);
   add_tokens(json, model.tokens);
   json["torch_dtype"] = torch_dtype;
   return json.dump(2) + "\n";

@@ -138,6 +138,11 @@ TensorMapping llama_mapping(const ModelConfig& m) {
     table.norm(ours + "input_norm", theirs + "input_layernorm");
     table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
                        attention + "v_proj", m.qkv_bias);
+    if (m.qk_norm) {
+      const Shape shape = {m.head_dim};
+      table.same(ours + "attention.query_norm.weight", attention + "q_norm.weight", shape);
+      table.same(ours + "attention.key_norm.weight", attention + "k_norm.weight", shape);
+    }
     table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
     table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
     table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
@@ -191,6 +196,8 @@ const char* base_prefix(HuggingFaceKind kind) {
     case HuggingFaceKind::gpt2:
       return "transformer.";
     case HuggingFaceKind::llama:
+    case HuggingFaceKind::qwen2:
+    case HuggingFaceKind::qwen3:
       return "model.";
     default:
       return "bert.";
@@ -208,6 +215,8 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
     case HuggingFaceKind::gpt2:
       return gpt2_mapping(model.model);
     case HuggingFaceKind::llama:
+    case HuggingFaceKind::qwen2:
+    case HuggingFaceKind::qwen3:
       return llama_mapping(model.model);
     case HuggingFaceKind::bert:
       return bert_mapping(model.model, true);
@@ -235,6 +244,8 @@ bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
     case HuggingFaceKind::gpt2:
       return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
     case HuggingFaceKind::llama:
+    case HuggingFaceKind::qwen2:
+    case HuggingFaceKind::qwen3:
       return name.ends_with(".rotary_emb.inv_freq");
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:
@@ -249,6 +260,8 @@ std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_v
     case HuggingFaceKind::gpt2:
       return tied && name == "lm_head.weight" ? "transformer.wte.weight" : "";
     case HuggingFaceKind::llama:
+    case HuggingFaceKind::qwen2:
+    case HuggingFaceKind::qwen3:
       return tied && name == "lm_head.weight" ? "model.embed_tokens.weight" : "";
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:

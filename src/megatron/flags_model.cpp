@@ -70,6 +70,8 @@ std::vector<Flag> model_flags() {
       rule("--disable-bias-linear", none, "model.bias, model.qkv_bias, model.activation",
            "`false`; GELU is then `gelu_erf`, as Megatron's unfused kernel"),
       rule("--add-qkv-bias", none, "model.qkv_bias", "`true`"),
+      rule("--qk-layernorm", none, "model.qk_norm",
+           "`true`; with --normalization RMSNorm, since heads are never centred here"),
       turns("--untie-embeddings-and-output-weights", "model.tie_embeddings", "false", "true"),
       to_key("--make-vocab-size-divisible-by", integer, "model.vocab_multiple", "128"),
       to_key("--hidden-dropout", number, "model.hidden_dropout", "0.1"),

@@ -98,6 +98,19 @@ void biases(Draft& draft) {
   draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
 }
 
+void head_norms(Draft& draft) {
+  const std::string flag = "--qk-layernorm";
+  if (!draft.has(flag)) return;
+  const std::string norm = draft.value("--normalization");
+  if (norm != "RMSNorm" && norm != "rmsnorm") {
+    return draft.complaints().add(
+        flag,
+        "Megatron then normalises queries and keys by LayerNorm; only --normalization RMSNorm "
+        "is supported with it");
+  }
+  draft.set("model.qk_norm", "true", flag);
+}
+
 }  // namespace
 
 void translate_model(Draft& draft) {
@@ -121,6 +134,7 @@ void translate_model(Draft& draft) {
   }
   heads(draft);
   biases(draft);
+  head_norms(draft);
   const std::string norm = draft.value("--normalization");
   const bool like_llama = positions == "rope" && function == "swiglu" &&
                           (norm == "RMSNorm" || norm == "rmsnorm") &&

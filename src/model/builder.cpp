@@ -34,6 +34,17 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   ColumnLinear projection{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std};
   projection.matrix_rows = {per_group * head_dim, head_dim, head_dim};
   ValueId qkv = projection(g, tp_, x);
+  if (m_.qk_norm) {
+    const Shape shape = {head_dim};
+    const auto weight = [&](const char* name) {
+      ParameterSpec spec{name, shape, shape, ParameterSpec::Init::ones, 0, false};
+      spec.partial_gradient = tp_.size > 1;  // of this rank's heads
+      return g.parameter(std::move(spec));
+    };
+    const ValueId query_weight = weight("attention.query_norm.weight");
+    qkv = ops::head_norm(g, qkv, query_weight, weight("attention.key_norm.weight"),
+                         {groups, per_group, head_dim, m_.norm_eps});
+  }
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};

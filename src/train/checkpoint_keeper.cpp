@@ -31,6 +31,7 @@ const std::vector<std::string> meaning_of_weights = {"model.num_heads",
                                                      "model.rope_original_length",
                                                      "model.norm",
                                                      "model.norm_eps",
+                                                     "model.qk_norm",
                                                      "model.activation",
                                                      "model.norm_placement"};
 

@@ -122,6 +122,57 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
   }
 }
 
+// A config.json of a relative of Llama, with further keys.
+std::string relative_of_llama(const std::string& type, const std::string& more) {
+  return R"({"model_type": ")" + type + R"(", "vocab_size": 40, "hidden_size": 16,
+      "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "max_position_embeddings": 32)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
+  const auto read = [](const std::string& type, const std::string& more = "") {
+    return parse_huggingface_config(relative_of_llama(type, more), "config.json");
+  };
+  const HuggingFaceModel qwen2 =
+      read("qwen2", R"("sliding_window": 8, "use_sliding_window": false)");
+  EXPECT_EQ(qwen2.kind, HuggingFaceKind::qwen2);
+  EXPECT_TRUE(qwen2.model.qkv_bias);
+  EXPECT_FALSE(qwen2.model.bias);
+  const HuggingFaceModel qwen3 = read("qwen3", R"("head_dim": 8, "attention_bias": false)");
+  EXPECT_EQ(qwen3.kind, HuggingFaceKind::qwen3);
+  EXPECT_TRUE(qwen3.model.qk_norm);
+  EXPECT_EQ(qwen3.model.head_dim, 8);
+  EXPECT_EQ(read("mistral", R"("sliding_window": null)").kind, HuggingFaceKind::llama);
+  EXPECT_EQ(read("mistral", R"("sliding_window": 32)").kind, HuggingFaceKind::llama);
+  for (const HuggingFaceModel& first : {qwen2, qwen3}) {
+    const std::string text = huggingface_config_text(first, "float32");
+    const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
+    EXPECT_EQ(again.kind, first.kind);
+    Config before, after;
+    before.model = first.model;
+    after.model = again.model;
+    EXPECT_EQ(to_toml(after), to_toml(before));
+  }
+}
+
+TEST(HuggingFaceConfig, WindowsOfAttentionAreRefused) {
+  for (const auto& [type, more] :
+       {std::pair{"mistral", R"("sliding_window": 16)"},
+        std::pair{"qwen2", R"("sliding_window": 16, "use_sliding_window": true)"}}) {
+    EXPECT_THAT(([&, type = type, more = more] {
+                  parse_huggingface_config(relative_of_llama(type, more), "config.json");
+                }),
+                testing::ThrowsMessage<Error>(HasSubstr("sliding_window is the number 16")));
+  }
+  EXPECT_THAT(
+      [] {
+        parse_huggingface_config(relative_of_llama("qwen3", R"("attention_bias": true)"),
+                                 "config.json");
+      },
+      testing::ThrowsMessage<Error>(HasSubstr("attention_bias is true")));
+}
+
 TEST(HuggingFaceConfig, ScaledRotaryPositionsAreWrittenAsOldReadersWantThem) {
   const auto written = [](const std::string& name) {
     const HuggingFaceModel model = read_huggingface_config(reference(name));
@@ -316,6 +367,14 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
   m = read_huggingface_config(reference("llama")).model;
   m.family = "gpt";
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::llama);
+  m.qkv_bias = true;
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::qwen2);
+  m.qk_norm = true;
+  EXPECT_THAT([&] { huggingface_kind(m); },
+              testing::ThrowsMessage<Error>(HasSubstr("model.qkv_bias = true")));
+  m.qkv_bias = false;
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::qwen3);
+  m.qk_norm = false;
   m.rope_percent = 0.5;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr("rope_percent = 0.5")));

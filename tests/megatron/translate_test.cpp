@@ -89,6 +89,13 @@ TEST(Translate, ModelFlags) {
   EXPECT_EQ(c.model.attention_dropout, 0);
 }
 
+TEST(Translate, NormsOfHeadsAreThoseOfRms) {
+  EXPECT_FALSE(config("--normalization RMSNorm").model.qk_norm);
+  EXPECT_TRUE(config("--normalization RMSNorm --qk-layernorm").model.qk_norm);
+  EXPECT_THAT([] { config("--qk-layernorm"); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("LayerNorm")));
+}
+
 TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
   EXPECT_EQ(config("--no-bias-gelu-fusion").model.activation, "gelu_erf");
   EXPECT_EQ(config("--disable-bias-linear").model.activation, "gelu_erf");

@@ -25,7 +25,7 @@ TestedModel tiny(const std::string& name) {
   TestedModel model{testing_model::tiny(family), nullptr};
   model.architecture = two_kinds ? &testing_model::two_kinds : &architecture_of(model);
   if (two_kinds) model.num_layers = 3;
-  if (family == "llama") {
+  if (family.starts_with("llama")) {
     model.num_heads = 4;
     model.num_kv_heads = 2;
   }
@@ -250,7 +250,8 @@ TEST(KindsOfBlocks, RecomputeApart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
-                         testing::Values("gpt", "llama", "bert", "bert_post", "two_kinds"),
+                         testing::Values("gpt", "llama", "llama_qk_norm", "bert", "bert_post",
+                                         "two_kinds"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

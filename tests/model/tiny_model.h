@@ -17,9 +17,10 @@ namespace trireme::testing_model {
 // Four key/value groups, so that four ranks can have one each; the vocabulary leaves two of four
 // ranks without a word.
 inline ModelConfig tiny(const std::string& family) {
-  const bool llama = family == "llama";
+  const bool llama = family.starts_with("llama");
   ModelConfig model;
-  model.family = family;
+  model.family = llama ? "llama" : family;
+  model.qk_norm = family == "llama_qk_norm";
   model.num_layers = 2;
   model.hidden_size = 16;
   model.num_heads = llama ? 8 : 4;

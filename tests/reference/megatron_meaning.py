@@ -116,6 +116,7 @@ class Meaning:
             "model.activation": activation,
             "model.bias": bias,
             "model.qkv_bias": bias or self.has("--add-qkv-bias"),
+            "model.qk_norm": self.has("--qk-layernorm"),
             "model.tie_embeddings": not self.has("--untie-embeddings-and-output-weights"),
             "model.hidden_dropout": self.number("--hidden-dropout", 0.1),
             "model.attention_dropout": self.number("--attention-dropout", 0.1),

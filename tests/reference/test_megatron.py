@@ -35,7 +35,8 @@ def random_flags(rng, program):
     flags += rng.choice([[], ["--bf16"], ["--fp16", *maybe("--loss-scale", 15),
                                           *maybe("--initial-loss-scale", 4096),
                                           *maybe("--hysteresis", 3)]])
-    flags += maybe("--normalization", rng.choice(["RMSNorm", "layernorm"]))
+    flags += rng.choice([[], ["--normalization", "layernorm"],
+                         ["--normalization", "RMSNorm", *maybe("--qk-layernorm")]])
     flags += rng.choice([[], ["--swiglu"], ["--squared-relu"], ["--openai-gelu"]])
     flags += maybe("--ffn-hidden-size", 3 * hidden) + maybe("--no-bias-gelu-fusion")
     if program == "gpt":

@@ -36,18 +36,36 @@ def rope(rng, positions):
     ])
 
 
-def llama(rng):
+def llama_like(rng, config, **more):
     groups, queries = rng.choice([1, 2, 3]), rng.choice([1, 2, 4])
     heads, head_dim = groups * queries, rng.choice([4, 8, 16])
-    bias = rng.random() < 0.3
     positions = rng.choice([32, 64])
-    return transformers.LlamaConfig(
+    return config(
         vocab_size=rng.randint(40, 150), max_position_embeddings=positions,
         hidden_size=heads * rng.choice([head_dim, 8, 12]),
         head_dim=head_dim, intermediate_size=rng.choice([16, 24, 56]),
         num_hidden_layers=rng.randint(1, 3), num_attention_heads=heads, num_key_value_heads=groups,
         rms_norm_eps=rng.choice([1e-5, 1e-6]), tie_word_embeddings=rng.random() < 0.4,
-        attention_bias=bias, mlp_bias=bias, rope_parameters=rope(rng, positions))
+        rope_parameters=rope(rng, positions), **more)
+
+
+def llama(rng):
+    bias = rng.random() < 0.3
+    return llama_like(rng, transformers.LlamaConfig, attention_bias=bias, mlp_bias=bias)
+
+
+def mistral(rng):
+    return llama_like(rng, transformers.MistralConfig, sliding_window=rng.choice([None, 64]))
+
+
+def qwen2(rng):
+    config = llama_like(rng, transformers.Qwen2Config)
+    del config.head_dim  # Qwen2's are always hidden_size / heads
+    return config
+
+
+def qwen3(rng):
+    return llama_like(rng, transformers.Qwen3Config)
 
 
 def bert(rng, config=transformers.BertConfig):
@@ -66,6 +84,9 @@ def megatron_bert(rng):
 KINDS = {
     "gpt2": (gpt2, transformers.GPT2LMHeadModel),
     "llama": (llama, transformers.LlamaForCausalLM),
+    "mistral": (mistral, transformers.MistralForCausalLM),
+    "qwen2": (qwen2, transformers.Qwen2ForCausalLM),
+    "qwen3": (qwen3, transformers.Qwen3ForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
 }

@@ -12,6 +12,7 @@ namespace trireme::cpu {
 // The files of kernels/ that set entries of the table, each in a function set_<name>.
 #define TRIREME_KERNEL_FILES(X) \
   X(norm)                       \
+  X(head_norm)                  \
   X(activation)                 \
   X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix)
 

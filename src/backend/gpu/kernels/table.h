@@ -9,7 +9,7 @@ namespace trireme::gpu {
 // The files of kernels/ that set entries of the table, each in a function set_<name>.
 // clang-format off
 #define TRIREME_GPU_KERNEL_FILES(X)                                                           \
-  X(elementwise) X(norm) X(norm_grad) X(activation) X(rope) X(embedding) X(embedding_grad)    \
+  X(elementwise) X(norm) X(norm_grad) X(head_norm) X(activation) X(rope) X(embedding) X(embedding_grad)    \
   X(cross_entropy) X(rows) X(bias_grad) X(optimizer) X(totals) X(attention) X(attention_grad) \
   X(cached_attention)
 // clang-format on

@@ -1,0 +1,79 @@
+// One row of a norm: its statistics, the normalised row, and the row's gradient.
+#pragma once
+
+#include "backend/cpu/kernels/simd.h"
+#include "backend/cpu/kernels/storage.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// Mean of (x - centre)^2.
+template <class T>
+Acc<T> mean_square_of(const T* x, Acc<T> centre, std::int64_t cols) {
+  using A = Acc<T>;
+  const auto centres = splat(centre);
+  return sum_terms<A>(cols,
+                      [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+                        const auto d = load(x + i, n) - centres;
+                        return d * d;
+                      }) /
+         static_cast<A>(cols);
+}
+
+template <class T>
+void normalise(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
+               std::int64_t cols) {
+  const auto means = splat(mean);
+  const auto rstds = splat(rstd);
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    auto out = (load(x + i, n) - means) * rstds * load(weight + i, n);
+    if (bias) out += load(bias + i, n);
+    store(y + i, out, n);
+  });
+}
+
+template <class A>
+TRIREME_INLINE A reciprocal_root(A x) {
+  return A{1} / sqrt(splat(x)).part[0][0];
+}
+
+// What the gradient of one row needs besides the row itself.
+template <class A>
+struct RowGrad {
+  A mean, rstd;
+  A grad_mean;       // mean of dy * weight; 0 for RMSNorm
+  A grad_direction;  // mean of dy * weight * normalised x
+};
+
+template <class T>
+RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight, Acc<T> mean,
+                         Acc<T> rstd, std::int64_t cols) {
+  using A = Acc<T>;
+  Vec<A> sum = splat(A{0});
+  Vec<A> dot = splat(A{0});
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto g = load(dy + i, n) * load(weight + i, n);  // 0 beyond the row's end
+    sum += g;
+    dot += g * (load(x + i, n) - splat(mean));
+  });
+  const A count = static_cast<A>(cols);
+  return {mean, rstd, centred ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
+}
+
+// dx of one row; adds its part of the gradients of weight and bias (which may be null).
+template <class T>
+void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
+                    const T* x, const T* weight, const T* dres, std::int64_t cols) {
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto grad = load(dy + i, n);
+    const auto unit = (load(x + i, n) - splat(row.mean)) * splat(row.rstd);
+    auto out =
+        (grad * load(weight + i, n) - splat(row.grad_mean) - unit * splat(row.grad_direction)) *
+        splat(row.rstd);
+    if (dres) out += load(dres + i, n);
+    store(dweight + i, load(dweight + i, n) + grad * unit, n);
+    if (dbias) store(dbias + i, load(dbias + i, n) + grad, n);
+    store(dx + i, out, n);
+  });
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

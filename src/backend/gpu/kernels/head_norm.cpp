@@ -1,0 +1,205 @@
+// RMSNorm of queries and keys, head by head, and its gradient. Some lanes of a wave share a head
+// and hold eight elements each.
+#include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/partial_sums.h"
+#include "backend/gpu/kernels/table.h"
+#include "backend/gpu/launch.h"
+#include "backend/gpu/row_chunks.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int block_threads = 256;
+
+template <class T>
+struct HeadNormArguments {
+  T* to;  // y or dx
+  const T *x, *dy;
+  float* rstd;  // written by the forward pass, where it is not null
+  const T *query_weight, *key_weight;
+  std::int64_t rows;
+  int heads, in_group, head_dim;  // heads of a row, and of a group, values among them
+  float eps;
+  bool aligned;
+  std::int64_t chunk_rows;         // of the backward pass
+  float *query_parts, *key_parts;  // [chunks, head_dim]
+};
+
+// One head of one row, and what of it falls to this lane.
+template <class T>
+struct Head {
+  std::int64_t row;
+  int in_group;  // its number within the group
+  bool exists, is_key, is_value;
+  std::int64_t offset, statistic;
+  Columns at;
+  const T* weight;
+
+  GPU_FN Head(const HeadNormArguments<T>& a, std::int64_t index, int first_column)
+      : row(index / a.heads), exists(row < a.rows) {
+    const int head = static_cast<int>(index % a.heads), group = head / a.in_group;
+    in_group = head - group * a.in_group;
+    is_value = in_group == a.in_group - 1;
+    is_key = in_group == a.in_group - 2;
+    offset = (row * a.heads + head) * a.head_dim;
+    statistic = row * (a.heads / a.in_group) * (a.in_group - 1) + head - group;
+    at = columns_at(first_column, exists ? a.head_dim : 0, a.aligned && exists);
+    weight = is_key ? a.key_weight : a.query_weight;
+  }
+};
+
+template <int lanes>
+GPU_FN float over_lanes(float v) {
+#pragma unroll
+  for (int mask = lanes / 2; mask > 0; mask /= 2) v += shuffle_xor(v, mask);
+  return v;
+}
+
+template <class T, int lanes>
+GPU_KERNEL(block_threads)
+head_norm_kernel(const HeadNormArguments<T> a) {
+  const int thread = static_cast<int>(thread_index());
+  const std::int64_t index =
+      std::int64_t{block_index().x} * (block_threads / lanes) + thread / lanes;
+  const Head<T> head(a, index, thread % lanes * 8);
+  Eight x = load(a.x + head.offset, head.at);
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) squares += x.v[i] * x.v[i];
+  const float scale =
+      1.0f / sqrt(over_lanes<lanes>(squares) / static_cast<float>(a.head_dim) + a.eps);
+  if (!head.exists) return;
+  if (!head.is_value) {
+    x = each([=](float v, float w) { return v * scale * w; }, x, load(head.weight, head.at));
+    if (a.rstd && thread % lanes == 0) a.rstd[head.statistic] = scale;
+  }
+  store(a.to + head.offset, head.at, x);
+}
+
+template <int lanes>
+struct HeadSums {
+  float of[block_threads / lanes][lanes * 8];
+};
+
+// parts[column] = the sum over the units of a block, in their order.
+template <int lanes>
+GPU_FN void store_sums(float* parts, const Eight& mine, int head_dim) {
+  const int thread = static_cast<int>(thread_index());
+  auto& shared = shared_memory<HeadSums<lanes>>();
+  sync_block();  // what was there before has been read
+#pragma unroll
+  for (int i = 0; i < 8; ++i) shared.of[thread / lanes][thread % lanes * 8 + i] = mine.v[i];
+  sync_block();
+  if (thread >= head_dim) return;
+  float total = 0;
+  for (int unit = 0; unit < block_threads / lanes; ++unit) total += shared.of[unit][thread];
+  parts[std::int64_t{block_index().x} * head_dim + thread] = total;
+}
+
+// A block takes a chunk of rows; its units take the heads in turns.
+template <class T, int lanes>
+GPU_KERNEL(block_threads)
+head_norm_grad_kernel(const HeadNormArguments<T> a) {
+  constexpr int units = block_threads / lanes;
+  const int thread = static_cast<int>(thread_index());
+  const std::int64_t first = block_index().x * a.chunk_rows;
+  const std::int64_t rows = first + a.chunk_rows < a.rows ? a.chunk_rows : a.rows - first;
+  const std::int64_t count = rows * a.heads;
+  Eight dquery = zeros(), dkey = zeros();
+  for (std::int64_t turn = 0; turn < count; turn += units) {
+    const std::int64_t in_chunk = turn + thread / lanes;
+    const Head<T> head(a, in_chunk < count ? first * a.heads + in_chunk : a.rows * a.heads,
+                       thread % lanes * 8);
+    const Eight x = load(a.x + head.offset, head.at), dy = load(a.dy + head.offset, head.at);
+    const Eight weight = load(head.weight, head.at);
+    float dot = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) dot += dy.v[i] * weight.v[i] * x.v[i];
+    dot = over_lanes<lanes>(dot);
+    if (!head.exists) continue;
+    Eight dx = dy;
+    if (!head.is_value) {
+      const float rstd = a.rstd[head.statistic];
+      const float direction = dot * rstd / static_cast<float>(a.head_dim);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float unit = x.v[i] * rstd;
+        dx.v[i] = (dy.v[i] * weight.v[i] - unit * direction) * rstd;
+        dquery.v[i] += head.is_key ? 0.0f : dy.v[i] * unit;
+        dkey.v[i] += head.is_key ? dy.v[i] * unit : 0.0f;
+      }
+    }
+    store(a.to + head.offset, head.at, dx);
+  }
+  store_sums<lanes>(a.query_parts, dquery, a.head_dim);
+  store_sums<lanes>(a.key_parts, dkey, a.head_dim);
+}
+
+template <class T>
+HeadNormArguments<T> arguments_of(const HeadNormShape& s, T* to, const T* x, const T* dy,
+                                  const T* query_weight, const T* key_weight) {
+  HeadNormArguments<T> a{};
+  a.to = to;
+  a.x = x;
+  a.dy = dy;
+  a.query_weight = query_weight;
+  a.key_weight = key_weight;
+  a.rows = s.rows;
+  a.heads = static_cast<int>(s.groups * (s.queries_per_group + 2));
+  a.in_group = static_cast<int>(s.queries_per_group + 2);
+  a.head_dim = static_cast<int>(s.head_dim);
+  a.eps = static_cast<float>(s.eps);
+  a.aligned = rows_are_aligned(s.head_dim, to, x, dy, query_weight, key_weight);
+  return a;
+}
+
+// Calls body.operator()<lanes>() with as many lanes as hold a head of at most 256 elements.
+template <class Body>
+void with_lanes(std::int64_t head_dim, const Body& body) {
+  if (head_dim <= 64)
+    body.template operator()<8>();
+  else if (head_dim <= 128)
+    body.template operator()<16>();
+  else
+    body.template operator()<32>();
+}
+
+template <class T>
+void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T* x,
+               const T* query_weight, const T* key_weight) {
+  HeadNormArguments<T> a = arguments_of<T>(s, y, x, nullptr, query_weight, key_weight);
+  a.rstd = rstd;
+  with_lanes(s.head_dim, [&]<int lanes>() {
+    constexpr int units = block_threads / lanes;
+    launch(queue, one_block_each((s.rows * a.heads + units - 1) / units, block_threads),
+           head_norm_kernel<T, lanes>, a);
+  });
+}
+
+template <class T>
+void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
+                    float* dkey_weight, bool accumulate, const T* dy, const T* x, const float* rstd,
+                    const T* query_weight, const T* key_weight, float* workspace) {
+  const RowChunks chunks = norm_grad_chunks(s.rows);
+  HeadNormArguments<T> a = arguments_of<T>(s, dx, x, dy, query_weight, key_weight);
+  a.rstd = const_cast<float*>(rstd);  // the backward pass only reads it
+  a.chunk_rows = chunks.rows_each;
+  a.query_parts = workspace;
+  a.key_parts = workspace + chunks.count * s.head_dim;
+  with_lanes(s.head_dim, [&]<int lanes>() {
+    launch(queue, one_block_each(chunks.count, block_threads), head_norm_grad_kernel<T, lanes>, a);
+  });
+  add_parts(queue, dquery_weight, accumulate, a.query_parts, chunks.count, s.head_dim);
+  add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.head_dim);
+}
+
+}  // namespace
+
+template <class T>
+void set_head_norm(Kernels<T>& table) {
+  table.head_norm = head_norm<T>;
+  table.head_norm_grad = head_norm_grad<T>;
+}
+TRIREME_GPU_INSTANTIATE(set_head_norm);
+
+}  // namespace trireme::gpu

@@ -1,0 +1,93 @@
+// RMSNorm of each head of queries and keys, and its gradient: the GPU's against the CPU's.
+#include "backend/cpu/kernels.h"
+#include "backend/gpu/both_devices.h"
+#include "backend/gpu_workspace.h"
+
+namespace trireme {
+namespace {
+
+class HeadNorm : public OnBothWaves {
+ protected:
+  // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
+  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},
+                                             {37, 1, 1, 7, 1e-6},
+                                             {9, 3, 2, 128, 1e-6},
+                                             {3, 2, 1, 100, 1e-5},
+                                             {2, 1, 4, 256, 1e-6}};
+
+  std::int64_t grad_workspace(Device& device, const HeadNormShape& s) {
+    return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.head_dim)
+                            : 4 * cpu::norm_grad_workspace(s.rows, s.head_dim);
+  }
+};
+TRIREME_ON_BOTH_WAVES(HeadNorm);
+
+std::size_t elements(const HeadNormShape& s) {
+  return static_cast<std::size_t>(s.rows * s.qkv_cols());
+}
+
+// y and rstd, one after the other.
+template <class T>
+std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
+  const std::size_t width = static_cast<std::size_t>(s.head_dim);
+  const OnDevice<T> x(device, normal_values<T>(elements(s), 1)), y(device, elements(s));
+  const OnDevice<T> query_weight(device, normal_values<T>(width, 2));
+  const OnDevice<T> key_weight(device, normal_values<T>(width, 3));
+  const OnDevice<float> rstd(device, static_cast<std::size_t>(s.rows * s.normed_heads()));
+  device.kernels<T>().head_norm(device.queue(), s, y.get(), rstd.get(), x.get(), query_weight.get(),
+                                key_weight.get());
+  std::vector<float> all = as_floats(y.values());
+  const auto statistics = rstd.values();
+  all.insert(all.end(), statistics.begin(), statistics.end());
+  return all;
+}
+
+TEST_P(HeadNorm, NormalisesAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const HeadNormShape& s : shapes) {
+      SCOPED_TRACE(s.head_dim);
+      expect_close(on_both([&](Device& d) { return forward_on<T>(d, s); }), tolerance_of<T>());
+    }
+  });
+}
+
+// dx and the gradients of both weights.
+template <class T>
+std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accumulate,
+                               std::int64_t workspace_bytes) {
+  const std::size_t width = static_cast<std::size_t>(s.head_dim);
+  const OnDevice<T> dy(device, normal_values<T>(elements(s), 1));
+  const OnDevice<T> x(device, normal_values<T>(elements(s), 2)), dx(device, elements(s));
+  const OnDevice<T> query_weight(device, normal_values<T>(width, 3));
+  const OnDevice<T> key_weight(device, normal_values<T>(width, 4));
+  const OnDevice<float> dquery(device, normal_values<float>(width, 5));
+  const OnDevice<float> dkey(device, normal_values<float>(width, 6));
+  const OnDevice<float> rstd(
+      device, std::vector<float>(static_cast<std::size_t>(s.rows * s.normed_heads()), 1.25f));
+  const Workspace workspace(device, workspace_bytes);
+  device.kernels<T>().head_norm_grad(device.queue(), s, dx.get(), dquery.get(), dkey.get(),
+                                     accumulate, dy.get(), x.get(), rstd.get(), query_weight.get(),
+                                     key_weight.get(), workspace.as<float>());
+  EXPECT_TRUE(workspace.was_kept_to());
+  std::vector<float> all = as_floats(dx.values());
+  for (const auto& gradient : {dquery.values(), dkey.values()})
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  return all;
+}
+
+TEST_P(HeadNorm, GivesTheCpusGradients) {
+  for_storage_types([&]<class T>(T) {
+    for (const HeadNormShape& s : shapes) {
+      for (const bool accumulate : {false, true}) {
+        SCOPED_TRACE(s.head_dim);
+        expect_close(on_both([&](Device& d) {
+                       return backward_on<T>(d, s, accumulate, grad_workspace(d, s));
+                     }),
+                     tolerance_of<T>());
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trireme
