@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -56,6 +57,16 @@ std::vector<Run> overlap(const Shape& tensor, const Region& src, const Region& d
 // one rectangle must together fill that rectangle.
 std::string tiling_fault(const Shape& tensor, const std::vector<Region>& regions);
 
+// Bytes that are not in memory, by their place: safe from several threads at once.
+class SliceStore {
+ public:
+  virtual ~SliceStore() = default;
+  virtual void read(std::int64_t begin, std::int64_t count,
+                    const std::function<void(const std::byte* host)>& use) = 0;
+  virtual void write(std::int64_t begin, std::int64_t count,
+                     const std::function<void(std::byte* host)>& fill) = 0;
+};
+
 // A piece of a named tensor in memory: to save from (const bytes) or to load into. The bytes belong
 // to the caller, lie in memory of a device or of the host, and hold region.count() elements of type
 // dtype.
@@ -67,13 +78,22 @@ struct Slice {
   Region region;
   Byte* data = nullptr;
   Device* device = nullptr;  // whose memory it is; null: the host's
+  // Where it is instead of in memory, from this byte on.
+  std::shared_ptr<SliceStore> store = nullptr;
+  std::int64_t store_begin = 0;
 
   std::int64_t bytes() const { return region.count() * size_of(dtype); }
   // Calls access(Byte* host) with `count` bytes of it from byte `begin` on: to read them, or to
   // replace them in full. Safe from several threads at once.
   template <class Access>
   void access(std::int64_t begin, std::int64_t count, const Access& access) const {
-    if (!device) {
+    if (store) {
+      if constexpr (std::is_const_v<Byte>) {
+        store->read(store_begin + begin, count, std::cref(access));
+      } else {
+        store->write(store_begin + begin, count, std::cref(access));
+      }
+    } else if (!device) {
       access(data + begin);
     } else if constexpr (std::is_const_v<Byte>) {
       device->read(data + begin, count, std::cref(access));

@@ -97,7 +97,7 @@ class Shard {
       file_->write(task.entry, static_cast<std::uint64_t>(begin), data,
                    static_cast<std::uint64_t>(bytes));
     };
-    if (slice.data) {
+    if (slice.data || slice.store) {
       slice.access(begin, bytes, store);
     } else {
       store(produce(task.slice, begin, bytes, worker));

@@ -65,6 +65,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                      {"memory", to_json(rank.memory)},
                      {"memory_besides", to_json(rank.besides)},
                      {"memory_total", rank.memory.total()},
+                     {"file_bytes", rank.file_bytes},
                      {"flops", rank.flops},
                      {"micro_batches_held", held(scheduled.peak_in_flight, plan)},
                      {"messages_sent", scheduled.sends},

@@ -157,6 +157,12 @@ struct ParallelConfig {
   std::int64_t exact_block = 0;       // exact: tokens that are summed at once; 0: a micro-batch
 };
 
+// What is kept outside of the memory of the device.
+struct OffloadConfig {
+  std::string optimizer = "none";  // states: none | host | file
+  std::string path;                // file: folder on a local disk
+};
+
 struct CheckpointConfig {
   std::int64_t interval = 0;  // 0: only at the end
   std::int64_t keep = 0;      // newest kept; 0: all
@@ -179,6 +185,7 @@ struct Config {
   CurriculumConfig curriculum;
   OptimizerConfig optimizer;
   ParallelConfig parallel;
+  OffloadConfig offload;
   CheckpointConfig checkpoint;
   LogConfig log;
 };

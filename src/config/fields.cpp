@@ -299,6 +299,12 @@ std::vector<Field> build_table() {
             "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
             "bits depend on no micro-batch size; 0: a whole micro-batch"),
 
+      FIELD(offload, optimizer, one_of({"none", "host", "file"}), "",
+            "where the states of the optimizer are while a step does not need them; host: the "
+            "memory of the machine, where they are anyway with run.device = \"cpu\"; file: a file "
+            "on a local disk"),
+      FIELD(offload, path, any(), "", "file: folder of the file; every rank has its own there"),
+
       FIELD(checkpoint, interval, count(), "iterations",
             "interval between saves; 0: only at the end"),
       FIELD(checkpoint, keep, count(), "checkpoints",

@@ -27,7 +27,9 @@ constexpr const char* kShard =
     "use parallel.zero: 1 shards the optimizer states, 2 gradients too, 3 parameters too (as FSDP "
     "does)";
 constexpr const char* kRecompute = "use parallel.recompute: none, selective or full";
-constexpr const char* kOffload = "this version keeps all states in the memory of its device";
+constexpr const char* kOffload =
+    "use offload.optimizer for the states of the optimizer; activations and parameters stay in the "
+    "memory of their device";
 
 struct ForeignKey {
   std::string_view name;

@@ -352,6 +352,20 @@ void check_narrow_states(const Config& config) {
   }
 }
 
+void check_offload(const Config& config) {
+  if (config.offload.optimizer != "file") return;
+  if (config.offload.path.empty()) {
+    fail_input(
+        "offload.optimizer = \"file\" needs offload.path: a folder on a local disk with space for "
+        "the states, 12 bytes per parameter with run.precision = \"bf16\" and adamw");
+  }
+  if (config.checkpoint.async) {
+    fail_input(
+        "checkpoint.async = true copies into memory the states that offload.optimizer = \"file\" "
+        "keeps out of it: use checkpoint.async = false");
+  }
+}
+
 // Three numbers or fewer, not negative, not all zero.
 bool is_split(const std::string& text) {
   double sum = 0;
@@ -416,6 +430,7 @@ void validate(const Config& config) {
   check_batches(config.train);
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
+  check_offload(config);
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);
   check_data(config.data);

@@ -27,7 +27,8 @@ constexpr std::uint64_t kLargestFile = 1 << 20;
 constexpr std::string_view kRead[] = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
     "gradient_accumulation_steps", "zero_optimization.stage",
-    "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device",
+    "zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
+    "zero_optimization.offload_param.device",
     "bf16.enabled", "bfloat16.enabled", "fp16.enabled", "fp16.loss_scale", "fp16.loss_scale_window",
     "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency",
     "curriculum_learning.enabled", "curriculum_learning.curriculum_type",
@@ -230,6 +231,12 @@ class Deepspeed {
       if (device == "cpu") {
         draft_.note("--deepspeed_config",
                     fmt::format("{} in {}: states and weights lie in host memory", key, path_));
+        continue;
+      }
+      const Json& nvme = at(offload, "nvme_path");
+      if (device == "nvme" && name == std::string("offload_optimizer") && nvme.is_string()) {
+        draft_.set_text("offload.optimizer", "file", "--deepspeed_config");
+        draft_.set_text("offload.path", nvme.get<std::string>(), "--deepspeed_config");
         continue;
       }
       refuse(fmt::format("is {}; states and weights lie in host memory: leave it out",

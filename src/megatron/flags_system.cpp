@@ -291,7 +291,8 @@ std::vector<Flag> deepspeed_flags() {
       rule("--deepspeed_config", text,
            "parallel.zero, train.micro_batch_size, train.global_batch_size, run.precision, "
            "optimizer.clip_grad, curriculum.schedule, curriculum.min_length, curriculum.iters, "
-           "curriculum.length_step, curriculum.root_degree",
+           "curriculum.length_step, curriculum.root_degree, offload.optimizer, "
+           "offload.path",
            "its values hold where no flag says otherwise; a flag that contradicts them is an "
            "error, but those of loss scaling, which DeepSpeed overrules"),
       rule("--zero-stage", integer, "parallel.zero", "0 to 3"),

@@ -66,7 +66,8 @@ const OptimizerEntry& entry_named(std::string_view name) {
 }  // namespace
 
 Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
-                     const Gradients& gradients, const OptimizerConfig& config)
+                     const Gradients& gradients, const OptimizerConfig& config,
+                     const OffloadOptions& offload)
     : stage_(stage),
       layout_(layout),
       parameters_(parameters),
@@ -75,7 +76,7 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
       entry_(entry_named(config.name)),
       rest_(entry_.whole_matrices ? entry_named(rule_of(entry_).rest) : entry_),
       moment_dtype_(config.moment_dtype == "bf16" ? DType::bf16 : dtype()),
-      states_(layout, state_kinds()) {
+      states_(layout, state_kinds(), offload) {
   memory_ = states_.memory();
   const int narrow_states =
       (gradients.dtype() == DType::bf16 ? 1 : 0) +
@@ -94,9 +95,10 @@ void Optimizer::allocate(const Groups& groups) {
     return MemoryBlock(device, memory_.regions[region].bytes, memory_.regions[region].name);
   };
   states_.allocate(device);
-  widened_ = block(state_arrays);
+  const std::size_t next = states_.memory().regions.size();
+  widened_ = block(next);
   if (!matrices_) return;
-  whole_ = block(state_arrays + 1);
+  whole_ = block(next + 1);
   matrices_->allocate(whole_.data(), groups);
 }
 
@@ -157,15 +159,51 @@ void Optimizer::add_squares(ExactSum* sum,
   }
 }
 
-void Optimizer::update(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
-  if (widened_.bytes() == 0) return update_block(slice, step, phase);
-  for (std::int64_t begin = 0; begin < slice.count(); begin += widened_block) {
-    OwnedSlice block = slice;
-    block.begin += begin;
-    block.end = std::min(block.begin + widened_block, slice.end);
-    block.offset += begin;
-    update_block(block, step, phase);
+template <class Body>
+void Optimizer::for_each_piece(const OwnedSlice& slice, const Body& body) {
+  const std::int64_t most = widened_.bytes() > 0 ? widened_block : slice.count();
+  OwnedSlice piece = slice;
+  for (; piece.begin < slice.end; piece.offset += piece.count(), piece.begin = piece.end) {
+    const std::int64_t count = std::min(most, states_.left_in_block(piece));
+    piece.end = std::min(slice.end, piece.begin + count);
+    states_.enter(piece);
+    body(piece);
   }
+}
+
+std::vector<unsigned> Optimizer::arrays(unsigned mask) const {
+  std::vector<unsigned> seen(static_cast<std::size_t>(layout_.buckets()));
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
+    for (const StateArray array :
+         {StateArray::master, StateArray::first_moment, StateArray::second_moment}) {
+      if (states_.has(array, bucket))
+        seen[static_cast<std::size_t>(bucket)] |= mask & bit_of(array);
+    }
+  }
+  return seen;
+}
+
+// Of whole matrices the direction needs the momentum, and the update the masters.
+std::vector<unsigned> Optimizer::arrays(Phase phase) const {
+  std::vector<unsigned> seen = arrays(~0U);
+  std::vector<bool> of_matrices(seen.size());
+  for (const OwnedSlice& slice : layout_.owned())
+    if (is_matrix(slice.parameter)) of_matrices[static_cast<std::size_t>(slice.bucket)] = true;
+  for (std::size_t bucket = 0; bucket < seen.size(); ++bucket) {
+    if (phase == Phase::direct) {
+      seen[bucket] &= of_matrices[bucket] ? ~bit_of(StateArray::master) : 0U;
+    } else if (of_matrices[bucket]) {
+      seen[bucket] &= bit_of(StateArray::master);
+    }
+  }
+  return seen;
+}
+
+void Optimizer::update(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
+  for_each_piece(slice, [&](const OwnedSlice& piece) {
+    const TraceSpan span(trace_, phase == Phase::direct ? "direct" : "update", 0, slice.bucket);
+    update_block(piece, step, phase);
+  });
 }
 
 void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
@@ -184,7 +222,8 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   UpdateRange range{};
   range.block = step;
   range.decay = spec(slice).decay ? config_.weight_decay : 0;
-  range.master = master(slice);
+  const bool needs_master = phase == Phase::update;
+  if (needs_master) range.master = master(slice);
   if (states_.kinds().masters) {
     range.copy =
         parameters_.part(slice.bucket) + slice.offset * size_of(stage_.definition().compute);
@@ -242,40 +281,67 @@ void Optimizer::describe_next_step(StepBlock& block) const {
 void Optimizer::step(const StepBlock* block) {
   ++steps_;
   if (matrices_) {
+    states_.begin_pass(arrays(Phase::direct), true, true);
     for (const OwnedSlice& slice : layout_.owned())
       if (is_matrix(slice.parameter)) update(slice, block, Phase::direct);
+    states_.end_pass();
+    const TraceSpan span(trace_, "whole matrices", 0, -1);
     matrices_->run();
   }
+  states_.begin_pass(arrays(Phase::update), true, true);
   for_each_slice([&](const OwnedSlice& slice) { update(slice, block, Phase::update); });
+  states_.end_pass();
 }
 
 void Optimizer::initialize(std::int64_t seed) {
   const auto stream = static_cast<std::uint64_t>(seed);
-  for (const OwnedSlice& slice : layout_.owned()) {
-    const Parameter& parameter = stage_.definition().parameters[slice.parameter];
-    const auto write = [&](std::byte* host) {
-      if (dtype() == DType::f64) {
-        fill(reinterpret_cast<double*>(host), parameter, slice, stream);
-      } else {
-        fill(reinterpret_cast<float*>(host), parameter, slice, stream);
-      }
-    };
-    stage_.device().write(master(slice), slice.count() * size_of(dtype()), write);
+  // Moments begin as zeros: the memory does, and the file.
+  states_.begin_pass(arrays(bit_of(StateArray::master)), false, true);
+  for (const OwnedSlice& whole : layout_.owned()) {
+    const Parameter& parameter = stage_.definition().parameters[whole.parameter];
+    for_each_piece(whole, [&](const OwnedSlice& slice) {
+      const auto write = [&](std::byte* host) {
+        if (dtype() == DType::f64) {
+          fill(reinterpret_cast<double*>(host), parameter, slice, stream);
+        } else {
+          fill(reinterpret_cast<float*>(host), parameter, slice, stream);
+        }
+      };
+      stage_.device().write(master(slice), slice.count() * size_of(dtype()), write);
+    });
   }
+  states_.end_pass();
   refresh_compute();
 }
 
 void Optimizer::refresh_compute() {
+  states_.begin_pass(arrays(bit_of(StateArray::master)), true, false);
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {
     using A = Acc<T>;
-    for_each_slice([&](const OwnedSlice& slice) {
+    for_each_slice([&](const OwnedSlice& whole) {
       if (!states_.kinds().masters) return;
-      stage_.device().kernels<T>().cast_from_master(
-          stage_.device().queue(),
-          reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset,
-          reinterpret_cast<const A*>(master(slice)), slice.count());
+      for_each_piece(whole, [&](const OwnedSlice& slice) {
+        stage_.device().kernels<T>().cast_from_master(
+            stage_.device().queue(),
+            reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset,
+            reinterpret_cast<const A*>(master(slice)), slice.count());
+      });
     });
   });
+  states_.end_pass();
+}
+
+void Optimizer::for_each_master(
+    const std::function<void(const OwnedSlice&, const std::byte*)>& use) {
+  states_.begin_pass(arrays(bit_of(StateArray::master)), true, false);
+  for (const OwnedSlice& slice : layout_.owned())
+    for_each_piece(slice, [&](const OwnedSlice& piece) { use(piece, master(piece)); });
+  states_.end_pass();
+}
+
+void Optimizer::set_trace(Trace* trace) {
+  trace_ = trace;
+  if (states_.file()) states_.file()->set_trace(trace);
 }
 
 }  // namespace trireme

@@ -19,7 +19,8 @@ class Optimizer {
  public:
   // Plans, without allocating. All but the configuration must outlive the optimiser.
   Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
-            const Gradients& gradients, const OptimizerConfig& config);
+            const Gradients& gradients, const OptimizerConfig& config,
+            const OffloadOptions& offload = {});
 
   // Master weights (where the compute type is not the accumulation type), moments, and what whole
   // matrices need.
@@ -56,7 +57,14 @@ class Optimizer {
   DType dtype() const { return stage_.definition().accumulate(); }
   DType moment_dtype() const { return moment_dtype_; }
   const StateLayout& layout() const { return layout_; }
-  // Where the states of an owned slice begin.
+  // Calls use(slice, master) for all that this rank owns, in pieces.
+  void for_each_master(const std::function<void(const OwnedSlice&, const std::byte*)>& use);
+  // Records when states are updated and moved; null: nothing.
+  void set_trace(Trace* trace);
+  const States& states() const { return states_; }
+  States& states() { return states_; }
+
+  // Where the states of an owned slice begin, where they are in memory.
   std::byte* master(const OwnedSlice& slice) const;
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
@@ -73,6 +81,13 @@ class Optimizer {
   const ParameterSpec& spec(const OwnedSlice& slice) const {
     return stage_.definition().parameters[slice.parameter].spec;
   }
+  // Calls body(piece) for the parts of a slice that are there at a time.
+  template <class Body>
+  void for_each_piece(const OwnedSlice& slice, const Body& body);
+  // What a pass sees of each bucket: the arrays of `mask` that it has, or what a phase of the step
+  // needs.
+  std::vector<unsigned> arrays(unsigned mask) const;
+  std::vector<unsigned> arrays(Phase phase) const;
   void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void store_moments(const OwnedSlice& slice, const StepBlock* block, void* const* values);
@@ -91,6 +106,7 @@ class Optimizer {
   States states_;
   std::unique_ptr<WholeMatrices> matrices_;
   MemoryPlan memory_;
+  Trace* trace_ = nullptr;
   MemoryBlock widened_;  // a block of each state that is stored as bf16
   MemoryBlock whole_;    // of matrices_
   std::int64_t steps_ = 0;

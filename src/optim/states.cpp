@@ -1,42 +1,214 @@
-// Places of states in memory.
+// Places of states in memory, and the blocks of a file that pass through it.
 #include "optim/states.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "backend/recording/device.h"
+#include "base/divide.h"
 #include "base/error.h"
 
 namespace trireme {
+namespace {
 
-States::States(const StateLayout& layout, const StateKinds& kinds)
-    : layout_(layout), kinds_(kinds) {
+constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_moment,
+                                     StateArray::second_moment};
+// Of a block, at most: a megabyte and more of each array, enough for the full speed of a disk.
+constexpr std::int64_t most_elements = 1 << 20;
+// So many elements of two bytes fill what transfers are multiples of.
+constexpr std::int64_t unit = StateFile::alignment / 2;
+
+constexpr int index_of(StateArray array) {
+  return static_cast<int>(array);
+}
+
+}  // namespace
+
+States::States(const StateLayout& layout, const StateKinds& kinds, const OffloadOptions& offload)
+    : layout_(layout), kinds_(kinds), offload_(offload) {
   TRIREME_CHECK(static_cast<int>(kinds.moments.size()) == layout.buckets());
   const char* const names[state_arrays] = {"master weights", kinds.first_moment_name,
                                            "second moments"};
-  for (const StateArray array :
-       {StateArray::master, StateArray::first_moment, StateArray::second_moment}) {
-    const int a = static_cast<int>(array);
+  for (const StateArray array : all_arrays) {
+    const int a = index_of(array);
     std::int64_t elements = 0;
     for (int bucket = 0; bucket < layout.buckets(); ++bucket) {
       const bool kept = array == StateArray::master ? kinds.masters : kinds.moments[bucket] >= a;
       begins_[a].push_back(kept ? elements : -1);
-      if (kept) elements += layout.part(bucket);
+      const std::int64_t part = layout.part(bucket);
+      if (kept) elements += in_file() ? round_up(part, unit) : part;
     }
-    memory_.add(names[a], elements * size_of(kinds.dtype(array)));
+    const std::int64_t bytes = elements * size_of(kinds.dtype(array));
+    memory_.add(names[a], in_file() ? 0 : bytes);
+    if (!in_file()) continue;
+    array_begin_[a] = file_bytes_;
+    file_bytes_ += bytes;
+  }
+  if (in_file()) plan_file();
+}
+
+void States::plan_file() {
+  std::int64_t largest = 0;
+  for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
+    largest = std::max(largest, layout_.part(bucket));
+  block_elements_ = std::min(most_elements, round_up(largest, unit));
+  for (const StateArray array : all_arrays) {
+    const auto& begins = begins_[index_of(array)];
+    const bool any =
+        std::any_of(begins.begin(), begins.end(), [](auto begin) { return begin >= 0; });
+    array_bytes_[index_of(array)] = any ? block_elements_ * size_of(kinds_.dtype(array)) : 0;
+    slot_bytes_ += array_bytes_[index_of(array)];
+  }
+  memory_.add("states in flight", slots * slot_bytes_);
+  for (OwnedSlice slice : layout_.owned()) {
+    while (slice.count() > 0) {
+      const std::int64_t begin = slice.offset / block_elements_ * block_elements_;
+      if (visited_.empty() || visited_.back().bucket != slice.bucket ||
+          visited_.back().begin != begin) {
+        const std::int64_t rest = layout_.part(slice.bucket) - begin;
+        visited_.push_back({slice.bucket, begin, std::min(block_elements_, rest)});
+      }
+      const std::int64_t taken = std::min(slice.count(), left_in_block(slice));
+      slice.begin += taken;
+      slice.offset += taken;
+    }
   }
 }
 
 void States::allocate(Device& device) {
+  device_ = &device;
   for (int a = 0; a < state_arrays; ++a)
     blocks_[a] = MemoryBlock(device, memory_.regions[a].bytes, memory_.regions[a].name);
+  if (!in_file()) return;
+  const MemoryRegion& flight = memory_.regions[state_arrays];
+  in_flight_ = MemoryBlock(device, flight.bytes, flight.name);
+  if (device.computes() && file_bytes_ > 0)
+    file_ = std::make_unique<StateFile>(offload_.folder, file_bytes_, offload_.timeout_s);
 }
 
 bool States::has(StateArray array, int bucket) const {
-  return begins_[static_cast<int>(array)][bucket] >= 0;
+  return begins_[index_of(array)][bucket] >= 0;
+}
+
+std::int64_t States::left_in_block(const OwnedSlice& slice) const {
+  if (!in_file()) return std::numeric_limits<std::int64_t>::max();
+  return block_elements_ - slice.offset % block_elements_;
 }
 
 std::byte* States::at(StateArray array, const OwnedSlice& slice) const {
-  const int a = static_cast<int>(array);
-  TRIREME_CHECK(begins_[a][slice.bucket] >= 0);
-  return blocks_[a].data() +
-         (begins_[a][slice.bucket] + slice.offset) * size_of(kinds_.dtype(array));
+  const int a = index_of(array);
+  TRIREME_CHECK(has(array, slice.bucket));
+  const std::int64_t size = size_of(kinds_.dtype(array));
+  if (!in_file()) return blocks_[a].data() + (begins_[a][slice.bucket] + slice.offset) * size;
+  TRIREME_CHECK(current_ >= 0);
+  const Block& block = visited_[order_[current_]];
+  TRIREME_CHECK(block.bucket == slice.bucket && slice.offset >= block.begin &&
+                slice.offset + slice.count() <= block.begin + block.count);
+  std::byte* slot = in_flight_.data() + (current_ % slots) * slot_bytes_;
+  for (int before = 0; before < a; ++before) slot += array_bytes_[before];
+  return slot + (slice.offset - block.begin) * size;
+}
+
+std::int64_t States::file_offset(StateArray array, const OwnedSlice& slice) const {
+  const int a = index_of(array);
+  TRIREME_CHECK(has(array, slice.bucket));
+  return array_begin_[a] + (begins_[a][slice.bucket] + slice.offset) * size_of(kinds_.dtype(array));
+}
+
+std::vector<StateFile::Piece> States::pieces_of(const Block& block, int slot) const {
+  std::vector<StateFile::Piece> pieces;
+  std::byte* memory = in_flight_.data() + slot * slot_bytes_;
+  for (const StateArray array : all_arrays) {
+    const int a = index_of(array);
+    const OwnedSlice first{-1, 0, 0, block.bucket, block.begin};
+    if ((arrays_[static_cast<std::size_t>(block.bucket)] & bit_of(array)) != 0) {
+      const std::int64_t bytes = round_up(block.count, unit) * size_of(kinds_.dtype(array));
+      pieces.push_back({memory, file_offset(array, first), bytes});
+    }
+    memory += array_bytes_[a];
+  }
+  return pieces;
+}
+
+// A plan knows what passes through the file.
+void States::record(bool reads, const Block& block) const {
+  auto* recording = dynamic_cast<RecordingDevice*>(device_);
+  if (!recording) return;
+  std::int64_t bytes = 0;
+  for (const StateFile::Piece& piece : pieces_of(block, 0)) bytes += piece.bytes;
+  recording->record().add({.kind = reads ? RecordedWork::Kind::read : RecordedWork::Kind::write,
+                           .name = reads ? "states from the file" : "states to the file",
+                           .group = {},
+                           .op = {},
+                           .bytes = static_cast<double>(bytes)});
+}
+
+void States::begin_pass(const std::vector<unsigned>& arrays, bool reads, bool writes) {
+  if (!in_file()) return;
+  TRIREME_CHECK(current_ < 0 && device_);
+  if (file_) {
+    file_->wait_for_all();
+    if (std::exchange(touched_, false)) file_->settle();
+  }
+  arrays_ = arrays;
+  order_.clear();
+  for (int i = 0; i < static_cast<int>(visited_.size()); ++i)
+    if (arrays_[static_cast<std::size_t>(visited_[i].bucket)] != 0) order_.push_back(i);
+  reads_ = reads;
+  writes_ = writes;
+  next_ = 0;
+  std::fill(std::begin(in_slots_), std::end(in_slots_), Slot{});
+  read_ahead();
+}
+
+// As far as slots are free: but for the block before the current one, which is being written.
+void States::read_ahead() {
+  const int last = std::min(static_cast<int>(order_.size()), std::max(current_, 0) + slots - 1);
+  for (; next_ < last; ++next_) {
+    Slot& slot = in_slots_[next_ % slots];
+    if (file_ && slot.written != 0) file_->wait(std::exchange(slot.written, 0));
+    if (!reads_) continue;
+    const Block& block = visited_[order_[next_]];
+    record(true, block);
+    if (file_) slot.read = file_->read(pieces_of(block, next_ % slots), order_[next_]);
+  }
+}
+
+void States::release() {
+  if (current_ < 0 || !writes_) return;
+  const Block& block = visited_[order_[current_]];
+  record(false, block);
+  Slot& slot = in_slots_[current_ % slots];
+  if (file_) slot.written = file_->write(pieces_of(block, current_ % slots), order_[current_]);
+}
+
+void States::enter(const OwnedSlice& slice) {
+  if (!in_file() || arrays_[static_cast<std::size_t>(slice.bucket)] == 0) return;
+  const auto holds = [&](int at) {
+    const Block& block = visited_[order_[at]];
+    return block.bucket == slice.bucket && slice.offset >= block.begin &&
+           slice.offset < block.begin + block.count;
+  };
+  if (current_ >= 0 && holds(current_)) return;
+  release();
+  ++current_;
+  TRIREME_CHECK(current_ < static_cast<int>(order_.size()) && holds(current_));
+  read_ahead();
+  Slot& slot = in_slots_[current_ % slots];
+  if (file_ && slot.read != 0) file_->wait(std::exchange(slot.read, 0));
+  if (!reads_) {
+    device_->queue().fill(in_flight_.data() + (current_ % slots) * slot_bytes_, 0, slot_bytes_);
+  }
+}
+
+void States::end_pass() {
+  if (!in_file()) return;
+  release();
+  current_ = -1;
+}
+
+void States::settle_writes() const {
+  if (file_) file_->wait_for_all();
 }
 
 }  // namespace trireme

@@ -1,8 +1,13 @@
-// The states of an optimiser: master weights and moments of what this rank owns, bucket by bucket.
+// The states of an optimiser: master weights and moments of what this rank owns, bucket by bucket,
+// in memory, or in a file of which a step sees a few blocks at a time.
 #pragma once
 
+#include <limits>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "optim/state_file.h"
 #include "parallel/state_layout.h"
 
 namespace trireme {
@@ -13,6 +18,9 @@ inline constexpr int state_arrays = 3;
 
 constexpr StateArray moment_array(int which) {
   return which == 0 ? StateArray::first_moment : StateArray::second_moment;
+}
+constexpr unsigned bit_of(StateArray array) {
+  return 1U << static_cast<unsigned>(array);
 }
 
 // What is kept, by array.
@@ -27,26 +35,86 @@ struct StateKinds {
   }
 };
 
+// Where states that are not in memory are.
+struct OffloadOptions {
+  std::string folder;      // of the file; empty: states are in memory
+  double timeout_s = 600;  // of one transfer
+};
+
 class States {
  public:
   // Plans, without allocating. The layout must outlive it.
-  States(const StateLayout& layout, const StateKinds& kinds);
+  States(const StateLayout& layout, const StateKinds& kinds, const OffloadOptions& offload);
 
   const MemoryPlan& memory() const { return memory_; }
   void allocate(Device& device);
 
   const StateKinds& kinds() const { return kinds_; }
+  bool in_file() const { return !offload_.folder.empty(); }
+  // Of the file; and of it what is states, without what fills up blocks.
+  std::int64_t file_bytes() const { return file_bytes_; }
+  StateFile* file() const { return file_.get(); }
+
   // Whether an array has a bucket's states.
   bool has(StateArray array, int bucket) const;
-  // Where the states of an owned slice begin.
+
+  // A pass takes slices in the layout's order. `arrays`: by bucket, bits of what is seen of it. All
+  // three do nothing where states are in memory.
+  void begin_pass(const std::vector<unsigned>& arrays, bool reads, bool writes);
+  // The slice, which lies within a block, is about to be used: its block is there, others come and
+  // go.
+  void enter(const OwnedSlice& slice);
+  void end_pass();
+  // Elements from the beginning of a slice that lie in one block.
+  std::int64_t left_in_block(const OwnedSlice& slice) const;
+
+  // Where the states of an owned slice begin; in a file, of the slice that was entered.
   std::byte* at(StateArray array, const OwnedSlice& slice) const;
+  // Likewise in the file.
+  std::int64_t file_offset(StateArray array, const OwnedSlice& slice) const;
+  // Reading and writing the file outside of passes; blocks that are being written are waited for.
+  void settle_writes() const;
+  void note_file_access() { touched_ = true; }
 
  private:
+  static constexpr int slots = 4;  // being written, in use, and two read ahead
+
+  struct Block {
+    int bucket;
+    std::int64_t begin, count;  // in the bucket's part
+  };
+  struct Slot {
+    StateFile::Ticket read = 0, written = 0;
+  };
+
+  std::vector<StateFile::Piece> pieces_of(const Block& block, int slot) const;
+  void plan_memory();
+  void plan_file();
+  void read_ahead();
+  void release();
+  void record(bool reads, const Block& block) const;
+
   const StateLayout& layout_;
   StateKinds kinds_;
+  OffloadOptions offload_;
   std::vector<std::int64_t> begins_[state_arrays];  // by bucket, in elements; -1: none
   MemoryPlan memory_;
   MemoryBlock blocks_[state_arrays];
+  Device* device_ = nullptr;
+
+  // In a file:
+  std::int64_t array_begin_[state_arrays] = {}, file_bytes_ = 0;  // bytes
+  std::int64_t block_elements_ = 0, array_bytes_[state_arrays] = {}, slot_bytes_ = 0;
+  std::vector<Block> visited_;  // blocks with something that this rank owns
+  MemoryBlock in_flight_;
+  std::unique_ptr<StateFile> file_;
+  bool touched_ = false;  // by way of the page cache
+  // A pass:
+  std::vector<unsigned> arrays_;  // by bucket
+  std::vector<int> order_;        // of visited_
+  bool reads_ = false, writes_ = false;
+  int current_ = -1, next_ = 0;  // in order_
+  Slot in_slots_[slots];
 };
 
 }  // namespace trireme

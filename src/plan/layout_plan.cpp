@@ -146,6 +146,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
     RankPlan one;
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
+    one.file_bytes = engine.file_bytes();
     one.besides = memory_besides(engine, config,
                                  target.threads > 0 ? target.threads : ThreadPool::global().size());
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one.program);
@@ -252,6 +253,10 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
     });
   }
   row("total", [](const RankPlan& rank) { return rank.memory.total(); });
+  if (ranks[0]->file_bytes > 0) {
+    text += "in a file\n";
+    row("optimizer states", [](const RankPlan& rank) { return rank.file_bytes; });
+  }
   text += "besides, at most about\n";
   for (const MemoryRegion& region : ranks[0]->besides.regions) {
     row(region.name, [&](const RankPlan& rank) {

@@ -64,6 +64,13 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   return options;
 }
 
+OffloadOptions offload_options(const Config& config) {
+  OffloadOptions options;
+  if (config.offload.optimizer == "file") options.folder = config.offload.path;
+  options.timeout_s = config.train.timeout_s;
+  return options;
+}
+
 BuildOptions build_on(const BuildOptions& build, const Config& config, const Mesh& mesh, int rank) {
   BuildOptions local = build;
   local.tensor.size = mesh.degrees().tp;
@@ -112,8 +119,9 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     }
     chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
-    chunk->optimizer = std::make_unique<Optimizer>(
-        *chunk->stage, *chunk->layout, *chunk->parameters, *chunk->gradients, config.optimizer);
+    chunk->optimizer =
+        std::make_unique<Optimizer>(*chunk->stage, *chunk->layout, *chunk->parameters,
+                                    *chunk->gradients, config.optimizer, offload_options(config));
     parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get()});
     chunks_.push_back(std::move(chunk));
   }
@@ -133,6 +141,17 @@ StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
   if (!chunk.layout) chunk.layout = std::make_unique<StateLayout>(definition, states_);
   chunk.layout->lay_out(definition);
   return definition;
+}
+
+void Engine::set_trace(Trace* trace) {
+  runner_->set_trace(trace);
+  for (auto& chunk : chunks_) chunk->optimizer->set_trace(trace);
+}
+
+std::int64_t Engine::file_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& chunk : chunks_) sum += chunk->optimizer->states().file_bytes();
+  return sum;
 }
 
 void Engine::set_length(std::int64_t seq) {

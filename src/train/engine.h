@@ -115,7 +115,10 @@ class Engine {
   std::string explain_not_finite(const StepInput& input, const MicroBatches& next);
 
   // Records computation and communication; null: nothing.
-  void set_trace(Trace* trace) { runner_->set_trace(trace); }
+  void set_trace(Trace* trace);
+
+  // Of the files that hold this rank's optimizer states; 0 where memory does.
+  std::int64_t file_bytes() const;
 
   // Hash of what must be the same on all ranks of a stage.
   std::uint64_t layout_hash() const;

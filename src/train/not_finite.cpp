@@ -38,16 +38,16 @@ std::int64_t NotFiniteSearch::first_bad(DType dtype, const void* data, std::int6
   return index;
 }
 
-void NotFiniteSearch::look_at_masters(const Optimizer& optimizer, const Stage& stage) {
-  for (const OwnedSlice& slice : optimizer.layout().owned()) {
+void NotFiniteSearch::look_at_masters(Optimizer& optimizer, const Stage& stage) {
+  optimizer.for_each_master([&](const OwnedSlice& slice, const std::byte* master) {
     if (!found_.empty()) return;
-    const std::int64_t index = first_bad(optimizer.dtype(), optimizer.master(slice), slice.count());
-    if (index < 0) continue;
+    const std::int64_t index = first_bad(optimizer.dtype(), master, slice.count());
+    if (index < 0) return;
     const Parameter& parameter = stage.definition().parameters[slice.parameter];
     found_ = fmt::format("parameter {} {}, element {}", parameter.name, parameter.spec.shape.text(),
                          slice.begin + index);
     order_ = before_all;
-  }
+  });
 }
 
 void NotFiniteSearch::after(const Launch& launch) {

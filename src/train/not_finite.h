@@ -15,7 +15,7 @@ class NotFiniteSearch : public Observer {
   NotFiniteSearch(Device& device, std::int64_t* index) : device_(device), index_(index) {}
 
   // Parameters come before any op.
-  void look_at_masters(const Optimizer& optimizer, const Stage& stage);
+  void look_at_masters(Optimizer& optimizer, const Stage& stage);
   void after(const Launch& launch) override;
 
   // What comes first along the model among the findings of all ranks, which call this together.

@@ -41,6 +41,10 @@ void refuse_what_is_not_there(const Config& c) {
     fail_input("optimizer.name = \"{}\": only run.device = \"cpu\" has its kernels",
                optimizer->name);
   }
+  if (c.run.device != "cpu" && c.offload.optimizer != "none") {
+    fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
+               c.offload.optimizer);
+  }
   if (c.parallel.cp > 1 || c.parallel.ep > 1)
     fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

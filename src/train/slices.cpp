@@ -6,22 +6,61 @@
 namespace trireme {
 namespace {
 
+// The states of a rank in a file.
+class StatesInFile final : public SliceStore {
+ public:
+  explicit StatesInFile(States& states) : states_(states) { states.settle_writes(); }
+
+  void read(std::int64_t begin, std::int64_t count,
+            const std::function<void(const std::byte*)>& use) override {
+    const auto buffer =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count));
+    states_.file()->read_now(buffer.get(), begin, count);
+    use(buffer.get());
+  }
+  void write(std::int64_t begin, std::int64_t count,
+             const std::function<void(std::byte*)>& fill) override {
+    const auto buffer =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count));
+    fill(buffer.get());
+    states_.file()->write_now(buffer.get(), begin, count);
+  }
+
+ private:
+  States& states_;
+};
+
 template <class Byte>
-std::vector<Slice<Byte>> collect(const Stage& stage, const Optimizer& optimizer,
+std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
                                  const SliceOptions& options,
                                  const std::function<bool(const Parameter&)>& wanted) {
   std::vector<Slice<Byte>> slices;
+  States& states = optimizer.states();
+  std::shared_ptr<SliceStore> store;
+  if (states.in_file()) {
+    store = std::make_shared<StatesInFile>(states);
+    states.note_file_access();
+  }
   for (const OwnedSlice& owned : optimizer.layout().owned()) {
     const Parameter& parameter = stage.definition().parameters[owned.parameter];
     if (!wanted(parameter)) continue;
     for (const PlacedRegion& part : regions_of(parameter.spec, owned.begin, owned.end)) {
-      const auto add = [&](const std::string& name, DType dtype, std::byte* data) {
-        slices.push_back({name, dtype, parameter.spec.saved_shape, part.region,
-                          data + part.offset * size_of(dtype), &stage.device()});
+      const auto add = [&](const std::string& name, DType dtype, StateArray array) {
+        Slice<Byte>& slice = slices.emplace_back(name, dtype, parameter.spec.saved_shape,
+                                                 part.region, nullptr, &stage.device());
+        const std::int64_t begin = part.offset * size_of(dtype);
+        if (store && states.has(array, owned.bucket)) {
+          slice.store = store;
+          slice.store_begin = states.file_offset(array, owned) + begin;
+        } else {
+          slice.data =
+              (array == StateArray::master ? optimizer.master(owned) : states.at(array, owned)) +
+              begin;
+        }
       };
-      if (options.weights) add(parameter.name, optimizer.dtype(), optimizer.master(owned));
+      if (options.weights) add(parameter.name, optimizer.dtype(), StateArray::master);
       for (int m = 0; options.moments && m < optimizer.moments(owned.parameter); ++m)
-        add(moment_name(parameter.name, m), optimizer.moment_dtype(), optimizer.moment(owned, m));
+        add(moment_name(parameter.name, m), optimizer.moment_dtype(), moment_array(m));
     }
   }
   return slices;
@@ -55,12 +94,12 @@ std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t beg
   return regions;
 }
 
-std::vector<SourceSlice> saved_slices(const Stage& stage, const Optimizer& optimizer,
+std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves) {
   return collect<const std::byte>(stage, optimizer, {}, saves);
 }
 
-std::vector<TargetSlice> loaded_slices(const Stage& stage, const Optimizer& optimizer,
+std::vector<TargetSlice> loaded_slices(const Stage& stage, Optimizer& optimizer,
                                        const SliceOptions& options) {
   return collect<std::byte>(stage, optimizer, options, [](const Parameter&) { return true; });
 }

@@ -32,10 +32,10 @@ std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t beg
 
 // What this rank must save: `saves(parameter)` is true on one of the ranks that hold copies. Valid
 // while nothing is reallocated.
-std::vector<SourceSlice> saved_slices(const Stage& stage, const Optimizer& optimizer,
+std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves);
 // Everything that this rank owns, as targets of a load.
-std::vector<TargetSlice> loaded_slices(const Stage& stage, const Optimizer& optimizer,
+std::vector<TargetSlice> loaded_slices(const Stage& stage, Optimizer& optimizer,
                                        const SliceOptions& options);
 
 }  // namespace trireme

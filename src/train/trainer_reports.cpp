@@ -47,6 +47,10 @@ void Trainer::Parts::print_plan() {
   }
   text += fmt::format("memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
                       to_text(planned_memory(engine, config)));
+  if (engine.file_bytes() > 0) {
+    text += fmt::format("optimizer states: {} in a file in '{}'\n",
+                        bytes_to_text(engine.file_bytes()), config.offload.path);
+  }
   for (const std::string& note : layout_notes(config, rank.size))
     text += fmt::format("note: {}\n", note);
   for (const DeviceNote& note : device_of(config.run.device).notes())

@@ -282,6 +282,14 @@ TEST(Validate, Muon) {
               HasSubstr("optimizer.lion_beta2"));
 }
 
+TEST(Validate, Offload) {
+  EXPECT_EQ(refused({"offload.optimizer=host"}), "accepted");
+  EXPECT_EQ(refused({"offload.optimizer=file", "offload.path=/tmp"}), "accepted");
+  EXPECT_THAT(refused({"offload.optimizer=file"}), HasSubstr("needs offload.path"));
+  EXPECT_THAT(refused({"offload.optimizer=file", "offload.path=/tmp", "checkpoint.async=true"}),
+              HasSubstr("checkpoint.async"));
+}
+
 TEST(Validate, StatesInTwoBytes) {
   EXPECT_EQ(refused({"run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}), "accepted");
   EXPECT_EQ(refused({"parallel.numerics=exact", "optimizer.moment_dtype=bf16"}), "accepted");

@@ -65,6 +65,14 @@ TEST(Deepspeed, StatesInHostMemoryChangeNothing) {
   EXPECT_THAT(noted(translation), ::testing::Contains("--deepspeed_config"));
 }
 
+TEST(Deepspeed, StatesOnADisk) {
+  const Config c = to_config(with_deepspeed(
+      R"({"zero_optimization": {"offload_optimizer": {"device": "nvme", "nvme_path": "/fast"}}})",
+      "--deepspeed_config ds.json"));
+  EXPECT_EQ(c.offload.optimizer, "file");
+  EXPECT_EQ(c.offload.path, "/fast");
+}
+
 TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
   TranslateOptions options;
   options.read_file = [](const std::string& path) -> std::optional<std::string> {

@@ -103,6 +103,31 @@ TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
   EXPECT_EQ(config("--squared-relu").model.activation, "squared_relu");
 }
 
+TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
+  const OptimizerConfig plain = config("--optimizer muon").optimizer;
+  EXPECT_EQ(plain.name, "muon");
+  EXPECT_EQ(plain.muon_momentum, 0.9);
+  EXPECT_FALSE(plain.muon_nesterov);
+  EXPECT_EQ(plain.muon_coefficients, "quintic");
+  EXPECT_EQ(plain.muon_scale, "spectral");
+  const OptimizerConfig given =
+      config(
+          "--optimizer muon --muon-momentum 0.95 --muon-nesterov --muon-coefficient-type simple "
+          "--muon-num-ns-steps 6 --muon-scale-mode shape_scaling --muon-extra-scale-factor 0.2")
+          .optimizer;
+  EXPECT_EQ(given.muon_momentum, 0.95);
+  EXPECT_TRUE(given.muon_nesterov);
+  EXPECT_EQ(given.muon_coefficients, "simple");
+  EXPECT_EQ(given.muon_steps, 6);
+  EXPECT_EQ(given.muon_scale, "original");
+  EXPECT_EQ(given.muon_scale_factor, 0.2);
+  EXPECT_EQ(config("--optimizer dist_muon").parallel.zero, 1);
+  const OptimizerConfig lion = config("--optimizer lion --lion-beta1 0.9").optimizer;
+  EXPECT_EQ(lion.name, "lion");
+  EXPECT_EQ(lion.lion_beta1, 0.9);
+  EXPECT_EQ(lion.lion_beta2, 0.98);
+}
+
 TEST(Translate, GroupsOfQueries) {
   EXPECT_EQ(config("--group-query-attention").model.num_kv_heads, 1);
   const Translation alone = translated("--num-query-groups 2");

@@ -49,6 +49,17 @@ struct Done {
   std::int64_t mapped = 0;
 };
 
+// What went through files, under the names that a record has.
+void count_transfers(Engine& engine, const Trace& trace, testing_plan::Counts& counts) {
+  for (int c = 0; c < engine.chunks(); ++c) engine.optimizer(c).states().settle_writes();
+  const std::string events = trace.json();
+  for (const auto& [event, name] : {std::pair{"\"read states", "states from the file"},
+                                    {"\"write states", "states to the file"}}) {
+    for (std::size_t at = 0; (at = events.find(event, at)) != std::string::npos; ++at)
+      ++counts[name];
+  }
+}
+
 std::map<int, Done> run_step(const Config& config, int ranks) {
   std::map<int, Done> counters;
   for (int p = 0; p < static_cast<int>(config.parallel.pp); ++p) counters[p];
@@ -74,7 +85,11 @@ std::map<int, Done> run_step(const Config& config, int ranks) {
     const bool looks = rank % per_stage == 0;
     if (looks) transport.set_listener(&counters.at(rank / per_stage).sent);
     device.counts().clear();
+    Trace trace(rank);
+    engine.set_trace(&trace);
     engine.train_step(input, [&](std::int64_t) { return &batch; });
+    count_transfers(engine, trace, device.counts());
+    engine.set_trace(nullptr);
     transport.set_listener(nullptr);
     transport.world().barrier("end").wait();
     if (!looks) return;
@@ -130,6 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{1, {"parallel.recompute=full", "model.hidden_dropout=0.1"}},
         Case{1, {"run.precision=bf16", "run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}},
         Case{1, {"optimizer.name=sgd", "run.precision=fp64"}}, Case{1, {"optimizer.name=lion"}},
+        Case{2, {"offload.optimizer=file", "offload.path=/tmp", "parallel.zero=1"}},
+        Case{1,
+             {"offload.optimizer=file", "offload.path=/tmp", "optimizer.name=muon",
+              "run.precision=bf16", "optimizer.moment_dtype=bf16"}},
         Case{2, {"optimizer.name=muon", "parallel.zero=2", "parallel.numerics=exact"}},
         Case{4, {"optimizer.name=muon", "parallel.tp=2", "parallel.zero=1"}},
         Case{4,

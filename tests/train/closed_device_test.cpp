@@ -33,11 +33,11 @@ std::unique_ptr<Engine> engine_on(Device& device, const Config& config) {
   return engine;
 }
 
-std::vector<SourceSlice> slices_of(const Engine& engine) {
+std::vector<SourceSlice> slices_of(Engine& engine) {
   return saved_slices(engine.stage(), engine.optimizer(), [](const Parameter&) { return true; });
 }
 
-Weights weights_of(const Engine& engine) {
+Weights weights_of(Engine& engine) {
   Weights weights;
   collect(engine, weights);
   return weights;

@@ -78,6 +78,16 @@ TEST_F(AnyLayout, StatesOfWholeMatrices) {
   expect_same_bits({1, ""}, many, more);
 }
 
+// From states in memory to states in files, and back.
+TEST_F(AnyLayout, StatesInFiles) {
+  const std::string more = exact + "run.precision=bf16 ";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const std::string offload = "offload.optimizer=file offload.path=" + path("states");
+  const Layout many{2, "parallel.zero=1 " + offload};
+  expect_same_bits(many, {1, ""}, more);
+  expect_same_bits({1, ""}, many, more);
+}
+
 TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
   const Layout eight{8,
                      "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "

@@ -1,0 +1,257 @@
+// The file, its threads, and what can go wrong with a disk.
+#include "optim/state_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// One reads while another writes.
+constexpr int threads = 2;
+
+// "12.3 GiB"
+std::string gibibytes(std::int64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+std::string system_text(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+// Without a name from the beginning, or, where the file system has no such files, soon after.
+int open_nameless(const std::string& folder, int flags) {
+  const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file;
+  std::string name = folder + "/states.XXXXXX";
+  const int named = ::mkostemp(name.data(), O_CLOEXEC | flags);
+  if (named >= 0) ::unlink(name.c_str());
+  return named;
+}
+
+// 0 or an error of the system.
+int transfer(int file, bool reads, const StateFile::Piece& piece) {
+  std::int64_t done = 0;
+  while (done < piece.bytes) {
+    const auto left = static_cast<std::size_t>(piece.bytes - done);
+    const ssize_t moved = reads ? ::pread(file, piece.memory + done, left, piece.offset + done)
+                                : ::pwrite(file, piece.memory + done, left, piece.offset + done);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0) return errno;
+    if (moved == 0) return EIO;  // shorter than it was made
+    done += moved;
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct StateFile::Shared {
+  struct Task {
+    Ticket ticket;
+    bool reads;
+    std::vector<Piece> pieces;
+    std::int64_t index;
+  };
+
+  std::string folder;
+  int file = -1;      // for the threads
+  int buffered = -1;  // for checkpoints
+  bool direct = false;
+  std::vector<std::thread> workers;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Task> waiting;
+  std::set<Ticket> open;  // not done
+  Ticket next = 1;
+  std::string problem;  // of the first task that failed
+  bool ends = false;
+  bool stuck = false;  // a call of the system does not return
+  Trace* trace = nullptr;
+
+  ~Shared() {
+    if (file >= 0) ::close(file);
+    if (buffered >= 0) ::close(buffered);
+  }
+
+  std::string failure(bool reads, std::int64_t bytes, int error) const {
+    return fmt::format(
+        "offload.path = '{}': {} {} of the optimizer's states failed: {}; the run cannot go on, "
+        "the "
+        "last checkpoint is untouched",
+        folder, reads ? "reading" : "writing", gibibytes(bytes), system_text(error));
+  }
+
+  void run(const Task& task) {
+    const auto begin = Clock::now();
+    std::int64_t bytes = 0;
+    std::string found;
+    for (const Piece& piece : task.pieces) {
+      bytes += piece.bytes;
+      const int error = transfer(file, task.reads, piece);
+      if (error != 0 && found.empty()) found = failure(task.reads, piece.bytes, error);
+    }
+    const std::lock_guard lock(mutex);
+    if (trace) {
+      trace->completed(task.reads ? "from the file" : "to the file",
+                       {task.reads ? "read states" : "write states", task.index}, bytes, begin,
+                       Clock::now());
+    }
+    if (problem.empty()) problem = found;
+    open.erase(task.ticket);
+    changed.notify_all();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return ends || !waiting.empty(); });
+      if (waiting.empty()) return;
+      const Task task = std::move(waiting.front());
+      waiting.pop_front();
+      lock.unlock();
+      run(task);
+      lock.lock();
+    }
+  }
+
+  Ticket start(bool reads, std::vector<Piece> pieces, std::int64_t index) {
+    const std::lock_guard lock(mutex);
+    const Ticket ticket = next++;
+    open.insert(ticket);
+    waiting.push_back({ticket, reads, std::move(pieces), index});
+    changed.notify_all();
+    return ticket;
+  }
+};
+
+StateFile::StateFile(const std::string& folder, std::int64_t bytes, double timeout_s)
+    : shared_(std::make_shared<Shared>()), timeout_s_(timeout_s) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  Shared& s = *shared_;
+  s.folder = folder;
+  s.file = open_nameless(folder, O_DIRECT);
+  s.direct = s.file >= 0;
+  if (!s.direct) s.file = open_nameless(folder, 0);
+  if (s.file < 0)
+    fail("offload.path = '{}': a file cannot be made there: {}", folder, system_text(errno));
+  const int full = ::posix_fallocate(s.file, 0, bytes);
+  if (full != 0) {
+    fail(
+        "offload.path = '{}': the optimizer's states of this rank need {}, which cannot be "
+        "reserved "
+        "there: {}; free space, or choose a folder on another disk",
+        folder, gibibytes(bytes), system_text(full));
+  }
+  s.buffered = ::open(fmt::format("/proc/self/fd/{}", s.file).c_str(), O_RDWR | O_CLOEXEC);
+  if (s.buffered < 0)
+    fail("offload.path = '{}': the file cannot be opened again: {}", folder, system_text(errno));
+  for (int i = 0; i < threads; ++i) {
+    s.workers.push_back(
+        start_thread("raise the limit on processes, or set offload.optimizer = none",
+                     [shared = shared_] { shared->work(); }));
+  }
+}
+
+StateFile::~StateFile() {
+  bool stuck = false;
+  {
+    std::unique_lock lock(shared_->mutex);
+    shared_->ends = true;
+    if (!shared_->problem.empty()) {
+      for (const Shared::Task& task : shared_->waiting) shared_->open.erase(task.ticket);
+      shared_->waiting.clear();
+    }
+    shared_->changed.notify_all();
+    // What is under way uses memory that is about to go.
+    stuck = shared_->stuck ||
+            !shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_),
+                                       [&] { return shared_->open.empty(); });
+  }
+  for (std::thread& worker : shared_->workers) stuck ? worker.detach() : worker.join();
+  shared_->workers.clear();
+}
+
+StateFile::Ticket StateFile::read(std::vector<Piece> pieces, std::int64_t index) {
+  return shared_->start(true, std::move(pieces), index);
+}
+
+StateFile::Ticket StateFile::write(std::vector<Piece> pieces, std::int64_t index) {
+  return shared_->start(false, std::move(pieces), index);
+}
+
+void StateFile::wait(Ticket ticket) {
+  std::unique_lock lock(shared_->mutex);
+  const bool done = shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_), [&] {
+    return !shared_->problem.empty() || !shared_->open.contains(ticket);
+  });
+  if (!shared_->problem.empty()) fail("{}", shared_->problem);
+  if (done) return;
+  shared_->stuck = true;
+  fail(
+      "offload.path = '{}': a transfer of the optimizer's states did not end within "
+      "train.timeout_s = {} seconds: the disk is too slow or hangs; the last checkpoint is "
+      "untouched",
+      shared_->folder, timeout_s_);
+}
+
+void StateFile::wait_for_all() {
+  for (;;) {
+    Ticket first = 0;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (!shared_->open.empty()) first = *shared_->open.begin();
+    }
+    wait(first);
+    if (first == 0) return;
+  }
+}
+
+void StateFile::read_now(std::byte* to, std::int64_t offset, std::int64_t bytes) const {
+  const int error = transfer(shared_->buffered, true, {to, offset, bytes});
+  if (error != 0) fail("{}", shared_->failure(true, bytes, error));
+}
+
+void StateFile::write_now(const std::byte* from, std::int64_t offset, std::int64_t bytes) {
+  const int error =
+      transfer(shared_->buffered, false, {const_cast<std::byte*>(from), offset, bytes});
+  if (error != 0) fail("{}", shared_->failure(false, bytes, error));
+}
+
+void StateFile::settle() {
+  if (::fdatasync(shared_->buffered) != 0)
+    fail("offload.path = '{}': {}", shared_->folder, system_text(errno));
+  ::posix_fadvise(shared_->buffered, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+bool StateFile::is_direct() const {
+  return shared_->direct;
+}
+
+void StateFile::set_trace(Trace* trace) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->trace = trace;
+}
+
+}  // namespace trireme

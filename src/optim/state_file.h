@@ -1,0 +1,57 @@
+// A file on local disk for the states of an optimiser, read ahead and written behind by threads
+// while the step computes, past the page cache where the file system allows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/trace.h"
+
+namespace trireme {
+
+class StateFile {
+ public:
+  // What transfers are multiples of: their place in the file, in memory, and their size.
+  static constexpr std::int64_t alignment = 4096;
+
+  // Makes the file in a folder, which is created, and reserves its bytes: 0 from the beginning. It
+  // has no name, so that nothing is left of it however the process ends. Fails, naming the folder,
+  // where there is no space. A transfer that takes longer than `timeout_s` fails.
+  StateFile(const std::string& folder, std::int64_t bytes, double timeout_s);
+  ~StateFile();
+
+  // A range of the file and where it is in memory.
+  struct Piece {
+    std::byte* memory;
+    std::int64_t offset, bytes;
+  };
+  using Ticket = std::uint64_t;
+  // Start moving pieces, in the order of the calls but side by side; `index` names them in traces.
+  Ticket read(std::vector<Piece> pieces, std::int64_t index);
+  Ticket write(std::vector<Piece> pieces, std::int64_t index);
+  // Returns when it is done; fails with what went wrong with it or with one before it.
+  void wait(Ticket ticket);
+  void wait_for_all();
+
+  // Any range, at once and by way of the page cache, safe from several threads: for checkpoints.
+  // Nothing else is under way.
+  void read_now(std::byte* to, std::int64_t offset, std::int64_t bytes) const;
+  void write_now(const std::byte* from, std::int64_t offset, std::int64_t bytes);
+  // After the above: everything is on the disk, and the page cache holds none of it.
+  void settle();
+
+  // "past the page cache" or "through the page cache".
+  bool is_direct() const;
+  // Records transfers; null: nothing. Must outlive the file, or be taken away.
+  void set_trace(Trace* trace);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;  // with the threads, which may outlive this in a stuck call
+  double timeout_s_;
+};
+
+}  // namespace trireme
