@@ -22,6 +22,8 @@ class WrappedDevice : public Device {
   Queue& queue(QueueRole) override { return *queue_; }
   std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
                                               const LinearShape& shape) override;
+  std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
+                                                const GroupedShape& shape) override;
   void write(void* dst, std::int64_t bytes, const std::function<void(std::byte*)>& fill) override {
     around("write", [&] { cpu::device().write(dst, bytes, fill); });
   }
@@ -112,6 +114,21 @@ class WrappedProduct final : public LinearProduct {
   const char* name_;
 };
 
+class WrappedGroups final : public GroupedProduct {
+ public:
+  WrappedGroups(std::shared_ptr<const GroupedProduct> real, Product product)
+      : real_(std::move(real)), name_(name_of_grouped(product)) {}
+  void run(Queue& queue, void* dst, const void* a, const void* b, const std::int32_t* offsets,
+           bool accumulate, void* workspace) const override {
+    static_cast<WrappedQueue&>(queue).device.around(
+        name_, [&] { real_->run(cpu::queue(), dst, a, b, offsets, accumulate, workspace); });
+  }
+
+ private:
+  std::shared_ptr<const GroupedProduct> real_;
+  const char* name_;
+};
+
 inline WrappedDevice::WrappedDevice()
     : Device({&wrapped_kernels<float>(), &wrapped_kernels<bf16>(), &wrapped_kernels<f16>(),
               &wrapped_kernels<double>()},
@@ -121,6 +138,11 @@ inline WrappedDevice::WrappedDevice()
 inline std::shared_ptr<const LinearProduct> WrappedDevice::linear(DType compute, Product product,
                                                                   const LinearShape& shape) {
   return std::make_shared<WrappedProduct>(cpu::device().linear(compute, product, shape), product);
+}
+
+inline std::shared_ptr<const GroupedProduct> WrappedDevice::grouped(DType compute, Product product,
+                                                                    const GroupedShape& shape) {
+  return std::make_shared<WrappedGroups>(cpu::device().grouped(compute, product, shape), product);
 }
 
 }  // namespace trireme::testing_device

@@ -1,6 +1,8 @@
 // What all devices share: the count of their memory.
 #include "backend/device.h"
 
+#include "base/error.h"
+
 namespace trireme {
 
 std::byte* Device::allocate(std::int64_t bytes) {
@@ -12,6 +14,10 @@ std::byte* Device::allocate(std::int64_t bytes) {
 void Device::release(std::byte* memory, std::int64_t bytes) {
   allocated_ -= bytes;
   do_release(memory, bytes);
+}
+
+std::shared_ptr<const GroupedProduct> Device::grouped(DType, Product, const GroupedShape&) {
+  fail("{} has no products of grouped rows, which experts need: use run.device = \"cpu\"", name());
 }
 
 }  // namespace trireme

@@ -71,6 +71,17 @@ class LinearProduct {
                    bool accumulate, void* workspace) const = 0;
 };
 
+// A product of several groups of rows, made once and run many times.
+class GroupedProduct {
+ public:
+  virtual ~GroupedProduct() = default;
+  // As LinearProduct::run, without a bias. offsets [groups + 1] lie in device memory. forward and
+  // input_grad: rows of dst that belong to no group become zero. weight_grad: a group without rows
+  // gets zeros, or with accumulate nothing.
+  virtual void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
+                   bool accumulate, void* workspace) const = 0;
+};
+
 // Names a piece of a step that consists of the same kernels whenever the key is the same.
 struct WorkKey {
   int chunk = 0;    // which of the rank's stages
@@ -135,6 +146,9 @@ class Device {
   const StateKernels& state_kernels() const { return *state_kernels_; }
   virtual std::shared_ptr<const LinearProduct> linear(DType compute, Product,
                                                       const LinearShape&) = 0;
+  // Throws where the device has no such products.
+  virtual std::shared_ptr<const GroupedProduct> grouped(DType compute, Product,
+                                                        const GroupedShape&);
   // The algorithms that a library uses for the products made so far. Empty where none computes.
   virtual LibraryChoices choices() const { return {}; }
   // Uses these from now on, for the products that they name, also for those that exist. They are of

@@ -22,4 +22,10 @@ constexpr const char* name_of(Product product) {
                                           : "product of the weight gradient";
 }
 
+constexpr const char* name_of_grouped(Product product) {
+  return product == Product::forward      ? "grouped product"
+         : product == Product::input_grad ? "grouped product of the input gradient"
+                                          : "grouped product of the weight gradient";
+}
+
 }  // namespace trireme

@@ -118,6 +118,42 @@ struct DirectionStep {
   double lr_ratio, weight_decay;
 };
 
+// How a router picks k of the experts for each row, by the scores that its logits give: the softmax
+// over all experts, or the sigmoid of each. Of equal scores the expert with the lower number wins.
+struct RouterShape {
+  std::int64_t rows, experts, top_k;
+  bool sigmoid;
+  // Softmax: weights are the softmax over the chosen experts alone. Sigmoid: scores over their sum
+  // (+ 1e-20) where top_k > 1. Otherwise weights are the scores. All are multiplied by `scaling`.
+  bool normalize;
+  double scaling;
+  // Experts of the top_groups of `groups` only: those whose best top_k / top_groups scores have the
+  // largest sums (DeepSeek-AI 2024, arXiv 2412.19437).
+  std::int64_t groups, top_groups;
+};
+
+// In gradients choices are counted in this unit: so many of them fit into the integers of exact
+// numerics, and every count up to 2^24 is a float.
+inline constexpr double choice_unit = 0x1p-20;
+
+// Losses of a router that go into its gradient. Over a unit of `unit_rows` rows (a sequence, or the
+// micro-batch), with p the scores divided by their sum and f_e the share of expert e in the
+// top_k x unit_rows choices by plain score: aux_coeff * experts * sum_e f_e mean(p_e) (Fedus et al.
+// 2021), and z_coeff * mean(log-sum-exp(logits)^2) (Zoph et al. 2022). A unit weighs as many
+// sequences as it has in the gradient (StepBlock::sample_scale for each).
+struct RouterLosses {
+  double aux_coeff, z_coeff;
+  std::int64_t unit_rows, seq;
+};
+
+// Rows by expert: the `choices` = rows * top_k choices in the order of experts and, for one expert,
+// of rows. An expert keeps at most `capacity` choices of each `unit_rows` rows (0: all).
+struct DispatchShape {
+  std::int64_t rows, experts, top_k;
+  std::int64_t capacity, unit_rows;
+  bool by_weight;  // those with the largest weights, the earlier of equal ones; false: the earliest
+};
+
 template <class T>
 struct Kernels {
   using A = Acc<T>;
@@ -220,6 +256,58 @@ struct Kernels {
   void (*take_rows_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers,
                          std::int64_t taken, std::int64_t columns, std::int64_t source_rows);
 
+  // Moves biases towards an even load, by the choices of each expert as route_grad counts them:
+  // master += rate * sign(mean - choices), and stores them in the compute type, unless compute is
+  // null.
+  void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
+                  std::int64_t experts);
+
+  // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
+  // logits[r][e] = x[r] . weight[e], in A, with bits that depend on that row alone.
+  void (*router)(Queue&, A* logits, const T* x, const T* weight, std::int64_t rows,
+                 std::int64_t cols, std::int64_t experts);
+  // dx = dres + dlogits weight; dres may be null, and may be dx.
+  void (*router_input_grad)(Queue&, T* dx, const T* dres, const A* dlogits, const T* weight,
+                            std::int64_t rows, std::int64_t cols, std::int64_t experts);
+  // dweight (+)= dlogits^T x, rows in order.
+  void (*router_weight_grad)(Queue&, A* dweight, bool accumulate, const A* dlogits, const T* x,
+                             std::int64_t rows, std::int64_t cols, std::int64_t experts);
+  // weights, chosen: [rows, top_k], the experts of a row rising. bias [experts] may be null: it is
+  // added to the scores that choose, and to none that weighs.
+  void (*route)(Queue&, const RouterShape&, A* weights, std::int32_t* chosen, const A* logits,
+                const T* bias);
+  // dlogits of the weights' gradient and of the losses. Adds the losses, the choices and the drops
+  // to the step's totals of experts, where there are such, as layer `layer`. dbias may be null; it
+  // (+)= the kept choices of each expert times the loss scale times choice_unit.
+  void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, A* dlogits, A* dbias,
+                     bool accumulate, const A* dweights, const A* logits,
+                     const std::int32_t* chosen, const std::int32_t* places, const StepBlock* block,
+                     std::int32_t layer);
+  // places, and the first row of each expert: offsets [experts + 1]. workspace: rows * top_k
+  // elements, with a capacity only.
+  void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
+                   const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
+  // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
+  void (*spread_rows)(Queue&, T* y, const T* x, const std::int32_t* places,
+                      const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
+                      std::int64_t taken, std::int64_t top_k, std::int64_t experts);
+  // y[r] = the sum over j of x[places[r][j]], in order of j.
+  void (*collect_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                       std::int64_t cols, std::int64_t top_k);
+  // y[r] = the sum over j of weights[r][j] * x[places[r][j]], in order of j.
+  void (*combine_rows)(Queue&, T* y, const T* x, const A* weights, const std::int32_t* places,
+                       std::int64_t rows, std::int64_t cols, std::int64_t top_k);
+  // dx[places[r][j]] = weights[r][j] * dy[r], zero from offsets[experts] on; dweights[r][j] =
+  // dy[r] . x[places[r][j]], zero where it was dropped.
+  void (*combine_rows_grad)(Queue&, T* dx, A* dweights, const T* dy, const T* x, const A* weights,
+                            const std::int32_t* places, const std::int32_t* offsets,
+                            std::int64_t rows, std::int64_t cols, std::int64_t taken,
+                            std::int64_t top_k, std::int64_t experts);
+  // y[r] = sigmoid(gates[r]) * x[r], and its gradients; y may be x.
+  void (*gate_rows)(Queue&, T* y, const T* x, const A* gates, std::int64_t rows, std::int64_t cols);
+  void (*gate_rows_grad)(Queue&, T* dx, A* dgates, const T* dy, const T* x, const A* gates,
+                         std::int64_t rows, std::int64_t cols);
+
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
   void (*bias_grad)(Queue&, A* dbias, bool accumulate, const T* dy, std::int64_t rows,
                     std::int64_t cols, A* workspace);
@@ -271,7 +359,9 @@ struct Kernels {
   X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) \
   X(rope) X(attention) X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
-  X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
+  X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) X(dispatch) \
+  X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
+  X(gate_rows_grad) X(balance) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on
@@ -285,6 +375,13 @@ enum class Product : std::uint8_t {
 
 struct LinearShape {
   std::int64_t rows, in, out;
+};
+
+// The same of several groups of rows, each with a weight of its own: weight is [groups * out, in],
+// and the rows [offsets[g], offsets[g + 1]) belong to group g. Of `rows` the last may belong to
+// none.
+struct GroupedShape {
+  std::int64_t rows, in, out, groups;
 };
 
 }  // namespace trireme

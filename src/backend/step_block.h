@@ -8,12 +8,24 @@
 
 namespace trireme {
 
+// What the routers of a step add up, in the device's memory: over all layers and sequences.
+struct ExpertTotals {
+  ExactSum aux_loss, z_loss;
+
+  // After it, [layers of the model][experts + 1]: the choices that each expert kept, and how many
+  // were dropped.
+  std::int64_t* choices() { return reinterpret_cast<std::int64_t*>(this + 1); }
+};
+
 struct StepBlock {
   // Written before the first micro-batch.
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   double loss_scale = 1;
   double grad_scale = 1;  // loss scale / tokens of the global batch
+  // What the loss of one sequence weighs in the gradient, where losses are per sequence.
+  double sample_scale = 0;
+  ExpertTotals* experts = nullptr;  // in the device's memory; null: none are wanted
   // Written when the totals of all ranks are known, before the optimiser.
   std::uint64_t updates = 0;  // steps of the optimiser, this one included
   double lr = 0;

@@ -32,6 +32,10 @@ const char* name_of(HuggingFaceKind kind) {
       return "Qwen2ForCausalLM";
     case HuggingFaceKind::qwen3:
       return "Qwen3ForCausalLM";
+    case HuggingFaceKind::mixtral:
+      return "MixtralForCausalLM";
+    case HuggingFaceKind::qwen2_moe:
+      return "Qwen2MoeForCausalLM";
     case HuggingFaceKind::bert:
       return "BertForPreTraining";
     case HuggingFaceKind::megatron_bert:

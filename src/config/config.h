@@ -18,6 +18,34 @@ struct RunConfig {
   std::string memory;  // of a process, as "64GiB"; "": what the machine has
 };
 
+// Mixture of experts: layers whose MLP is replaced by experts, of which a router picks a few for
+// each token. The section [moe]; it belongs to the model.
+struct ExpertConfig {
+  std::int64_t num_experts = 0;  // 0: every layer is dense
+  std::int64_t top_k = 2;
+  std::int64_t ffn_hidden_size = 0;  // of one expert; 0: model.ffn_hidden_size
+  // Layers first_layer, first_layer + layer_interval, ...; `layers`: these instead.
+  std::int64_t first_layer = 0, layer_interval = 1;
+  std::vector<std::int64_t> layers;
+  std::string score = "softmax";  // softmax | sigmoid
+  bool normalize_weights = true;
+  double scaling_factor = 1;
+  std::int64_t num_groups = 1, top_groups = 1;
+  bool expert_bias = false;                 // moved by the load, without a loss
+  double bias_update_rate = 1e-3;           // a step of it
+  std::int64_t shared_ffn_hidden_size = 0;  // 0: no shared expert
+  bool shared_gate = false;
+  std::string aux_loss = "sequence";  // sequence | batch
+  double aux_loss_coeff = 0;
+  double z_loss_coeff = 0;
+  double capacity_factor = 0;          // 0: dropless
+  std::string drop_policy = "weight";  // weight | position
+
+  // Whether a layer, counted from 0, has experts.
+  bool in_layer(std::int64_t layer) const;
+  bool has_losses() const { return num_experts > 0 && (aux_loss_coeff > 0 || z_loss_coeff > 0); }
+};
+
 struct ModelConfig {
   std::string preset;          // a published model, see config/presets.h; "": none
   std::string family = "gpt";  // gpt | llama | bert
@@ -51,6 +79,7 @@ struct ModelConfig {
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
+  ExpertConfig moe;
   std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
 };
 

@@ -16,6 +16,7 @@ namespace {
 // Sizes and counts: far above any real run, far below where a product of two would overflow.
 constexpr double kManyLayers = 1e5;
 constexpr double kWide = 1 << 24;
+constexpr double kManyExperts = 1024;       // the router holds the scores of a token on its stack
 constexpr double kManyTokens = 1LL << 31;   // token ids are 32-bit
 constexpr double kManyPositions = 1 << 24;  // attention compares positions as fp32
 constexpr double kCount = 1e15;
@@ -50,6 +51,11 @@ FieldLimits fraction() {
 #define FIELD(section, name, ...)                                                         \
   {                                                                                       \
 #section, #name, [](Config & c) -> FieldSlot { return &c.section.name; }, __VA_ARGS__ \
+  }
+// A key of [moe], which lies within the model.
+#define EXPERT_FIELD(name, ...)                                                         \
+  {                                                                                     \
+    "moe", #name, [](Config& c) -> FieldSlot { return &c.model.moe.name; }, __VA_ARGS__ \
   }
 constexpr bool kByFamily = true;
 
@@ -132,6 +138,52 @@ std::vector<Field> build_table() {
       FIELD(model, init_std, between(0, 100), "",
             "standard deviation of the initial weights; output projections use init_std / "
             "sqrt(2 num_layers)"),
+
+      EXPERT_FIELD(num_experts, between(0, kManyExperts), "experts",
+                   "number in each expert layer, whose MLP they replace; 0: every layer is dense"),
+      EXPERT_FIELD(top_k, between(1, kManyExperts), "experts",
+                   "number that the router picks for a token"),
+      EXPERT_FIELD(ffn_hidden_size, between(0, kWide), "",
+                   "inner width of an expert; 0: model.ffn_hidden_size"),
+      EXPERT_FIELD(first_layer, between(0, kManyLayers), "",
+                   "first layer with experts, counted from 0"),
+      EXPERT_FIELD(layer_interval, between(1, kManyLayers), "layers",
+                   "from one layer with experts to the next"),
+      EXPERT_FIELD(layers, between(0, kManyLayers), "",
+                   "the layers with experts, counted from 0, instead of the two keys above; []: "
+                   "those"),
+      EXPERT_FIELD(score, one_of({"softmax", "sigmoid"}), "",
+                   "how the router's logits become scores"),
+      EXPERT_FIELD(normalize_weights, any(), "",
+                   "the weights of a token's experts add up to 1 (softmax: as if taken over the "
+                   "chosen ones alone); false: they are the scores"),
+      EXPERT_FIELD(scaling_factor, above(0), "", "multiplies the weights of the experts"),
+      EXPERT_FIELD(num_groups, between(1, kManyExperts), "groups",
+                   "equal groups of neighbouring experts, of which a token uses some"),
+      EXPERT_FIELD(top_groups, between(1, kManyExperts), "groups",
+                   "number that a token may use, those whose best moe.top_k / top_groups scores "
+                   "have the largest sums; 1 with one group: no limit"),
+      EXPERT_FIELD(expert_bias, any(), "",
+                   "sigmoid: a bias on the scores that choose, not on the weights; each step moves "
+                   "it towards an even load"),
+      EXPERT_FIELD(bias_update_rate, between(0, 1), "", "what a step adds to or takes from a bias"),
+      EXPERT_FIELD(shared_ffn_hidden_size, between(0, kWide), "",
+                   "inner width of an MLP that all tokens pass next to their experts; 0: none"),
+      EXPERT_FIELD(shared_gate, any(), "",
+                   "the shared expert is multiplied by the sigmoid of a number for each token"),
+      EXPERT_FIELD(aux_loss, one_of({"sequence", "batch"}), "",
+                   "what the balance of the experts is measured over: each sequence, which no "
+                   "layout changes, or each micro-batch"),
+      EXPERT_FIELD(aux_loss_coeff, between(0, 1e6), "",
+                   "weight of the balance loss of a layer, which is this at perfect balance; 0: "
+                   "off"),
+      EXPERT_FIELD(z_loss_coeff, between(0, 1e6), "",
+                   "weight of the squared log-sum-exp of the router's logits; 0: off"),
+      EXPERT_FIELD(capacity_factor, between(0, 1e6), "",
+                   "most tokens of a sequence that an expert takes in training, in shares of an "
+                   "even load; 0: all, none is dropped"),
+      EXPERT_FIELD(drop_policy, one_of({"weight", "position"}), "",
+                   "whom a full expert keeps: tokens with the largest weights, or the earliest"),
 
       FIELD(data, path, any(), "",
             "indexed datasets (path without .bin and .idx), or a blend: weight, path, weight, path "
@@ -322,6 +374,7 @@ std::vector<Field> build_table() {
 }
 
 #undef FIELD
+#undef EXPERT_FIELD
 
 const std::vector<Field>& table() {
   static const std::vector<Field> fields = build_table();

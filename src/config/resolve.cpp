@@ -25,6 +25,12 @@ std::int64_t default_ffn(const ModelConfig& model) {
 
 }  // namespace
 
+bool ExpertConfig::in_layer(std::int64_t layer) const {
+  if (num_experts == 0) return false;
+  if (!layers.empty()) return std::find(layers.begin(), layers.end(), layer) != layers.end();
+  return layer >= first_layer && (layer - first_layer) % layer_interval == 0;
+}
+
 void resolve(ModelConfig& model) {
   const ModelConfig defaults;
   const Family& family = family_of(model);
@@ -43,6 +49,8 @@ void resolve(ModelConfig& model) {
   }
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);
+  if (model.moe.num_experts > 0 && model.moe.ffn_hidden_size == 0)
+    model.moe.ffn_hidden_size = model.ffn_hidden_size;
   if (model.max_positions == 0) model.max_positions = model.seq_length;
 }
 

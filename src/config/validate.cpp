@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
+#include "config/experts.h"
 #include "config/families.h"
 
 namespace trireme {
@@ -418,11 +419,13 @@ void validate(const ModelConfig& model) {
   check_heads(model);
   check_rope_scaling(model);
   refuse_for_family(model);
+  check_experts(model);
 }
 
 void validate(const Config& config) {
   validate(config.model);
   refuse_for_family(config);
+  check_experts(config);
   check_run(config);
   check_rows(config);
   check_activations(config);

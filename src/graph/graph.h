@@ -43,6 +43,10 @@ struct ParameterSpec {
   // matrix, the next ones to the second, and after the last to the first again. Empty: it is none
   // of these (tables of words, heads, vectors).
   std::vector<std::int64_t> matrix_rows;
+
+  // A router's bias: its gradient counts choices, it has no part in the norm, and each step moves
+  // it by `balance_rate` towards an even load. 0: an ordinary parameter.
+  double balance_rate = 0;
 };
 
 class Graph {

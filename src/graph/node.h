@@ -39,6 +39,21 @@ namespace trireme {
   X(softmax_merge)                      \
   X(cross_entropy_grad)                 \
   X(classifier)                         \
+  X(router)                             \
+  X(router_input_grad)                  \
+  X(router_weight_grad)                 \
+  X(route)                              \
+  X(route_grad)                         \
+  X(dispatch)                           \
+  X(spread_rows)                        \
+  X(collect_rows)                       \
+  X(grouped_linear)                     \
+  X(grouped_linear_input_grad)          \
+  X(grouped_linear_weight_grad)         \
+  X(combine)                            \
+  X(combine_grad)                       \
+  X(gate_rows)                          \
+  X(gate_rows_grad)                     \
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
@@ -105,6 +120,24 @@ struct TakeRowsAttributes {
 struct LossAttributes {
   std::int64_t vocab, first_id;
 };
+// As RouterShape and RouterLosses of backend/kernels.h.
+struct RouteAttributes {
+  std::int64_t top_k;
+  bool sigmoid, normalize;
+  double scaling;
+  std::int64_t groups, top_groups;
+  double aux_coeff, z_coeff;
+  std::int64_t unit_rows, seq;
+};
+// As DispatchShape of backend/kernels.h.
+struct DispatchAttributes {
+  std::int64_t experts;
+  std::int64_t capacity, unit_rows;
+  bool by_weight;
+};
+struct SpreadRowsAttributes {
+  std::int64_t taken;  // rows by expert
+};
 // The ranks that a collective op communicates with: one of this rank's groups, and its size.
 enum class GroupKind : std::uint8_t { tensor, context, expert, count };
 struct GraphGroup {
@@ -122,7 +155,7 @@ using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, HeadNormAttributes, EmbeddingAttributes, AddAttributes,
                  SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
-                 CollectiveAttributes>;
+                 CollectiveAttributes, RouteAttributes, DispatchAttributes, SpreadRowsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -1,6 +1,7 @@
 // Reading config.json: one function per kind of model.
 #include "interop/huggingface_config.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -31,7 +32,7 @@ class Reader {
   const std::string& name() const { return name_; }
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
 
-  // Numbers: `ours` is the key of [model] that the value becomes; its range applies.
+  // Numbers: `ours` is the key of [model] or [moe] that the value becomes; its range applies.
   std::int64_t size(const char* key, const char* ours) const {
     require(key);
     return size(key, ours, 0);
@@ -91,7 +92,8 @@ class Reader {
   Reader(const std::string& name, Json json, std::string prefix)
       : name_(name), json_(std::move(json)), prefix_(std::move(prefix)) {}
   static const FieldLimits& limits(const char* ours) {
-    const Field* const field = find_field("model", ours);
+    const Field* field = find_field("model", ours);
+    if (!field) field = find_field("moe", ours);
     TRIREME_CHECK(field);
     return field->limits;
   }
@@ -237,6 +239,63 @@ ModelConfig read_qwen3(const Reader& json) {
   return m;
 }
 
+// Llama whose layers all have experts. The balance loss of transformers is one for all layers
+// together, so that its coefficient is only about ours of a layer times layers / top_k.
+ModelConfig read_mixtral(const Reader& json) {
+  json.must_be("router_jitter_noise", 0);
+  if (json.has("sliding_window")) json.refuse("sliding_window", "only null is supported");
+  ModelConfig m = read_llama(json);
+  m.qkv_bias = m.bias = false;
+  m.moe.num_experts = json.size("num_local_experts", "num_experts", 8);
+  m.moe.top_k = json.size("num_experts_per_tok", "top_k", 2);
+  m.moe.ffn_hidden_size = m.ffn_hidden_size;
+  m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", 0.001) *
+                         static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
+  return m;
+}
+
+// The layers that have experts: every so many, the last of each round, without those of a list.
+void read_sparse_layers(const Reader& json, ModelConfig& m) {
+  const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
+  std::vector<std::int64_t> dense;
+  if (json.has("mlp_only_layers")) {
+    for (const Json& layer : json["mlp_only_layers"]) {
+      if (!layer.is_number_integer()) json.refuse("mlp_only_layers", "it must be a list of layers");
+      dense.push_back(layer.get<std::int64_t>());
+    }
+  }
+  std::vector<std::int64_t> sparse;
+  for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
+    if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
+  if (sparse.empty()) json.refuse("decoder_sparse_step", "it leaves no layer with experts");
+  if (dense.empty()) {
+    m.moe.first_layer = step - 1;
+    m.moe.layer_interval = step;
+  } else {
+    m.moe.layers = std::move(sparse);
+  }
+}
+
+// Llama with biases of queries, keys and values, and layers with experts and a shared one.
+ModelConfig read_qwen2_moe(const Reader& json) {
+  json.must_be("use_sliding_window", false);
+  ModelConfig m = read_llama(json);
+  m.bias = false;
+  m.qkv_bias = json.flag("qkv_bias", true);
+  m.moe.num_experts = json.has("num_local_experts") ? json.size("num_local_experts", "num_experts")
+                                                    : json.size("num_experts", "num_experts", 60);
+  m.moe.top_k = json.size("num_experts_per_tok", "top_k", 4);
+  m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 1408);
+  m.moe.shared_ffn_hidden_size =
+      json.size("shared_expert_intermediate_size", "shared_ffn_hidden_size", 5632);
+  m.moe.shared_gate = true;
+  m.moe.normalize_weights = json.flag("norm_topk_prob", false);
+  m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", 0.001) *
+                         static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
+  read_sparse_layers(json, m);
+  return m;
+}
+
 ModelConfig read_bert(const Reader& json) {
   if (json.text("position_embedding_type", "absolute") != "absolute") {
     json.refuse("position_embedding_type", "only absolute is supported");
@@ -306,6 +365,10 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
     out = {HuggingFaceKind::qwen2, read_qwen2(json)};
   } else if (type == "qwen3") {
     out = {HuggingFaceKind::qwen3, read_qwen3(json)};
+  } else if (type == "mixtral") {
+    out = {HuggingFaceKind::mixtral, read_mixtral(json)};
+  } else if (type == "qwen2_moe") {
+    out = {HuggingFaceKind::qwen2_moe, read_qwen2_moe(json)};
   } else if (type == "bert") {
     out = {HuggingFaceKind::bert, read_bert(json)};
     out.model.norm_placement = "post";
@@ -313,7 +376,8 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
     out = {HuggingFaceKind::megatron_bert, read_bert(json)};
   } else if (json.has("model_type")) {
     json.refuse("model_type",
-                "supported are gpt2, llama, mistral, qwen2, qwen3, bert and megatron-bert");
+                "supported are gpt2, llama, mistral, qwen2, qwen3, "
+                "mixtral, qwen2_moe, bert and megatron-bert");
   } else {
     fail_input("'{}' lacks 'model_type'", name);
   }

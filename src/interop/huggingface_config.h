@@ -16,6 +16,8 @@ enum class HuggingFaceKind : std::uint8_t {
   llama,          // LlamaForCausalLM; MistralForCausalLM without windows is read as one
   qwen2,          // Qwen2ForCausalLM: biases of queries, keys and values alone
   qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
+  mixtral,        // MixtralForCausalLM
+  qwen2_moe,      // Qwen2MoeForCausalLM
   bert,           // BertForPreTraining: norms after the sums
   megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
 };

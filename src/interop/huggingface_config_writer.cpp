@@ -39,12 +39,54 @@ void require_gpt2(const ModelConfig& m) {
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
 }
 
+template <class Value>
+void require_expert(bool good, const char* kind, const char* key, const Value& value) {
+  if (!good)
+    fail_input("cannot export to Hugging Face: {} has no counterpart for moe.{} = {}", kind, key,
+               value);
+}
+
+// What routers of both kinds with experts cannot do.
+void require_plain_router(const ModelConfig& m, const char* kind) {
+  const ExpertConfig& moe = m.moe;
+  require_expert(moe.score == "softmax", kind, "score", moe.score);
+  require_expert(moe.scaling_factor == 1, kind, "scaling_factor", moe.scaling_factor);
+  require_expert(moe.num_groups == 1, kind, "num_groups", moe.num_groups);
+  require_expert(!moe.expert_bias, kind, "expert_bias", moe.expert_bias);
+}
+
+void require_qwen2_moe(const ModelConfig& m) {
+  const char* kind = "Qwen2MoeForCausalLM";
+  require_plain_router(m, kind);
+  require_expert(m.moe.shared_gate, kind, "shared_gate", m.moe.shared_gate);
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+void require_mixtral(const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  require_plain_router(m, "MixtralForCausalLM");
+  require_expert(moe.normalize_weights, "MixtralForCausalLM", "normalize_weights",
+                 moe.normalize_weights);
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    if (moe.in_layer(layer)) continue;
+    fail_input(
+        "cannot export to Hugging Face: all layers of MixtralForCausalLM have experts, and layer "
+        "{} has none (moe.layers, moe.first_layer, moe.layer_interval)",
+        layer);
+  }
+  require(!m.qkv_bias, "MixtralForCausalLM", "qkv_bias", "true");
+}
+
 const char* class_of(HuggingFaceKind kind) {
   switch (kind) {
     case HuggingFaceKind::qwen2:
       return "Qwen2ForCausalLM";
     case HuggingFaceKind::qwen3:
       return "Qwen3ForCausalLM";
+    case HuggingFaceKind::mixtral:
+      return "MixtralForCausalLM";
+    case HuggingFaceKind::qwen2_moe:
+      return "Qwen2MoeForCausalLM";
     default:
       return "LlamaForCausalLM";
   }
@@ -52,6 +94,8 @@ const char* class_of(HuggingFaceKind kind) {
 
 // Which relative of Llama computes what the keys say.
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
+  if (m.moe.shared_ffn_hidden_size > 0) return HuggingFaceKind::qwen2_moe;
+  if (m.moe.num_experts > 0) return HuggingFaceKind::mixtral;
   if (m.qk_norm) return HuggingFaceKind::qwen3;
   return m.qkv_bias && !m.bias ? HuggingFaceKind::qwen2 : HuggingFaceKind::llama;
 }
@@ -61,7 +105,9 @@ void require_llama(const ModelConfig& m) {
   require(m.position == "rope", kind, "position", m.position);
   require(m.norm == "rms_norm", kind, "norm", m.norm);
   require(m.activation == "swiglu", kind, "activation", m.activation);
-  if (m.qk_norm) {
+  if (m.moe.num_experts > 0) {
+    require(!m.qk_norm, kind, "qk_norm", "true");
+  } else if (m.qk_norm) {
     require(!m.bias, kind, "bias", "true");
     require(!m.qkv_bias, kind, "qkv_bias", "true");
   } else {
@@ -145,6 +191,45 @@ Json write_llama(const ModelConfig& m, HuggingFaceKind kind) {
   return json;
 }
 
+Json write_mixtral(const ModelConfig& m) {
+  Json json = write_llama(m, HuggingFaceKind::mixtral);
+  json["model_type"] = "mixtral";
+  json["intermediate_size"] = m.moe.ffn_hidden_size;
+  json.erase("use_sliding_window");
+  json["num_local_experts"] = m.moe.num_experts;
+  json["num_experts_per_tok"] = m.moe.top_k;
+  json["router_aux_loss_coef"] =
+      m.moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(m.moe.top_k);
+  json["router_jitter_noise"] = 0.0;
+  json["sliding_window"] = nullptr;
+  return json;
+}
+
+// Layers are told by their distance where that is how transformers counts, else by those without
+// experts.
+Json write_qwen2_moe(const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  Json json = write_llama(m, HuggingFaceKind::qwen2_moe);
+  json["model_type"] = "qwen2_moe";
+  json.erase("head_dim");
+  json["qkv_bias"] = m.qkv_bias;
+  json["use_sliding_window"] = false;
+  json["num_experts"] = moe.num_experts;
+  json["num_experts_per_tok"] = moe.top_k;
+  json["moe_intermediate_size"] = moe.ffn_hidden_size;
+  json["shared_expert_intermediate_size"] = moe.shared_ffn_hidden_size;
+  json["norm_topk_prob"] = moe.normalize_weights;
+  json["router_aux_loss_coef"] =
+      moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(moe.top_k);
+  const bool regular = moe.layers.empty() && moe.first_layer == moe.layer_interval - 1;
+  json["decoder_sparse_step"] = regular ? moe.layer_interval : 1;
+  Json dense = Json::array();
+  for (std::int64_t layer = 0; !regular && layer < m.num_layers; ++layer)
+    if (!moe.in_layer(layer)) dense.push_back(layer);
+  json["mlp_only_layers"] = dense;
+  return json;
+}
+
 Json write_bert(const ModelConfig& m, bool megatron) {
   return {{"architectures", {megatron ? "MegatronBertForPreTraining" : "BertForPreTraining"}},
           {"model_type", megatron ? "megatron-bert" : "bert"},
@@ -161,6 +246,22 @@ Json write_bert(const ModelConfig& m, bool megatron) {
           {"attention_probs_dropout_prob", m.attention_dropout},
           {"initializer_range", m.init_std},
           {"tie_word_embeddings", m.tie_embeddings}};
+}
+
+Json write_model(const HuggingFaceModel& model) {
+  switch (model.kind) {
+    case HuggingFaceKind::gpt2:
+      return write_gpt2(model.model);
+    case HuggingFaceKind::mixtral:
+      return write_mixtral(model.model);
+    case HuggingFaceKind::qwen2_moe:
+      return write_qwen2_moe(model.model);
+    case HuggingFaceKind::bert:
+    case HuggingFaceKind::megatron_bert:
+      return write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
+    default:
+      return write_llama(model.model, model.kind);
+  }
 }
 
 // Written as null where there is no such token, because the default of some kinds is a token.
@@ -183,6 +284,16 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
     return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
   }
   // The family is only a set of defaults: the keys themselves decide.
+  if (model.moe.shared_ffn_hidden_size > 0) {
+    require_llama(model);
+    require_qwen2_moe(model);
+    return HuggingFaceKind::qwen2_moe;
+  }
+  if (model.moe.num_experts > 0) {
+    require_llama(model);
+    require_mixtral(model);
+    return HuggingFaceKind::mixtral;
+  }
   if (model.norm == "rms_norm" || model.position == "rope") {
     require_llama(model);
     return kind_of_llama(model);
@@ -192,11 +303,7 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
 }
 
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype) {
-  const bool megatron = model.kind == HuggingFaceKind::megatron_bert;
-  Json json = model.kind == HuggingFaceKind::gpt2 ? write_gpt2(model.model)
-              : megatron || model.kind == HuggingFaceKind::bert
-                  ? write_bert(model.model, megatron)
-                  : write_llama(model.model, model.kind);
+  Json json = write_model(model);
   add_tokens(json, model.tokens);
   json["torch_dtype"] = torch_dtype;
   return json.dump(2) + "\n";

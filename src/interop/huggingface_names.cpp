@@ -97,6 +97,26 @@ class Table {
     }
   }
 
+  // The experts of a layer, one after the other in ours: gate and up of each, and their way down.
+  struct ExpertNames {
+    const char *gate, *up, *down;
+  };
+  void experts(const std::string& ours, const std::string& theirs, const ExpertNames& names) {
+    const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
+    const std::int64_t hidden = m_.hidden_size;
+    const std::size_t up = mapping_.add_ours({ours + "up.weight", {count * 2 * inner, hidden}});
+    const std::size_t down = mapping_.add_ours({ours + "down.weight", {count * hidden, inner}});
+    for (std::int64_t e = 0; e < count; ++e) {
+      const std::string name = fmt::format("{}{}.", theirs, e);
+      const auto part = [&](const char* which, const Shape& shape) {
+        return mapping_.add_theirs({name + which + ".weight", shape});
+      };
+      mapping_.link(up, 2 * e * inner, part(names.gate, {inner, hidden}), 0, inner);
+      mapping_.link(up, (2 * e + 1) * inner, part(names.up, {inner, hidden}), 0, inner);
+      mapping_.link(down, e * hidden, part(names.down, {hidden, inner}), 0, hidden);
+    }
+  }
+
   TensorMapping take() {
     check_mapping(mapping_);
     return std::move(mapping_);
@@ -127,7 +147,22 @@ TensorMapping gpt2_mapping(const ModelConfig& m) {
   return table.take();
 }
 
-TensorMapping llama_mapping(const ModelConfig& m) {
+// The layer of a Mixtral or a Qwen-MoE: router, experts, shared expert.
+void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
+                 const std::string& theirs, bool mixtral) {
+  const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
+  const std::string sparse = theirs + (mixtral ? "block_sparse_moe." : "mlp.");
+  table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
+  if (mixtral) return table.experts(ours + "mlp.experts.", sparse + "experts.", {"w1", "w3", "w2"});
+  table.experts(ours + "mlp.experts.", sparse + "experts.", {"gate_proj", "up_proj", "down_proj"});
+  const std::string both = sparse + "shared_expert.";
+  table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
+  table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
+  table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
+}
+
+// Mixtral and Qwen-MoE too, whose layers have experts.
+TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
@@ -145,6 +180,10 @@ TensorMapping llama_mapping(const ModelConfig& m) {
     }
     table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
     table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    if (m.moe.in_layer(layer)) {
+      map_experts(table, m, ours, theirs, kind == HuggingFaceKind::mixtral);
+      continue;
+    }
     table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
     table.linear(ours + "mlp.down", mlp + "down_proj", h, ffn, m.bias);
   }
@@ -198,6 +237,8 @@ const char* base_prefix(HuggingFaceKind kind) {
     case HuggingFaceKind::llama:
     case HuggingFaceKind::qwen2:
     case HuggingFaceKind::qwen3:
+    case HuggingFaceKind::mixtral:
+    case HuggingFaceKind::qwen2_moe:
       return "model.";
     default:
       return "bert.";
@@ -217,7 +258,9 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
     case HuggingFaceKind::llama:
     case HuggingFaceKind::qwen2:
     case HuggingFaceKind::qwen3:
-      return llama_mapping(model.model);
+    case HuggingFaceKind::mixtral:
+    case HuggingFaceKind::qwen2_moe:
+      return llama_mapping(model.model, model.kind);
     case HuggingFaceKind::bert:
       return bert_mapping(model.model, true);
     case HuggingFaceKind::megatron_bert:
@@ -246,6 +289,8 @@ bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
     case HuggingFaceKind::llama:
     case HuggingFaceKind::qwen2:
     case HuggingFaceKind::qwen3:
+    case HuggingFaceKind::mixtral:
+    case HuggingFaceKind::qwen2_moe:
       return name.ends_with(".rotary_emb.inv_freq");
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:
@@ -262,6 +307,8 @@ std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_v
     case HuggingFaceKind::llama:
     case HuggingFaceKind::qwen2:
     case HuggingFaceKind::qwen3:
+    case HuggingFaceKind::mixtral:
+    case HuggingFaceKind::qwen2_moe:
       return tied && name == "lm_head.weight" ? "model.embed_tokens.weight" : "";
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:

@@ -55,6 +55,7 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options);
 void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
+void translate_experts(Draft& draft);
 void translate_run(Draft& draft);
 void translate_optimizer(Draft& draft);
 void translate_checkpoint(Draft& draft);

@@ -5,8 +5,7 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
-constexpr const char* kNoExperts = "mixtures of experts are not available";
-constexpr const char* kExperts = "has an effect only in mixtures of experts";
+constexpr const char* kExpertKernels = "kernels and messages of experts are chosen here";
 constexpr const char* kLatent = "has an effect only with --multi-latent-attention";
 constexpr const char* kOneInit = "all weights are drawn with model.init_std";
 
@@ -85,24 +84,49 @@ std::vector<Flag> model_flags() {
       refused("--embed-layernorm", none, "the embedding is not normalised here"),
       refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      refused("--num-experts", integer, kNoExperts, "1"),
-      refused("--num-experts-switch", integer, kNoExperts),
+      rule("--num-experts", integer, "moe.num_experts", "1: no experts"),
+      refused("--num-experts-switch", integer, "use --num-experts"),
+      rule("--moe-router-topk", integer, "moe.top_k", ""),
+      rule("--moe-ffn-hidden-size", integer, "moe.ffn_hidden_size", ""),
+      rule("--moe-layer-freq", text, "moe.layer_interval, moe.layers",
+           "a number, or a list such as `([0]*3+[1]*58)`"),
+      rule("--moe-shared-expert-intermediate-size", integer, "moe.shared_ffn_hidden_size", ""),
+      rule("--moe-shared-expert-gate", none, "moe.shared_gate", "`true`"),
+      rule("--moe-router-score-function", choice, "moe.score", "", "softmax sigmoid"),
+      rule("--moe-router-pre-softmax", none, "moe.normalize_weights", "`false`"),
+      rule("--moe-router-topk-scaling-factor", number, "moe.scaling_factor", ""),
+      rule("--moe-router-num-groups", integer, "moe.num_groups", ""),
+      rule("--moe-router-group-topk", integer, "moe.top_groups", ""),
+      rule("--moe-router-enable-expert-bias", none, "moe.expert_bias", "`true`"),
+      rule("--moe-router-bias-update-rate", number, "moe.bias_update_rate", ""),
+      rule("--moe-router-load-balancing-type", choice, "moe.aux_loss, moe.aux_loss_coeff",
+           "`aux_loss` is over each micro-batch, `seq_aux_loss` over each sequence",
+           "aux_loss seq_aux_loss none"),
+      rule("--moe-aux-loss-coeff", number, "moe.aux_loss_coeff", ""),
+      rule("--moe-z-loss-coeff", number, "moe.z_loss_coeff", ""),
+      rule("--moe-expert-capacity-factor", number, "moe.capacity_factor",
+           "of a sequence, with a note"),
+      rule("--moe-token-drop-policy", choice, "moe.drop_policy", "", "probs position"),
+      rule("--topk", integer, "moe.top_k", "with --deepspeed"),
+      rule("--expert-interval", integer, "moe.first_layer, moe.layer_interval",
+           "with --deepspeed: layers N, 2 N and so on, counted from 1"),
+      refused("--mlp-type", text, "residual experts are not available", "standard"),
+      refused("--moe-input-jitter-eps", number, "the router's input is not changed at random",
+              "0 0.0"),
+      ignored("--moe-router-dtype", text, "logits are fp32, or fp64 with fp64"),
+      ignored("--moe-pad-expert-input-to-capacity", none, "nothing is padded"),
+      ignored("--disable-moe-top2-2nd-expert-sampling", none, "no choice is drawn at random"),
       refused("--spec", texts, "a module of Python: give the flags that say the same"),
       refused("--yaml-cfg", text, "bring the flags instead"),
   };
   add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
   add_refused(flags, kOtherModel,
               "--decoder-num-layers=N --multi-latent-attention --mtp-num-layers=N");
-  add_ignored(flags, kExperts,
-              "--moe-router-topk=N --moe-router-load-balancing-type=TEXT --moe-aux-loss-coeff=X "
-              "--moe-z-loss-coeff=X --moe-grouped-gemm --moe-token-dispatcher-type=TEXT "
-              "--moe-permute-fusion --moe-expert-capacity-factor=X --moe-router-pre-softmax "
-              "--moe-router-dtype=TEXT --moe-router-score-function=TEXT "
-              "--moe-router-topk-scaling-factor=X --moe-shared-expert-intermediate-size=N "
-              "--moe-shared-expert-overlap --moe-layer-freq=TEXT --moe-ffn-hidden-size=N "
-              "--moe-pad-expert-input-to-capacity --moe-token-drop-policy=TEXT "
-              "--moe-per-layer-logging --topk=N --expert-interval=N... --mlp-type=TEXT --use-tutel "
-              "--enable-expert-tensor-parallelism --disable-moe-top2-2nd-expert-sampling");
+  add_ignored(flags, kExpertKernels,
+              "--moe-grouped-gemm --moe-token-dispatcher-type=TEXT --moe-permute-fusion "
+              "--moe-shared-expert-overlap --moe-per-layer-logging --use-tutel");
+  add_refused(flags, "experts are not cut over tensor-parallel ranks",
+              "--enable-expert-tensor-parallelism");
   add_ignored(flags, kLatent,
               "--q-lora-rank=N --kv-lora-rank=N --qk-head-dim=N --qk-pos-emb-head-dim=N "
               "--v-head-dim=N --rotary-scaling-factor=X");

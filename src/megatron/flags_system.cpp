@@ -15,8 +15,7 @@ constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not
 constexpr const char* kTimings = "timings.jsonl holds the times of each step";
 constexpr const char* kNvrx = "the run survives kills by itself: start it again";
 constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
-constexpr const char* kNoExperts = "mixtures of experts are not available";
-constexpr const char* kExperts = "has an effect only in mixtures of experts";
+constexpr const char* kExpertRanks = "experts are not spread over ranks";
 constexpr const char* kLongSequences = "dividing one sequence over several ranks is not available";
 constexpr const char* kWeightedSplits =
     "give the datasets and their weights to --train-data-path, --valid-data-path and "
@@ -159,7 +158,7 @@ std::vector<Flag> parallel_flags() {
       to_key("--pipeline-model-parallel-size", integer, "parallel.pp", "1"),
       to_key("--context-parallel-size", integer, "parallel.cp", "1"),
       to_key("--expert-model-parallel-size", integer, "parallel.ep", "1"),
-      refused("--expert-tensor-parallel-size", integer, kNoExperts, "1"),
+      refused("--expert-tensor-parallel-size", integer, kExpertRanks, "1"),
       refused("--model-parallel-size", integer,
               "Megatron itself renamed it: --tensor-model-parallel-size"),
       rule("--num-layers-per-virtual-pipeline-stage", integer,
@@ -304,8 +303,12 @@ std::vector<Flag> deepspeed_flags() {
       rule("--enable-zbh1-pipeline", none, "parallel.schedule", "`zb1p`"),
       ignored("--enable-zbh1-exact-semantics", none,
               "the optimizer always waits for all gradients"),
-      refused("--moe-expert-parallel-size", integer, kNoExperts, "1"),
-      refused("--create-moe-param-group", none, kNoExperts),
+      refused("--moe-expert-parallel-size", integer, kExpertRanks, "1"),
+      ignored("--create-moe-param-group", none, "all parameters are sharded alike"),
+      rule("--moe-loss-coeff", number, "moe.aux_loss_coeff", "with --deepspeed; absent: 0.1"),
+      rule("--moe-train-capacity-factor", number, "moe.capacity_factor",
+           "with --deepspeed; absent: 1.0; of a sequence, with a note"),
+      rule("--disable-moe-token-dropping", none, "moe.capacity_factor", "`0`"),
       to_key("--train-tokens", integer, "train.tokens", "",
              "ends the run, if --train-iters or --train-samples do not end it earlier"),
       to_key("--lr-decay-tokens", integer, "optimizer.decay_tokens"),
@@ -320,9 +323,8 @@ std::vector<Flag> deepspeed_flags() {
   add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt --force-ds-sequence-parallel");
   add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
               "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
-  add_ignored(flags, kExperts,
-              "--moe-loss-coeff=X --moe-train-capacity-factor=X --moe-eval-capacity-factor=X "
-              "--moe-min-capacity=N --disable-moe-token-dropping");
+  add_ignored(flags, "evaluation drops no token",
+              "--moe-eval-capacity-factor=X --moe-min-capacity=N");
   add_ignored(flags, kOther, "--use-pin-memory --disable-mem-efficient-ln --repeated-dataloader");
   return flags;
 }

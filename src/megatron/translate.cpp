@@ -197,6 +197,7 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   take_given(draft);
   check_required(draft);
   translate_model(draft);
+  translate_experts(draft);
   translate_run(draft);
   translate_checkpoint(draft);
   translate_parallel(draft);

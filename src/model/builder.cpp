@@ -15,14 +15,15 @@ Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dro
   local_rows_ = tp_.local_rows(rows_);
 }
 
-std::unique_ptr<Graph> Builder::pre_norm_block(bool causal) const {
+std::unique_ptr<Graph> Builder::pre_norm_block(bool causal, bool with_experts) const {
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
   const ValueId attended = attention(g, norm(g, x, "input_norm"), ids, causal);
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
-  g.set_output(ops::add(g, sum, mlp(g, normed), ids, site(mlp_out_site), seq_));
+  const ValueId made = with_experts ? experts(g, normed) : mlp(g, normed);
+  g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 

@@ -41,10 +41,12 @@ class Builder {
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
   // x + attention(norm(x)), then y + mlp(norm(y)).
-  std::unique_ptr<Graph> pre_norm_block(bool causal) const;
+  std::unique_ptr<Graph> pre_norm_block(bool causal, bool with_experts = false) const;
   // Sees the earlier positions, or all of its sequence that are not padding.
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal) const;
   ValueId mlp(Graph& g, ValueId x) const;
+  // What experts make of each row, with what the shared one adds (experts.cpp).
+  ValueId experts(Graph& g, ValueId x) const;
   ValueId norm(Graph& g, ValueId x, const std::string& name) const;
   // The residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,

@@ -110,6 +110,20 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
   }
 }
 
+// Weights that a token meets in the MLPs of all layers.
+double active_mlp_weights(const ModelConfig& m) {
+  const double h = static_cast<double>(m.hidden_size);
+  const double width = h * (m.activation == "swiglu" ? 3 : 2);
+  const ExpertConfig& moe = m.moe;
+  const double dense = width * static_cast<double>(m.ffn_hidden_size);
+  const double expert =
+      width * static_cast<double>(moe.top_k * moe.ffn_hidden_size + moe.shared_ffn_hidden_size) +
+      h * static_cast<double>(moe.num_experts);
+  double sum = 0;
+  for (std::int64_t i = 0; i < m.num_layers; ++i) sum += moe.in_layer(i) ? expert : dense;
+  return sum;
+}
+
 }  // namespace
 
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
@@ -157,12 +171,12 @@ std::int64_t parameter_count(const ModelConfig& model) {
 }
 
 double training_flops_per_token(const ModelConfig& m) {
-  const double h = static_cast<double>(m.hidden_size), ffn = static_cast<double>(m.ffn_hidden_size);
+  const double h = static_cast<double>(m.hidden_size);
   const double q = static_cast<double>(m.num_heads * m.head_dim);
   const double kv = static_cast<double>(m.num_kv_heads * m.head_dim);
-  const double matrices = h * (q + 2 * kv) + q * h + h * ffn * (m.activation == "swiglu" ? 3 : 2);
+  const double attention = h * (q + 2 * kv) + q * h;
   const double layers = static_cast<double>(m.num_layers);
-  return 6 * (layers * matrices + h * static_cast<double>(m.vocab_size)) +
+  return 6 * (layers * attention + active_mlp_weights(m) + h * static_cast<double>(m.vocab_size)) +
          12 * layers * q * static_cast<double>(m.seq_length);
 }
 

@@ -55,8 +55,8 @@ std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks = 1);
 std::int64_t parameter_count(const StageDefinition& definition);
 std::int64_t parameter_count(const ModelConfig& model);
 // Necessary flops of a training step per token, forward and backward, without recomputation:
-// 6 per weight of a matrix, and 12 * layers * hidden * seq for full attention (no causal halving).
-// bert: as if every position were predicted.
+// 6 per weight of a matrix that the token meets, and 12 * layers * hidden * seq for full attention
+// (no causal halving). bert: as if every position were predicted.
 double training_flops_per_token(const ModelConfig& model);
 
 // Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".

@@ -67,6 +67,29 @@ ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {});
 
+// --- mixture of experts
+// Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in].
+ValueId router(Graph& g, ValueId x, ValueId weight);
+// The experts of each row, rising, and what they weigh: [rows, top_k].
+struct Routes {
+  ValueId weights, chosen;
+};
+Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value);
+// Where each choice lies among the rows by expert (i32 [rows, top_k], -1: dropped), and where each
+// expert's rows begin (i32 [experts + 1]).
+struct Places {
+  ValueId places, offsets;
+};
+Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes);
+// The rows of x by expert, [taken, columns]; zeros after the last one.
+ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
+// x weight[e]^T for each row of expert e; weight is [experts * out, in].
+ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets);
+// x times the sigmoid of each row's number, gates [rows, 1].
+ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
+// Per row the sum of what its experts made of it, each by its weight, in the order of experts.
+ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places);
+
 // --- collectives among the ranks of a group; with one rank nothing is emitted ---
 // Identity; the gradient is summed over the ranks.
 ValueId grad_all_reduce(Graph& g, ValueId x, GraphGroup group);

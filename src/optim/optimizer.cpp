@@ -202,6 +202,7 @@ std::vector<unsigned> Optimizer::arrays(Phase phase) const {
 void Optimizer::update(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
   for_each_piece(slice, [&](const OwnedSlice& piece) {
     const TraceSpan span(trace_, phase == Phase::direct ? "direct" : "update", 0, slice.bucket);
+    if (spec(piece).balance_rate > 0) return balance(piece);
     update_block(piece, step, phase);
   });
 }
@@ -258,6 +259,20 @@ void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, vo
                                   static_cast<const float*>(values[m]), slice.count(), rounding,
                                   slice.begin);
   }
+}
+
+// A router's bias, which is too small to be cut.
+void Optimizer::balance(const OwnedSlice& slice) {
+  TRIREME_CHECK(slice.begin == 0 && slice.count() == spec(slice).shape.count());
+  with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    using A = Acc<T>;
+    T* compute = states_.kinds().masters
+                     ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset
+                     : nullptr;
+    stage_.device().kernels<T>().balance(
+        stage_.device().queue(), reinterpret_cast<A*>(master(slice)), compute,
+        reinterpret_cast<const A*>(gradient(slice)), spec(slice).balance_rate, slice.count());
+  });
 }
 
 template <class Body>

@@ -88,6 +88,7 @@ class Optimizer {
   // needs.
   std::vector<unsigned> arrays(unsigned mask) const;
   std::vector<unsigned> arrays(Phase phase) const;
+  void balance(const OwnedSlice& piece);
   void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void store_moments(const OwnedSlice& slice, const StepBlock* block, void* const* values);

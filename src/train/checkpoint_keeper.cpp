@@ -33,7 +33,13 @@ const std::vector<std::string> meaning_of_weights = {"model.num_heads",
                                                      "model.norm_eps",
                                                      "model.qk_norm",
                                                      "model.activation",
-                                                     "model.norm_placement"};
+                                                     "model.norm_placement",
+                                                     "moe.top_k",
+                                                     "moe.score",
+                                                     "moe.normalize_weights",
+                                                     "moe.scaling_factor",
+                                                     "moe.num_groups",
+                                                     "moe.top_groups"};
 
 // Any parameter of this rank.
 const std::string& first_parameter(const Engine& engine) {

@@ -173,7 +173,7 @@ MemoryPlan Engine::memory() const {
   }
   plan.merge(slots_->plan());
   plan.merge(runner_->memory());
-  plan.add("scalars and totals of a step", align_up(sizeof(StepMemory)));
+  plan.add("scalars and totals of a step", align_up(sizeof(StepMemory)) + expert_bytes());
   const auto [tensor, gradients] = sum_bytes();
   plan.add(sums_in_order, tensor + gradients);
   return plan;
@@ -222,7 +222,8 @@ void Engine::allocate_all(Transport* transport) {
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();
-  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)), "scalars and totals of a step");
+  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)) + expert_bytes(),
+                             "scalars and totals of a step");
   slots_->allocate(device_);
   for (auto& chunk : chunks_) {
     chunk->stage->allocate(graph_groups);

@@ -37,9 +37,19 @@ struct StepInput {
   std::function<bool()> stop, saving;
 };
 
+// What the routers of a step did.
+struct ExpertLoad {
+  double aux_loss = 0, z_loss = 0;  // of all layers, means over sequences
+  // By layer of the model with experts: the largest number of choices that an expert kept, over the
+  // mean of all experts.
+  std::vector<double> imbalance;
+  std::int64_t dropped = 0;  // choices, in all layers
+};
+
 // The same on every rank.
 struct StepResult {
   LossSum loss;          // of all ranks
+  ExpertLoad experts;    // of all ranks; empty where the model has none
   double grad_norm = 0;  // before clipping; not finite where gradients overflowed
   bool finite = true;    // false: loss or gradients overflowed and no step was taken
   bool stop = false;     // a rank wants to stop
@@ -158,6 +168,13 @@ class Engine {
   };
   StepBlock* block() const { return &step_memory_.as<StepMemory>()->block; }
   StepTotals* totals() const { return &step_memory_.as<StepMemory>()->totals; }
+  // What the routers add up lies after it; none without experts.
+  std::int64_t expert_bytes() const;
+  ExpertTotals* expert_totals() const {
+    return reinterpret_cast<ExpertTotals*>(step_memory_.data() + align_up(sizeof(StepMemory)));
+  }
+  std::vector<std::byte> read_expert_totals();
+  ExpertLoad load_of(const std::vector<std::byte>& totals, std::int64_t samples) const;
   void write_block();
   void clear_totals();
   StepTotals read_totals();

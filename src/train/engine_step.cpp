@@ -14,6 +14,7 @@ namespace {
 // What a step adds up, on the host: of this rank, then of all.
 struct Sums {
   StepTotals totals;
+  std::vector<std::byte> experts;  // ExpertTotals with its choices; empty without experts
   std::int64_t stops = 0, saves = 0;
 
   LossSum losses() const {
@@ -28,6 +29,13 @@ struct Sums {
 void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
   StepTotals& t = sums.totals;
   std::vector<ExactSum*> parts = {&t.squares};
+  std::span<std::int64_t> choices;
+  if (!sums.experts.empty()) {
+    auto* const experts = reinterpret_cast<ExpertTotals*>(sums.experts.data());
+    parts.insert(parts.end(), {&experts->aux_loss, &experts->z_loss});
+    choices = {experts->choices(),
+               (sums.experts.size() - sizeof(ExpertTotals)) / sizeof(std::int64_t)};
+  }
   for (std::size_t i = 0; i < losses; ++i)
     parts.insert(parts.end(), {&t.losses[i].sum, &t.losses[i].count});
   std::vector<std::int64_t> words;
@@ -35,6 +43,7 @@ void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
     const auto own = part->normalized_words();
     words.insert(words.end(), own.begin(), own.end());
   }
+  words.insert(words.end(), choices.begin(), choices.end());
   words.insert(words.end(), {t.overflows, sums.stops, sums.saves});
   world
       .all_reduce(words.data(), static_cast<std::int64_t>(words.size()), DType::i64, Reduction::sum,
@@ -45,6 +54,8 @@ void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
     std::copy_n(from, ExactSum::word_count, part->normalized_words().begin());
     from += ExactSum::word_count;
   }
+  std::copy_n(from, choices.size(), choices.begin());
+  from += static_cast<std::ptrdiff_t>(choices.size());
   t.overflows = from[0];
   sums.stops = from[1];
   sums.saves = from[2];
@@ -118,6 +129,46 @@ void Engine::write_block() {
 
 void Engine::clear_totals() {
   device_.queue().fill(totals(), 0, sizeof(StepTotals));
+  if (expert_bytes() > 0) device_.queue().fill(expert_totals(), 0, expert_bytes());
+}
+
+std::int64_t Engine::expert_bytes() const {
+  const std::int64_t experts = model_.moe.num_experts;
+  if (experts == 0) return 0;
+  return align_up(static_cast<std::int64_t>(
+      sizeof(ExpertTotals) + model_.num_layers * (experts + 1) * sizeof(std::int64_t)));
+}
+
+std::vector<std::byte> Engine::read_expert_totals() {
+  std::vector<std::byte> read(static_cast<std::size_t>(expert_bytes()));
+  if (read.empty()) return read;
+  device_.read(expert_totals(), expert_bytes(),
+               [&](const std::byte* host) { std::memcpy(read.data(), host, read.size()); });
+  return read;
+}
+
+ExpertLoad Engine::load_of(const std::vector<std::byte>& totals, std::int64_t samples) const {
+  ExpertLoad load;
+  if (totals.empty()) return load;
+  std::vector<std::byte> copy = totals;
+  auto* const sums = reinterpret_cast<ExpertTotals*>(copy.data());
+  load.aux_loss = sums->aux_loss.value() / static_cast<double>(samples);
+  load.z_loss = sums->z_loss.value() / static_cast<double>(samples);
+  const std::int64_t experts = model_.moe.num_experts;
+  for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
+    if (!model_.moe.in_layer(layer)) continue;
+    const std::span<const std::int64_t> kept(sums->choices() + layer * (experts + 1),
+                                             static_cast<std::size_t>(experts));
+    std::int64_t sum = 0, largest = 0;
+    for (const std::int64_t count : kept) {
+      sum += count;
+      largest = std::max(largest, count);
+    }
+    const double mean = static_cast<double>(sum) / static_cast<double>(experts);
+    load.imbalance.push_back(sum > 0 ? static_cast<double>(largest) / mean : 0);
+    load.dropped += kept.data()[experts];
+  }
+  return load;
 }
 
 StepTotals Engine::read_totals() {
@@ -133,6 +184,8 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   step_block_.step = input.step;
   step_block_.loss_scale = input.loss_scale;
   step_block_.grad_scale = input.loss_scale / nominal_tokens(input);
+  step_block_.sample_scale = static_cast<double>(sample_weight_) * step_block_.grad_scale;
+  if (expert_bytes() > 0) step_block_.experts = expert_totals();
   write_block();
   clear_totals();
   std::int64_t summands = input.micro_batches * mesh_.degrees().dp();
@@ -178,7 +231,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
                               Observer* observer) {
   StepResult result;
   Client client(*this, next, input.micro_batches, [&] { result = update(input); });
-  if (losses_.size() > 1) weigh_sample_losses(client);
+  if (losses_.size() > 1 || model_.moe.has_losses()) weigh_sample_losses(client);
   run_micro_batches(input, client, observer);
   return result;
 }
@@ -187,14 +240,17 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
 StepResult Engine::update(const StepInput& input) {
   finish_gradients();
   for (int c = 0; c < chunks(); ++c) {
-    chunks_[c]->optimizer->add_squares(
-        &totals()->squares, [&](const ParameterSpec& spec) { return speaks_for(c, spec); });
+    chunks_[c]->optimizer->add_squares(&totals()->squares, [&](const ParameterSpec& spec) {
+      return spec.balance_rate == 0 && speaks_for(c, spec);
+    });
   }
-  Sums sums{read_totals(), input.stop && input.stop(), input.saving && input.saving()};
+  Sums sums{read_totals(), read_expert_totals(), input.stop && input.stop(),
+            input.saving && input.saving()};
   sum_over_ranks(sums, losses_.size(), *groups_.world);
 
   StepResult result;
   result.loss = sums.losses();
+  result.experts = load_of(sums.experts, build_.batch * input.micro_batches * mesh_.degrees().dp());
   result.stop = sums.stops > 0;
   result.saving = sums.saves > 0;
   const double divisor = divisor_of(result.loss);
@@ -221,7 +277,7 @@ LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
     client.start_at(k);
     runner_->evaluate(client);
   }
-  Sums sums{read_totals()};
+  Sums sums{read_totals(), {}};
   sum_over_ranks(sums, losses_.size(), *groups_.world);
   runner_->finish_evaluation();
   return sums.losses();

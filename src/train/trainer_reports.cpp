@@ -1,7 +1,9 @@
 // What a trainer prints and writes for people and tools.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/counted.h"
 #include "base/file.h"
@@ -20,6 +22,18 @@ std::string device_text(const Device& device) {
   if (target.device != DeviceKind::cpu) return "device " + device.name();
   return fmt::format("instruction set {}; {}", cpu::name_of(target.isa),
                      counted(ThreadPool::global().size(), "thread"));
+}
+
+void add_expert_metrics(std::vector<Metric>& line, const ExpertConfig& moe,
+                        const ExpertLoad& load) {
+  if (load.imbalance.empty()) return;
+  if (moe.aux_loss_coeff > 0) line.push_back({"aux_loss", load.aux_loss});
+  if (moe.z_loss_coeff > 0) line.push_back({"z_loss", load.z_loss});
+  const auto& layers = load.imbalance;
+  line.push_back({"expert_load_max", *std::ranges::max_element(layers)});
+  line.push_back({"expert_load_mean", std::accumulate(layers.begin(), layers.end(), 0.0) /
+                                          static_cast<double>(layers.size())});
+  if (moe.capacity_factor > 0) line.push_back({"dropped_choices", load.dropped});
 }
 
 }  // namespace
@@ -74,6 +88,7 @@ void Trainer::Parts::after_step() {
   if (curriculum.active()) line.push_back({"seq_length", engine.length()});
   for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
     line.push_back({losses[i].metric, last.finite ? last.loss.parts[i].mean() : NAN});
+  add_expert_metrics(line, config.model.moe, last.experts);
   if (config.run.precision == "fp16") {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});

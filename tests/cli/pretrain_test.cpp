@@ -342,7 +342,7 @@ TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {
 // The file is there, and the exit code says that it is another training.
 TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
   std::string command = "deepspeed --num_gpus 1";
-  for (std::string word : flags("run", {"--num-experts", "8", "--use-flash-attn"})) {
+  for (std::string word : flags("run", {"--num-experts-switch", "8", "--use-flash-attn"})) {
     if (word == "pretrain-gpt") word = "pretrain_gpt.py";
     command += " " + word;
   }
@@ -350,10 +350,11 @@ TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
   const Outcome outcome =
       run({"import-args", "--run", path("run.sh"), "--output", path("run.toml")});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("#   --num-experts: '8': mixtures of experts"),
-                                 HasSubstr("#   --use-flash-attn: "),
-                                 HasSubstr("'--num-experts' of the script could not be carried "
-                                           "over")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("#   --num-experts-switch: '8': use --num-experts"),
+                    HasSubstr("#   --use-flash-attn: "),
+                    HasSubstr("'--num-experts-switch' of the script could not be carried "
+                              "over")));
   EXPECT_TRUE(fs::exists(path("run.toml")));
 }
 

@@ -41,7 +41,7 @@ TEST(Translate, EveryIgnoredFlagIsAcceptedWithItsNote) {
 }
 
 TEST(Translate, RefusedFlagsSayWhyUnlessTheyChangeNothing) {
-  EXPECT_THAT(refusal("--num-experts 8"), HasSubstr("--num-experts: '8': mixtures of experts"));
+  EXPECT_THAT(refusal("--mlp-type residual"), HasSubstr("--mlp-type: 'residual': residual"));
   EXPECT_NO_THROW(config("--num-experts 1"));
   EXPECT_NO_THROW(config("--dataloader-type single"));
   for (const Flag& flag : all_flags()) {
@@ -186,13 +186,13 @@ TEST(Translate, TheLastOfSeveralCounts) {
 }
 
 TEST(Translate, LenientCollectsWhatIsWrong) {
-  const Translation translation =
-      translated("--mistyped 3 4 --lr $LR --num-experts 8 --fp8-format hybrid --bf16 --fp16 $EXTRA",
-                 Program::gpt, true);
+  const Translation translation = translated(
+      "--mistyped 3 4 --lr $LR --num-experts-switch 8 --fp8-format hybrid --bf16 --fp16 $EXTRA",
+      Program::gpt, true);
   std::vector<std::string> lost;
   for (const Note& note : translation.lost) lost.push_back(note.flag);
-  EXPECT_THAT(
-      lost, ElementsAre("--mistyped", "--lr", "--num-experts", "--fp8-format", "$EXTRA", "--fp16"));
+  EXPECT_THAT(lost, ElementsAre("--mistyped", "--lr", "--num-experts-switch", "--fp8-format",
+                                "$EXTRA", "--fp16"));
   EXPECT_EQ(to_config(translation).run.precision, "bf16");
 }
 

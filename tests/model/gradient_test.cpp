@@ -18,16 +18,24 @@ struct TestedModel : ModelConfig {
   const ArchitectureDefinition* architecture;
 };
 
-// Heads that share keys and values in Llama, the other GELU in BERT. "two_kinds" is of no family.
+// Heads that share keys and values in Llama, the other GELU in BERT. "two_kinds" is of no family;
+// "experts" is Llama with a dense layer and one of four experts and a shared one.
 TestedModel tiny(const std::string& name) {
   const bool two_kinds = name == "two_kinds";
-  const std::string family = two_kinds ? "gpt" : name;
+  const std::string family = two_kinds ? "gpt" : name == "experts" ? "llama" : name;
   TestedModel model{testing_model::tiny(family), nullptr};
   model.architecture = two_kinds ? &testing_model::two_kinds : &architecture_of(model);
   if (two_kinds) model.num_layers = 3;
   if (family.starts_with("llama")) {
     model.num_heads = 4;
     model.num_kv_heads = 2;
+  }
+  if (name == "experts") {
+    model.moe.num_experts = 4;
+    model.moe.ffn_hidden_size = 12;
+    model.moe.first_layer = 1;
+    model.moe.shared_ffn_hidden_size = 10;
+    model.moe.shared_gate = true;
   }
   if (model.family == "bert") model.activation = "gelu_erf";
   return model;
@@ -251,7 +259,7 @@ TEST(KindsOfBlocks, RecomputeApart) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
                          testing::Values("gpt", "llama", "llama_qk_norm", "bert", "bert_post",
-                                         "two_kinds"),
+                                         "two_kinds", "experts"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

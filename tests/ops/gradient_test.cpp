@@ -136,6 +136,34 @@ void build_take_rows(Graph& g) {
       ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout, seq));
 }
 
+// --- mixture of experts: four of them, two for each row, with other layers before and after
+struct Router {
+  bool sigmoid = false, normalize = true;
+  std::int64_t groups = 1, capacity = 0;
+  bool gate = false;
+};
+constexpr Router over_the_chosen{}, over_all{false, false}, sigmoids{true, true},
+    bare_sigmoids{true, false}, in_groups{true, true, 2}, dropping_rows{false, true, 1, 2},
+    gated{true, true, 1, 0, true};
+
+template <const Router& kind>
+void build_experts(Graph& g) {
+  constexpr std::int64_t experts = 4, top_k = 2, inner = 5;
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  const ops::Routes routes =
+      ops::route(g, ops::router(g, x, parameter(g, {experts, 6})),
+                 {top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1, 0, 0, seq, seq});
+  const ops::Places places = ops::dispatch(g, routes, {experts, kind.capacity, seq, true});
+  const ValueId spread = ops::spread_rows(g, x, places, rows * top_k);
+  const ValueId up =
+      ops::grouped_linear(g, spread, parameter(g, {experts * 2 * inner, 6}), places.offsets);
+  const ValueId down = ops::grouped_linear(g, ops::activation(g, up, ActivationKind::swiglu),
+                                           parameter(g, {experts * 6, inner}), places.offsets);
+  ValueId made = ops::combine(g, down, routes, places);
+  if (kind.gate) made = ops::gate_rows(g, made, ops::router(g, x, parameter(g, {1, 6})));
+  g.set_output(ops::add(g, x, made, no_value, no_dropout, seq));
+}
+
 // --- embedding; with first_id 3, ids below it and the last one are other ranks'
 template <std::int64_t first_id, bool with_positions, bool with_types = false>
 void build_embedding(Graph& g) {
@@ -201,6 +229,13 @@ const std::vector<Case> cases = {
     {"DropoutAlone", build_add<false, dropping>},
     {"Slices", build_slices},
     {"TakeRows", build_take_rows},
+    {"ExpertsWeighedOverTheChosen", build_experts<over_the_chosen>},
+    {"ExpertsWeighedOverAll", build_experts<over_all>},
+    {"ExpertsWithSigmoids", build_experts<sigmoids>},
+    {"ExpertsWithBareSigmoids", build_experts<bare_sigmoids>},
+    {"ExpertsInGroups", build_experts<in_groups>},
+    {"ExpertsThatDrop", build_experts<dropping_rows>},
+    {"ExpertsWithAGate", build_experts<gated>},
     {"Embedding", build_embedding<0, false>},
     {"EmbeddingOfARank", build_embedding<3, false>},
     {"EmbeddingWithPositions", build_embedding<0, true>},

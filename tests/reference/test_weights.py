@@ -68,6 +68,37 @@ def qwen3(rng):
     return llama_like(rng, transformers.Qwen3Config)
 
 
+def mixtral(rng):
+    groups, queries = rng.choice([1, 2]), rng.choice([1, 2])
+    heads, head_dim = groups * queries, rng.choice([4, 8, 16])
+    positions = rng.choice([32, 64])
+    experts = rng.choice([2, 4, 8])
+    return transformers.MixtralConfig(
+        vocab_size=rng.randint(40, 150), max_position_embeddings=positions,
+        hidden_size=heads * rng.choice([head_dim, 8, 12]), head_dim=head_dim,
+        intermediate_size=rng.choice([16, 24, 56]), num_hidden_layers=rng.randint(1, 3),
+        num_attention_heads=heads, num_key_value_heads=groups, rms_norm_eps=1e-5,
+        tie_word_embeddings=rng.random() < 0.4, num_local_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), sliding_window=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+
+
+def qwen2_moe(rng):
+    groups, queries = rng.choice([1, 2]), rng.choice([1, 2])
+    heads = groups * queries
+    experts, layers = rng.choice([2, 4, 8]), rng.randint(1, 3)
+    return transformers.Qwen2MoeConfig(
+        vocab_size=rng.randint(40, 150), max_position_embeddings=rng.choice([32, 64]),
+        hidden_size=heads * rng.choice([4, 8, 16]), intermediate_size=rng.choice([16, 24]),
+        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=groups,
+        rms_norm_eps=1e-5, tie_word_embeddings=rng.random() < 0.4, num_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), moe_intermediate_size=rng.choice([8, 20]),
+        shared_expert_intermediate_size=rng.choice([12, 16]),
+        norm_topk_prob=rng.random() < 0.5, decoder_sparse_step=rng.randint(1, layers),
+        mlp_only_layers=[0] if layers == 3 and rng.random() < 0.3 else [],
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+
+
 def bert(rng, config=transformers.BertConfig):
     heads = rng.choice([1, 2, 4])
     return config(
@@ -87,6 +118,8 @@ KINDS = {
     "mistral": (mistral, transformers.MistralForCausalLM),
     "qwen2": (qwen2, transformers.Qwen2ForCausalLM),
     "qwen3": (qwen3, transformers.Qwen3ForCausalLM),
+    "mixtral": (mixtral, transformers.MixtralForCausalLM),
+    "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
 }

@@ -17,17 +17,29 @@ namespace trireme {
 
 constexpr std::int64_t seq = 8, batch = 2, vocab = 37;
 
+// `family`: "experts" is Llama with a dense layer, then layers of experts that drop.
 inline Config config_of(const std::string& precision, std::int64_t micro_batches = 4,
                         const std::string& family = "gpt") {
   Config config;
   ModelConfig& m = config.model;
-  m.family = family;
+  m.family = family == "experts" ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
   m.num_heads = 4;
   m.seq_length = m.max_positions = seq;
   m.vocab_size = vocab;
   m.hidden_dropout = 0.1;
+  if (family == "experts") {
+    m.moe.num_experts = 8;
+    m.moe.score = "sigmoid";
+    m.moe.expert_bias = true;
+    m.moe.bias_update_rate = 0.01;
+    m.moe.ffn_hidden_size = 24;
+    m.moe.first_layer = 1;
+    m.moe.aux_loss_coeff = 0.01;
+    m.moe.z_loss_coeff = 0.001;
+    m.moe.capacity_factor = 1.25;
+  }
   resolve(m);
   config.run.precision = precision;
   config.train.micro_batch_size = batch;

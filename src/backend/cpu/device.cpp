@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/grouped.h"
 #include "backend/cpu/isa.h"
 #include "base/held_memory.h"
 
@@ -44,6 +45,12 @@ class CpuDevice final : public Device {
     return with_compute_type(compute, [&]<class T>(T) -> std::shared_ptr<const LinearProduct> {
       return shared_linear<T>(product, shape);
     });
+  }
+
+  std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
+                                                const GroupedShape& shape) override {
+    return with_compute_type(compute,
+                             [&]<class T>(T) { return shared_grouped<T>(product, shape); });
   }
 
   void write(void* dst, std::int64_t, const std::function<void(std::byte* host)>& fill) override {

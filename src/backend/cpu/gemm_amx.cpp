@@ -144,6 +144,17 @@ std::int64_t AmxGemm::workspace_bytes() const {
   return outer_bytes() + (keeps_sums_ ? sums : 0);
 }
 
+// The packed operand grows with the rows until it is cut into rounds, of which none is larger than
+// the limit but for a last panel or step; then sums may have to be kept, of half the limit at most.
+std::int64_t AmxGemm::most_workspace(const GemmProblem& p, bool into_float) {
+  constexpr std::int64_t limit = default_packed_bytes, alignment = 64;
+  const std::int64_t panels = ceil_div(std::min(p.m, p.n), panel_vectors);
+  const std::int64_t whole = panels * panel_bytes(p.k);
+  if (whole <= limit) return whole + alignment;
+  const std::int64_t rounding = std::max(panel_bytes(p.k), panels * panel_bytes(panel_vectors));
+  return std::min(whole, limit + rounding) + (into_float ? 0 : limit / 2) + alignment;
+}
+
 amx::Operand AmxGemm::operand(amx::Side side, const bf16* a, const bf16* b) const {
   const GemmProblem& p = problem_;
   if (side == amx::Side::a) return {a, p.m, p.k, p.lda, !p.a_transposed, side};

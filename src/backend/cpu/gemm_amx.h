@@ -13,12 +13,18 @@ class AmxGemm : public GemmEngine<bf16> {
  public:
   // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large
   // enough that the inner one is rarely packed anew, small enough for the last-level cache.
-  AmxGemm(const GemmProblem& problem, bool into_float, std::int64_t max_packed_bytes = 16 << 20);
+  AmxGemm(const GemmProblem& problem, bool into_float,
+          std::int64_t max_packed_bytes = default_packed_bytes);
   std::int64_t workspace_bytes() const;
+  // What problems like this one need at most that have as many rows as it or fewer: of m, and of k
+  // where the result is the gradient of a weight.
+  static std::int64_t most_workspace(const GemmProblem& problem, bool into_float);
   void run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool accumulate,
            void* workspace) const override;
 
  private:
+  static constexpr std::int64_t default_packed_bytes = 16 << 20;
+
   amx::Operand operand(amx::Side side, const bf16* a, const bf16* b) const;
   std::int64_t outer_bytes() const;  // packed, of one round
   void run_rounds(amx::Destination dst, const bf16* a, const bf16* b, char* packed) const;

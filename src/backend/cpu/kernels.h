@@ -14,7 +14,7 @@ namespace trireme::cpu {
   X(norm)                       \
   X(head_norm)                  \
   X(activation)                 \
-  X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix)
+  X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix) X(experts)
 
 // Elements of workspace; functions of the shape alone.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);

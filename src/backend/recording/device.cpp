@@ -72,6 +72,19 @@ class RecordedProduct final : public LinearProduct {
   Product product_;
 };
 
+class RecordedGroups final : public GroupedProduct {
+ public:
+  explicit RecordedGroups(Product product) : product_(product) {}
+
+  void run(Queue& queue, void*, const void*, const void*, const std::int32_t*, bool,
+           void*) const override {
+    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
+  }
+
+ private:
+  Product product_;
+};
+
 constexpr std::int64_t page = 4096;
 
 }  // namespace
@@ -92,6 +105,11 @@ std::string RecordingDevice::name() const {
 std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product product,
                                                              const LinearShape&) {
   return std::make_shared<RecordedProduct>(product);
+}
+
+std::shared_ptr<const GroupedProduct> RecordingDevice::grouped(DType, Product product,
+                                                               const GroupedShape&) {
+  return std::make_shared<RecordedGroups>(product);
 }
 
 void RecordingDevice::write(void*, std::int64_t bytes, const std::function<void(std::byte*)>&) {

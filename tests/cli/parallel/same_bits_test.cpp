@@ -105,6 +105,19 @@ TEST_F(SlowSameBits, LlamaBf16WithAHeadOfItsOwn) {
   compare("run.precision=bf16 model.family=llama",
           {layouts[3], layouts[8], layouts[10], layouts[12]}, 1);
 }
+const std::string experts =
+    "model.family=llama moe.num_experts=8 moe.first_layer=1 moe.shared_ffn_hidden_size=32 "
+    "moe.aux_loss_coeff=0.01 moe.z_loss_coeff=0.001 ";
+TEST_F(SameBits, Experts) {
+  compare(experts + "run.precision=bf16", {layouts[4], layouts[10]}, 1);
+}
+TEST_F(SlowSameBits, ExpertsOnAllLayouts) {
+  compare(experts, layouts, 1);
+}
+TEST_F(SlowSameBits, ExpertsThatDrop) {
+  compare(experts + "run.precision=bf16 moe.capacity_factor=1.0 moe.score=sigmoid",
+          {layouts[1], layouts[8], layouts[12]}, 1);
+}
 TEST_F(SlowSameBits, CutLayersFp32) {
   compare("parallel.tp=2", layouts_of_cut_layers, 2);
 }

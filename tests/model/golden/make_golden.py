@@ -12,7 +12,8 @@ norm, projections onto fixed vectors of +1 and -1, and the first values.
 bf16 means: weights, activations and gradients in bf16, fp32 master weights and optimizer, softmax,
 norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
 of the loss, and two right implementations would not agree within 1%. BERT, which sees few targets,
-has the lower rate throughout.
+and mixtures of experts, where rounding may give a token another expert, have the lower rate
+throughout.
 
 Models are trained with AdamW, and two of them with Muon and with Lion, from the formulas of the
 papers: Muon takes the matrices of the layers, with q, k and v apart and gate and up apart.
@@ -54,7 +55,22 @@ LLAMA = dict(GPT, family="llama", num_kv_heads=2, ffn_hidden_size=96, position="
 # is the mean over these, of all samples together, plus the mean of the samples' order losses.
 BERT = dict(GPT, family="bert", norm_eps=1e-12, activation="gelu_erf", norm_placement="pre",
             order_head=True)
+# Mixture of experts. Capacity and drops are of a sequence; eight choices of 16 tokens, so that full
+# experts are common.
+MOE = dict(num_experts=8, top_k=2, ffn_hidden_size=40, score="softmax", normalize_weights=True,
+           scaling_factor=1.0, first_layer=0, num_groups=1, top_groups=1, shared_ffn_hidden_size=0,
+           aux_loss="sequence", aux_loss_coeff=0.0, z_loss_coeff=0.0, capacity_factor=0.0,
+           drop_policy="weight")
+MIXTRAL = dict(LLAMA, moe=dict(MOE, aux_loss_coeff=0.02, z_loss_coeff=0.001))
+GROUPS = dict(LLAMA, moe=dict(
+    MOE, score="sigmoid", scaling_factor=2.5, num_groups=4, top_groups=2, first_layer=1,
+    shared_ffn_hidden_size=48, aux_loss="batch", aux_loss_coeff=0.02))
+CAPACITY = dict(LLAMA, moe=dict(MOE, normalize_weights=False, capacity_factor=1.0,
+                                aux_loss_coeff=0.01))
 VARIANTS = {  # model, whether some tokens do not count, optimizer
+    "experts": (MIXTRAL, True),
+    "experts_in_groups": (GROUPS, False),
+    "experts_with_capacity": (CAPACITY, False),
     "bert": (BERT, True),
     "bert_post": (dict(BERT, norm_placement="post"), True),
     "gpt": (GPT, False),
@@ -167,8 +183,17 @@ def shapes(m):
         linear(f"layers.{n}.attention.qkv", qkv, h)
         linear(f"layers.{n}.attention.out", h, h)
         norm(f"layers.{n}.mlp_norm")
-        linear(f"layers.{n}.mlp.up", up, h)
-        linear(f"layers.{n}.mlp.down", h, f)
+        if "moe" in m and n >= m["moe"]["first_layer"]:
+            moe = m["moe"]
+            linear(f"layers.{n}.mlp.router", moe["num_experts"], h)
+            linear(f"layers.{n}.mlp.experts.up", moe["num_experts"] * 2 * moe["ffn_hidden_size"], h)
+            linear(f"layers.{n}.mlp.experts.down", moe["num_experts"] * h, moe["ffn_hidden_size"])
+            if moe["shared_ffn_hidden_size"]:
+                linear(f"layers.{n}.mlp.shared.up", 2 * moe["shared_ffn_hidden_size"], h)
+                linear(f"layers.{n}.mlp.shared.down", h, moe["shared_ffn_hidden_size"])
+        else:
+            linear(f"layers.{n}.mlp.up", up, h)
+            linear(f"layers.{n}.mlp.down", h, f)
         if post:
             norm(f"layers.{n}.output_norm")
     if not post:
@@ -244,13 +269,81 @@ def mlp(m, w, name, x):
     return linear(w, name + ".down", y)
 
 
-def logits(m, w, inputs):
+def choose(moe, scores):
+    """The experts of each row, rising; of equal scores the first. [rows, top_k]"""
+    k, groups = moe["top_k"], moe["num_groups"]
+    values = scores
+    if groups > 1:
+        within = scores.view(-1, groups, moe["num_experts"] // groups)
+        best = within.sort(-1, descending=True)[0][..., : k // moe["top_groups"]].sum(-1)
+        picked = best.sort(dim=-1, descending=True, stable=True)[1][:, : moe["top_groups"]]
+        allowed = torch.zeros_like(best, dtype=torch.bool).scatter(1, picked, True)
+        values = within.masked_fill(~allowed[..., None], -math.inf).view_as(scores)
+    return values.sort(dim=-1, descending=True, stable=True)[1][:, :k].sort(-1)[0]
+
+
+def kept_choices(moe, chosen, weights, sequence):
+    """False where an expert has more choices of a sequence than its capacity."""
+    capacity = math.ceil(sequence * moe["top_k"] / moe["num_experts"] * moe["capacity_factor"])
+    kept = torch.ones_like(chosen, dtype=torch.bool)
+    for first in range(0, len(chosen), sequence):
+        for e in range(moe["num_experts"]):
+            rows, slots = (chosen[first:first + sequence] == e).nonzero(as_tuple=True)
+            order = weights[first + rows, slots].sort(dim=-1, descending=True, stable=True)[1]
+            drop = order[capacity:]
+            kept[first + rows[drop], slots[drop]] = False
+    return kept
+
+
+def router_losses(moe, z, scores, batch):
+    """Of each unit, a sequence or the batch, with choices by plain score; their mean."""
+    units = batch if moe["aux_loss"] == "sequence" else 1
+    shares = scores / scores.sum(-1, keepdim=True)
+    plain = choose(dict(moe, num_groups=1), scores)
+    hits = F.one_hot(plain, moe["num_experts"]).to(z.dtype).sum(1) / moe["top_k"]
+    f, p = (t.view(units, -1, moe["num_experts"]).mean(1) for t in (hits, shares))
+    balance = moe["num_experts"] * (f.detach() * p).sum(-1).mean()
+    return moe["aux_loss_coeff"] * balance + moe["z_loss_coeff"] * z.logsumexp(-1).pow(2).mean()
+
+
+def experts(m, w, name, x, losses):
+    moe = m["moe"]
+    b, s, h = x.shape
+    count, inner = moe["num_experts"], moe["ffn_hidden_size"]
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows = x.reshape(b * s, h)
+    z = rows.to(wide) @ w[name + ".router.weight"].to(wide).t()
+    scores = z.sigmoid() if moe["score"] == "sigmoid" else z.softmax(-1)
+    chosen = choose(moe, scores.detach())
+    weights = scores.gather(1, chosen)
+    if moe["normalize_weights"]:
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
+    weights = weights * moe["scaling_factor"]
+    if moe["capacity_factor"]:
+        weights = weights * kept_choices(moe, chosen, weights.detach(), s)
+    losses.append(router_losses(moe, z, scores, b))
+    up = w[name + ".experts.up.weight"].view(count, 2 * inner, h)
+    down = w[name + ".experts.down.weight"].view(count, h, inner)
+    y = torch.zeros(b * s, h, dtype=wide)
+    for e in range(count):
+        gate, value = F.linear(rows, up[e]).chunk(2, -1)
+        made = F.linear(F.silu(gate) * value, down[e]).to(wide)
+        y = y + ((chosen == e) * weights).sum(-1, keepdim=True) * made
+    y = y.to(x.dtype).view(b, s, h)
+    return y + mlp(m, w, name + ".shared", x) if moe["shared_ffn_hidden_size"] else y
+
+
+def logits(m, w, inputs, losses=None):
     x = F.embedding(inputs, w["embedding.word.weight"])
     if m["position"] == "learned":
         x = x + w["embedding.position.weight"][: inputs.shape[1]]
     for n in range(m["num_layers"]):
         x = x + attention(m, w, f"layers.{n}.attention", norm(m, w, f"layers.{n}.input_norm", x))
-        x = x + mlp(m, w, f"layers.{n}.mlp", norm(m, w, f"layers.{n}.mlp_norm", x))
+        y = norm(m, w, f"layers.{n}.mlp_norm", x)
+        if "moe" in m and n >= m["moe"]["first_layer"]:
+            x = x + experts(m, w, f"layers.{n}.mlp", y, losses)
+        else:
+            x = x + mlp(m, w, f"layers.{n}.mlp", y)
     x = norm(m, w, "final_norm", x)
     return F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"])
 
@@ -292,14 +385,15 @@ def bert_loss(m, w, step):
 
 
 def loss_of(m, w, step, masked):
-    """Mean cross-entropy over the tokens that count."""
+    """Mean cross-entropy over the tokens that count, and what routers add to it."""
     if m["family"] == "bert":
-        return bert_loss(m, w, step)
+        return bert_loss(m, w, step), 0
     batch, counts = tokens(step), loss_weights(step, masked)
-    y = logits(m, w, batch[:, :-1])
+    extra = []
+    y = logits(m, w, batch[:, :-1], extra)
     y = y if y.dtype == torch.float64 else y.float()
     losses = F.cross_entropy(y.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
-    return (losses * counts.flatten()).sum() / counts.sum()
+    return (losses * counts.flatten()).sum() / counts.sum(), sum(extra)
 
 
 # ---- optimizers
@@ -386,7 +480,7 @@ def optimizers_of(m, o, lr, masters, dtype):
 def rate_of(m, o, precision):
     if o["name"] == "lion":
         return 1e-3
-    return RATES["bf16"] if m["family"] == "bert" else RATES[precision]
+    return RATES["bf16"] if m["family"] == "bert" or "moe" in m else RATES[precision]
 
 
 def train(m, masked, o, precision):
@@ -394,6 +488,7 @@ def train(m, masked, o, precision):
     dtype = DTYPES[precision]
     lr = rate_of(m, o, precision)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
+    router_values = []
     masters = {name: weight(name, shape).to(wide) for name, shape in shapes(m).items()}
     for master in masters.values():
         master.requires_grad_()
@@ -401,8 +496,8 @@ def train(m, masked, o, precision):
     losses, norms, first = [], [], None
     for step in range(STEPS):
         w = {name: p.detach().to(dtype).requires_grad_() for name, p in masters.items()}
-        loss = loss_of(m, w, step, masked)
-        loss.backward()
+        loss, extra = loss_of(m, w, step, masked)
+        (loss + extra).backward()
         for name, p in masters.items():
             p.grad = w[name].grad.to(wide)
         if first is None:
@@ -413,8 +508,12 @@ def train(m, masked, o, precision):
         for optimizer in optimizers:
             optimizer.step()
         losses.append(loss.item())
+        router_values.append(extra.item() if "moe" in m else 0.0)
         norms.append(total)
-    return dict(lr=lr, losses=losses, grad_norms=norms), first, masters
+    run = dict(lr=lr, losses=losses, grad_norms=norms)
+    if "moe" in m:
+        run["router_losses"] = router_values
+    return run, first, masters
 
 
 def make(name, folder):

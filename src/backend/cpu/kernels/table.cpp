@@ -2,6 +2,7 @@
 #include "backend/cpu/kernels/table.h"
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/routing.h"
 #include "backend/cpu/small_kernels.h"
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -21,6 +22,10 @@ Kernels<T> make_table() {
   table.softmax_rescale = at_once<softmax_rescale<Acc<T>>>;
   table.token_loss = at_once<token_loss<Acc<T>>>;
   table.add_losses = at_once<add_losses<Acc<T>>>;
+  table.route = at_once<route<T>>;
+  table.route_grad = at_once<route_grad<Acc<T>>>;
+  table.balance = at_once<balance<T>>;
+  table.dispatch = at_once<dispatch<Acc<T>>>;
   return table;
 }
 

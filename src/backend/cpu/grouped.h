@@ -1,0 +1,31 @@
+// Products of rows that are sorted by group, each group with a weight of its own: one product per
+// group, with as many rows as the group has.
+#pragma once
+
+#include <memory>
+
+#include "backend/cpu/gemm.h"
+
+namespace trireme::cpu {
+
+template <class T>
+class Grouped final : public GroupedProduct {
+ public:
+  Grouped(Product product, const GroupedShape& shape);
+  ~Grouped() override;
+  Grouped(const Grouped&) = delete;
+  Grouped& operator=(const Grouped&) = delete;
+
+  void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
+           bool accumulate, void* workspace) const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The same, made once and shared by all that ask for it while anybody holds it.
+template <class T>
+std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const GroupedShape& shape);
+
+}  // namespace trireme::cpu

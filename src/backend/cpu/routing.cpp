@@ -1,0 +1,383 @@
+// Plain loops over the experts of a row. All sums run in a fixed order, so that what becomes of a
+// row depends on that row alone, and a loss on the rows of its unit alone.
+#include "backend/cpu/routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace trireme::cpu {
+namespace {
+
+constexpr std::int64_t most_experts = 1024;
+constexpr std::int64_t rows_per_task = 64;
+
+template <class A>
+struct SoftmaxStats {
+  A largest, sum;
+  A log_sum_exp() const { return largest + std::log(sum); }
+};
+
+// p gets exp(logits - largest).
+template <class A>
+SoftmaxStats<A> exponentials(A* p, const A* logits, std::int64_t count) {
+  A largest = logits[0];
+  for (std::int64_t e = 1; e < count; ++e) largest = std::max(largest, logits[e]);
+  A sum = 0;
+  for (std::int64_t e = 0; e < count; ++e) sum += p[e] = std::exp(logits[e] - largest);
+  return {largest, sum};
+}
+
+template <class A>
+void make_scores(const RouterShape& shape, A* scores, const A* logits) {
+  if (shape.sigmoid) {
+    for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] = 1 / (1 + std::exp(-logits[e]));
+    return;
+  }
+  const A sum = exponentials(scores, logits, shape.experts).sum;
+  for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] /= sum;
+}
+
+// The numbers of the `count` largest of those that `allowed` says yes to, rising; of equal ones the
+// first.
+template <class A, class Allowed>
+void pick_largest(std::int32_t* picked, std::int64_t count, const A* values, std::int64_t among,
+                  const Allowed& allowed) {
+  bool taken[most_experts] = {};
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t best = -1;
+    for (std::int64_t e = 0; e < among; ++e) {
+      if (!taken[e] && allowed(e) && (best < 0 || values[e] > values[best])) best = e;
+    }
+    taken[best] = true;
+  }
+  for (std::int32_t e = 0; e < among; ++e) {
+    if (taken[e]) *picked++ = e;
+  }
+}
+
+// The sum of the `count` largest of a group's scores.
+template <class A>
+A best_of_group(const A* scores, std::int64_t size, std::int64_t count) {
+  std::int32_t picked[most_experts];
+  pick_largest(picked, count, scores, size, [](std::int64_t) { return true; });
+  A sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += scores[picked[i]];
+  return sum;
+}
+
+// `values` are what is compared within the groups: logits keep apart what rounds to equal scores.
+template <class A>
+void choose(const RouterShape& shape, std::int32_t* chosen, const A* scores, const A* values) {
+  const std::int64_t group_size = shape.experts / shape.groups;
+  bool open[most_experts];
+  std::fill_n(open, shape.groups, shape.groups == 1);
+  if (shape.groups > 1) {
+    A sums[most_experts];
+    std::int32_t groups[most_experts];
+    const std::int64_t count = std::min(group_size, shape.top_k / shape.top_groups);
+    for (std::int64_t g = 0; g < shape.groups; ++g)
+      sums[g] = best_of_group(scores + g * group_size, group_size, count);
+    pick_largest(groups, shape.top_groups, sums, shape.groups, [](std::int64_t) { return true; });
+    for (std::int64_t i = 0; i < shape.top_groups; ++i) open[groups[i]] = true;
+  }
+  pick_largest(chosen, shape.top_k, values, shape.experts,
+               [&](std::int64_t e) { return open[e / group_size]; });
+}
+
+template <class A>
+A sum_of_chosen(const RouterShape& shape, const std::int32_t* chosen, const A* scores) {
+  A sum = 0;
+  for (std::int64_t j = 0; j < shape.top_k; ++j) sum += scores[chosen[j]];
+  return sum + A{1e-20};
+}
+
+template <class A>
+void weigh(const RouterShape& shape, A* weights, const std::int32_t* chosen, const A* logits,
+           const A* scores) {
+  const A scaling = static_cast<A>(shape.scaling);
+  if (shape.normalize && !shape.sigmoid) {
+    for (std::int64_t j = 0; j < shape.top_k; ++j) weights[j] = logits[chosen[j]];
+    const A sum = exponentials(weights, weights, shape.top_k).sum;
+    for (std::int64_t j = 0; j < shape.top_k; ++j) weights[j] = weights[j] / sum * scaling;
+    return;
+  }
+  const A divisor = shape.normalize && shape.top_k > 1 ? sum_of_chosen(shape, chosen, scores) : 1;
+  for (std::int64_t j = 0; j < shape.top_k; ++j) weights[j] = scores[chosen[j]] / divisor * scaling;
+}
+
+// From the gradient of the weights to that of the logits, which it overwrites. `weights` is room
+// for top_k numbers.
+template <class A>
+void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dweights,
+                  const std::int32_t* chosen, const A* logits, const A* scores) {
+  const A scaling = static_cast<A>(shape.scaling);
+  const std::int64_t k = shape.top_k;
+  A dot = 0;
+  if (shape.normalize && !shape.sigmoid) {
+    weigh(shape, weights, chosen, logits, scores);
+    for (std::int64_t j = 0; j < k; ++j) dot += weights[j] / scaling * dweights[j];
+    std::fill_n(dlogits, shape.experts, A{0});
+    for (std::int64_t j = 0; j < k; ++j) dlogits[chosen[j]] = weights[j] * (dweights[j] - dot);
+    return;
+  }
+  if (!shape.sigmoid) {
+    for (std::int64_t j = 0; j < k; ++j) dot += scores[chosen[j]] * dweights[j];
+    for (std::int64_t e = 0; e < shape.experts; ++e) dlogits[e] = -scaling * scores[e] * dot;
+    for (std::int64_t j = 0; j < k; ++j)
+      dlogits[chosen[j]] += scaling * scores[chosen[j]] * dweights[j];
+    return;
+  }
+  const bool divides = shape.normalize && k > 1;
+  const A divisor = divides ? sum_of_chosen(shape, chosen, scores) : 1;
+  for (std::int64_t j = 0; divides && j < k; ++j) dot += scores[chosen[j]] * dweights[j];
+  std::fill_n(dlogits, shape.experts, A{0});
+  for (std::int64_t j = 0; j < k; ++j) {
+    const A score = scores[chosen[j]];
+    const A dscore = scaling * (dweights[j] - (divides ? dot / divisor : 0)) / divisor;
+    dlogits[chosen[j]] = dscore * score * (1 - score);
+  }
+}
+
+// What the losses of a unit add to the gradient of one row's logits.
+template <class A>
+class UnitLosses {
+ public:
+  // `chooses`: the choices are not those by plain score, which have to be made.
+  UnitLosses(const RouterShape& shape, const RouterLosses& losses, bool chooses)
+      : s_(shape), l_(losses), chooses_(chooses) {}
+
+  // Reads the unit's rows: how often each expert would be chosen by plain score, and how much of
+  // the scores it has.
+  void measure(const A* logits, const std::int32_t* chosen) {
+    const RouterShape plain = {s_.rows,      s_.experts, s_.top_k, s_.sigmoid,
+                               s_.normalize, s_.scaling, 1,        1};
+    for (std::int64_t r = 0; r < l_.unit_rows; ++r) {
+      const A* row = logits + r * s_.experts;
+      A scores[most_experts];
+      make_scores(s_, scores, row);
+      const double total = s_.sigmoid ? sum(scores) : 1;
+      for (std::int64_t e = 0; e < s_.experts; ++e)
+        share_[e] += static_cast<double>(scores[e]) / total;
+      std::int32_t picked[most_experts];
+      const std::int32_t* choice = chosen + r * s_.top_k;
+      if (chooses_) {
+        choose(plain, picked, scores, s_.sigmoid ? scores : row);
+        choice = picked;
+      }
+      for (std::int64_t j = 0; j < s_.top_k; ++j) ++count_[choice[j]];
+      if (l_.z_coeff > 0) {
+        const double lse = static_cast<double>(exponentials(scores, row, s_.experts).log_sum_exp());
+        squares_ += lse * lse;
+      }
+    }
+  }
+
+  double aux_loss() const {
+    double sum = 0;
+    for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency(e) * share_[e] / rows();
+    return l_.aux_coeff * static_cast<double>(s_.experts) * sum;
+  }
+  double z_loss() const { return l_.z_coeff * squares_ / rows(); }
+
+  // `scale`: what the unit weighs in the gradient.
+  void add_grad(A* dlogits, const A* logits, const A* scores, double scale) const {
+    if (l_.aux_coeff > 0) add_aux(dlogits, scores, scale);
+    if (l_.z_coeff > 0) {
+      A p[most_experts];
+      const SoftmaxStats<A> stats = exponentials(p, logits, s_.experts);
+      const A factor = static_cast<A>(scale * l_.z_coeff * 2 / rows()) * stats.log_sum_exp();
+      for (std::int64_t e = 0; e < s_.experts; ++e) dlogits[e] += factor * (p[e] / stats.sum);
+    }
+  }
+
+ private:
+  double rows() const { return static_cast<double>(l_.unit_rows); }
+  double frequency(std::int64_t e) const {
+    return static_cast<double>(count_[e]) / (static_cast<double>(s_.top_k) * rows());
+  }
+  double sum(const A* scores) const {
+    double total = 0;
+    for (std::int64_t e = 0; e < s_.experts; ++e) total += static_cast<double>(scores[e]);
+    return total;
+  }
+
+  void add_aux(A* dlogits, const A* scores, double scale) const {
+    const double factor = scale * l_.aux_coeff * static_cast<double>(s_.experts) / rows();
+    const double total = s_.sigmoid ? sum(scores) : 1;
+    double dot = 0;
+    for (std::int64_t e = 0; e < s_.experts; ++e)
+      dot += factor * frequency(e) * static_cast<double>(scores[e]) / total;
+    for (std::int64_t e = 0; e < s_.experts; ++e) {
+      const double score = static_cast<double>(scores[e]);
+      const double dp = factor * frequency(e) - dot;  // through the sum that scores are divided by
+      dlogits[e] += static_cast<A>(s_.sigmoid ? dp / total * score * (1 - score) : dp * score);
+    }
+  }
+
+  const RouterShape& s_;
+  const RouterLosses& l_;
+  const bool chooses_;
+  std::int64_t count_[most_experts] = {};
+  double share_[most_experts] = {};
+  double squares_ = 0;
+};
+
+// counts: of each expert what it kept, and last what was dropped.
+void count_choices(const RouterShape& shape, std::int64_t* counts, const std::int32_t* chosen,
+                   const std::int32_t* places) {
+  for (std::int64_t i = 0; i < shape.rows * shape.top_k; ++i)
+    ++counts[places[i] < 0 ? shape.experts : chosen[i]];
+}
+
+// Sets places to -1 where an expert of this unit is full, and to 0 elsewhere.
+template <class A>
+void drop_beyond_capacity(const DispatchShape& shape, std::int32_t* places,
+                          const std::int32_t* chosen, const A* weights, std::int32_t* sorted) {
+  const std::int64_t choices = shape.unit_rows * shape.top_k;
+  std::int64_t begin[most_experts + 1] = {}, next[most_experts];
+  for (std::int64_t i = 0; i < choices; ++i) ++begin[chosen[i] + 1];
+  for (std::int64_t e = 0; e < shape.experts; ++e) begin[e + 1] += begin[e];
+  std::copy_n(begin, shape.experts, next);
+  for (std::int32_t i = 0; i < choices; ++i) sorted[next[chosen[i]]++] = i;
+  std::fill_n(places, choices, 0);
+  for (std::int64_t e = 0; e < shape.experts; ++e) {
+    if (begin[e + 1] - begin[e] <= shape.capacity) continue;
+    std::int32_t* const first_dropped = sorted + begin[e] + shape.capacity;
+    if (shape.by_weight) {
+      std::nth_element(sorted + begin[e], first_dropped, sorted + begin[e + 1],
+                       [&](std::int32_t a, std::int32_t b) {
+                         return weights[a] > weights[b] || (weights[a] == weights[b] && a < b);
+                       });
+    }
+    for (std::int32_t* i = first_dropped; i < sorted + begin[e + 1]; ++i) places[*i] = -1;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, const Acc<T>* logits,
+           const T* bias) {
+  using A = Acc<T>;
+  TRIREME_CHECK(shape.experts <= most_experts && shape.top_k <= shape.experts);
+  TRIREME_CHECK(!bias || shape.sigmoid);
+  parallel_ranges(shape.rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    A scores[most_experts], biased[most_experts];
+    for (std::int64_t r = begin; r < end; ++r) {
+      const A* row = logits + r * shape.experts;
+      std::int32_t* choice = chosen + r * shape.top_k;
+      make_scores(shape, scores, row);
+      for (std::int64_t e = 0; bias && e < shape.experts; ++e)
+        biased[e] = scores[e] + static_cast<A>(bias[e]);
+      const A* ranked = bias ? biased : scores;
+      choose(shape, choice, ranked, shape.sigmoid ? ranked : row);
+      weigh(shape, weights + r * shape.top_k, choice, row, scores);
+    }
+  });
+}
+
+template <class A>
+void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
+                bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
+                const std::int32_t* places, const StepBlock* block, std::int32_t layer) {
+  const bool has_losses = losses.aux_coeff > 0 || losses.z_coeff > 0;
+  const double sequences = static_cast<double>(losses.unit_rows) / static_cast<double>(losses.seq);
+  ExpertTotals* const totals = block->experts;
+  std::mutex mutex;
+  const auto run_rows = [&](std::int64_t begin, std::int64_t end, const UnitLosses<A>* unit) {
+    A scores[most_experts], weights[most_experts];
+    for (std::int64_t r = begin; r < end; ++r) {
+      const A* row = logits + r * shape.experts;
+      A* drow = dlogits + r * shape.experts;
+      make_scores(shape, scores, row);
+      weights_grad(shape, drow, weights, dweights + r * shape.top_k, chosen + r * shape.top_k, row,
+                   scores);
+      if (unit) unit->add_grad(drow, row, scores, block->sample_scale * sequences);
+    }
+  };
+  if (!has_losses) {
+    parallel_ranges(shape.rows, rows_per_task,
+                    [&](std::int64_t begin, std::int64_t end) { run_rows(begin, end, nullptr); });
+  } else {
+    parallel_for(shape.rows / losses.unit_rows, [&](std::int64_t u) {
+      const std::int64_t first = u * losses.unit_rows;
+      UnitLosses<A> unit(shape, losses, shape.groups > 1 || dbias);
+      unit.measure(logits + first * shape.experts, chosen + first * shape.top_k);
+      run_rows(first, first + losses.unit_rows, &unit);
+      if (!totals) return;
+      const std::lock_guard lock(mutex);
+      totals->aux_loss.add(unit.aux_loss() * sequences);
+      totals->z_loss.add(unit.z_loss() * sequences);
+    });
+  }
+  if (totals) count_choices(shape, totals->choices() + layer * (shape.experts + 1), chosen, places);
+  if (!dbias) return;
+  std::int64_t counts[most_experts + 1] = {};
+  count_choices(shape, counts, chosen, places);
+  const double unit = choice_unit * block->loss_scale;
+  for (std::int64_t e = 0; e < shape.experts; ++e) {
+    const A count = static_cast<A>(static_cast<double>(counts[e]) * unit);
+    dbias[e] = accumulate ? dbias[e] + count : count;
+  }
+}
+
+template <class T>
+void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts) {
+  using A = Acc<T>;
+  double sum = 0;
+  for (std::int64_t e = 0; e < experts; ++e) sum += static_cast<double>(choices[e]);
+  for (std::int64_t e = 0; e < experts; ++e) {
+    // Without the division of a mean, so that equal loads are equal.
+    const double missing = sum - static_cast<double>(choices[e]) * static_cast<double>(experts);
+    if (missing != 0) master[e] += static_cast<A>(missing > 0 ? rate : -rate);
+    if (compute) compute[e] = static_cast<T>(master[e]);
+  }
+}
+
+template <class A>
+void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* offsets,
+              const std::int32_t* chosen, const A* weights, std::int32_t* workspace) {
+  const std::int64_t choices = shape.rows * shape.top_k;
+  const bool drops = shape.capacity > 0;
+  if (drops) {
+    parallel_for(shape.rows / shape.unit_rows, [&](std::int64_t unit) {
+      const std::int64_t first = unit * shape.unit_rows * shape.top_k;
+      drop_beyond_capacity(shape, places + first, chosen + first, weights + first,
+                           workspace + first);
+    });
+  }
+  std::fill_n(offsets, shape.experts + 1, 0);
+  for (std::int64_t i = 0; i < choices; ++i) offsets[chosen[i] + 1] += !drops || places[i] == 0;
+  for (std::int64_t e = 0; e < shape.experts; ++e) offsets[e + 1] += offsets[e];
+  std::int32_t next[most_experts];
+  std::copy_n(offsets, shape.experts, next);
+  for (std::int64_t i = 0; i < choices; ++i) {
+    if (!drops || places[i] == 0) places[i] = next[chosen[i]]++;
+  }
+}
+
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
+#define TRIREME_INSTANTIATE(T)                                                              \
+  template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*); \
+  template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);
+TRIREME_INSTANTIATE(float)
+TRIREME_INSTANTIATE(bf16)
+TRIREME_INSTANTIATE(f16)
+TRIREME_INSTANTIATE(double)
+#undef TRIREME_INSTANTIATE
+#define TRIREME_INSTANTIATE(A)                                                                    \
+  template void route_grad(const RouterShape&, const RouterLosses&, A*, A*, bool, const A*,       \
+                           const A*, const std::int32_t*, const std::int32_t*, const StepBlock*,  \
+                           std::int32_t);                                                         \
+  template void dispatch(const DispatchShape&, std::int32_t*, std::int32_t*, const std::int32_t*, \
+                         const A*, std::int32_t*);
+TRIREME_INSTANTIATE(float)
+TRIREME_INSTANTIATE(double)
+#undef TRIREME_INSTANTIATE
+// NOLINTEND(bugprone-macro-parentheses)
+
+}  // namespace trireme::cpu

@@ -1,0 +1,22 @@
+// Which experts a row goes to, compiled once for all instruction sets: a few numbers per row.
+#pragma once
+
+#include "backend/cpu/kernels.h"
+
+namespace trireme::cpu {
+
+// As in Kernels<T>.
+template <class T>
+void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, const Acc<T>* logits,
+           const T* bias);
+template <class T>
+void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts);
+template <class A>
+void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
+                bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
+                const std::int32_t* places, const StepBlock* block, std::int32_t layer);
+template <class A>
+void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* offsets,
+              const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
+
+}  // namespace trireme::cpu

@@ -1,0 +1,167 @@
+// Mixture of experts: what contradicts itself, and what it cannot be combined with yet.
+#include "config/experts.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/divisors.h"
+#include "config/families.h"
+
+namespace trireme {
+namespace {
+
+// Without experts every other key of the section would be forgotten in silence.
+void check_unused(const ExpertConfig& moe) {
+  const ExpertConfig none;
+  const auto refuse = [](const char* key, bool set) {
+    if (set)
+      fail_input("moe.{} does nothing without moe.num_experts: set that, or leave {} out", key,
+                 key);
+  };
+  refuse("ffn_hidden_size", moe.ffn_hidden_size > 0);
+  refuse("layers", !moe.layers.empty());
+  refuse("shared_ffn_hidden_size", moe.shared_ffn_hidden_size > 0);
+  refuse("aux_loss_coeff", moe.aux_loss_coeff > 0);
+  refuse("z_loss_coeff", moe.z_loss_coeff > 0);
+  refuse("capacity_factor", moe.capacity_factor > 0);
+  refuse("num_groups", moe.num_groups > 1);
+  refuse("expert_bias", moe.expert_bias);
+}
+
+void check_layers(const ModelConfig& model) {
+  const ExpertConfig& moe = model.moe;
+  for (std::size_t i = 0; i < moe.layers.size(); ++i) {
+    const std::int64_t layer = moe.layers[i];
+    if (layer >= model.num_layers) {
+      fail_input("moe.layers names layer {}, and model.num_layers = {} has layers 0 to {}", layer,
+                 model.num_layers, model.num_layers - 1);
+    }
+    if (i > 0 && layer <= moe.layers[i - 1])
+      fail_input("moe.layers must rise: {} follows {}", layer, moe.layers[i - 1]);
+  }
+  if (!moe.layers.empty() && (moe.first_layer != 0 || moe.layer_interval != 1)) {
+    fail_input(
+        "moe.layers excludes moe.first_layer and moe.layer_interval: name the layers in one way");
+  }
+  if (moe.first_layer >= model.num_layers) {
+    fail_input(
+        "moe.first_layer = {} leaves no layer for the experts, since model.num_layers = {}: use at "
+        "most {}",
+        moe.first_layer, model.num_layers, model.num_layers - 1);
+  }
+}
+
+void check_groups(const ExpertConfig& moe) {
+  if (moe.num_experts % moe.num_groups != 0) {
+    fail_input("moe.num_experts = {} is not divisible by moe.num_groups = {}: num_groups can be {}",
+               moe.num_experts, moe.num_groups, divisors_near(moe.num_experts, moe.num_groups));
+  }
+  if (moe.top_groups > moe.num_groups) {
+    fail_input("moe.top_groups = {} is more than moe.num_groups = {}: use at most that",
+               moe.top_groups, moe.num_groups);
+  }
+  if (moe.num_groups == 1) return;
+  if (moe.top_k % moe.top_groups != 0) {
+    fail_input(
+        "moe.top_k = {} is not divisible by moe.top_groups = {}: a group counts with its best "
+        "top_k / top_groups scores; top_groups can be {}",
+        moe.top_k, moe.top_groups, divisors_near(moe.top_k, moe.top_groups));
+  }
+  const std::int64_t reachable = moe.num_experts / moe.num_groups * moe.top_groups;
+  if (moe.top_k > reachable) {
+    fail_input(
+        "moe.top_k = {} is more than the {} experts of moe.top_groups = {} groups: raise "
+        "top_groups or lower top_k",
+        moe.top_k, reachable, moe.top_groups);
+  }
+}
+
+void check_bias(const ExpertConfig& moe) {
+  constexpr std::int64_t most = 256;  // what no cut between ranks goes through
+  if (!moe.expert_bias) return;
+  if (moe.score != "sigmoid") {
+    fail_input(
+        "moe.expert_bias goes with moe.score = \"sigmoid\" only, not {:?}: set that, or balance "
+        "with moe.aux_loss_coeff",
+        moe.score);
+  }
+  if (moe.num_experts > most) {
+    fail_input("moe.expert_bias supports at most {} experts, and moe.num_experts = {}", most,
+               moe.num_experts);
+  }
+}
+
+}  // namespace
+
+void check_experts(const ModelConfig& model) {
+  const ExpertConfig& moe = model.moe;
+  if (moe.num_experts == 0) return check_unused(moe);
+  if (family_of(model).architecture != Architecture::decoder) {
+    fail_input("moe.num_experts does not go with model.family = {:?}: use gpt or llama",
+               model.family);
+  }
+  if (moe.top_k > moe.num_experts) {
+    fail_input("moe.top_k = {} is more than moe.num_experts = {}: use at most {}", moe.top_k,
+               moe.num_experts, moe.num_experts);
+  }
+  if (moe.shared_gate && moe.shared_ffn_hidden_size == 0) {
+    fail_input(
+        "moe.shared_gate does nothing without a shared expert: set moe.shared_ffn_hidden_size");
+  }
+  check_bias(moe);
+  if (model.bias) {
+    fail_input(
+        "moe.num_experts needs model.bias = false, since experts have no biases; model.qkv_bias "
+        "may be true");
+  }
+  if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
+    fail_input(
+        "moe.capacity_factor = {} is below 1: experts could not take all tokens even with an even "
+        "load; use at least 1, or 0, which drops none",
+        moe.capacity_factor);
+  }
+  check_layers(model);
+  check_groups(moe);
+}
+
+void check_experts(const Config& config) {
+  if (config.model.moe.num_experts == 0) return;
+  const ParallelConfig& p = config.parallel;
+  const auto refuse = [](const char* key, std::int64_t degree) {
+    if (degree > 1) {
+      fail_input(
+          "parallel.{} = {} does not go with moe.num_experts yet: set parallel.{} = 1 and use data "
+          "parallelism, ZeRO or a pipeline",
+          key, degree, key);
+    }
+  };
+  refuse("ep", p.ep);
+  refuse("tp", p.tp);
+  refuse("cp", p.cp);
+  if (p.exact_block > 0) {
+    fail_input(
+        "parallel.exact_block = {} does not go with moe.num_experts yet: leave it out; exact "
+        "numerics then sum over a micro-batch",
+        p.exact_block);
+  }
+  if (config.model.moe.expert_bias && config.run.gradient_dtype != "fp32") {
+    fail_input(
+        "moe.expert_bias counts choices where gradients are summed, which run.gradient_dtype = "
+        "{:?} would round: use fp32",
+        config.run.gradient_dtype);
+  }
+  if (config.model.moe.expert_bias && config.offload.optimizer != "none") {
+    fail_input(
+        "moe.expert_bias does not go with offload.optimizer = {:?} yet: leave one of them out, and "
+        "balance with moe.aux_loss_coeff",
+        config.offload.optimizer);
+  }
+  if (config.run.device != "cpu") {
+    fail_input(
+        "moe.num_experts needs run.device = \"cpu\": the kernels of experts have not been written "
+        "for {:?} yet",
+        config.run.device);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+// The MLP of a layer with experts: a router, the experts that it picks for each row, and perhaps a
+// shared expert that all rows pass.
+#include <algorithm>
+#include <cmath>
+
+#include "model/builder.h"
+
+namespace trireme {
+namespace {
+
+using Init = ParameterSpec::Init;
+
+// Weights of all experts of a layer, one after the other: [experts * out, in]. Each is `blocks`
+// matrices.
+ValueId expert_weights(Graph& g, std::string name, std::int64_t experts, std::int64_t out,
+                       std::int64_t in, double init_std, int blocks = 1) {
+  const Shape shape = {experts * out, in};
+  ParameterSpec spec{std::move(name), shape, shape, Init::normal, init_std, true};
+  spec.matrix_rows.assign(static_cast<std::size_t>(experts * blocks), out / blocks);
+  return g.parameter(std::move(spec));
+}
+
+// How many choices of a sequence an expert takes: its share of them, times the factor.
+std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t seq) {
+  const double even = static_cast<double>(seq * moe.top_k) / static_cast<double>(moe.num_experts);
+  return static_cast<std::int64_t>(std::ceil(even * moe.capacity_factor));
+}
+
+}  // namespace
+
+ValueId Builder::experts(Graph& g, ValueId x) const {
+  const ExpertConfig& moe = m_.moe;
+  const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
+  const ActivationKind kind = activation_kind();
+  const int blocks = kind == ActivationKind::swiglu ? 2 : 1;
+
+  RouteAttributes route{};
+  route.top_k = moe.top_k;
+  route.sigmoid = moe.score == "sigmoid";
+  route.normalize = moe.normalize_weights;
+  route.scaling = moe.scaling_factor;
+  route.groups = moe.num_groups;
+  route.top_groups = moe.top_groups;
+  route.aux_coeff = moe.aux_loss_coeff;
+  route.z_coeff = moe.z_loss_coeff;
+  route.seq = seq_;
+  route.unit_rows = moe.aux_loss == "batch" ? rows_ : seq_;
+  const ValueId router = normal(g, "mlp.router.weight", {moe.num_experts, hidden});
+  ValueId bias = no_value;
+  if (moe.expert_bias) {
+    ParameterSpec spec{
+        "mlp.router.bias", {moe.num_experts}, {moe.num_experts}, Init::zeros, 0, false};
+    spec.balance_rate = moe.bias_update_rate;
+    bias = g.parameter(std::move(spec));
+  }
+  const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias);
+
+  // Only training drops: validation sees what generation will.
+  DispatchAttributes dispatch{};
+  dispatch.experts = moe.num_experts;
+  dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, seq_) : 0;
+  dispatch.unit_rows = seq_;
+  dispatch.by_weight = moe.drop_policy == "weight";
+  const ops::Places places = ops::dispatch(g, routes, dispatch);
+  std::int64_t taken = rows_ * moe.top_k;
+  if (dispatch.capacity > 0)
+    taken = std::min(taken, options_.batch * dispatch.capacity * moe.num_experts);
+
+  const ValueId up = expert_weights(g, "mlp.experts.up.weight", moe.num_experts, blocks * inner,
+                                    hidden, m_.init_std, blocks);
+  const ValueId down =
+      expert_weights(g, "mlp.experts.down.weight", moe.num_experts, hidden, inner, deep_std());
+  ValueId rows = ops::spread_rows(g, x, places, taken);
+  rows = ops::activation(g, ops::grouped_linear(g, rows, up, places.offsets), kind);
+  rows = ops::grouped_linear(g, rows, down, places.offsets);
+  const ValueId made = ops::combine(g, rows, routes, places);
+  if (moe.shared_ffn_hidden_size == 0) return made;
+
+  const std::int64_t shared = moe.shared_ffn_hidden_size;
+  const ValueId wide =
+      ColumnLinear{"mlp.shared.up", hidden, blocks * shared, false, m_.init_std, blocks}(g, tp_, x);
+  ValueId all = RowLinear{"mlp.shared.down", shared, hidden, false, deep_std()}(
+      g, tp_, ops::activation(g, wide, kind));
+  if (moe.shared_gate)
+    all =
+        ops::gate_rows(g, all, ops::router(g, x, normal(g, "mlp.shared.gate.weight", {1, hidden})));
+  return ops::add(g, made, all, no_value, {}, seq_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,164 @@
+// The router of a mixture of experts: logits, and the choice of experts with its losses.
+#include "ops/definitions.h"
+#include "ops/ops.h"
+#include "ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// --- logits; inputs: x, weight
+void infer(Graph& g, Node& node) {
+  const Value &x = g.value(node.inputs[0]), &weight = g.value(node.inputs[1]);
+  require(weight.shape.rank() == 2 && weight.shape[1] == x.shape.back(), g, node,
+          "x is [rows, in] and the weight [experts, in]");
+  add_output(g, node, 0, g.accumulate(), {x.shape[0], weight.shape[0]});
+}
+
+double flops(const Graph& g, const Node& node) {
+  const Value &x = g.value(node.inputs[0]), &weight = g.value(node.inputs[1]);
+  return 2.0 * x.shape[0] * weight.shape.count();
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  const ValueId x = node.inputs[0], weight = node.inputs[1], dlogits = b.grad(node.outputs[0]);
+  b.set_grad(x,
+             b.emit(Phase::input_grad, OpKind::router_input_grad, {}, {dlogits, weight, b.grad(x)})
+                 .outputs[0]);
+  b.emit(Phase::weight_grad, OpKind::router_weight_grad, {},
+         {dlogits, x, b.graph().gradient_of(weight)});
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value &x = l.input_value(0), &weight = l.input_value(1);
+    kernels<T>(l).router(l.queue, l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1), x.shape[0],
+                         x.shape[1], weight.shape[0]);
+  });
+}
+
+// inputs: dlogits, weight, gradient of x so far
+void infer_input_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(),
+             {g.value(node.inputs[0]).shape[0], g.value(node.inputs[1]).shape[1]});
+}
+
+double flops_grad(const Graph& g, const Node& node) {
+  return 2.0 * g.value(node.inputs[0]).shape.count() * g.value(node.inputs[1]).shape[1];
+}
+
+void launch_input_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value &dlogits = l.input_value(0), &weight = l.input_value(1);
+    kernels<T>(l).router_input_grad(l.queue, l.output<T>(0), l.input<T>(2), l.input<Acc<T>>(0),
+                                    l.input<T>(1), dlogits.shape[0], weight.shape[1],
+                                    weight.shape[0]);
+  });
+}
+
+// inputs: dlogits, x, (gradient of the weight); output: that gradient
+void infer_weight_grad(Graph& g, Node& node) {
+  require(g.exact_block() == 0, g, node, "routers have no sums over exact blocks");
+  node.outputs[0] = node.inputs[2];
+  node.inputs[2] = no_value;
+}
+
+void launch_weight_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value &dlogits = l.input_value(0), &x = l.input_value(1);
+    kernels<T>(l).router_weight_grad(l.queue, l.output<Acc<T>>(0), l.accumulate, l.input<Acc<T>>(0),
+                                     l.input<T>(1), x.shape[0], x.shape[1], dlogits.shape[1]);
+  });
+}
+
+// --- the choice; inputs: logits, bias
+RouterShape shape_of(const Graph& g, const Node& node, ValueId logits) {
+  const auto& a = node.as<RouteAttributes>();
+  const Shape& shape = g.value(logits).shape;
+  return {shape[0], shape[1], a.top_k, a.sigmoid, a.normalize, a.scaling, a.groups, a.top_groups};
+}
+
+void infer_route(Graph& g, Node& node) {
+  const Shape logits = g.value(node.inputs[0]).shape;
+  const auto& a = node.as<RouteAttributes>();
+  require(a.top_k <= logits[1], g, node, "there are fewer experts than a row needs");
+  require(a.unit_rows > 0 && logits[0] % a.unit_rows == 0, g, node,
+          "losses are over equal units of rows");
+  require(node.inputs[1] == no_value || a.sigmoid, g, node, "a bias is added to sigmoids only");
+  add_output(g, node, 0, g.accumulate(), {logits[0], a.top_k});
+  add_output(g, node, 1, DType::i32, {logits[0], a.top_k});
+}
+
+void launch_route(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).route(l.queue, shape_of(l.graph, l.node, l.node.inputs[0]), l.output<Acc<T>>(0),
+                        l.output<std::int32_t>(1), l.input<Acc<T>>(0), l.input<T>(1));
+  });
+}
+
+// The places, which tell what was dropped, come from the dispatch that reads the choice.
+ValueId places_of(const Graph& g, ValueId chosen) {
+  for (const Node& node : g.forward) {
+    if (node.op == OpKind::dispatch && node.inputs[0] == chosen) return node.outputs[0];
+  }
+  fail("route: nothing dispatches the choice");
+}
+
+void gradient_route(GradientBuilder& b, const Node& node) {
+  const ValueId chosen = node.outputs[1], bias = node.inputs[1];
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::route_grad, node.attributes,
+                    {b.grad(node.outputs[0]), node.inputs[0], chosen, places_of(b.graph(), chosen),
+                     bias == no_value ? no_value : b.graph().gradient_of(bias)})
+                 .outputs[0]);
+}
+
+// inputs: dweights, logits, chosen, places, (gradient of the bias); outputs: dlogits, that gradient
+void infer_route_grad(Graph& g, Node& node) {
+  require(node.inputs[4] == no_value || g.exact_block() == 0, g, node,
+          "choices are not counted over exact blocks");
+  add_output(g, node, 0, g.accumulate(), g.value(node.inputs[1]).shape);
+  node.outputs[1] = node.inputs[4];
+  node.inputs[4] = no_value;
+}
+
+void launch_route_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    const auto& a = l.node.as<RouteAttributes>();
+    kernels<T>(l).route_grad(l.queue, shape_of(l.graph, l.node, l.node.inputs[1]),
+                             {a.aux_coeff, a.z_coeff, a.unit_rows, a.seq}, l.output<A>(0),
+                             l.output<A>(1), l.accumulate, l.input<A>(0), l.input<A>(1),
+                             l.input<std::int32_t>(2), l.input<std::int32_t>(3), l.step, l.layer);
+  });
+}
+
+}  // namespace
+
+const OpDefinition router_op{
+    .name = "router", .infer = infer, .gradient = gradient, .flops = flops, .launch = launch};
+const OpDefinition router_input_grad_op{.name = "router_input_grad",
+                                        .infer = infer_input_grad,
+                                        .flops = flops_grad,
+                                        .launch = launch_input_grad};
+const OpDefinition router_weight_grad_op{.name = "router_weight_grad",
+                                         .infer = infer_weight_grad,
+                                         .flops = flops_grad,
+                                         .launch = launch_weight_grad};
+const OpDefinition route_op{.name = "route",
+                            .infer = infer_route,
+                            .gradient = gradient_route,
+                            .launch = launch_route,
+                            .cheap = true};
+const OpDefinition route_grad_op{
+    .name = "route_grad", .infer = infer_route_grad, .launch = launch_route_grad};
+
+ValueId router(Graph& g, ValueId x, ValueId weight) {
+  return g.emit(OpKind::router, {}, {x, weight}).outputs[0];
+}
+
+Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias) {
+  const Node& node = g.emit(OpKind::route, attributes, {logits, bias});
+  return {node.outputs[0], node.outputs[1]};
+}
+
+}  // namespace trireme::ops
