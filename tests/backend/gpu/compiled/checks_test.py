@@ -44,7 +44,6 @@ class Table(unittest.TestCase):
         ]:
             kernel = Kernel(name, 128, 255, 0, 4, 0)
             self.assertEqual(len(complaints([kernel], [kernel])), 1 if never else 0, name)
-            self.assertEqual(list(compare("gfx1100", {name: kernel}, {name: kernel})), [])
 
     def test_refuses_other_blocks_and_other_kernels(self):
         self.assertEqual(self.changed(NORM, threads=128), [NORM.name + ": blocks of 128 threads; the table has 64"])
