@@ -62,11 +62,13 @@ struct ModelConfig {
   std::string position;               // learned | rope | none; "": by family
   double rope_base = 10000;
   double rope_percent = 1;
-  std::string rope_scaling = "none";  // none | linear | llama3
+  std::string rope_scaling = "none";  // none | linear | llama3 | yarn
   double rope_scaling_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
-  std::int64_t rope_original_length = 8192;                    // llama3
-  std::string norm;  // layer_norm | rms_norm; "": by family
+  double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: turns
+  double rope_attention_factor = 0;          // yarn: of queries and keys; 0: 0.1 ln(factor) + 1
+  std::int64_t rope_original_length = 8192;  // llama3, yarn
+  std::string norm;                          // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
   // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
   std::string activation;

@@ -102,7 +102,7 @@ void check_rope_scaling(const ModelConfig& model) {
     if (model.rope_scaling_factor == 1) return;
     fail_input(
         "model.rope_scaling_factor = {} does nothing without model.rope_scaling: set that to "
-        "linear or llama3",
+        "linear, llama3 or yarn",
         model.rope_scaling_factor);
   }
   if (model.position != "rope") {
@@ -120,6 +120,17 @@ void check_rope_scaling(const ModelConfig& model) {
         "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: waves "
         "between the two lengths that they give are divided in part",
         model.rope_high_freq_factor, model.rope_low_freq_factor);
+  }
+}
+
+void check_yarn(const ModelConfig& model) {
+  if (model.rope_scaling != "yarn") return;
+  if (model.rope_beta_fast <= model.rope_beta_slow) {
+    fail_input(
+        "model.rope_beta_fast = {} must be above model.rope_beta_slow = {}: pairs that turn as "
+        "often "
+        "as between the two are divided in part",
+        model.rope_beta_fast, model.rope_beta_slow);
   }
 }
 
@@ -418,6 +429,7 @@ void validate(const ModelConfig& model) {
   check_absurd(model);
   check_heads(model);
   check_rope_scaling(model);
+  check_yarn(model);
   refuse_for_family(model);
   check_experts(model);
 }

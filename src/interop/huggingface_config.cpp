@@ -127,20 +127,31 @@ ModelConfig read_gpt2(const Reader& json) {
   return m;
 }
 
+void read_yarn(const Reader& rope, ModelConfig& m) {
+  rope.must_be("truncate", true);
+  for (const char* key : {"mscale", "mscale_all_dim"})
+    if (rope.has(key)) rope.refuse(key, "only attention_factor is supported");
+  m.rope_beta_fast = rope.number("beta_fast", "rope_beta_fast", 32);
+  m.rope_beta_slow = rope.number("beta_slow", "rope_beta_slow", 1);
+  m.rope_attention_factor = rope.number("attention_factor", "rope_attention_factor", 0);
+  m.rope_original_length = rope.size("original_max_position_embeddings", "rope_original_length");
+}
+
 // One object of rotary parameters, in either spelling.
 void read_rope_scaling(const Reader& rope, ModelConfig& m) {
   const char* key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(key, "default");
   m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
   if (type == "default") return;
-  if (type != "linear" && type != "llama3") {
-    rope.refuse(key, "supported are default, linear and llama3");
+  if (type != "linear" && type != "llama3" && type != "yarn") {
+    rope.refuse(key, "supported are default, linear, llama3 and yarn");
   }
   rope.must_be("partial_rotary_factor", 1);
   m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
   if (m.rope_scaling_factor == 1) return;
   m.rope_scaling = type;
   if (type == "linear") return;
+  if (type == "yarn") return read_yarn(rope, m);
   m.rope_low_freq_factor = rope.number("low_freq_factor", "rope_low_freq_factor");
   m.rope_high_freq_factor = rope.number("high_freq_factor", "rope_high_freq_factor");
   m.rope_original_length = rope.size("original_max_position_embeddings", "rope_original_length");

@@ -154,6 +154,15 @@ Json rope_scaling(const ModelConfig& m) {
   if (m.rope_scaling == "linear") {
     return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
   }
+  if (m.rope_scaling == "yarn") {
+    Json yarn = {{"rope_type", "yarn"},
+                 {"factor", m.rope_scaling_factor},
+                 {"beta_fast", m.rope_beta_fast},
+                 {"beta_slow", m.rope_beta_slow},
+                 {"original_max_position_embeddings", m.rope_original_length}};
+    if (m.rope_attention_factor > 0) yarn["attention_factor"] = m.rope_attention_factor;
+    return yarn;
+  }
   return {{"rope_type", m.rope_scaling},
           {"factor", m.rope_scaling_factor},
           {"low_freq_factor", m.rope_low_freq_factor},

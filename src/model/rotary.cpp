@@ -10,10 +10,27 @@
 namespace trireme {
 namespace {
 
-// What a frequency is multiplied by.
-double scale(const ModelConfig& m, double frequency) {
+// The pair, counted in fractions, that turns so often within the original length.
+double pair_of_turns(const ModelConfig& m, double turns) {
+  const double length = static_cast<double>(m.rope_original_length);
+  return static_cast<double>(rotary_dimensions(m)) *
+         std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(m.rope_base));
+}
+
+// How much of pair i's frequency is kept undivided, from 1 to 0.
+double kept_by_yarn(const ModelConfig& m, std::size_t i) {
+  const double last = static_cast<double>(rotary_dimensions(m) - 1);
+  const double low = std::max(std::floor(pair_of_turns(m, m.rope_beta_fast)), 0.0);
+  const double high = std::min(std::ceil(pair_of_turns(m, m.rope_beta_slow)), last);
+  const double width = high == low ? 0.001 : high - low;
+  return 1 - std::clamp((static_cast<double>(i) - low) / width, 0.0, 1.0);
+}
+
+// What the frequency of pair i is multiplied by.
+double scale(const ModelConfig& m, double frequency, std::size_t i) {
   const double divided = 1 / m.rope_scaling_factor;
   if (m.rope_scaling == "linear") return divided;
+  if (m.rope_scaling == "yarn") return divided + kept_by_yarn(m, i) * (1 - divided);
   if (m.rope_scaling != "llama3") return 1;
   // Turns within the original length: below the low factor divided, above the high one kept.
   const double turns =
@@ -31,9 +48,15 @@ std::vector<double> rotary_frequencies(const ModelConfig& model) {
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(frequencies.size());
     const double frequency = std::pow(model.rope_base, -share);
-    frequencies[i] = frequency * scale(model, frequency);
+    frequencies[i] = frequency * scale(model, frequency, i);
   }
   return frequencies;
+}
+
+double rotary_amplitude(const ModelConfig& model) {
+  if (model.rope_scaling != "yarn") return 1;
+  if (model.rope_attention_factor > 0) return model.rope_attention_factor;
+  return 0.1 * std::log(model.rope_scaling_factor) + 1;
 }
 
 }  // namespace trireme

@@ -10,7 +10,11 @@ namespace trireme {
 // Radians per position for each rotated pair, falling: rope_base^(-2i/d), scaled as
 // model.rope_scaling says for sequences longer than those that the model first saw. `linear`
 // divides all frequencies (Chen et al. 2023); `llama3` divides those whose waves are long against
-// rope_original_length, leaves those that are short, and goes over linearly between (Llama 3.1).
+// rope_original_length, leaves those that are short, and goes over linearly between (Llama 3.1);
+// `yarn` does so from pair to pair (Peng et al. 2023, arXiv:2309.00071).
 std::vector<double> rotary_frequencies(const ModelConfig& model);
+
+// What the rotary tables are multiplied by: 1, but for yarn.
+double rotary_amplitude(const ModelConfig& model);
 
 }  // namespace trireme

@@ -196,8 +196,9 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
         fill_rotary(reinterpret_cast<A*>(host), model, positions, function);
       });
     };
-    write(ConstantInput::rope_cos, [](double angle) { return std::cos(angle); });
-    write(ConstantInput::rope_sin, [](double angle) { return std::sin(angle); });
+    const double amplitude = rotary_amplitude(model);
+    write(ConstantInput::rope_cos, [=](double angle) { return amplitude * std::cos(angle); });
+    write(ConstantInput::rope_sin, [=](double angle) { return amplitude * std::sin(angle); });
   });
 }
 

@@ -230,9 +230,14 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 1}}), "accepted");
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 8}}), "accepted");
   EXPECT_THAT(
-      refusal({{"rope_type", "yarn"}, {"factor", 8}}),
-      HasSubstr("rope_scaling.rope_type is the string \"yarn\"; supported are default, linear "
-                "and llama3"));
+      refusal({{"rope_type", "longrope"}, {"factor", 8}}),
+      HasSubstr("rope_scaling.rope_type is the string \"longrope\"; supported are default, linear, "
+                "llama3 and yarn"));
+  nlohmann::json yarn = {
+      {"rope_type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 16}};
+  EXPECT_EQ(refusal(yarn), "accepted");
+  yarn["mscale"] = 0.707;
+  EXPECT_THAT(refusal(yarn), HasSubstr("only attention_factor is supported"));
   EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
   EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
   EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),

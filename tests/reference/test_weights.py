@@ -33,6 +33,9 @@ def rope(rng, positions):
         {"rope_type": "linear", "rope_theta": theta, "factor": rng.choice([2.0, 4.0])},
         {"rope_type": "llama3", "rope_theta": theta, "factor": 8.0, "low_freq_factor": 1.0,
          "high_freq_factor": 4.0, "original_max_position_embeddings": positions // 2},
+        {"rope_type": "yarn", "rope_theta": theta, "factor": rng.choice([2.0, 4.0]),
+         "original_max_position_embeddings": positions // 2,
+         **rng.choice([{}, {"attention_factor": 1.3, "beta_fast": 8.0, "beta_slow": 0.5}])},
     ])
 
 
