@@ -6,6 +6,8 @@
 #include <cctype>
 #include <initializer_list>
 
+#include "config/fields.h"
+
 namespace trireme {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr const char* kSteps = "use train.iters, or train.samples";
 constexpr const char* kDataParallel =
     "data parallelism is what tp, pp and cp leave of the ranks: start more processes, or lower "
     "those";
-constexpr const char* kExperts = "this version has no mixture of experts";
+constexpr const char* kExperts = "use moe.num_experts (docs/training.md)";
 constexpr const char* kPrecision = "use run.precision: bf16, fp16, fp32 or fp64";
 constexpr const char* kShard =
     "use parallel.zero: 1 shards the optimizer states, 2 gradients too, 3 parameters too (as FSDP "
@@ -138,6 +140,8 @@ constexpr ForeignKey kKeys[] = {
     {"num_experts", kExperts},
     {"n_experts", kExperts},
     {"num_local_experts", kExperts},
+    {"num_experts_per_tok", "use moe.top_k"},
+    {"moe_intermediate_size", "use moe.hidden_size"},
     {"moe", kExperts},
     {"top_k", kExperts},
     // parallelism
@@ -234,6 +238,7 @@ std::string json_hint(std::string_view text) {
 }  // namespace
 
 std::string foreign_key_hint(std::string_view section, std::string_view name) {
+  if (find_field(std::string(section), std::string(name))) return "";
   const std::string wanted = folded(name);
   for (const ForeignKey& key : kKeys) {
     if (wanted == key.name) return key.hint;

@@ -33,7 +33,7 @@ TEST(ForeignNames, KeysOfOtherSystemsAreTranslated) {
       {"train.num_micro_batches", "use train.global_batch_size"},
       {"optimizer.learning_rate", "use optimizer.lr"},
       {"parallel.dp", "start more processes"},
-      {"model.num_experts", "no mixture of experts"},
+      {"model.num_experts", "use moe.num_experts"},
       {"model.n-layer", "use model.num_layers"},
   };
   for (const auto& [key, hint] : cases) {

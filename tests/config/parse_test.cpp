@@ -73,7 +73,7 @@ TEST(ParseConfig, UnknownSectionNamesTheSections) {
   EXPECT_THAT(
       refusal("[optimiser]\nlr = 1\n"),
       AllOf(HasSubstr("run.toml:1: unknown section [optimiser]; the sections are run, model, "
-                      "data, train"),
+                      "moe, data, train"),
             HasSubstr("did you mean \"optimizer\"?")));
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));
 }
