@@ -9,6 +9,9 @@
 
 namespace trireme::megatron {
 
+// Where a value comes from that no flag gives.
+inline constexpr const char* kDefault = "Megatron's default";
+
 class Draft {
  public:
   Draft(Program program, CommandLine& line, Complaints& complaints, Translation& translation)

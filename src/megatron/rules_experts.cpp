@@ -11,8 +11,6 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kDefault = "Megatron's default";
-
 // Reads lists of numbers as Python writes them, joined by "+" and repeated by "*", perhaps in
 // brackets: "([0]*3+[1]*58)". Nothing where the text is anything else.
 class PatternReader {

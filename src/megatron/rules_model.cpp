@@ -8,8 +8,6 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kDefault = "Megatron's default";
-
 std::string position(Draft& draft, std::string& origin) {
   if (draft.has("--use-rotary-position-embeddings")) {
     origin = "--use-rotary-position-embeddings";

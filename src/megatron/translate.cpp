@@ -14,8 +14,6 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kDefault = "Megatron's default";
-
 bool is_text(const std::string& key) {
   static Config config;
   const Field* field = find_field(key);

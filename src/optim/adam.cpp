@@ -5,8 +5,8 @@ namespace trireme {
 namespace {
 
 template <bool decoupled>
-void update(Device& device, DType compute, const OptimizerConfig& config,
-            const UpdateRange& range) {
+void update_by_adam(Device& device, DType compute, const OptimizerConfig& config,
+                    const UpdateRange& range) {
   with_compute_type(compute, [&]<class T>(T) {
     using A = Acc<T>;
     const AdamStep step{.block = range.block,
@@ -25,7 +25,7 @@ void update(Device& device, DType compute, const OptimizerConfig& config,
 }  // namespace
 
 extern const UpdateRule adamw_rule, adam_rule;
-const UpdateRule adamw_rule{.update = update<true>};
-const UpdateRule adam_rule{.update = update<false>};
+const UpdateRule adamw_rule{.update = update_by_adam<true>};
+const UpdateRule adam_rule{.update = update_by_adam<false>};
 
 }  // namespace trireme

@@ -4,8 +4,8 @@
 namespace trireme {
 namespace {
 
-void update(Device& device, DType compute, const OptimizerConfig& config,
-            const UpdateRange& range) {
+void update_by_lion(Device& device, DType compute, const OptimizerConfig& config,
+                    const UpdateRange& range) {
   with_compute_type(compute, [&]<class T>(T) {
     using A = Acc<T>;
     const LionStep step{range.block, config.lion_beta1, config.lion_beta2, range.decay};
@@ -18,6 +18,6 @@ void update(Device& device, DType compute, const OptimizerConfig& config,
 }  // namespace
 
 extern const UpdateRule lion_rule;
-const UpdateRule lion_rule{.update = update};
+const UpdateRule lion_rule{.update = update_by_lion};
 
 }  // namespace trireme

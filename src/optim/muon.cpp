@@ -16,8 +16,8 @@ void direct(Device& device, DType compute, const OptimizerConfig& config,
   });
 }
 
-void update(Device& device, DType compute, const OptimizerConfig& config,
-            const UpdateRange& range) {
+void update_by_muon(Device& device, DType compute, const OptimizerConfig& config,
+                    const UpdateRange& range) {
   with_compute_type(compute, [&]<class T>(T) {
     using A = Acc<T>;
     const double lr_ratio = config.muon_lr > 0 ? config.muon_lr / config.lr : 1;
@@ -37,6 +37,6 @@ std::unique_ptr<MatrixStep> matrix_step(Device& device, DType compute,
 
 extern const UpdateRule muon_rule;
 const UpdateRule muon_rule{
-    .update = update, .direct = direct, .matrix_step = matrix_step, .rest = "adamw"};
+    .update = update_by_muon, .direct = direct, .matrix_step = matrix_step, .rest = "adamw"};
 
 }  // namespace trireme

@@ -4,8 +4,8 @@
 namespace trireme {
 namespace {
 
-void update(Device& device, DType compute, const OptimizerConfig& config,
-            const UpdateRange& range) {
+void update_by_sgd(Device& device, DType compute, const OptimizerConfig& config,
+                   const UpdateRange& range) {
   with_compute_type(compute, [&]<class T>(T) {
     using A = Acc<T>;
     const SgdStep step{range.block, config.momentum, range.decay};
@@ -18,6 +18,6 @@ void update(Device& device, DType compute, const OptimizerConfig& config,
 }  // namespace
 
 extern const UpdateRule sgd_rule;
-const UpdateRule sgd_rule{.update = update};
+const UpdateRule sgd_rule{.update = update_by_sgd};
 
 }  // namespace trireme
