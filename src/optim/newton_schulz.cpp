@@ -63,7 +63,8 @@ std::int64_t NewtonSchulz::scratch_bytes(std::int64_t rows, std::int64_t cols) c
 }
 
 double NewtonSchulz::cost(std::int64_t rows, std::int64_t cols) const {
-  const auto [shorter, longer] = std::minmax(static_cast<double>(rows), static_cast<double>(cols));
+  const auto shorter = static_cast<double>(std::min(rows, cols));
+  const auto longer = static_cast<double>(std::max(rows, cols));
   return shorter * shorter * (2 * longer + shorter);
 }
 
