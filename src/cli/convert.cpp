@@ -22,28 +22,6 @@ struct Options {
   bool as_json = false;
 };
 
-const char* name_of(HuggingFaceKind kind) {
-  switch (kind) {
-    case HuggingFaceKind::gpt2:
-      return "GPT2LMHeadModel";
-    case HuggingFaceKind::llama:
-      return "LlamaForCausalLM";
-    case HuggingFaceKind::qwen2:
-      return "Qwen2ForCausalLM";
-    case HuggingFaceKind::qwen3:
-      return "Qwen3ForCausalLM";
-    case HuggingFaceKind::mixtral:
-      return "MixtralForCausalLM";
-    case HuggingFaceKind::qwen2_moe:
-      return "Qwen2MoeForCausalLM";
-    case HuggingFaceKind::bert:
-      return "BertForPreTraining";
-    case HuggingFaceKind::megatron_bert:
-      return "MegatronBertForPreTraining";
-  }
-  return "?";
-}
-
 // The configuration of a run, its tokenizer's files where they are now.
 Config run_config(const Options& options) {
   const CheckpointReader reader(options.input);
@@ -107,7 +85,7 @@ ConversionReport convert(const Options& options) {
 void run(const Options& options) {
   const ConversionReport report = convert(options);
   if (options.as_json) {
-    const nlohmann::ordered_json json{{"model", name_of(report.kind)},
+    const nlohmann::ordered_json json{{"model", huggingface_class(report.kind)},
                                       {"folder", report.folder.string()},
                                       {"tensors", report.tensors},
                                       {"elements", report.elements},
@@ -115,8 +93,9 @@ void run(const Options& options) {
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  fmt::print("{}: {}, {}, written to {}\n", name_of(report.kind), counted(report.tensors, "tensor"),
-             counted(report.elements, "element"), report.folder.string());
+  fmt::print("{}: {}, {}, written to {}\n", huggingface_class(report.kind),
+             counted(report.tensors, "tensor"), counted(report.elements, "element"),
+             report.folder.string());
   if (!report.note.empty()) fmt::print("note: {}\n", report.note);
 }
 

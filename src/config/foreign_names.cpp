@@ -141,7 +141,7 @@ constexpr ForeignKey kKeys[] = {
     {"n_experts", kExperts},
     {"num_local_experts", kExperts},
     {"num_experts_per_tok", "use moe.top_k"},
-    {"moe_intermediate_size", "use moe.hidden_size"},
+    {"moe_intermediate_size", "use moe.ffn_hidden_size"},
     {"moe", kExperts},
     {"top_k", kExperts},
     // parallelism

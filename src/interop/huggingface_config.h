@@ -45,6 +45,9 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
 // naming the key that prevents it.
 HuggingFaceKind huggingface_kind(const ModelConfig& model);
 
+// The class of transformers that a kind is: "LlamaForCausalLM".
+const char* huggingface_class(HuggingFaceKind kind);
+
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);
 std::string huggingface_generation_text(const HuggingFaceTokens& tokens);

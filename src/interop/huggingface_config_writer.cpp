@@ -77,21 +77,6 @@ void require_mixtral(const ModelConfig& m) {
   require(!m.qkv_bias, "MixtralForCausalLM", "qkv_bias", "true");
 }
 
-const char* class_of(HuggingFaceKind kind) {
-  switch (kind) {
-    case HuggingFaceKind::qwen2:
-      return "Qwen2ForCausalLM";
-    case HuggingFaceKind::qwen3:
-      return "Qwen3ForCausalLM";
-    case HuggingFaceKind::mixtral:
-      return "MixtralForCausalLM";
-    case HuggingFaceKind::qwen2_moe:
-      return "Qwen2MoeForCausalLM";
-    default:
-      return "LlamaForCausalLM";
-  }
-}
-
 // Which relative of Llama computes what the keys say.
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
   if (m.moe.shared_ffn_hidden_size > 0) return HuggingFaceKind::qwen2_moe;
@@ -101,7 +86,7 @@ HuggingFaceKind kind_of_llama(const ModelConfig& m) {
 }
 
 void require_llama(const ModelConfig& m) {
-  const char* kind = class_of(kind_of_llama(m));
+  const char* kind = huggingface_class(kind_of_llama(m));
   require(m.position == "rope", kind, "position", m.position);
   require(m.norm == "rms_norm", kind, "norm", m.norm);
   require(m.activation == "swiglu", kind, "activation", m.activation);
@@ -130,7 +115,7 @@ void require_bert(const ModelConfig& m) {
 }
 
 Json write_gpt2(const ModelConfig& m) {
-  return {{"architectures", {"GPT2LMHeadModel"}},
+  return {{"architectures", {huggingface_class(HuggingFaceKind::gpt2)}},
           {"model_type", "gpt2"},
           {"vocab_size", m.vocab_size},
           {"n_positions", m.max_positions},
@@ -171,7 +156,7 @@ Json rope_scaling(const ModelConfig& m) {
 }
 
 Json write_llama(const ModelConfig& m, HuggingFaceKind kind) {
-  Json json = {{"architectures", {class_of(kind)}},
+  Json json = {{"architectures", {huggingface_class(kind)}},
                {"model_type", kind == HuggingFaceKind::qwen2   ? "qwen2"
                               : kind == HuggingFaceKind::qwen3 ? "qwen3"
                                                                : "llama"},
@@ -240,7 +225,8 @@ Json write_qwen2_moe(const ModelConfig& m) {
 }
 
 Json write_bert(const ModelConfig& m, bool megatron) {
-  return {{"architectures", {megatron ? "MegatronBertForPreTraining" : "BertForPreTraining"}},
+  return {{"architectures",
+           {huggingface_class(megatron ? HuggingFaceKind::megatron_bert : HuggingFaceKind::bert)}},
           {"model_type", megatron ? "megatron-bert" : "bert"},
           {"vocab_size", m.vocab_size},
           {"max_position_embeddings", m.max_positions},
@@ -286,6 +272,28 @@ void add_tokens(Json& json, const HuggingFaceTokens& tokens) {
 }
 
 }  // namespace
+
+const char* huggingface_class(HuggingFaceKind kind) {
+  switch (kind) {
+    case HuggingFaceKind::gpt2:
+      return "GPT2LMHeadModel";
+    case HuggingFaceKind::llama:
+      return "LlamaForCausalLM";
+    case HuggingFaceKind::qwen2:
+      return "Qwen2ForCausalLM";
+    case HuggingFaceKind::qwen3:
+      return "Qwen3ForCausalLM";
+    case HuggingFaceKind::mixtral:
+      return "MixtralForCausalLM";
+    case HuggingFaceKind::qwen2_moe:
+      return "Qwen2MoeForCausalLM";
+    case HuggingFaceKind::bert:
+      return "BertForPreTraining";
+    case HuggingFaceKind::megatron_bert:
+      return "MegatronBertForPreTraining";
+  }
+  return "?";
+}
 
 HuggingFaceKind huggingface_kind(const ModelConfig& model) {
   if (family_of(model).architecture == Architecture::encoder) {

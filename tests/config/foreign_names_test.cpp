@@ -73,6 +73,8 @@ TEST(ForeignNames, HintsNameKeysThatExist) {
                            "save_total_limit",
                            "logging_steps",
                            "eval_steps",
+                           "num_experts_per_tok",
+                           "moe_intermediate_size",
                            "wandb",
                            "dataset"}) {
     const std::string hint = foreign_key_hint("", name);
