@@ -26,15 +26,20 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# trireme_together(<target> <apart> <sources>...): a build with sanitizers reads most of a module's files as
-# a few large ones, since parsing the same headers again takes most of its time. Files of one module then
-# share their internal names, and a name that two of them define is an error there: rename it, or put one
-# of the files in <apart>.
+option(TRIREME_TOGETHER "Compile the files of a module a dozen at a time" ON)
+
+# trireme_together(<target> <apart> <sources>...): reads most of a module's files as a few large ones, since
+# parsing the same headers again takes most of the compiler's time. Files of one module then share their
+# internal names, and a name that two of them define is an error: rename it, or put one of the files in
+# <apart>. Without TRIREME_TOGETHER each file is compiled alone, which shows an include that it lacks, and takes
+# less time after a change of one file.
 function(trireme_together target apart)
-  if(NOT TRIREME_SANITIZE OR apart STREQUAL "all")
+  if(NOT TRIREME_TOGETHER OR apart STREQUAL "all")
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  # An included file is taken for a header, whose classes should not have fields of internal types.
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   foreach(file ${ARGN})
     get_filename_component(name ${file} NAME)
     if(name IN_LIST apart)
@@ -63,7 +68,8 @@ function(trireme_module folder)
   add_library(trireme_${name} STATIC ${sources})
   target_link_libraries(trireme_${name} PUBLIC trireme_flags ${module_LINKS})
   trireme_together(trireme_${name} "${module_APART}" ${sources})
-  set_target_properties(trireme_${name} PROPERTIES TRIREME_LAYER ${module_LAYER} TRIREME_FOLDER ${folder})
+  set_target_properties(trireme_${name} PROPERTIES TRIREME_LAYER ${module_LAYER} TRIREME_FOLDER ${folder}
+    TRIREME_APART "${module_APART}")
 
   set(uses "")
   list(FILTER module_LINKS INCLUDE REGEX "^trireme_")

@@ -15,7 +15,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   std::string from, to, input, output, dtype;
   double max_file_gb = 5;
   std::vector<std::string> overrides;
@@ -23,7 +23,7 @@ struct Options {
 };
 
 // The configuration of a run, its tokenizer's files where they are now.
-Config run_config(const Options& options) {
+Config run_config(const ConvertOptions& options) {
   const CheckpointReader reader(options.input);
   Config config = checkpoint_config(reader.folder(), options.overrides);
   if (!config.data.tokenizer.empty()) {
@@ -51,7 +51,7 @@ void require_new_folder(const fs::path& folder) {
   }
 }
 
-ConversionReport convert(const Options& options) {
+ConversionReport convert(const ConvertOptions& options) {
   require_new_folder(options.output);
   if (options.from == "hf" && options.to.empty()) {
     if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
@@ -82,7 +82,7 @@ ConversionReport convert(const Options& options) {
       "makes a Hugging Face folder of a checkpoint");
 }
 
-void run(const Options& options) {
+void run_convert(const ConvertOptions& options) {
   const ConversionReport report = convert(options);
   if (options.as_json) {
     const nlohmann::ordered_json json{{"model", huggingface_class(report.kind)},
@@ -102,7 +102,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
       "convert", "Convert weights from a Hugging Face folder to a run's folder, or back");
   // Users of other programs try their names: say more than which values there are.
@@ -137,7 +137,7 @@ void add_convert(CLI::App& app) {
                       "With --to hf: section.key=value for the saved configuration, e.g. "
                       "data.tokenizer_model=FILE");
   command->add_flag("--json", options->as_json, "Print one JSON object");
-  command->callback([options] { stoppable([&] { run(*options); }); });
+  command->callback([options] { stoppable([&] { run_convert(*options); }); });
 }
 
 }  // namespace trireme::cli

@@ -14,7 +14,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct ImportArgsOptions {
   std::string script;
   std::vector<std::string> arguments;
   std::vector<std::string> set;
@@ -27,7 +27,7 @@ struct Options {
   bool as_json = false;
 };
 
-megatron::ImportOptions import_options(const Options& options) {
+megatron::ImportOptions import_options(const ImportArgsOptions& options) {
   megatron::ImportOptions result;
   result.file =
       options.output.empty() ? fs::path(options.script).stem().string() + ".toml" : options.output;
@@ -57,7 +57,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string summary(const Options& options, const megatron::Import& import) {
+std::string summary(const ImportArgsOptions& options, const megatron::Import& import) {
   std::string text =
       fmt::format("# {} line {}: {}\n# Launch: {}\n", one_line(options.script), import.line,
                   import.program == megatron::Program::gpt ? "pretrain_gpt" : "pretrain_bert",
@@ -92,7 +92,7 @@ void print_json(const megatron::Import& import) {
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void require_consent(const Options& options) {
+void require_consent(const ImportArgsOptions& options) {
   if (options.run) return;
   fail_input(
       "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
@@ -103,7 +103,7 @@ void require_consent(const Options& options) {
       options.script, options.timeout);
 }
 
-void run(const Options& options) {
+void run_import_args(const ImportArgsOptions& options) {
   // Before consent, so that a wrong name is not found out later.
   if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
   require_consent(options);
@@ -139,7 +139,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_import_args(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ImportArgsOptions>();
   CLI::App* command = app.add_subcommand(
       "import-args", "Turn a launch script of Megatron into a configuration by running it");
   command
@@ -174,7 +174,7 @@ void add_import_args(CLI::App& app) {
       "Prints the launch line and what could not be carried over as comments, then the\n"
       "configuration. docs/from-megatron.md describes how scripts are run. Exit code 2 where\n"
       "the result would not be the same training; the configuration is written all the same.");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_import_args(*options); });
 }
 
 }  // namespace trireme::cli

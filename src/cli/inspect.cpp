@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectOptions {
   std::string path;
   bool tensors = false;
   bool stats = false;
@@ -95,7 +95,7 @@ std::string table(const std::vector<Row>& rows, bool stats) {
   return out;
 }
 
-void report(const Options& options, const std::string& text, Json json,
+void report(const InspectOptions& options, const std::string& text, Json json,
             const std::vector<Row>& rows) {
   if (options.as_json) {
     if (options.tensors) {
@@ -125,7 +125,7 @@ TensorStats stats_of(CheckpointReader& reader, const StoredTensor& tensor) {
   return stats;
 }
 
-void inspect_checkpoint(const Options& options) {
+void inspect_checkpoint(const InspectOptions& options) {
   CheckpointReader reader(options.path);
   const Manifest& manifest = reader.manifest();
   const CheckpointState& state = reader.state();
@@ -170,7 +170,7 @@ void inspect_checkpoint(const Options& options) {
          json, rows);
 }
 
-void inspect_safetensors(const Options& options) {
+void inspect_safetensors(const InspectOptions& options) {
   const SafetensorsFile file(options.path);
   std::vector<Row> rows;
   for (const SafetensorsEntry& entry : file.tensors()) {
@@ -193,7 +193,7 @@ void inspect_safetensors(const Options& options) {
          rows);
 }
 
-void inspect_dataset(const Options& options) {
+void inspect_dataset(const InspectOptions& options) {
   const IndexedDataset data(options.path);
   std::int64_t shortest = 0, longest = 0;
   for (std::int64_t i = 0; i < data.sequences(); ++i) {
@@ -220,7 +220,7 @@ void inspect_dataset(const Options& options) {
       {});
 }
 
-void inspect(const Options& options) {
+void inspect(const InspectOptions& options) {
   const fs::path path = options.path;
   if (fs::is_directory(path)) return inspect_checkpoint(options);
   if (path.extension() == ".safetensors") return inspect_safetensors(options);
@@ -239,7 +239,7 @@ void inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
       "inspect", "List the contents of a checkpoint, a safetensors file or an indexed dataset");
   command

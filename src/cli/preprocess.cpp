@@ -17,7 +17,7 @@
 namespace trireme::cli {
 namespace {
 
-struct Options {
+struct PreprocessCommand {
   TokenizerConfig tokenizer;
   PreprocessOptions work;
   std::int64_t log_interval = 0;
@@ -96,7 +96,7 @@ void print_text(const PreprocessResult& result) {
              megabytes_per_second(result.text_bytes, result.seconds));
 }
 
-void run(const Options& options) {
+void run_preprocess(const PreprocessCommand& options) {
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
   PreprocessResult result;
   stoppable([&] {
@@ -119,7 +119,7 @@ void run(const Options& options) {
   options.as_json ? print_json(result) : print_text(result);
 }
 
-void add_flags(CLI::App& command, Options& options) {
+void add_flags(CLI::App& command, PreprocessCommand& options) {
   PreprocessOptions& work = options.work;
   command
       .add_option(
@@ -164,7 +164,7 @@ void add_flags(CLI::App& command, Options& options) {
   command.add_flag("--json", options.as_json, "print figures as JSON");
 }
 
-void add_ignored_flags(CLI::App& command, Options& options) {
+void add_ignored_flags(CLI::App& command, PreprocessCommand& options) {
   const char* group = "Accepted from Megatron scripts and ignored";
   command.add_option("--dataset-impl", options.ignored_text, "the format is mmap")
       ->check(CLI::IsMember({"mmap"}))
@@ -181,13 +181,13 @@ void add_ignored_flags(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_preprocess(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PreprocessCommand>();
   CLI::App* command =
       app.add_subcommand("preprocess", "Turn text into indexed token files (.bin, .idx)");
   add_flags(*command, *options);
   add_tokenizer_flags(*command, options->tokenizer);
   add_ignored_flags(*command, *options);
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_preprocess(*options); });
 }
 
 }  // namespace trireme::cli

@@ -38,8 +38,7 @@ class Leftovers : public Workspace {
   // Runs a command until a file of its output is there; then sends the signal, of which it dies.
   void stop(const std::vector<std::string>& arguments, const std::string& output, int signal) {
     Program program(arguments, path("output.txt"));
-    while (program.running() && !fs::exists(path(output)))
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    program.runs_until([&] { return fs::exists(path(output)); });
     program.kill(signal);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.code, -signal) << outcome.out;

@@ -61,7 +61,7 @@ TEST_F(NothingLost, AnInterruptWithoutAReaderSaves) {
   Program program(train_arguments("run", {"train.iters=100000", "checkpoint.interval=0",
                                           "train.eval_iters=0", "train.log_interval=1"}),
                   path("pipe"));
-  while (program.running() && metrics("run").size() < 500) std::this_thread::yield();
+  program.runs_until([&] { return metrics("run").size() >= 500; });
   ::close(reader);
   program.kill(SIGINT);
   fs::remove(path("pipe"));
@@ -167,7 +167,7 @@ TEST_F(NothingLost, FoldersAreSyncedUpToWhatWasMade) {
 
 TEST_F(NothingLost, OneRunAtATimeUsesAFolder) {
   Program first(train_arguments("run", {"train.iters=100000"}), path("first.txt"));
-  while (first.running() && metrics("run").empty()) std::this_thread::yield();
+  first.runs_until([&] { return !metrics("run").empty(); });
   const Outcome second = train("run");
   EXPECT_EQ(second.code, 2);
   EXPECT_THAT(second.out, HasSubstr("another process is training in"));

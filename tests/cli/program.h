@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -56,6 +58,16 @@ class Program {
   bool running() {
     if (!collected_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) collected_ = true;
     return !collected_;
+  }
+  // Waits until the condition holds; false if the program ends before. Asks five times a
+  // millisecond, and leaves the processors to the program between.
+  template <class Condition>
+  bool runs_until(const Condition& holds) {
+    while (running()) {
+      if (holds()) return true;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return false;
   }
   Outcome wait() {
     if (!collected_) ::waitpid(pid_, &status_, 0);

@@ -19,8 +19,7 @@ class Faults : public Jobs {
   // Lets the job continue for so many lines of metrics and a moment; false if it ended earlier.
   bool advance(Program& program, const std::string& dir, std::size_t lines, double seconds) const {
     const std::size_t target = values_of(metrics(dir), "loss").size() + lines;
-    while (program.running() && values_of(metrics(dir), "loss").size() < target)
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    program.runs_until([&] { return values_of(metrics(dir), "loss").size() >= target; });
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     return program.running();
   }
@@ -33,19 +32,16 @@ class Faults : public Jobs {
       }
       return false;
     };
-    while (program.running() && !writing()) std::this_thread::yield();
-    return program.running();
+    return program.runs_until(writing);
   }
   // Signals a rank as soon as it is there.
   void send(Program& program, const std::string& dir, int rank, int signal) const {
-    while (program.running()) {
+    const bool sent = program.runs_until([&] {
       const auto ranks = ranks_of(path(dir));
       const auto found = ranks.find(rank);
-      if (found == ranks.end()) continue;
-      ::kill(found->second, signal);
-      return;
-    }
-    ADD_FAILURE() << "the job ended by itself";
+      return found != ranks.end() && ::kill(found->second, signal) == 0;
+    });
+    EXPECT_TRUE(sent) << "the job ended by itself";
   }
   // The newest step that the run said was saved; 0 if none.
   static long last_saved(const std::string& output) {
