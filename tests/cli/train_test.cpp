@@ -103,16 +103,16 @@ TEST_F(Train, LlamaWithGroupedHeadsTrains) {
 
 TEST_F(Train, StopsOnASignalAndGoesOn) {
   prepare_data();
-  ASSERT_EQ(train("whole", {"train.iters=200"}).code, 0);
+  ASSERT_EQ(train("whole", {"train.iters=60"}).code, 0);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
     const std::string dir = "run" + std::to_string(signal);
-    Program program(train_arguments(dir, {"train.iters=200"}), path("output.txt"));
+    Program program(train_arguments(dir, {"train.iters=60"}), path("output.txt"));
     program.runs_until([&] { return metrics(dir).size() >= 2000; });
     program.kill(signal);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.code, 3) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr("stopped at step"));
-    EXPECT_EQ(train(dir, {"train.iters=200"}).code, 0);
+    EXPECT_EQ(train(dir, {"train.iters=60"}).code, 0);
     EXPECT_EQ(metrics(dir), metrics("whole"));
   }
 }
@@ -231,9 +231,9 @@ TEST_F(Train, DumpsItsGraph) {
 // Four layers of GPT-2 124M.
 TEST_F(SlowTrain, MemoryStaysWithinItsPlan) {
   for (const char* precision : {"bf16", "fp32"}) {
-    const Outcome outcome =
-        run({"bench", "step", "--steps", "1", "--json", "model.num_layers=4",
-             std::string("run.precision=") + precision});
+    const Outcome outcome = run({"bench", "step", "--steps", "1", "--json", "model.num_layers=4",
+                                 "train.micro_batch_size=1", "train.global_batch_size=1",
+                                 std::string("run.precision=") + precision});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     const auto number = [&](const std::string& key) {
       return std::stod(outcome.out.substr(outcome.out.find("\"" + key + "\":") + key.size() + 3));
