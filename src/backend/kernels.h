@@ -40,6 +40,7 @@ struct Dropout {
   std::int64_t seq_length = 0;
   std::int64_t first_row = 0;
   std::int64_t first_column = 0;  // offset of column 0 in the whole layer (tensor parallelism)
+  SequenceCut cut;  // of the seq_length positions, which elements are drawn for as in the whole
 };
 
 struct NormShape {
@@ -72,6 +73,8 @@ struct AttentionShape {
   const std::int32_t* lengths = nullptr;
   std::int64_t first_head = 0;  // offset of head 0 in the whole layer, for dropout
   Dropout dropout;              // on attention probabilities
+  // Context parallelism: seq is that of the whole sequence, of which a rank has 2 * cut.chunk.
+  SequenceCut cut;
 
   std::int64_t heads() const { return groups * queries_per_group; }
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
@@ -202,6 +205,21 @@ struct Kernels {
   void (*attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
   void (*attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
                          const T* ctx, const A* lse, void* workspace);
+
+  // Context parallelism (shape.cut): causal attention of a rank's two chunks to the keys and values
+  // of whole sequences, bit for bit what attention() gives these queries. qkv: the rank's
+  // [batch * 2 * chunk, ...]; kv: [batch * seq, groups * 2 * head_dim], a key and its value in each
+  // group of columns; lse: [batch, groups, 2, queries_per_group, chunk].
+  void (*context_attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv,
+                            const T* kv);
+  // delta, like lse: the products of ctx and dctx, row by row.
+  void (*attention_delta)(Queue&, const AttentionShape&, A* delta, const T* ctx, const T* dctx);
+  // The gradient of the rank's queries, and that of its keys and values from the queries of all
+  // ranks: dqkv is the rank's, all else is of whole sequences: qkv [batch * seq, ...],
+  // dctx [batch * seq, ...], lse and delta [batch, heads, seq].
+  void (*context_attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* qkv,
+                                 const T* dctx, const A* lse, const A* delta, void* workspace);
+  void (*copy_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
   // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
   // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch]. workspace: what
@@ -357,7 +375,8 @@ struct Kernels {
 // clang-format off
 #define TRIREME_KERNELS(X) \
   X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) \
-  X(rope) X(attention) X(attention_grad) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
+  X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
+  X(context_attention_grad) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) X(dispatch) \
   X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \

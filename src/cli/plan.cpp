@@ -72,6 +72,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                      {"idle", plan.even.makespan > 0 ? scheduled.idle / plan.even.makespan : 0},
                      {"bytes_sent",
                       {{"tensor", rank.traffic.tensor},
+                       {"context", rank.traffic.context},
                        {"pipeline", rank.traffic.pipeline},
                        {"gradients", rank.traffic.gradients},
                        {"parameters", rank.traffic.parameters}}}});

@@ -20,7 +20,10 @@ constexpr std::array<Refusal<ModelConfig>, 1> kBertModels{{
      "head has no gate: use gelu_erf or gelu_tanh"},
 }};
 
-constexpr std::array<Refusal<Config>, 4> kBertRuns{{
+constexpr std::array<Refusal<Config>, 5> kBertRuns{{
+    {[](const Config& c) { return c.parallel.cp > 1; },
+     "parallel.cp cuts sequences, whose first position model.family = \"bert\" needs on every rank "
+     "and whose attention looks both ways: use 1"},
     {[](const Config& c) { return c.parallel.exact_block > 0; },
      "parallel.exact_block cuts all rows of a model into blocks of tokens, and model.family = "
      "\"bert\" has layers of predicted words and of samples: leave it out"},

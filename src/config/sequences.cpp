@@ -23,6 +23,47 @@ std::vector<Length> lengths_of(const Config& config) {
   return lengths;
 }
 
+void check_context(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (p.cp == 1) return;
+  for (const auto& [name, positions] : lengths_of(config)) {
+    if (positions % (2 * p.cp) == 0) continue;
+    const std::int64_t pairs = positions / 2;
+    fail_input(
+        "parallel.cp = {} cuts sequences into {} equal chunks, and {} = {} is not divisible by "
+        "that: "
+        "cp can be {}",
+        p.cp, 2 * p.cp, name, positions,
+        positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
+  }
+  if (p.cp_attention != "ulysses") return;
+  const std::int64_t heads = config.model.num_kv_heads / p.tp;
+  if (heads % p.cp == 0) return;
+  fail_input(
+      "parallel.cp_attention = \"ulysses\" shares out the {} key and value heads that parallel.tp "
+      "= "
+      "{} leaves of model.num_kv_heads = {} among parallel.cp = {} ranks: cp can be {}, or use "
+      "cp_attention = \"all_gather\"",
+      heads, p.tp, config.model.num_kv_heads, p.cp, divisors_near(heads, p.cp));
+}
+
+// A sum over the tokens of a micro-batch becomes one over the tokens of a rank, which are others on
+// other numbers of ranks.
+void check_exact_context(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (p.cp == 1 || p.numerics != "exact") return;
+  for (const auto& [name, positions] : lengths_of(config)) {
+    const std::int64_t chunk = positions / (2 * p.cp);
+    if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
+    fail_input(
+        "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that "
+        "divide "
+        "its chunks, {} / {} = {} positions of {}: set parallel.exact_block to {} (now {})",
+        p.cp, positions, 2 * p.cp, chunk, name,
+        divisors_near(chunk, p.exact_block > 0 ? p.exact_block : chunk), p.exact_block);
+  }
+}
+
 void check_exact_block(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t block = p.exact_block;
@@ -42,7 +83,7 @@ void check_exact_block(const Config& config) {
   }
   if (!p.sequence_parallel || p.tp == 1) return;
   for (const auto& [name, positions] : lengths_of(config)) {
-    const std::int64_t rows = config.train.micro_batch_size * positions / p.tp;
+    const std::int64_t rows = config.train.micro_batch_size * positions / p.cp / p.tp;
     if (rows % block == 0) continue;
     fail_input(
         "parallel.exact_block = {} does not divide the {} positions that "
@@ -55,6 +96,8 @@ void check_exact_block(const Config& config) {
 }  // namespace
 
 void check_sequences(const Config& config) {
+  check_context(config);
+  check_exact_context(config);
   check_exact_block(config);
 }
 

@@ -1,4 +1,5 @@
-// Rules of what cuts sequences into parts: exact sums over blocks of tokens.
+// Rules of what cuts sequences into parts: context parallelism, and exact sums over blocks of
+// tokens.
 #pragma once
 
 #include "config/config.h"

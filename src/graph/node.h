@@ -29,7 +29,11 @@ namespace trireme {
   X(rope)                               \
   X(attention)                          \
   X(attention_grad)                     \
+  X(context_attention)                  \
+  X(context_attention_grad)             \
+  X(attention_delta)                    \
   X(cached_attention)                   \
+  X(reorder)                            \
   X(add)                                \
   X(slice)                              \
   X(take_rows)                          \
@@ -73,6 +77,7 @@ struct DropoutAttributes {
   float probability = 0;
   std::uint32_t site = 0;      // place within the block; the layer is added when it runs
   std::int64_t first_row = 0;  // of the [batch, seq] rows (sequence parallelism)
+  SequenceCut cut = {};        // of the seq positions (context parallelism)
 };
 struct NormAttributes {
   NormKind kind;
@@ -95,6 +100,15 @@ struct AttentionAttributes {
   std::int64_t first_head;
   DropoutAttributes dropout;
   std::int64_t capacity;  // of the cache, for cached attention
+  // Context parallelism: seq counts whole sequences, of which this rank's rows are a cut.
+  SequenceCut cut = {};
+  int context_ranks = 1;
+};
+// A copy in another order, of one part or two.
+struct ReorderAttributes {
+  std::int64_t rows, columns;  // of the result, all of which the parts write
+  int parts = 1;
+  BlockCopy copies[2];
 };
 struct RopeAttributes {
   std::int64_t seq, groups, queries_per_group, head_dim, rotary_dim;
@@ -155,7 +169,8 @@ using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, HeadNormAttributes, EmbeddingAttributes, AddAttributes,
                  SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
-                 CollectiveAttributes, RouteAttributes, DispatchAttributes, SpreadRowsAttributes>;
+                 CollectiveAttributes, ReorderAttributes, RouteAttributes, DispatchAttributes,
+                 SpreadRowsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

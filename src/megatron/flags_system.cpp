@@ -16,7 +16,8 @@ constexpr const char* kTimings = "timings.jsonl holds the times of each step";
 constexpr const char* kNvrx = "the run survives kills by itself: start it again";
 constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
 constexpr const char* kExpertRanks = "experts are not spread over ranks";
-constexpr const char* kLongSequences = "dividing one sequence over several ranks is not available";
+constexpr const char* kLongSequences =
+    "attention in pieces of one rank's sequence is not available";
 constexpr const char* kWeightedSplits =
     "give the datasets and their weights to --train-data-path, --valid-data-path and "
     "--test-data-path";
@@ -188,7 +189,11 @@ std::vector<Flag> parallel_flags() {
            "no_shard=0 optim=1 optim_grads=2 optim_grads_params=3"),
       to_key("--num-distributed-optimizer-instances", integer, "parallel.dp_replicate"),
       ignored("--DDP-impl", text, "there is one implementation"),
-      ignored("--cp-comm-type", texts, "context parallelism chooses its communication"),
+      rule("--cp-comm-type", texts, "parallel.cp_attention",
+           "`a2a` is `ulysses`; `p2p`, a ring, and `all_gather` are `all_gather`; `a2a+p2p` and "
+           "kinds that differ from layer to layer are refused"),
+      refused("--hierarchical-context-parallel-sizes", texts,
+              "only for --cp-comm-type a2a+p2p, which is not available"),
       ignored("--use-tp-pp-dp-mapping", none,
               "ranks are counted tp, cp, dp, pp; the order changes nothing but the network"),
       ignored("--distributed-backend", text, "MPI carries what the ranks exchange"),
@@ -299,7 +304,9 @@ std::vector<Flag> deepspeed_flags() {
               "--checkpoint-activations says whether to recompute"),
       ignored("--partition-activations", none, "--sequence-parallel divides them"),
       ignored("--no-pipeline-parallel", none, "one engine for any number of stages"),
-      refused("--ds-sequence-parallel-size", integer, kLongSequences, "1"),
+      rule("--ds-sequence-parallel-size", integer, "parallel.cp, parallel.cp_attention",
+           "with `ulysses`"),
+      ignored("--force-ds-sequence-parallel", none, "--ds-sequence-parallel-size says enough"),
       rule("--enable-zbh1-pipeline", none, "parallel.schedule", "`zb1p`"),
       ignored("--enable-zbh1-exact-semantics", none,
               "the optimizer always waits for all gradients"),
@@ -320,7 +327,7 @@ std::vector<Flag> deepspeed_flags() {
       rule("--curriculum-learning-legacy", none, "curriculum.schedule",
            "as the section curriculum_learning of --deepspeed_config says, which is enough alone"),
   };
-  add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt --force-ds-sequence-parallel");
+  add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt");
   add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
               "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
   add_ignored(flags, "evaluation drops no token",

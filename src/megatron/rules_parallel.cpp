@@ -117,6 +117,32 @@ void uneven_stages(Draft& draft) {
   draft.set("parallel.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), flag);
 }
 
+// Both programs' ways to share sequences among ranks.
+void context(Draft& draft) {
+  const char* ulysses = "--ds-sequence-parallel-size";
+  if (const std::int64_t ranks = draft.integer(ulysses, 1); ranks != 1) {
+    if (draft.integer("--context-parallel-size", 1) > 1)
+      return draft.complaints().add(ulysses, "excludes --context-parallel-size");
+    draft.set("parallel.cp", fmt::format("{}", ranks), ulysses);
+    draft.set_text("parallel.cp_attention", "ulysses", ulysses);
+  }
+  const char* flag = "--cp-comm-type";
+  if (!draft.has(flag)) return;
+  const std::vector<std::string>& kinds = draft.line().flags.at(flag);
+  const std::string& kind = kinds.front();
+  if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& other) { return other != kind; }))
+    return draft.complaints().add(flag, "one kind for all layers is available");
+  if (draft.integer("--context-parallel-size", 1) == 1)
+    return draft.note(flag, "no effect without --context-parallel-size, as in Megatron");
+  if (kind == "a2a") return draft.set_text("parallel.cp_attention", "ulysses", flag);
+  if (kind == "p2p")
+    return draft.note(flag, "keys and values are gathered instead: the same attention");
+  if (kind != "all_gather") {
+    draft.complaints().add(
+        flag, fmt::format("\"{}\" is not available; use a2a, all_gather or p2p", kind));
+  }
+}
+
 }  // namespace
 
 void translate_parallel(Draft& draft) {
@@ -124,6 +150,7 @@ void translate_parallel(Draft& draft) {
   virtual_stages(draft);
   zero_bubble(draft);
   uneven_stages(draft);
+  context(draft);
   if (!draft.has("--sequence-parallel")) return;
   if (draft.integer("--tensor-model-parallel-size", 1) > 1) {
     draft.set("parallel.sequence_parallel", "true", "--sequence-parallel");

@@ -12,7 +12,12 @@ namespace {
 // One slot of a stage; inputs that the stage does not have are left out.
 class Inputs {
  public:
-  Inputs(const Stage& stage, int slot) : stage_(stage), slot_(slot) {}
+  Inputs(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context)
+      : stage_(stage),
+        slot_(slot),
+        sequences_(batch.micro_batch_size),
+        seq_(batch.seq_length),
+        cut_(context.cut(batch.seq_length)) {}
 
   template <class T>
   void copy(BatchInput which, const std::vector<T>& from) const {
@@ -20,6 +25,18 @@ class Inputs {
       const auto bytes = static_cast<std::int64_t>(from.size() * sizeof(T));
       TRIREME_CHECK(stage_.batch_bytes(which) == bytes);
       std::memcpy(to, from.data(), static_cast<std::size_t>(bytes));
+    });
+  }
+  // Of what has an element for each position: those of this rank.
+  template <class T>
+  void copy_positions(BatchInput which, const std::vector<T>& from) const {
+    if (cut_.chunk == 0) return copy(which, from);
+    stage_.write_batch<T>(slot_, which, [&](T* to) {
+      TRIREME_CHECK(stage_.batch_bytes(which) ==
+                    sequences_ * 2 * cut_.chunk * std::int64_t{sizeof(T)});
+      for (std::int64_t b = 0; b < sequences_; ++b)
+        for (const std::int64_t first : cut_.first)
+          to = std::copy_n(from.begin() + b * seq_ + first, cut_.chunk, to);
     });
   }
   // to[i] = value(i), for all elements.
@@ -34,8 +51,8 @@ class Inputs {
   // Targets and weights of all rows, or of those alone that are predicted.
   void copy_predictions(const Batch& batch) const {
     if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
-      copy(BatchInput::targets, batch.targets);
-      copy(BatchInput::loss_weights, batch.loss_weights);
+      copy_positions(BatchInput::targets, batch.targets);
+      copy_positions(BatchInput::loss_weights, batch.loss_weights);
       return;
     }
     std::vector<std::int64_t> rows;
@@ -57,16 +74,19 @@ class Inputs {
  private:
   const Stage& stage_;
   int slot_;
+  std::int64_t sequences_, seq_;
+  SequenceCut cut_;
 };
 
 }  // namespace
 
-void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_weight) {
-  const Inputs inputs(stage, slot);
-  inputs.copy(BatchInput::tokens, batch.tokens);
-  inputs.copy(BatchInput::positions, batch.positions);
+void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_weight,
+                const ContextParallel& context) {
+  const Inputs inputs(stage, slot, batch, context);
+  inputs.copy_positions(BatchInput::tokens, batch.tokens);
+  inputs.copy_positions(BatchInput::positions, batch.positions);
   inputs.copy(BatchInput::first_visible, batch.first_visible);
-  inputs.copy(BatchInput::segments, batch.segments);
+  inputs.copy_positions(BatchInput::segments, batch.segments);
   inputs.copy(BatchInput::sample_ids, batch.sample_ids);
   inputs.copy(BatchInput::lengths, batch.lengths);
   inputs.copy(BatchInput::order_labels, batch.order_labels);

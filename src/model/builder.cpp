@@ -10,7 +10,8 @@ namespace trireme {
 
 Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dropout)
     : m_(model), options_(options), tp_(options.tensor), dropout_(dropout) {
-  seq_ = options.seq > 0 ? options.seq : model.seq_length;
+  whole_seq_ = options.seq > 0 ? options.seq : model.seq_length;
+  seq_ = options.context.share(whole_seq_);
   rows_ = options.batch * seq_;
   local_rows_ = tp_.local_rows(rows_);
 }
@@ -56,7 +57,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   }
   AttentionAttributes a{};
   a.batch = options_.batch;
-  a.seq = seq_;
+  a.seq = whole_seq_;
   a.groups = groups;
   a.queries_per_group = per_group;
   a.head_dim = head_dim;
@@ -65,6 +66,8 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   a.first_head = tp_.rank * groups * per_group;
   a.dropout = {dropout(m_.attention_dropout), attention_site};
   a.capacity = options_.cache_capacity;
+  a.cut = options_.context.cut(whole_seq_);
+  a.context_ranks = options_.context.size;
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
   ValueId context;
   if (options_.purpose == Purpose::decoding) {
@@ -73,9 +76,17 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
                                     g.cache(CacheBuffer::value, cache), lengths(), a);
   } else {
     const ValueId first_visible =
-        options_.packed_documents ? rows_input(g, BatchInput::first_visible) : no_value;
-    // Padding follows everything else, where causal attention does not look anyway.
-    context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
+        options_.packed_documents
+            ? g.batch(BatchInput::first_visible, DType::i32, {options_.batch * whole_seq_})
+            : no_value;
+    if (options_.context.size == 1) {
+      // Padding follows everything else, where causal attention does not look anyway.
+      context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
+    } else if (options_.context.attention == ContextAttention::ulysses) {
+      context = ops::exchanged_attention(g, qkv, first_visible, ids, a, options_.context.rank);
+    } else {
+      context = ops::gathered_attention(g, qkv, first_visible, ids, a);
+    }
   }
   return RowLinear{"attention.out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, context);
@@ -142,7 +153,8 @@ bool Builder::any_dropout() const {
 }
 
 DropoutAttributes Builder::site(DropoutSite where) const {
-  return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_)};
+  return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_),
+          options_.context.cut(whole_seq_)};
 }
 
 NormKind Builder::norm_kind() const {
@@ -162,7 +174,7 @@ double Builder::deep_std() const {
 }
 
 std::int64_t Builder::rope_positions() const {
-  return std::max(seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
+  return std::max(whole_seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
 }
 
 const ArchitectureDefinition& architecture_of(const ModelConfig& model) {

@@ -76,7 +76,9 @@ class Builder {
   const BuildOptions& options_;
   const TensorParallel& tp_;
   bool dropout_;
-  std::int64_t seq_, rows_, local_rows_;
+  // Positions of whole sequences; then this context-parallel rank's part of them, the rows of a
+  // micro-batch here, and those between layers.
+  std::int64_t whole_seq_, seq_, rows_, local_rows_;
 };
 
 // What makes the graphs of an architecture, and the losses that they end in. One file defines one.

@@ -21,14 +21,16 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
   TRIREME_CHECK(part.first_layer >= 0 && part.first_layer + part.layers <= model.num_layers);
   TRIREME_CHECK(part.embedding || part.head || part.layers > 0);
   const TensorParallel& tp = options.tensor;
-  TRIREME_CHECK(tp.size == 1 || options.purpose == Purpose::training);
+  TRIREME_CHECK((tp.size == 1 && options.context.size == 1) ||
+                options.purpose == Purpose::training);
   const std::int64_t seq = options.seq > 0 ? options.seq : model.seq_length;
-  if (tp.splits_rows() && options.batch * seq % tp.size != 0) {
+  TRIREME_CHECK(options.context.size == 1 || seq % (2 * options.context.size) == 0);
+  if (tp.splits_rows() && options.batch * options.context.share(seq) % tp.size != 0) {
     fail_input(
         "parallel.sequence_parallel cuts the {} x {} positions of a micro-batch into "
         "parallel.tp = {} equal parts: make train.micro_batch_size or model.seq_length a multiple "
         "of {}",
-        options.batch, seq, tp.size, tp.size);
+        options.batch, options.context.share(seq), tp.size, tp.size);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/config.h"
+#include "parallel/context.h"
 #include "parallel/layers.h"
 #include "runtime/stage.h"
 
@@ -28,7 +29,7 @@ struct BuildOptions {
   Purpose purpose = Purpose::training;
   DType compute = DType::f32;
   std::int64_t batch = 1;           // sequences of a micro-batch
-  std::int64_t seq = 0;             // positions per sequence; 0: the model's seq_length
+  std::int64_t seq = 0;             // positions per whole sequence; 0: the model's seq_length
   std::int64_t cache_capacity = 0;  // decoding: positions that the cache holds
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // with full: so many of the stage's first layers; 0: all
@@ -37,6 +38,7 @@ struct BuildOptions {
   // micro-batch; logits are made for BatchInput::predicted_rows alone. 0: for all rows.
   std::int64_t predictions = 0;
   TensorParallel tensor;         // training only
+  ContextParallel context;       // training only
   std::int64_t exact_block = 0;  // tokens; of the graphs, for training only
   StagePart part;
   // Logits are made in slices of rows of at most this size.

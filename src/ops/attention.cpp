@@ -1,34 +1,13 @@
 // Attention over a sequence, its gradient, and attention against a cache.
 #include "backend/cpu/workspace.h"
 #include "backend/gpu_workspace.h"
+#include "ops/attention_shape.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
 
 namespace trireme::ops {
 namespace {
-
-AttentionShape shape_of(const AttentionAttributes& a) {
-  AttentionShape shape{};
-  shape.batch = a.batch;
-  shape.seq = a.seq;
-  shape.groups = a.groups;
-  shape.queries_per_group = a.queries_per_group;
-  shape.head_dim = a.head_dim;
-  shape.causal = a.causal;
-  shape.scale = a.scale;
-  shape.first_head = a.first_head;
-  return shape;
-}
-
-AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids, int lengths) {
-  const auto& a = l.node.as<AttentionAttributes>();
-  AttentionShape shape = shape_of(a);
-  shape.first_visible = l.input<std::int32_t>(first_visible);
-  shape.lengths = l.input<std::int32_t>(lengths);
-  shape.dropout = dropout_at_run(a.dropout, l, l.input<std::int64_t>(sample_ids), a.seq);
-  return shape;
-}
 
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const AttentionShape shape = shape_of(node.as<AttentionAttributes>());

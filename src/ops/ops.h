@@ -46,6 +46,15 @@ ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes, ValueId lengths = no_value);
 
+// The same among ranks that share sequences (attributes.cut, attributes.context_ranks): qkv has
+// this rank's rows, first_visible those of whole sequences. By gathering keys and values, or by
+// exchanging positions for heads, where `rank` is this one's place in the group and the groups of
+// heads divide by its size.
+ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                           const AttentionAttributes& attributes);
+ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                            const AttentionAttributes& attributes, int rank);
+
 // The same for new positions against a cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
                          ValueId lengths, const AttentionAttributes& attributes);
@@ -66,6 +75,9 @@ ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
 // share; every rank gets the same losses.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {});
+
+// A copy of x in another order.
+ValueId reorder(Graph& g, ValueId x, const ReorderAttributes& order);
 
 // --- mixture of experts
 // Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in].

@@ -30,6 +30,7 @@ inline Dropout dropout_at_run(const DropoutAttributes& attributes, const Launch&
   dropout.sample_ids = sample_ids;
   dropout.seq_length = seq;
   dropout.first_row = attributes.first_row;
+  dropout.cut = attributes.cut;
   return dropout;
 }
 

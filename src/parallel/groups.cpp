@@ -46,6 +46,7 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
     return make(mesh.group(rank, axes), name, queue);
   };
   groups.tensor = along(Axes::tp, "tensor", QueueRole::compute);
+  groups.context = along(Axes::cp, "context", QueueRole::compute);
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);
   groups.gather = along(shard_axes(zero), "gather", QueueRole::gather);
   groups.replicate = along(replicate_axes(zero), "replicate", QueueRole::reduce);
@@ -57,7 +58,7 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
 
 Groups make_lone_groups() {
   const auto make = [](const char* name) { return make_self_communicator(0, name); };
-  return {nullptr,           make("tensor"),   make("shard"),     make("gather"),
+  return {nullptr,           make("tensor"),   make("context"),   make("shard"), make("gather"),
           make("replicate"), make("pipeline"), make("embedding"), make("totals")};
 }
 

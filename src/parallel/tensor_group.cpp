@@ -1,32 +1,36 @@
-// Collectives of tensor parallelism, named for messages and traces.
+// Collectives of layers and of sequences, named for messages and traces.
 #include "parallel/tensor_group.h"
 
 namespace trireme {
 
+const TensorGroup::Names TensorGroup::of_layers = {
+    "sum over tensor-parallel ranks", "maximum over tensor-parallel ranks",
+    "gather rows of tensor-parallel ranks", "sum and scatter rows of tensor-parallel ranks",
+    "exchange rows of tensor-parallel ranks"};
+const TensorGroup::Names TensorGroup::of_sequences = {
+    "sum over context-parallel ranks", "maximum over context-parallel ranks",
+    "gather rows of context-parallel ranks", "sum and scatter rows of context-parallel ranks",
+    "exchange rows of context-parallel ranks"};
+
 void TensorGroup::sum(Queue&, void* data, std::int64_t count, DType dtype) {
-  communicator_.all_reduce(data, count, dtype, Reduction::sum, "sum over tensor-parallel ranks")
-      .wait();
+  communicator_.all_reduce(data, count, dtype, Reduction::sum, names_.sum).wait();
 }
 
 void TensorGroup::maximum(Queue&, void* data, std::int64_t count, DType dtype) {
-  communicator_.all_reduce(data, count, dtype, Reduction::max, "maximum over tensor-parallel ranks")
-      .wait();
+  communicator_.all_reduce(data, count, dtype, Reduction::max, names_.maximum).wait();
 }
 
 void TensorGroup::all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) {
-  communicator_.all_gather(src, dst, count, dtype, "gather rows of tensor-parallel ranks").wait();
+  communicator_.all_gather(src, dst, count, dtype, names_.gather).wait();
 }
 
 void TensorGroup::reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count,
                                  DType dtype) {
-  communicator_
-      .reduce_scatter(src, dst, count, dtype, Reduction::sum,
-                      "sum and scatter rows of tensor-parallel ranks")
-      .wait();
+  communicator_.reduce_scatter(src, dst, count, dtype, Reduction::sum, names_.scatter).wait();
 }
 
 void TensorGroup::all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) {
-  communicator_.all_to_all(src, dst, count, dtype, "exchange rows of tensor-parallel ranks").wait();
+  communicator_.all_to_all(src, dst, count, dtype, names_.exchange).wait();
 }
 
 }  // namespace trireme

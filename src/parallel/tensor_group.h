@@ -1,4 +1,4 @@
-// The ranks of a communicator as collective ops see them, over a communicator.
+// Ranks as collective ops see them, over a communicator: those that share layers, or sequences.
 #pragma once
 
 #include "comm/communicator.h"
@@ -9,8 +9,15 @@ namespace trireme {
 // Each call waits for its result: what follows in a layer needs it.
 class TensorGroup : public RankGroup {
  public:
+  // What the operations are called in messages and traces.
+  struct Names {
+    const char *sum, *maximum, *gather, *scatter, *exchange;
+  };
+  static const Names of_layers, of_sequences;
+
   // The communicator outlives this, and nothing else runs on it.
-  explicit TensorGroup(Communicator& communicator) : communicator_(communicator) {}
+  explicit TensorGroup(Communicator& communicator, const Names& names = of_layers)
+      : communicator_(communicator), names_(names) {}
 
   int size() const override { return communicator_.size(); }
   int rank() const override { return communicator_.rank(); }
@@ -22,6 +29,7 @@ class TensorGroup : public RankGroup {
 
  private:
   Communicator& communicator_;
+  const Names& names_;
 };
 
 }  // namespace trireme

@@ -17,6 +17,7 @@ namespace {
 
 double& part_of(Traffic& traffic, const std::string& group, double& rest) {
   if (group == "tensor") return traffic.tensor;
+  if (group == "context") return traffic.context;
   if (group == "pipeline") return traffic.pipeline;
   if (group == "gather") return traffic.parameters;
   return group == "shard" || group == "replicate" || group == "embedding" ? traffic.gradients
@@ -45,7 +46,7 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
   const auto extend = [&](double a, double b) { return a + turns * (b - a); };
   const Traffic &a = one.traffic, &b = two.traffic;
   return {extend(one.flops, two.flops),
-          {extend(a.tensor, b.tensor), extend(a.pipeline, b.pipeline),
+          {extend(a.tensor, b.tensor), extend(a.context, b.context), extend(a.pipeline, b.pipeline),
            extend(a.gradients, b.gradients), extend(a.parameters, b.parameters)}};
 }
 
@@ -271,14 +272,19 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
 std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
   std::string text = fmt::format("{:<56}   sent per step for\n{:<8} {:<18} {:>14} {:>13}", "",
                                  "rank of", "layers", "parameters", "TFLOP/step");
-  for (const char* what : {"layers", "pipeline", "gradients", "parameters"})
-    text += fmt::format(" {:>12}", what);
+  const bool has_context = std::any_of(
+      ranks.begin(), ranks.end(), [](const RankPlan* rank) { return rank->traffic.context > 0; });
+  for (const char* what : {"layers", "attention", "pipeline", "gradients", "parameters"}) {
+    if (has_context || std::string_view(what) != "attention") text += fmt::format(" {:>12}", what);
+  }
   text += '\n';
   for (const RankPlan* rank : ranks) {
     text += fmt::format("{:<8} {:<18} {:>14} {:>13.3f}", fmt::format("pp {}", rank->pipeline_rank),
                         layers_text(*rank), rank->parameters, rank->flops / 1e12);
-    for (const double sent : {rank->traffic.tensor, rank->traffic.pipeline, rank->traffic.gradients,
-                              rank->traffic.parameters})
+    const Traffic& t = rank->traffic;
+    text += fmt::format(" {:>12}", bytes(t.tensor));
+    if (has_context) text += fmt::format(" {:>12}", bytes(t.context));
+    for (const double sent : {t.pipeline, t.gradients, t.parameters})
       text += fmt::format(" {:>12}", bytes(sent));
     text += '\n';
   }

@@ -16,6 +16,7 @@ namespace trireme {
 // Bytes that one rank sends per step.
 struct Traffic {
   double tensor = 0;      // within layers
+  double context = 0;     // attention over sequences that ranks share
   double pipeline = 0;    // activations and their gradients between stages
   double gradients = 0;   // sums over data-parallel ranks
   double parameters = 0;  // gathering what is sharded

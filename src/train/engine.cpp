@@ -76,6 +76,8 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.tensor.size = mesh.degrees().tp;
   local.tensor.rank = mesh.place_of(rank).tp;
   local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
+  local.context.size = mesh.degrees().cp;
+  local.context.rank = mesh.place_of(rank).cp;
   return local;
 }
 
@@ -222,6 +224,10 @@ void Engine::allocate_all(Transport* transport) {
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();
+  if (groups_.context->size() > 1) {
+    context_group_ = std::make_unique<TensorGroup>(*groups_.context, TensorGroup::of_sequences);
+    graph_groups[GroupKind::context] = context_group_.get();
+  }
   step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)) + expert_bytes(),
                              "scalars and totals of a step");
   slots_->allocate(device_);

@@ -81,7 +81,8 @@ class Engine::Client : public PipelineClient {
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
-    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.sample_weight_);
+    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.sample_weight_,
+               engine_.build_.context);
   }
   const Batch& batch(std::int64_t k) {
     for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
@@ -108,7 +109,8 @@ class Engine::Client : public PipelineClient {
 
 void Engine::weigh_sample_losses(Client& client) {
   double tokens = 0;
-  const bool counts = place_.tp == 0 && place_.pp == 0;  // the others see the same or nothing
+  const bool counts =
+      place_.tp == 0 && place_.cp == 0 && place_.pp == 0;  // the others see the same or nothing
   for (std::int64_t k = 0; counts && k < client.micro_batches(); ++k)
     for (const float weight : client.batch(k).loss_weights) tokens += weight;
   groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();

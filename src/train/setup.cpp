@@ -18,6 +18,8 @@ BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
+  if (config.parallel.cp_attention == "ulysses")
+    build.context.attention = ContextAttention::ulysses;
   build.exact_block = config.parallel.exact_block;
   build.packed_documents = config.data.reset_attention_mask;
   if (family_of(config.model).samples == SampleKind::masked_words) {
@@ -45,8 +47,9 @@ void refuse_what_is_not_there(const Config& c) {
     fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
                c.offload.optimizer);
   }
-  if (c.parallel.cp > 1 || c.parallel.ep > 1)
-    fail_input("parallel.cp and parallel.ep: this version has no context or expert parallelism");
+  if (c.parallel.ep > 1) fail_input("parallel.ep: this version has no expert parallelism");
+  if (c.run.device != "cpu" && c.parallel.cp > 1)
+    fail_input("parallel.cp: only run.device = \"cpu\" has context parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
     fail_input(
         "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "

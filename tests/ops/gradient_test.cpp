@@ -197,6 +197,22 @@ void build_cross_entropy(Graph& g) {
 using enum ActivationKind;
 using enum NormKind;
 
+// The two halves of the columns one after the other, in two parts and backwards.
+void build_reorder(Graph& g) {
+  ReorderAttributes order{2 * rows, 3, 2, {}};
+  for (BlockCopy& copy : order.copies) {
+    copy.counts[0] = rows;
+    copy.dst_strides[0] = 3;
+    copy.src_strides[0] = 6;
+    copy.width = 3;
+  }
+  order.copies[1].src_first = 3;
+  order.copies[1].dst_first = (2 * rows - 1) * 3;
+  order.copies[1].dst_strides[0] = -3;
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  g.set_output(activation_of(g, ops::reorder(g, x, order), 4));
+}
+
 const std::vector<Case> cases = {
     {"LayerNorm", build_norm<layer_norm, true>},
     {"LayerNormWithoutBias", build_norm<layer_norm, false>},
@@ -224,6 +240,7 @@ const std::vector<Case> cases = {
     {"AttentionWithinDocumentsDropout", build_attention<true, true, dropping>},
     {"AttentionWithPadding", build_attention<false, false, no_dropout, true>},
     {"AttentionWithPaddingDropout", build_attention<false, false, dropping, true>},
+    {"Reorder", build_reorder},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},
     {"DropoutAlone", build_add<false, dropping>},
@@ -297,9 +314,10 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     one.build(g);
     for (const Node& node : g.forward) seen.insert(node.op);
   }
-  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp.
-  for (const OpKind collective : {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather,
-                                  OpKind::reduce_scatter, OpKind::all_to_all}) {
+  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp and tests/train/context_test.cpp.
+  for (const OpKind collective :
+       {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,
+        OpKind::all_to_all, OpKind::context_attention}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {

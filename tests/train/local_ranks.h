@@ -65,7 +65,7 @@ inline Batch samples(std::int64_t k) {
   return samples;
 }
 
-using Weights = std::map<std::string, std::vector<float>>;
+using Weights = std::map<std::string, std::vector<double>>;
 
 struct Result {
   std::vector<double> losses, norms;
@@ -100,12 +100,14 @@ inline void collect(Engine& engine, Weights& weights) {
     for (const SourceSlice& slice : slices) {
       auto& whole = weights[slice.name];
       whole.resize(static_cast<std::size_t>(slice.tensor.count()),
-                   std::numeric_limits<float>::quiet_NaN());
+                   std::numeric_limits<double>::quiet_NaN());
       slice.access(0, slice.bytes(), [&](const std::byte* data) {
-        const auto value = [&](std::int64_t i) {
-          return slice.dtype == DType::bf16
-                     ? static_cast<float>(reinterpret_cast<const bf16*>(data)[i])
-                     : reinterpret_cast<const float*>(data)[i];
+        const auto value = [&](std::int64_t i) -> double {
+          double read = 0;
+          with_compute_type(slice.dtype, [&]<class T>(T) {
+            read = static_cast<double>(static_cast<Acc<T>>(reinterpret_cast<const T*>(data)[i]));
+          });
+          return read;
         };
         for (const Run& run : overlap(slice.tensor, slice.region, Region::whole(slice.tensor)))
           for (std::int64_t i = 0; i < run.count; ++i) whole[run.dst + i] = value(run.src + i);

@@ -46,6 +46,8 @@ class Layouts {
       p.pp = one_of(std::vector<int>{1, 2, 3, 4});
       p.schedule = one_of(Names{"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"});
       p.virtual_stages = p.schedule == "interleaved" ? 2 : 1;
+      p.cp = one_of(std::vector<int>{1, 2, 4});
+      p.cp_attention = one_of(Names{"all_gather", "ulysses"});
       p.zero = one_of(std::vector<int>{0, 1, 2, 3});
       p.dp_replicate = one_of(std::vector<int>{1, 1, 2, 3});
       p.recompute = one_of(Names{"none", "selective", "full"});
@@ -78,10 +80,10 @@ std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
   return fmt::format(
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
-      "block {}",
+      "block {}, cp {} {}",
       config.model.moe.num_experts > 0 ? "experts" : config.model.family, config.run.precision,
       config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero, p.dp_replicate, p.recompute,
-      p.stage_layers.size(), p.exact_block);
+      p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention);
 }
 
 TEST(RandomLayouts, GiveTheSameBits) {
@@ -94,7 +96,7 @@ TEST(RandomLayouts, GiveTheSameBits) {
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
     const auto family = layouts.one_of(Names{"gpt", "llama", "experts"});
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});
-    const int block = family == "experts" ? 0 : layouts.one_of(std::vector<int>{0, 4});
+    const int block = family == "experts" ? 0 : layouts.one_of(std::vector<int>{0, 1, 2});
     Config config = model_of(family, precision, moments);
     config.parallel.exact_block = block;
     const auto [reference, added] =

@@ -143,6 +143,14 @@ std::int64_t linear_workspace(const Target& target, DType compute, Product produ
   return bytes == 0 ? 0 : bytes + alignment;
 }
 
+std::int64_t context_attention_workspace(const Target& target, DType compute,
+                                         const AttentionShape& s) {
+  AttentionShape chunks = s;
+  chunks.batch *= 2;
+  chunks.seq = s.cut.chunk;
+  return attention_workspace(target, compute, chunks);
+}
+
 std::int64_t attention_workspace(const Target& target, DType compute, const AttentionShape& s) {
   const bool matrix_unit = compute == DType::bf16 && target.isa == Isa::amx;
   const std::int64_t element = compute == DType::f64 ? sizeof(double) : sizeof(float);

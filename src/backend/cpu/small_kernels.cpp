@@ -79,6 +79,26 @@ void add_losses(ExactSum* total, ExactSum* total_weight, const A* losses, const 
   total_weight->add(sum_of_weights);
 }
 
+template <class T>
+void copy_blocks(T* dst, const T* src, const BlockCopy& copy) {
+  const std::int64_t inner = copy.counts[2], middle = copy.counts[1];
+  const std::int64_t blocks = copy.counts[0] * middle * inner;
+  constexpr std::int64_t elements_at_once = 64 << 10;
+  parallel_ranges(
+      blocks, std::max<std::int64_t>(1, elements_at_once / copy.width),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t n = begin; n < end; ++n) {
+          const std::int64_t at[3] = {n / inner / middle, n / inner % middle, n % inner};
+          std::int64_t to = copy.dst_first, from = copy.src_first;
+          for (int i = 0; i < 3; ++i) {
+            to += at[i] * copy.dst_strides[i];
+            from += at[i] * copy.src_strides[i];
+          }
+          std::memcpy(dst + to, src + from, copy.width * sizeof(T));
+        }
+      });
+}
+
 template <class A>
 void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
                            const A* x, std::int64_t count) {
@@ -97,7 +117,8 @@ void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), Exa
   template void take_rows(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t,      \
                           std::int64_t);                                                      \
   template void take_rows_grad(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t, \
-                               std::int64_t);
+                               std::int64_t);                                                 \
+  template void copy_blocks(T*, const T*, const BlockCopy&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)

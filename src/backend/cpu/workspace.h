@@ -14,5 +14,7 @@ namespace trireme::cpu {
 std::int64_t linear_workspace(const Target&, DType compute, Product, const LinearShape&);
 std::int64_t grouped_workspace(const Target&, DType compute, Product, const GroupedShape&);
 std::int64_t attention_workspace(const Target&, DType compute, const AttentionShape&);
+// Of context_attention_grad.
+std::int64_t context_attention_workspace(const Target&, DType compute, const AttentionShape&);
 
 }  // namespace trireme::cpu

@@ -15,6 +15,16 @@ void attention_grad(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
                     const Acc<T>* lse, void* workspace);
 
 template <class T>
+void context_attention(const AttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, const T* kv);
+
+template <class T>
+void attention_delta(const AttentionShape&, Acc<T>* delta, const T* ctx, const T* dctx);
+
+template <class T>
+void context_attention_grad(const AttentionShape&, T* dqkv, const T* qkv, const T* dctx,
+                            const Acc<T>* lse, const Acc<T>* delta, void* workspace);
+
+template <class T>
 void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                       T* value_cache, const std::int32_t* lengths, Acc<T>* workspace);
 

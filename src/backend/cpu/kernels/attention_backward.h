@@ -21,6 +21,8 @@ struct GroupGrads {
   Rows<T> dq, dk, dv;
   // Accumulators of dq for the whole group, dq_elements() of them.
   Acc<T>* dq_sums;
+  // Products of ctx and dctx, like lse; null: from the rows.
+  const Acc<T>* delta = nullptr;
 };
 
 template <class E>
@@ -32,16 +34,28 @@ class BackwardPass {
  public:
   static constexpr int tile_queries = attention_tile_queries;
   static constexpr int tile_keys = 64;
+  static constexpr int lanes = Vec<A>::lanes;
 
   // The part of a group that one walk covers: heads, rows of queries (the first a multiple of
   // tile_queries) and keys (the first a multiple of key_block()).
   struct Part {
     std::int64_t first_head, last_head, first_query, last_query, first_key, last_key;
+    // Keys before it are walked over and not written: dropout is drawn for eight keys at a time.
+    std::int64_t first_written_key = 0;
   };
 
   static std::int64_t key_block(std::int64_t head_dim) { return keys_at_once(E::padded(head_dim)); }
   static std::int64_t dq_elements(std::int64_t heads, std::int64_t queries, std::int64_t head_dim) {
     return attention_dq_elements(heads, queries, head_dim, E::is_matrix_unit);
+  }
+
+  // What a row's delta is.
+  TRIREME_INLINE static A dot(const T* x, const T* y, std::int64_t count) {
+    Vec<A> sum = splat(A{0});
+    for_vectors<lanes>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+      sum += load(x + d, amount) * load(y + d, amount);
+    });
+    return sum_lanes(sum);
   }
 
   // Writes dq of the part's heads and queries (then the part must hold all keys), or dk and dv of
@@ -157,21 +171,15 @@ class BackwardPass {
       E::pack_right_tokens(tile.q_tokens, q, count, tile_queries, head_dim);
       E::pack_right_tokens(tile.dctx_tokens, dctx, count, tile_queries, head_dim);
     }
-    const A* lse = grads_.lse + tile.head * grads_.lse_ld + tile.query;
+    const std::int64_t row = tile.head * grads_.lse_ld + tile.query;
+    const A* lse = grads_.lse + row;
+    const A* delta = grads_.delta ? grads_.delta + row : nullptr;
     for (int i = 0; i < tile_queries; ++i) {
       // Queries that see nothing, or do not exist, get weights 2^-infinity.
       const bool sees = i < count && tile.visible.begin[i] < tile.visible.end[i];
       tile.lse[i] = sees ? lse[i] * static_cast<A>(log2_of_e) : static_cast<A>(INFINITY);
-      tile.delta[i] = sees ? dot(ctx.row(i), dctx.row(i), head_dim) : A{0};
+      tile.delta[i] = !sees ? A{0} : delta ? delta[i] : dot(ctx.row(i), dctx.row(i), head_dim);
     }
-  }
-
-  TRIREME_INLINE static A dot(const T* x, const T* y, std::int64_t count) {
-    Vec<A> sum = splat(A{0});
-    for_vectors<lanes>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
-      sum += load(x + d, amount) * load(y + d, amount);
-    });
-    return sum_lanes(sum);
   }
 
   // The tile of queries against `count` keys from `key` on.
@@ -262,7 +270,8 @@ class BackwardPass {
 
   void write_key_grads(std::int64_t first, std::int64_t count) {
     constexpr std::int64_t ahead = 16;
-    for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t skipped = part_.first_written_key - first;
+    for (std::int64_t i = skipped > 0 ? skipped : 0; i < count; ++i) {
       if (i + ahead < count) {
         prefetch_row<_MM_HINT_ET0>(grads_.dk.row(first + i + ahead), view_.head_dim);
         prefetch_row<_MM_HINT_ET0>(grads_.dv.row(first + i + ahead), view_.head_dim);
@@ -297,8 +306,6 @@ class BackwardPass {
     const std::int64_t per_head = round_up(view_.queries, tile_queries);
     return grads_.dq_sums + (head * per_head + query) * width_;
   }
-
-  static constexpr int lanes = Vec<A>::lanes;
 
   const GroupView<T>& view_;
   const GroupGrads<T>& grads_;

@@ -144,7 +144,7 @@ class HiddenDropout {
   void set_row(std::int64_t row) {
     const std::int64_t whole = dropout_.first_row + row;
     sample_ = static_cast<std::uint64_t>(dropout_.sample_ids[whole / dropout_.seq_length]);
-    position_ = static_cast<std::uint32_t>(whole % dropout_.seq_length);
+    position_ = static_cast<std::uint32_t>(dropout_.cut.position(whole % dropout_.seq_length));
   }
 
   // Multipliers of local columns [column, column + 128); column must be a multiple of 128. Valid

@@ -16,6 +16,10 @@ Kernels<T> make_table() {
 #undef TRIREME_SET
   table.attention = at_once<attention<T>>;
   table.attention_grad = at_once<attention_grad<T>>;
+  table.context_attention = at_once<context_attention<T>>;
+  table.attention_delta = at_once<attention_delta<T>>;
+  table.context_attention_grad = at_once<context_attention_grad<T>>;
+  table.copy_blocks = at_once<copy_blocks<T>>;
   table.cached_attention = at_once<cached_attention<T>>;
   table.take_rows = at_once<take_rows<T>>;
   table.take_rows_grad = at_once<take_rows_grad<T>>;

@@ -1,0 +1,32 @@
+// The orders that values of context-parallel ranks change between.
+#pragma once
+
+#include "graph/node.h"
+
+namespace trireme::ops {
+
+// What the ranks of a context group share: sequences of 2 * ranks chunks, of which rank r has the
+// chunks r and 2 * ranks - 1 - r, one after the other.
+struct ContextShape {
+  std::int64_t ranks, batch, chunk;
+
+  std::int64_t seq() const { return 2 * ranks * chunk; }
+  std::int64_t own_rows() const { return batch * 2 * chunk; }
+};
+
+// [ranks * own rows, columns], as gathered, to [batch * seq, columns].
+ReorderAttributes whole_sequences(const ContextShape& s, std::int64_t columns);
+// Back again.
+ReorderAttributes parts_of_sequences(const ContextShape& s, std::int64_t columns);
+// Statistics [ranks * batch * groups * 2 * heads, chunk], as gathered, to
+// [batch * groups * heads, seq].
+ReorderAttributes whole_statistics(const ContextShape& s, std::int64_t groups, std::int64_t heads);
+// [rows, parts * columns] to [parts * rows, columns]: part k of the columns lies together.
+ReorderAttributes columns_apart(std::int64_t rows, std::int64_t parts, std::int64_t columns);
+// Back again.
+ReorderAttributes columns_together(std::int64_t rows, std::int64_t parts, std::int64_t columns);
+// Of each of `groups` groups of `whole` columns the last `kept`: [rows, groups * kept].
+ReorderAttributes ends_of_groups(std::int64_t rows, std::int64_t groups, std::int64_t whole,
+                                 std::int64_t kept);
+
+}  // namespace trireme::ops

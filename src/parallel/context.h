@@ -1,0 +1,33 @@
+// Context parallelism: ranks that share every sequence, and how their attention meets.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace trireme {
+
+enum class ContextAttention : std::uint8_t {
+  all_gather,  // keys and values come to every rank
+  ulysses,     // ranks exchange positions for heads
+};
+
+// This rank's place among those that share sequences. Each has two chunks of a sequence that is cut
+// into 2 * size of them, the same distance from both ends, so that causal attention is the same
+// work on all ranks.
+struct ContextParallel {
+  int size = 1;
+  int rank = 0;
+  ContextAttention attention = ContextAttention::all_gather;
+
+  GraphGroup group() const { return {GroupKind::context, size}; }
+  // Of `seq` positions, a multiple of 2 * size.
+  std::int64_t share(std::int64_t seq) const { return seq / size; }
+  SequenceCut cut(std::int64_t seq) const {
+    if (size == 1) return {};
+    const std::int64_t chunk = seq / (2 * size);
+    return {chunk, {rank * chunk, (2 * size - 1 - rank) * chunk}};
+  }
+};
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Context parallelism: ranks that share sequences compute what one rank computes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "train/local_ranks.h"
+
+namespace trireme {
+namespace {
+
+struct Shared {
+  int ranks, cp;
+  const char* attention;
+  void (*change)(Config&);
+};
+
+void PrintTo(const Shared& shared, std::ostream* out) {
+  *out << shared.ranks << " ranks, cp " << shared.cp << " " << shared.attention;
+}
+
+void nothing(Config&) {}
+void pipeline(Config& c) {
+  c.parallel.pp = 2;
+  c.parallel.schedule = "zbv";
+  c.parallel.zero = 1;
+}
+void tensors(Config& c) {
+  c.parallel.tp = 2;
+  c.parallel.sequence_parallel = true;
+  c.parallel.recompute = "selective";
+}
+void shards(Config& c) {
+  c.parallel.zero = 3;
+  c.parallel.recompute = "full";
+}
+
+double difference(double a, double b) {
+  return std::abs(a - b) / std::max(1e-3, std::abs(b));
+}
+
+class SharedSequences : public testing::TestWithParam<Shared> {};
+
+TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
+  for (const std::string family : {"gpt", "llama"}) {
+    SCOPED_TRACE(family);
+    Config config = config_of("fp64", 4, family);
+    if (family == "llama") config.model.num_kv_heads = 2;
+    config.model.attention_dropout = 0.1;
+    config.parallel.numerics = "fast";
+    const Result expected = train(config, 1);
+    config.parallel.cp = GetParam().cp;
+    config.parallel.cp_attention = GetParam().attention;
+    GetParam().change(config);
+    validate_layout(config, GetParam().ranks);
+    const Result result = train(config, GetParam().ranks);
+    ASSERT_EQ(result.losses.size(), expected.losses.size());
+    for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+      EXPECT_LT(difference(result.losses[i], expected.losses[i]), 1e-12);
+      EXPECT_LT(difference(result.norms[i], expected.norms[i]), 1e-12);
+    }
+    ASSERT_EQ(result.weights.size(), expected.weights.size());
+    for (const auto& [name, values] : expected.weights) {
+      const auto& others = result.weights.at(name);
+      double worst = 0;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        worst = std::max(worst, difference(others[i], values[i]));
+      EXPECT_LT(worst, 1e-12) << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, SharedSequences,
+    testing::Values(Shared{2, 2, "all_gather", nothing}, Shared{4, 4, "all_gather", shards},
+                    Shared{4, 2, "all_gather", pipeline}, Shared{4, 2, "all_gather", tensors},
+                    Shared{2, 2, "ulysses", nothing}, Shared{4, 2, "ulysses", shards},
+                    Shared{4, 2, "ulysses", pipeline}));
+
+}  // namespace
+}  // namespace trireme
