@@ -1,7 +1,7 @@
 // The orders that values of context-parallel ranks change between.
 #pragma once
 
-#include "graph/node.h"
+#include "graph/graph.h"
 
 namespace trireme::ops {
 

@@ -30,8 +30,9 @@ TEST_F(BadLayout, DegreesThatDoNotFitTheRanks) {
   expect_refused({6, "parallel.pp=4"}, "parallel.pp = 4", "pp can be 2, 3 or 6");
   expect_refused({8, "parallel.pp=2 parallel.zero=1 parallel.dp_replicate=3"}, "dp_replicate = 3",
                  "it can be 1, 2 or 4");
-  expect_refused({2, "parallel.cp=2"}, "parallel.cp", "no context or expert parallelism");
-  expect_refused({2, "parallel.ep=2"}, "parallel.ep", "no context or expert parallelism");
+  expect_refused({2, "parallel.cp=2 model.seq_length=18"}, "parallel.cp = 2",
+                 "cp can be 1, 3 or 9");
+  expect_refused({2, "parallel.ep=2"}, "parallel.ep", "no expert parallelism");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
