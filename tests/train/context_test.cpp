@@ -46,6 +46,8 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
     if (family == "llama") config.model.num_kv_heads = 2;
     config.model.attention_dropout = 0.1;
     config.parallel.numerics = "fast";
+    // Adam would divide by gradients that are nothing but rounding, those of the biases of keys.
+    config.optimizer.name = "sgd";
     const Result expected = train(config, 1);
     config.parallel.cp = GetParam().cp;
     config.parallel.cp_attention = GetParam().attention;
