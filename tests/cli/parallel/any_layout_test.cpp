@@ -78,6 +78,15 @@ TEST_F(AnyLayout, StatesOfWholeMatrices) {
   expect_same_bits({1, ""}, many, more);
 }
 
+// A checkpoint does not know how ranks shared sequences.
+TEST_F(AnyLayout, SharedSequences) {
+  const std::string more = exact + "run.precision=bf16 parallel.exact_block=4 ";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout many{4, "parallel.cp=2 parallel.zero=3"};
+  expect_same_bits(many, {1, ""}, more);
+  expect_same_bits({1, ""}, many, more);
+}
+
 // From states in memory to states in files, and back.
 TEST_F(AnyLayout, StatesInFiles) {
   const std::string more = exact + "run.precision=bf16 ";

@@ -73,23 +73,26 @@ class OneProgram : public Jobs {
     const std::size_t at = layout.settings.find("parallel." + name + "=");
     return at == std::string::npos ? 1 : std::stol(layout.settings.substr(at + name.size() + 10));
   }
-  // By the places of its members: tensor parallelism is innermost, pipelines are outermost.
+  // By the places of its members: tensor parallelism is innermost, then context parallelism, and
+  // pipelines are outermost.
   static std::string kind_of(const std::string& group, const Layout& layout) {
     if (group == "-") return "world";
     std::vector<long> ranks;
     std::istringstream stream(group.substr(group.find(':') + 1));
     for (std::string rank; std::getline(stream, rank, ',');) ranks.push_back(std::stol(rank));
-    const long tp = setting(layout, "tp"), per_stage = layout.ranks / setting(layout, "pp");
+    const long tp = setting(layout, "tp"), share = tp * setting(layout, "cp");
+    const long per_stage = layout.ranks / setting(layout, "pp");
     if (ranks.front() / per_stage != ranks.back() / per_stage) return "pipeline";
-    return ranks.front() / tp == ranks.back() / tp ? "tensor" : "data";
+    if (ranks.front() / tp == ranks.back() / tp) return "tensor";
+    return ranks.front() / share == ranks.back() / share ? "context" : "data";
   }
 
   // What `plan --program` says that the first rank of each pipeline position sends in a step.
   std::vector<Bytes> planned(const std::string& program) const {
     const std::map<std::string, std::string> kinds = {
-        {"totals", "totals"},      {"tensor", "tensor"}, {"pipeline", "pipeline"},
-        {"embedding", "pipeline"}, {"gather", "data"},   {"shard", "data"},
-        {"replicate", "data"}};
+        {"totals", "totals"},      {"tensor", "tensor"},  {"pipeline", "pipeline"},
+        {"embedding", "pipeline"}, {"gather", "data"},    {"shard", "data"},
+        {"replicate", "data"},     {"context", "context"}};
     const std::regex piece("  \\S.*, (\\d+) times"), message("    .*\\[(\\w+)\\].*  (\\d+) bytes");
     std::vector<Bytes> ranks;
     double times = 1;
@@ -157,6 +160,7 @@ class SlowOneProgram : public OneProgram {};
 TEST_F(OneProgram, IsPlannedAndRun) {
   compare({2, "parallel.tp=2 parallel.sequence_parallel=true"});
   compare({4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=3"});
+  compare({4, "parallel.cp=2 parallel.zero=1"});
 }
 
 TEST_F(SlowOneProgram, OfManyLayouts) {
@@ -183,6 +187,10 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
             "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
             "parallel.zero=2"},
            {4, "parallel.pp=2 parallel.zero=2 model.tie_embeddings=false"},
+           {4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=3"},
+           {8, "parallel.cp=4 run.precision=bf16 parallel.recompute=selective"},
+           {8, "parallel.cp=2 parallel.tp=2 parallel.sequence_parallel=true"},
+           {8, "parallel.cp=2 parallel.pp=2 parallel.schedule=zb1p parallel.recompute=full"},
            {4, "optimizer.name=muon parallel.tp=2 parallel.zero=1"},
            {4, "optimizer.name=muon parallel.pp=2 parallel.zero=3 run.precision=bf16"},
        })

@@ -62,6 +62,26 @@ TEST_F(SameBits, BlocksOfTokensInMicroBatchesOfAnySize) {
           1);
 }
 
+// Ranks that share sequences, by either kind of attention; packed documents among them.
+TEST_F(SameBits, SharedSequences) {
+  compare("run.precision=bf16 parallel.exact_block=4 data.reset_attention_mask=true",
+          {{2, "parallel.cp=2 parallel.zero=1"},
+           {4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.pp=2"}},
+          1);
+}
+
+TEST_F(SlowSameBits, SharedSequences) {
+  const std::string more = "train.iters=15 parallel.exact_block=2 ";
+  compare(more +
+              "model.family=llama model.qk_norm=true run.precision=fp16 "
+              "optimizer.loss_scale=1024 model.attention_dropout=0.1",
+          {{4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=3"},
+           {8, "parallel.cp=4 parallel.pp=2 parallel.schedule=zbv parallel.zero=1"}},
+          1);
+  compare(more + "parallel.tp=2 parallel.sequence_parallel=true run.precision=bf16",
+          {{4, "parallel.cp=2 parallel.recompute=full"}}, 2);
+}
+
 TEST_F(SlowSameBits, BlocksOfTokens) {
   const std::vector<Layout> of_blocks = {
       {1, "train.micro_batch_size=2"},
