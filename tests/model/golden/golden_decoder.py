@@ -1,0 +1,34 @@
+"""GPT, Llama and their relatives, with experts and without."""
+
+import torch.nn.functional as F
+
+from golden_experts import experts
+from golden_layers import attention, mlp, norm
+
+
+def branches(m, w, n, x, losses):
+    """x after attention and MLP of layer n, with norms before or after each."""
+    layer, after = f"layers.{n}.", m.get("norm_placement") == "output"
+
+    def branch(compute, before_name, after_name, x):
+        if after:
+            return x + norm(m, w, layer + after_name, compute(x))
+        return x + compute(norm(m, w, layer + before_name, x))
+
+    def feed_forward(y):
+        if "moe" in m and n >= m["moe"]["first_layer"]:
+            return experts(m, w, layer + "mlp", y, losses)
+        return mlp(m, w, layer + "mlp", y)
+
+    x = branch(lambda y: attention(m, w, layer + "attention", y), "input_norm", "attention_out_norm", x)
+    return branch(feed_forward, "mlp_norm", "mlp_out_norm", x)
+
+
+def logits(m, w, inputs, losses=None):
+    x = F.embedding(inputs, w["embedding.word.weight"])
+    if m["position"] == "learned":
+        x = x + w["embedding.position.weight"][: inputs.shape[1]]
+    for n in range(m["num_layers"]):
+        x = branches(m, w, n, x, losses)
+    x = norm(m, w, "final_norm", x)
+    return F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"])

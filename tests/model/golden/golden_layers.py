@@ -1,0 +1,83 @@
+"""The layers that the families share: norms, rotary positions, attention, MLP."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def norm(m, w, name, x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    scale = w[name + ".weight"].to(wide.dtype)
+    if m["norm"] == "layer_norm":
+        shift = w[name + ".bias"].to(wide.dtype)
+        y = F.layer_norm(wide, wide.shape[-1:], scale, shift, m["norm_eps"])
+    else:
+        y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + m["norm_eps"]) * scale
+    return y.to(x.dtype)
+
+
+def linear(w, name, x):
+    return F.linear(x, w[name + ".weight"], w.get(name + ".bias"))
+
+
+def rotate(m, x):
+    """RoPE on [batch, heads, seq, head_dim]: the first half pairs with the second."""
+    d = x.shape[-1]
+    frequency = m["rope_base"] ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * frequency
+    wide = x if x.dtype == torch.float64 else x.float()
+    cos, sin = (torch.cat([f, f], -1).to(wide.dtype) for f in (angle.cos(), angle.sin()))
+    first, second = wide.chunk(2, -1)
+    return (wide * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+
+
+def normed_heads(m, w, name, x):
+    """Heads [batch, heads, seq, head_dim], each by itself or those of a position together."""
+    if m["qk_norm_over"] == "head":
+        return norm(m, w, name, x)
+    b, heads, s, d = x.shape
+    y = norm(m, w, name, x.transpose(1, 2).reshape(b, s, heads * d))
+    return y.view(b, s, heads, d).transpose(1, 2)
+
+
+def attention(m, w, name, x, lengths=None):
+    """Causal, or with lengths over all positions that are no padding."""
+    b, s, h = x.shape
+    groups, heads = m["num_kv_heads"], m["num_heads"]
+    d = h // heads
+    # Rows of the projection per group: its queries, its key, its value.
+    qkv = linear(w, name + ".qkv", x).view(b, s, groups, heads // groups + 2, d)
+    q = qkv[..., :-2, :].reshape(b, s, heads, d).transpose(1, 2)
+    k = qkv[..., -2, :].transpose(1, 2)
+    v = qkv[..., -1, :].transpose(1, 2)
+    if m.get("qk_norm"):
+        q, k = (normed_heads(m, w, f"{name}.{part}_norm", t) for part, t in (("query", q), ("key", k)))
+    if m["position"] == "rope":
+        q, k = rotate(m, q), rotate(m, k)
+    k, v = (t.repeat_interleave(heads // groups, 1) for t in (k, v))
+    scores = (q @ k.transpose(-1, -2)) / math.sqrt(d)
+    if lengths is None:
+        hidden = torch.ones(s, s, dtype=torch.bool).triu(1)
+        if m.get("attention_window"):
+            hidden |= torch.ones(s, s, dtype=torch.bool).tril(-m["attention_window"])
+    else:
+        hidden = (torch.arange(s) >= lengths[:, None])[:, None, None]
+    scores = scores.masked_fill(hidden, -math.inf)
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    y = wide.softmax(-1).to(v.dtype) @ v
+    return linear(w, name + ".out", y.transpose(1, 2).reshape(b, s, h))
+
+
+def mlp(m, w, name, x):
+    up = linear(w, name + ".up", x)
+    if m["activation"] == "swiglu":
+        gate, up = up.chunk(2, -1)
+        y = F.silu(gate) * up
+    else:
+        y = gelu(m, up)
+    return linear(w, name + ".down", y)
+
+
+def gelu(m, x):
+    return F.gelu(x, approximate="tanh" if m["activation"] == "gelu_tanh" else "none")
