@@ -49,13 +49,21 @@ struct NormShape {
   double eps;
 };
 
-// Queries and keys of a qkv buffer as below, of which each head is normalised by itself (RMSNorm).
+// Queries and keys of a qkv buffer as below, of which each head is normalised by itself, or all
+// heads of a row together (RMSNorm).
 struct HeadNormShape {
   std::int64_t rows, groups, queries_per_group, head_dim;
   double eps;
+  bool all_heads = false;  // one norm over all query heads and one over all key heads of a row
 
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
   std::int64_t normed_heads() const { return groups * (queries_per_group + 1); }
+  // Norms of a row, and elements of their weights.
+  std::int64_t norms() const { return all_heads ? 2 : normed_heads(); }
+  std::int64_t query_weights() const {
+    return all_heads ? groups * queries_per_group * head_dim : head_dim;
+  }
+  std::int64_t key_weights() const { return all_heads ? groups * head_dim : head_dim; }
 };
 
 // One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
@@ -86,6 +94,7 @@ struct AttentionShape {
 struct CachedAttentionShape {
   std::int64_t batch, new_len, groups, queries_per_group, head_dim, capacity;
   double scale;
+  std::int64_t window = 0;  // newest positions that each sees, itself included; 0: all
 };
 
 // The rules of the optimiser. All scalars are double because 1 - beta2 would lose four digits in
@@ -173,12 +182,13 @@ struct Kernels {
                     const T* dres, A* workspace);
 
   // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
-  // queries and one for all keys; values are copied. rstd is [rows, groups * (queries_per_group +
-  // 1)] and may be null where no gradient is wanted. y is not x.
+  // queries and one for all keys; values are copied. rstd is [rows, norms()] in the order of the
+  // heads and may be null where no gradient is wanted. y is not x. With all_heads rms(x) is that of
+  // all query heads, or of all key heads, of the row, and the weights have their widths (CPU only).
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
                     const T* key_weight);
   // Its gradient; x is what was normalised, dx is neither dy nor x. workspace:
-  // norm_grad_workspace(rows, head_dim) elements of A.
+  // norm_grad_workspace(rows, query_weights()) elements of A.
   void (*head_norm_grad)(Queue&, const HeadNormShape&, T* dx, A* dquery_weight, A* dkey_weight,
                          bool accumulate, const T* dy, const T* x, const A* rstd,
                          const T* query_weight, const T* key_weight, A* workspace);

@@ -100,6 +100,7 @@ struct AttentionAttributes {
   std::int64_t first_head;
   DropoutAttributes dropout;
   std::int64_t capacity;  // of the cache, for cached attention
+  std::int64_t window = 0;  // positions that one sees, itself included; 0: all
   // Context parallelism: seq counts whole sequences, of which this rank's rows are a cut.
   SequenceCut cut = {};
   int context_ranks = 1;
@@ -117,6 +118,7 @@ struct RopeAttributes {
 struct HeadNormAttributes {
   std::int64_t groups, queries_per_group, head_dim;
   double eps;
+  bool all_heads = false;  // one norm over all heads of queries and one over those of keys
 };
 struct EmbeddingAttributes {
   std::int64_t seq, first_id;

@@ -28,7 +28,7 @@ void infer(Graph& g, Node& node) {
 
 double flops(const Graph&, const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  const double pairs = a.causal ? 0.5 * a.seq * (a.seq + 1) : 1.0 * a.seq * a.seq;
+  const double pairs = pairs_of(a);
   return 4.0 * a.batch * a.groups * a.queries_per_group * pairs * a.head_dim;
 }
 
@@ -71,7 +71,7 @@ void infer_cached(Graph& g, Node& node) {
 
 CachedAttentionShape cached_shape_of(const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  return {a.batch, a.seq, a.groups, a.queries_per_group, a.head_dim, a.capacity, a.scale};
+  return {a.batch, a.seq, a.groups, a.queries_per_group, a.head_dim, a.capacity, a.scale, a.window};
 }
 
 std::int64_t workspace_cached(const Target& target, const Graph&, const Node& node) {

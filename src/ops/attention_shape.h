@@ -19,6 +19,14 @@ inline AttentionShape shape_of(const AttentionAttributes& a) {
   return shape;
 }
 
+// Pairs of positions of a sequence that see each other. Only causal attention has windows.
+inline double pairs_of(const AttentionAttributes& a) {
+  const auto seq = static_cast<double>(a.seq);
+  if (!a.causal) return seq * seq;
+  const double hidden = a.window > 0 && a.window < a.seq ? static_cast<double>(a.seq - a.window) : 0;
+  return 0.5 * seq * (seq + 1) - 0.5 * hidden * (hidden + 1);
+}
+
 // With the operands of these numbers; -1: none.
 inline AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids,
                                    int lengths) {

@@ -37,11 +37,11 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape.heads(), context.chunk});
 }
 
-// The queries of a rank see half of all keys, on average, however many ranks there are.
+// The queries of a rank see half of all keys, on average, however many ranks there are; those of a
+// rank whose chunk begins a sequence see a little less of a window.
 double products(const AttentionAttributes& a) {
-  const double pairs = 0.5 * static_cast<double>(a.seq) * static_cast<double>(a.seq + 1);
-  return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) * pairs /
-         a.context_ranks;
+  return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) *
+         pairs_of(a) / a.context_ranks;
 }
 
 double flops(const Graph&, const Node& node) {

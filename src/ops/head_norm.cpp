@@ -1,4 +1,5 @@
-// RMSNorm of queries and keys, head by head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3).
+// RMSNorm of queries and keys, head by head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3) or over
+// all heads of a position (OLMo 2, arXiv:2501.00656).
 #include "backend/cpu/kernels.h"
 #include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
@@ -9,7 +10,7 @@ namespace trireme::ops {
 namespace {
 
 HeadNormShape shape_of(const HeadNormAttributes& a, const Value& qkv) {
-  return {qkv.shape[0], a.groups, a.queries_per_group, a.head_dim, a.eps};
+  return {qkv.shape[0], a.groups, a.queries_per_group, a.head_dim, a.eps, a.all_heads};
 }
 
 // inputs: qkv, query weight, key weight; outputs: y, rstd
@@ -19,12 +20,11 @@ void infer(Graph& g, Node& node) {
   const HeadNormShape shape = shape_of(a, qkv);
   require(qkv.shape.back() == shape.qkv_cols(), g, node,
           "qkv must be [rows, groups * (queries per group + 2) * head_dim]");
-  for (const int weight : {1, 2}) {
-    require(g.value(node.inputs[weight]).shape.count() == a.head_dim, g, node,
-            "a weight must have head_dim elements");
-  }
+  require(g.value(node.inputs[1]).shape.count() == shape.query_weights() &&
+              g.value(node.inputs[2]).shape.count() == shape.key_weights(),
+          g, node, "a weight must have head_dim elements, or those of all its heads");
   add_output(g, node, 0, g.compute(), qkv.shape);
-  add_output(g, node, 1, g.accumulate(), {shape.rows, shape.normed_heads()});
+  add_output(g, node, 1, g.accumulate(), {shape.rows, shape.norms()});
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
@@ -55,12 +55,13 @@ void infer_grad(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
-  const std::int64_t rows = RowBlocks(g, g.value(node.inputs[1]).shape[0]).rows;
-  const std::int64_t head_dim = node.as<HeadNormAttributes>().head_dim;
+  const Value& qkv = g.value(node.inputs[1]);
+  const HeadNormShape shape = shape_of(node.as<HeadNormAttributes>(), qkv);
+  const std::int64_t rows = RowBlocks(g, qkv.shape[0]).rows, width = shape.query_weights();
   const std::int64_t own = target.device != DeviceKind::cpu
-                               ? gpu::norm_grad_workspace(rows, head_dim)
-                               : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, head_dim);
-  return 2 * block_gradient_bytes(g, head_dim) + own;
+                               ? gpu::norm_grad_workspace(rows, width)
+                               : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, width);
+  return block_gradient_bytes(g, width) + block_gradient_bytes(g, shape.key_weights()) + own;
 }
 
 // The gradients of the weights go to dquery and dkey.
@@ -70,7 +71,7 @@ void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t 
   const std::int64_t at = first_row * shape.qkv_cols();
   kernels<T>(l).head_norm_grad(l.queue, shape, l.output<T>(0) + at, dquery, dkey, accumulate,
                                l.input<T>(0) + at, l.input<T>(1) + at,
-                               l.input<Acc<T>>(4) + first_row * shape.normed_heads(), l.input<T>(2),
+                               l.input<Acc<T>>(4) + first_row * shape.norms(), l.input<T>(2),
                                l.input<T>(3), static_cast<Acc<T>*>(workspace));
 }
 
@@ -85,11 +86,12 @@ void launch_grad(const Launch& l) {
     }
     // Block by block: the gradients of the weights lie in front of the kernel's own scratch.
     shape.rows = blocks.rows;
-    const std::int64_t bytes = block_gradient_bytes(l.graph, shape.head_dim);
+    const std::int64_t queries = block_gradient_bytes(l.graph, shape.query_weights());
+    const std::int64_t both = queries + block_gradient_bytes(l.graph, shape.key_weights());
     auto* const scratch = static_cast<std::byte*>(l.workspace);
-    A* const made[] = {reinterpret_cast<A*>(scratch), reinterpret_cast<A*>(scratch + bytes)};
+    A* const made[] = {reinterpret_cast<A*>(scratch), reinterpret_cast<A*>(scratch + queries)};
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      launch_grad_rows<T>(l, shape, b * blocks.rows, made[0], made[1], false, scratch + 2 * bytes);
+      launch_grad_rows<T>(l, shape, b * blocks.rows, made[0], made[1], false, scratch + both);
       for (const int weight : {0, 1})
         add_block(l, 1 + weight, made[weight], !l.accumulate && b == 0);
     }

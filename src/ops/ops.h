@@ -32,7 +32,8 @@ ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias
 ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 
 // RMSNorm of each head of the queries and of the keys of qkv, by itself; weights are [head_dim],
-// one for all queries and one for all keys. Values pass as they are.
+// one for all queries and one for all keys. With all_heads it is over all heads of a row's queries,
+// and over those of its keys, with weights as wide. Values pass as they are.
 ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
                   const HeadNormAttributes& attributes);
 

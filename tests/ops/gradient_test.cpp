@@ -77,13 +77,16 @@ void build_activation(Graph& g) {
 constexpr std::int64_t groups = 2, queries = 3, head_dim = 4;
 constexpr std::int64_t qkv_columns = groups * (queries + 2) * head_dim;
 
+template <bool all_heads>
 void build_head_norm(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
-  const ValueId weight = parameter(g, {head_dim});
-  g.set_output(activation_of(
-      g,
-      ops::head_norm(g, qkv, weight, parameter(g, {head_dim}), {groups, queries, head_dim, 1e-3}),
-      5));
+  const std::int64_t query_heads = all_heads ? groups * queries : 1;
+  const std::int64_t key_heads = all_heads ? groups : 1;
+  const ValueId weight = parameter(g, {query_heads * head_dim});
+  g.set_output(activation_of(g,
+                             ops::head_norm(g, qkv, weight, parameter(g, {key_heads * head_dim}),
+                                            {groups, queries, head_dim, 1e-3, all_heads}),
+                             5));
 }
 template <std::int64_t rotary_dim>
 void build_rope(Graph& g) {
@@ -229,7 +232,8 @@ const std::vector<Case> cases = {
     {"SquaredRelu", build_activation<squared_relu>},
     {"Tanh", build_activation<ActivationKind::tanh>},
     {"Swiglu", build_activation<swiglu>},
-    {"HeadNorm", build_head_norm},
+    {"HeadNorm", build_head_norm<false>},
+    {"NormOfAllHeads", build_head_norm<true>},
     {"Rope", build_rope<4>},
     {"RopeOfHalfTheHead", build_rope<2>},
     {"Attention", build_attention<true, false, no_dropout>},

@@ -33,6 +33,7 @@ struct CachedGroup {
     view.keys = lengths[sequence] + s.new_len;
     view.causal = true;
     view.scale = s.scale;
+    view.window = s.window;
     const std::int64_t cols = group_column(s, s.groups);
     view.q = {qkv + sequence * s.new_len * cols + group_column(s, group), cols};
     view.k = {keys.data, keys.stride};

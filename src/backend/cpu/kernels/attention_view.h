@@ -43,13 +43,15 @@ struct GroupView {
   bool causal;
   double scale;
   const std::int32_t* first_visible;  // [queries] or null
+  std::int64_t window = 0;            // newest positions that a query sees; 0: all
   Rows<const T> q, k, v;
   const Dropout* dropout;           // null: none
   std::int64_t sample, first_head;  // global numbers, for dropout
 
   KeyRange visible(std::int64_t query) const {
-    const std::int64_t begin = first_visible ? first_visible[query] : 0;
+    std::int64_t begin = first_visible ? first_visible[query] : 0;
     std::int64_t end = first_query + query + 1;
+    if (window > 0 && end - window > begin) begin = end - window;
     if (!causal || end > keys) end = keys;
     return {begin, end < begin ? begin : end};
   }

@@ -1,4 +1,4 @@
-// RMSNorm of queries and keys, head by head, and its gradient.
+// RMSNorm of queries and keys, head by head or over all heads of a row, and its gradient.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/parallel.h"
@@ -25,10 +25,116 @@ double row_ns(const HeadNormShape& s, int tensors) {
   return tensors * sizeof(T) * byte_ns * static_cast<double>(s.qkv_cols());
 }
 
+// The norms of one row over all heads: queries first, then keys. `body(column, which, at)` is
+// called for each normed head, whose weights begin at `at`.
+template <class Body, class Value>
+TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, const Value& value) {
+  std::int64_t next[2] = {0, 0};
+  for_heads(
+      s,
+      [&](std::int64_t column, std::int64_t, bool is_key) {
+        body(column, is_key ? 1 : 0, next[is_key]);
+        next[is_key] += s.head_dim;
+      },
+      value);
+}
+
+// What a mean over the heads of a row divides by.
+template <class A>
+A heads_of(const HeadNormShape& s, int which) {
+  return static_cast<A>(which == 1 ? s.groups : s.groups * s.queries_per_group);
+}
+
+template <class T>
+void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
+                       const T* query_weight, const T* key_weight) {
+  using A = Acc<T>;
+  const std::int64_t cols = s.qkv_cols(), d = s.head_dim;
+  const T* const weights[] = {query_weight, key_weight};
+  parallel_pieces(s.rows, row_ns<T>(s, 2), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* const from = x + r * cols;
+      T* const to = y + r * cols;
+      A scale[2] = {0, 0};
+      const auto nothing = [](std::int64_t) {};
+      for_all_heads(
+          s,
+          [&](std::int64_t column, int which, std::int64_t) {
+            scale[which] += mean_square_of(from + column, A{0}, d);
+          },
+          nothing);
+      for (const int which : {0, 1}) {
+        scale[which] =
+            reciprocal_root(scale[which] / heads_of<A>(s, which) + static_cast<A>(s.eps));
+        if (rstd) rstd[r * 2 + which] = scale[which];
+      }
+      for_all_heads(
+          s,
+          [&](std::int64_t column, int which, std::int64_t at) {
+            normalise<T>(to + column, from + column, weights[which] + at, nullptr, A{0},
+                         scale[which], d);
+          },
+          [&](std::int64_t column) {
+            __builtin_memcpy(to + column, from + column, d * sizeof(T));
+          });
+    }
+  });
+}
+
+// One row of the gradient; the weights' go to the two parts.
+template <class T>
+void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
+                           const Acc<T>* rstd, const T* const* weights, Acc<T>* const* parts) {
+  using A = Acc<T>;
+  const std::int64_t d = s.head_dim;
+  RowGrad<A> grad[2] = {{A{0}, rstd[0], A{0}, A{0}}, {A{0}, rstd[1], A{0}, A{0}}};
+  for_all_heads(
+      s,
+      [&](std::int64_t column, int which, std::int64_t at) {
+        grad[which].grad_direction +=
+            row_grad(false, dy + column, x + column, weights[which] + at, A{0}, rstd[which], d)
+                .grad_direction;
+      },
+      [](std::int64_t) {});
+  for (const int which : {0, 1}) grad[which].grad_direction /= heads_of<A>(s, which);
+  for_all_heads(
+      s,
+      [&](std::int64_t column, int which, std::int64_t at) {
+        apply_row_grad<T>(grad[which], dx + column, parts[which] + at, nullptr, dy + column,
+                          x + column, weights[which] + at, nullptr, d);
+      },
+      [&](std::int64_t column) { __builtin_memcpy(dx + column, dy + column, d * sizeof(T)); });
+}
+
+template <class T>
+void norm_grad_of_all_heads(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight,
+                            Acc<T>* dkey_weight, bool accumulate, const T* dy, const T* x,
+                            const Acc<T>* rstd, const T* query_weight, const T* key_weight,
+                            Acc<T>* workspace) {
+  using A = Acc<T>;
+  const std::int64_t cols = s.qkv_cols(), chunks = row_chunks(s.rows);
+  const std::int64_t widths[] = {s.query_weights(), s.key_weights()};
+  A* const parts[] = {workspace, workspace + chunks * widths[0]};
+  const T* const weights[] = {query_weight, key_weight};
+  parallel_chunks(s.rows, rows_per_chunk(s.rows), row_ns<T>(s, 4),
+                  [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+                    A* const own[] = {parts[0] + part * widths[0], parts[1] + part * widths[1]};
+                    for (const int which : {0, 1})
+                      __builtin_memset(own[which], 0, widths[which] * sizeof(A));
+                    for (std::int64_t r = begin; r < end; ++r) {
+                      grad_row_of_all_heads(s, dx + r * cols, dy + r * cols, x + r * cols,
+                                            rstd + r * 2, weights, own);
+                    }
+                  });
+  combine_chunks(dquery_weight, accumulate, parts[0], chunks, widths[0]);
+  combine_chunks(dkey_weight, accumulate, parts[1], chunks, widths[1]);
+}
+
 template <class T>
 void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* query_weight,
                const T* key_weight) {
   using A = Acc<T>;
+  if (s.all_heads) return norm_of_all_heads<T>(s, y, rstd, x, query_weight, key_weight);
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   parallel_pieces(s.rows, row_ns<T>(s, 2), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -53,6 +159,10 @@ void head_norm_grad(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight, Acc<T>
                     bool accumulate, const T* dy, const T* x, const Acc<T>* rstd,
                     const T* query_weight, const T* key_weight, Acc<T>* workspace) {
   using A = Acc<T>;
+  if (s.all_heads) {
+    return norm_grad_of_all_heads<T>(s, dx, dquery_weight, dkey_weight, accumulate, dy, x, rstd,
+                                     query_weight, key_weight, workspace);
+  }
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   const std::int64_t chunks = row_chunks(s.rows);
   A* const query_parts = workspace;
