@@ -72,12 +72,16 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
   std::string activation;
-  bool bias = true;      // biases of linear layers; "llama" turns it off by default
-  bool qkv_bias = true;  // bias of the query, key, value projection
-  bool qk_norm = false;  // RMSNorm of each head of queries and keys
+  bool bias = true;                   // biases of linear layers; "llama" turns it off by default
+  bool qkv_bias = true;               // bias of the query, key, value projection
+  bool qk_norm = false;               // RMSNorm of queries and keys
+  std::string qk_norm_over = "head";  // head | all_heads: what each of these norms spans
   bool tie_embeddings = true;
-  std::string norm_placement = "pre";  // pre | post; post: bert only
-  bool order_head = true;              // bert: sentence-order head, pooler and token types
+  // pre | output | post: before attention and MLP; after them, before the sums; after the sums
+  // (bert only).
+  std::string norm_placement = "pre";
+  std::int64_t attention_window = 0;  // positions that one sees, itself included; 0: all
+  bool order_head = true;             // bert: sentence-order head, pooler and token types
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
@@ -245,6 +249,9 @@ void resolve(ModelConfig& model);
 // resolved model; `vocab_size` may still be 0.
 void validate(const Config& config);
 void validate(const ModelConfig& model);  // the rules of the model alone
+
+// Refuses models that run.device has no kernels for.
+void refuse_for_device(const Config& config);
 
 // Refuses a layout that does not fit `world_size` ranks: degrees, stages, heads and batch sizes.
 // Messages propose values that fit. Implies nothing about memory.

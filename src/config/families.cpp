@@ -10,11 +10,16 @@ namespace trireme {
 namespace {
 
 constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
-    {[](const ModelConfig& m) { return m.norm_placement != "pre"; },
-     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre"},
+    {[](const ModelConfig& m) { return m.norm_placement == "post"; },
+     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre or output"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 1> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 3> kBertModels{{
+    {[](const ModelConfig& m) { return m.norm_placement == "output"; },
+     "model.norm_placement = \"output\" does not go with model.family = \"bert\": use pre or post"},
+    {[](const ModelConfig& m) { return m.attention_window > 0; },
+     "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
+     "ways: leave it out"},
     {[](const ModelConfig& m) { return m.activation == "swiglu"; },
      "model.activation = \"swiglu\" does not go with model.family = \"bert\", whose masked-word "
      "head has no gate: use gelu_erf or gelu_tanh"},

@@ -131,12 +131,17 @@ std::vector<Field> build_table() {
       FIELD(model, qkv_bias, any(), "",
             "bias of the query, key and value projection; follows model.bias unless set",
             kByFamily),
-      FIELD(model, qk_norm, any(), "",
-            "normalise each head of queries and keys by itself (RMSNorm with norm_eps), as Qwen3 "
-            "does"),
+      FIELD(model, qk_norm, any(), "", "normalise queries and keys (RMSNorm with norm_eps)"),
+      FIELD(model, qk_norm_over, one_of({"head", "all_heads"}), "",
+            "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
+            "together, as in OLMo2"),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
-      FIELD(model, norm_placement, one_of({"pre", "post"}), "",
-            "norms before the layers, or (bert only) after the sums as in the original BERT"),
+      FIELD(
+          model, norm_placement, one_of({"pre", "output", "post"}), "",
+          "norms before attention and MLP, after them (output, as in OLMo2), or (bert only) after "
+          "the sums as in the original BERT"),
+      FIELD(model, attention_window, between(0, kManyPositions), "tokens",
+            "newest positions that each position attends to, itself included; 0: all"),
       FIELD(model, order_head, any(), "",
             "bert: has the sentence-order head, with pooler and token types"),
       FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),

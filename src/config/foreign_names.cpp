@@ -128,6 +128,8 @@ constexpr ForeignKey kKeys[] = {
     {"n_positions", "use model.max_positions"},
     {"max_position_embeddings", "use model.max_positions"},
     {"rope_theta", "use model.rope_base"},
+    {"sliding_window", "use model.attention_window"},
+    {"window_size", "use model.attention_window"},
     {"rms_norm_eps", "use model.norm_eps"},
     {"layer_norm_epsilon", "use model.norm_eps"},
     {"dropout", "use model.hidden_dropout and model.attention_dropout"},

@@ -134,6 +134,22 @@ void check_yarn(const ModelConfig& model) {
   }
 }
 
+void check_norms(const ModelConfig& model) {
+  if (model.qk_norm || model.qk_norm_over == "head") return;
+  fail_input("model.qk_norm_over = {:?} does nothing without model.qk_norm: set that to true",
+             model.qk_norm_over);
+}
+
+// A norm over all heads of a position would have to be summed over the ranks that share them.
+void check_wide_norms(const Config& config) {
+  if (config.model.qk_norm_over != "all_heads" || config.parallel.tp == 1) return;
+  fail_input(
+      "model.qk_norm_over = \"all_heads\" does not go with parallel.tp = {} yet, which cuts the "
+      "heads: set parallel.tp = 1 and use data parallelism, ZeRO, context parallelism or a "
+      "pipeline",
+      config.parallel.tp);
+}
+
 void check_rampup(const TrainConfig& train) {
   if (train.rampup_batch_size.empty()) return;
   if (train.rampup_batch_size.size() != 3) {
@@ -430,13 +446,24 @@ void validate(const ModelConfig& model) {
   check_heads(model);
   check_rope_scaling(model);
   check_yarn(model);
+  check_norms(model);
   refuse_for_family(model);
   check_experts(model);
+}
+
+void refuse_for_device(const Config& config) {
+  if (config.run.device == "cpu" || config.model.qk_norm_over != "all_heads") return;
+  fail_input(
+      "model.qk_norm_over = \"all_heads\" needs run.device = \"cpu\": the norm over all heads has "
+      "not been written for {:?} yet",
+      config.run.device);
 }
 
 void validate(const Config& config) {
   validate(config.model);
   refuse_for_family(config);
+  refuse_for_device(config);
+  check_wide_norms(config);
   check_experts(config);
   check_run(config);
   check_rows(config);

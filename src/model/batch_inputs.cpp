@@ -48,6 +48,16 @@ class Inputs {
     });
   }
 
+  // The first position that each attends to: of its document, and within the window.
+  void copy_first_visible(const Batch& batch) const {
+    const std::int64_t window = stage_.definition().attention_window;
+    if (window == 0) return copy(BatchInput::first_visible, batch.first_visible);
+    write<std::int32_t>(BatchInput::first_visible, [&](std::int64_t row) {
+      const std::int64_t earliest = row % batch.seq_length + 1 - window;
+      return std::max<std::int64_t>(batch.first_visible[row], earliest);
+    });
+  }
+
   // Targets and weights of all rows, or of those alone that are predicted.
   void copy_predictions(const Batch& batch) const {
     if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
@@ -85,7 +95,7 @@ void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_w
   const Inputs inputs(stage, slot, batch, context);
   inputs.copy_positions(BatchInput::tokens, batch.tokens);
   inputs.copy_positions(BatchInput::positions, batch.positions);
-  inputs.copy(BatchInput::first_visible, batch.first_visible);
+  inputs.copy_first_visible(batch);
   inputs.copy_positions(BatchInput::segments, batch.segments);
   inputs.copy(BatchInput::sample_ids, batch.sample_ids);
   inputs.copy(BatchInput::lengths, batch.lengths);

@@ -28,6 +28,34 @@ std::unique_ptr<Graph> Builder::pre_norm_block(bool causal, bool with_experts) c
   return graph;
 }
 
+std::unique_ptr<Graph> Builder::output_norm_block(bool causal, bool with_experts) const {
+  auto graph = new_graph();
+  Graph& g = *graph;
+  const ValueId x = activations(g);
+  const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
+  const ValueId attended = norm(g, attention(g, x, ids, causal), "attention_out_norm");
+  const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
+  const ValueId made = norm(g, with_experts ? experts(g, y) : mlp(g, y), "mlp_out_norm");
+  g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
+  return graph;
+}
+
+// Their weights: of a head, or of all heads that share a norm.
+ValueId Builder::normed_heads(Graph& g, ValueId qkv, std::int64_t groups) const {
+  const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
+  const bool all = m_.qk_norm_over == "all_heads";
+  TRIREME_CHECK(!all || tp_.size == 1);
+  const auto weight = [&](const char* name, std::int64_t heads) {
+    const Shape shape = {all ? heads * head_dim : head_dim};
+    ParameterSpec spec{name, shape, shape, ParameterSpec::Init::ones, 0, false};
+    spec.partial_gradient = tp_.size > 1;  // of this rank's heads
+    return g.parameter(std::move(spec));
+  };
+  const ValueId query_weight = weight("attention.query_norm.weight", m_.num_heads);
+  return ops::head_norm(g, qkv, query_weight, weight("attention.key_norm.weight", m_.num_kv_heads),
+                        {groups, per_group, head_dim, m_.norm_eps, all});
+}
+
 ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const {
   const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
   const std::int64_t qkv_width = m_.num_kv_heads * (per_group + 2) * head_dim;
@@ -36,17 +64,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   ColumnLinear projection{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std};
   projection.matrix_rows = {per_group * head_dim, head_dim, head_dim};
   ValueId qkv = projection(g, tp_, x);
-  if (m_.qk_norm) {
-    const Shape shape = {head_dim};
-    const auto weight = [&](const char* name) {
-      ParameterSpec spec{name, shape, shape, ParameterSpec::Init::ones, 0, false};
-      spec.partial_gradient = tp_.size > 1;  // of this rank's heads
-      return g.parameter(std::move(spec));
-    };
-    const ValueId query_weight = weight("attention.query_norm.weight");
-    qkv = ops::head_norm(g, qkv, query_weight, weight("attention.key_norm.weight"),
-                         {groups, per_group, head_dim, m_.norm_eps});
-  }
+  if (m_.qk_norm) qkv = normed_heads(g, qkv, groups);
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};
@@ -66,6 +84,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   a.first_head = tp_.rank * groups * per_group;
   a.dropout = {dropout(m_.attention_dropout), attention_site};
   a.capacity = options_.cache_capacity;
+  a.window = m_.attention_window;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
@@ -75,10 +94,10 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
     context = ops::cached_attention(g, qkv, g.cache(CacheBuffer::key, cache),
                                     g.cache(CacheBuffer::value, cache), lengths(), a);
   } else {
+    const bool limited = options_.packed_documents || (a.window > 0 && a.window < whole_seq_);
     const ValueId first_visible =
-        options_.packed_documents
-            ? g.batch(BatchInput::first_visible, DType::i32, {options_.batch * whole_seq_})
-            : no_value;
+        limited ? g.batch(BatchInput::first_visible, DType::i32, {options_.batch * whole_seq_})
+                : no_value;
     if (options_.context.size == 1) {
       // Padding follows everything else, where causal attention does not look anyway.
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());

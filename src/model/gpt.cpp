@@ -29,7 +29,10 @@ class GptBuilder final : public Builder {
 
   // Kind 1 has experts.
   int block_kind(std::int64_t layer) const override { return m_.moe.in_layer(layer) ? 1 : 0; }
-  std::unique_ptr<Graph> block(int kind) const override { return pre_norm_block(true, kind == 1); }
+  std::unique_ptr<Graph> block(int kind) const override {
+    return m_.norm_placement == "output" ? output_norm_block(true, kind == 1)
+                                         : pre_norm_block(true, kind == 1);
+  }
 
   std::unique_ptr<Graph> head() const override {
     auto graph = new_graph();

@@ -126,6 +126,14 @@ double active_mlp_weights(const ModelConfig& m) {
   return sum;
 }
 
+// Positions that attention counts for each: those of the sequence, without causal halving; less
+// where windows hide some, in proportion to the pairs that are left.
+double attended_positions(const ModelConfig& m) {
+  const auto seq = static_cast<double>(m.seq_length);
+  const auto window = static_cast<double>(m.attention_window);
+  return window > 0 && window < seq ? window * (2 - window / seq) : seq;
+}
+
 }  // namespace
 
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options) {
@@ -140,6 +148,7 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   StageDefinition stage;
   stage.compute = options.compute;
   stage.exact_block = options.exact_block;
+  stage.attention_window = model.attention_window;
   Assembler assembler(model, options, architecture, stage);
   if (part.embedding) {
     const auto build = [](const Builder& b) { return b.embedding(); };
@@ -179,7 +188,7 @@ double training_flops_per_token(const ModelConfig& m) {
   const double attention = h * (q + 2 * kv) + q * h;
   const double layers = static_cast<double>(m.num_layers);
   return 6 * (layers * attention + active_mlp_weights(m) + h * static_cast<double>(m.vocab_size)) +
-         12 * layers * q * static_cast<double>(m.seq_length);
+         12 * layers * q * attended_positions(m);
 }
 
 DType compute_dtype(const std::string& precision) {

@@ -81,7 +81,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Trained{"llama_bf16",
                             {"run.precision=bf16", "model.family=llama", "model.num_kv_heads=2",
                              "parallel.recompute=full"},
-                            2e-2}),
+                            2e-2},
+                    Trained{"window_fp32",
+                            {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                             "model.attention_window=5", "model.norm_placement=output"},
+                            1e-3}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(Emulated, BertLearnsAsOnTheCpu) {

@@ -59,6 +59,17 @@ TEST_F(Generate, CacheAgreesWithScoresLlama) {
   expect_cache_agrees_with_scores();
 }
 
+TEST_F(Generate, CacheAgreesWithScoresWithinAWindow) {
+  trained({"model.family=llama", "model.attention_window=3"});
+  expect_cache_agrees_with_scores();
+}
+
+TEST_F(Generate, CacheAgreesWithScoresWithNormsAfterTheLayers) {
+  trained({"model.family=llama", "model.norm_placement=output", "model.qk_norm=true",
+           "model.qk_norm_over=all_heads"});
+  expect_cache_agrees_with_scores();
+}
+
 TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
   trained({"train.iters=4"});
   const std::vector<std::string> command = {"generate", path("run"), "--prompt",    "the ship",

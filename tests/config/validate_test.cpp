@@ -98,6 +98,24 @@ TEST(Validate, KeysThatWouldDoNothing) {
   EXPECT_THAT(refused({"run.dir="}), HasSubstr("run.dir = \"\" names no folder"));
 }
 
+TEST(Validate, NormsOverAllHeads) {
+  const std::string over = "model.qk_norm_over=all_heads", on = "model.qk_norm=true";
+  EXPECT_THAT(refused({over}), HasSubstr("does nothing without model.qk_norm"));
+  EXPECT_EQ(refused({over, on}), "accepted");
+  EXPECT_THAT(refused({over, on, "parallel.tp=2"}),
+              AllOf(HasSubstr("model.qk_norm_over"), HasSubstr("parallel.tp = 2")));
+  EXPECT_THAT(refused({over, on, "run.device=cuda"}),
+              AllOf(HasSubstr("model.qk_norm_over"), HasSubstr("\"cuda\"")));
+}
+
+TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {
+  EXPECT_EQ(refused({"model.norm_placement=output", "model.attention_window=5"}), "accepted");
+  EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre or output"));
+  const std::string bert = "model.family=bert";
+  EXPECT_THAT(refused({bert, "model.norm_placement=output"}), HasSubstr("use pre or post"));
+  EXPECT_THAT(refused({bert, "model.attention_window=5"}), HasSubstr("looks both ways"));
+}
+
 TEST(ByteSize, IsReadAsPeopleWriteIt) {
   EXPECT_EQ(parse_byte_size("64GiB", "x"), std::int64_t{64} << 30);
   EXPECT_EQ(parse_byte_size("64G", "x"), std::int64_t{64} << 30);

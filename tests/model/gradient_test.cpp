@@ -1,6 +1,7 @@
 // Whole tiny models in double: every parameter's gradient against finite differences.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -104,6 +105,10 @@ class Fixture {
     fill<float>(BatchInput::loss_weights, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<Id>(BatchInput::positions, [&](auto r) { return r % seq; });
     fill<std::int64_t>(BatchInput::sample_ids, [](auto b) { return 70 + b; });
+    fill<Id>(BatchInput::first_visible, [&](auto r) {
+      const std::int64_t window = model.attention_window;
+      return window > 0 ? std::max<std::int64_t>(0, r % seq + 1 - window) : 0;
+    });
     fill<Id>(BatchInput::segments, [&](auto r) { return r % seq > 2; });
     fill<Id>(BatchInput::lengths, [&](auto b) { return b == 0 ? seq - 2 : seq; });
     fill<Id>(BatchInput::first_rows, [&](auto b) { return b * seq; });
@@ -258,8 +263,9 @@ TEST(KindsOfBlocks, RecomputeApart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
-                         testing::Values("gpt", "llama", "llama_qk_norm", "bert", "bert_post",
-                                         "two_kinds", "experts"),
+                         testing::Values("gpt", "llama", "llama_qk_norm", "llama_olmo2",
+                                         "llama_window", "bert", "bert_post", "two_kinds",
+                                         "experts"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

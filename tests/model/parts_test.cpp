@@ -2,6 +2,7 @@
 // tied table's two gradients are added).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -127,7 +128,9 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelParts, testing::Values("gpt", "llama", "bert", "bert_post"),
+INSTANTIATE_TEST_SUITE_P(Families, ModelParts,
+                         testing::Values("gpt", "llama", "llama_olmo2", "llama_window", "bert",
+                                         "bert_post"),
                          [](const auto& info) { return info.param; });
 
 std::vector<std::string> names(const ModelConfig& model, const StagePart& part) {
@@ -169,6 +172,37 @@ TEST(PartsOfAModel, OnlyTheEndsReadDataUnlessDocumentsOrPaddingShowInTheMiddle) 
   EXPECT_TRUE(reads("gpt", middle, true, false));
   EXPECT_TRUE(reads("llama", middle, false, true));
   EXPECT_FALSE(reads("gpt", middle, false, true));  // positions enter with the embedding
+}
+
+// A position sees those of its document that are within the window.
+TEST(BatchInputs, WindowsEndWhereDocumentsBegin) {
+  ModelConfig model = four_layers("llama");
+  model.attention_window = 3;
+  Batch batch(1, model.seq_length);
+  std::fill(batch.first_visible.begin() + 4, batch.first_visible.end(), 4);
+  for (const bool packed : {false, true}) {
+    BuildOptions build;
+    build.packed_documents = packed;
+    Stage stage(build_model(model, build), {});
+    stage.allocate();
+    load_batch(stage, 0, batch);
+    const auto* first = static_cast<const std::int32_t*>(stage.batch(0, BatchInput::first_visible));
+    const std::vector<std::int32_t> seen(first, first + model.seq_length);
+    EXPECT_EQ(seen, (std::vector<std::int32_t>{0, 0, 0, 1, 4, 4}));
+  }
+  model.attention_window = 0;
+  EXPECT_EQ(Stage(build_model(model, {}), {}).batch(0, BatchInput::first_visible), nullptr);
+}
+
+TEST(Flops, CountThePairsThatAWindowLeaves) {
+  ModelConfig model = four_layers("llama");
+  const double all = training_flops_per_token(model);
+  model.attention_window = static_cast<std::int64_t>(model.seq_length);
+  EXPECT_EQ(training_flops_per_token(model), all);
+  model.attention_window = 2;
+  const double q = static_cast<double>(model.num_heads * model.head_dim);
+  // Six positions see 1, 2, 2, 2, 2 and 2 others or themselves; halves of squares, as for all.
+  EXPECT_NEAR(all - training_flops_per_token(model), 12 * 4 * q * (6 - 2 * (2 - 2.0 / 6)), 1e-6);
 }
 
 }  // namespace

@@ -153,7 +153,8 @@ TEST_P(TensorParallelModel, RecomputationPoisonAndSplitGradientsGiveTheSameBits)
 
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
-  for (const char* family : {"gpt", "llama", "llama_qk_norm", "bert", "bert_post"}) {
+  for (const char* family : {"gpt", "llama", "llama_qk_norm", "llama_output_norm", "llama_window",
+                             "bert", "bert_post"}) {
     for (const int ranks : {2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
         if (sequence_parallel && std::string(family).starts_with("bert")) continue;

@@ -2,6 +2,7 @@
 // whatever the layout, and gradients by the elements of the whole parameters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,7 +21,10 @@ inline ModelConfig tiny(const std::string& family) {
   const bool llama = family.starts_with("llama");
   ModelConfig model;
   model.family = llama ? "llama" : family;
-  model.qk_norm = family == "llama_qk_norm";
+  model.qk_norm = family == "llama_qk_norm" || family == "llama_olmo2";
+  if (family == "llama_olmo2") model.qk_norm_over = "all_heads";
+  if (family == "llama_olmo2" || family == "llama_output_norm") model.norm_placement = "output";
+  if (family == "llama_window") model.attention_window = 3;
   model.num_layers = 2;
   model.hidden_size = 16;
   model.num_heads = llama ? 8 : 4;
@@ -132,6 +136,10 @@ class TinyStage {
     fill<float>(BatchInput::loss_weights, rows_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<std::int32_t>(BatchInput::positions, rows_, [&](auto r) { return r % model.seq_length; });
     fill<std::int64_t>(BatchInput::sample_ids, 2, [](auto b) { return 70 + b; });
+    fill<std::int32_t>(BatchInput::first_visible, rows_, [&](auto r) {
+      const std::int64_t window = model.attention_window;
+      return window > 0 ? std::max<std::int64_t>(0, r % model.seq_length + 1 - window) : 0;
+    });
     const std::int64_t seq = model.seq_length;
     fill<std::int32_t>(BatchInput::segments, rows_, [&](auto r) { return r % seq > 2; });
     fill<std::int32_t>(BatchInput::lengths, 2, [&](auto b) { return b == 0 ? seq - 2 : seq; });

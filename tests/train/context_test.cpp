@@ -40,10 +40,12 @@ double difference(double a, double b) {
 class SharedSequences : public testing::TestWithParam<Shared> {};
 
 TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
-  for (const std::string family : {"gpt", "llama"}) {
-    SCOPED_TRACE(family);
+  for (const std::string model : {"gpt", "llama", "window"}) {
+    SCOPED_TRACE(model);
+    const std::string family = model == "gpt" ? "gpt" : "llama";
     Config config = config_of("fp64", 4, family);
     if (family == "llama") config.model.num_kv_heads = 2;
+    if (model == "window") config.model.attention_window = 5;
     config.model.attention_dropout = 0.1;
     config.parallel.numerics = "fast";
     // Adam would divide by gradients that are nothing but rounding, those of the biases of keys.

@@ -55,6 +55,9 @@ Config config_of(const json& golden, const std::string& precision) {
   m.activation = from.value("activation", "");
   m.norm_eps = from.value("norm_eps", 1e-5);
   m.norm_placement = from.value("norm_placement", "pre");
+  m.qk_norm = from.value("qk_norm", false);
+  m.qk_norm_over = from.value("qk_norm_over", "head");
+  m.attention_window = from.value("attention_window", 0);
   if (from.contains("moe")) set_experts(m.moe, from["moe"]);
   resolve(m);
   config.run.precision = precision;
@@ -239,7 +242,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden,
                          testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama",
                                          "llama_masked", "bert", "bert_post", "llama_muon",
                                          "gpt_muon", "gpt_lion", "experts", "experts_in_groups",
-                                         "experts_with_capacity"),
+                                         "experts_with_capacity", "llama_window", "olmo2",
+                                         "qwen3_moe"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
