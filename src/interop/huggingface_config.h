@@ -13,11 +13,15 @@ namespace trireme {
 // The kinds of model that are read and written.
 enum class HuggingFaceKind : std::uint8_t {
   gpt2,           // GPT2LMHeadModel
-  llama,          // LlamaForCausalLM; MistralForCausalLM without windows is read as one
+  llama,          // LlamaForCausalLM; MistralForCausalLM without a window is read as one
+  mistral,        // MistralForCausalLM: attention within a window
   qwen2,          // Qwen2ForCausalLM: biases of queries, keys and values alone
   qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
+  olmo2,          // Olmo2ForCausalLM: norms after attention and MLP, and over all heads
   mixtral,        // MixtralForCausalLM
   qwen2_moe,      // Qwen2MoeForCausalLM
+  qwen3_moe,      // Qwen3MoeForCausalLM
+  olmoe,          // OlmoeForCausalLM
   bert,           // BertForPreTraining: norms after the sums
   megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
 };
@@ -45,8 +49,11 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
 // naming the key that prevents it.
 HuggingFaceKind huggingface_kind(const ModelConfig& model);
 
-// The class of transformers that a kind is: "LlamaForCausalLM".
+// What transformers calls a kind: "LlamaForCausalLM", "llama".
 const char* huggingface_class(HuggingFaceKind kind);
+const char* huggingface_model_type(HuggingFaceKind kind);
+// What the names of all tensors but those of the heads begin with: "model.".
+const char* huggingface_prefix(HuggingFaceKind kind);
 
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);

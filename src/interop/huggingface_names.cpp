@@ -34,6 +34,12 @@ class Table {
 
   std::int64_t query_width() const { return m_.num_heads * m_.head_dim; }
   std::int64_t key_width() const { return m_.num_kv_heads * m_.head_dim; }
+  // Weights of the norms of queries and keys, in the order of the heads.
+  void qk_norms(const std::string& ours, const std::string& theirs) {
+    const bool all = m_.qk_norm_over == "all_heads";
+    same(ours + "query_norm.weight", theirs + "q_norm.weight", {all ? query_width() : m_.head_dim});
+    same(ours + "key_norm.weight", theirs + "k_norm.weight", {all ? key_width() : m_.head_dim});
+  }
   Shape qkv_shape(bool weight) const {
     const std::int64_t rows = query_width() + 2 * key_width();
     return weight ? Shape{rows, m_.hidden_size} : Shape{rows};
@@ -147,7 +153,7 @@ TensorMapping gpt2_mapping(const ModelConfig& m) {
   return table.take();
 }
 
-// The layer of a Mixtral or a Qwen-MoE: router, experts, shared expert.
+// The layer of a relative with experts: router, experts, perhaps a shared expert.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
                  const std::string& theirs, bool mixtral) {
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
@@ -155,13 +161,14 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
   table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
   if (mixtral) return table.experts(ours + "mlp.experts.", sparse + "experts.", {"w1", "w3", "w2"});
   table.experts(ours + "mlp.experts.", sparse + "experts.", {"gate_proj", "up_proj", "down_proj"});
+  if (shared == 0) return;
   const std::string both = sparse + "shared_expert.";
   table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
   table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
   table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
 }
 
-// Mixtral and Qwen-MoE too, whose layers have experts.
+// The relatives of Llama too, with experts and without.
 TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
@@ -170,16 +177,15 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
     const std::string ours = fmt::format("layers.{}.", layer);
     const std::string theirs = fmt::format("model.layers.{}.", layer);
     const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
-    table.norm(ours + "input_norm", theirs + "input_layernorm");
+    const bool after = m.norm_placement == "output";
+    if (!after) table.norm(ours + "input_norm", theirs + "input_layernorm");
     table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
                        attention + "v_proj", m.qkv_bias);
-    if (m.qk_norm) {
-      const Shape shape = {m.head_dim};
-      table.same(ours + "attention.query_norm.weight", attention + "q_norm.weight", shape);
-      table.same(ours + "attention.key_norm.weight", attention + "k_norm.weight", shape);
-    }
+    if (m.qk_norm) table.qk_norms(ours + "attention.", attention);
     table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
-    table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    table.norm(ours + (after ? "attention_out_norm" : "mlp_norm"),
+               theirs + "post_attention_layernorm");
+    if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
     if (m.moe.in_layer(layer)) {
       map_experts(table, m, ours, theirs, kind == HuggingFaceKind::mixtral);
       continue;
@@ -230,19 +236,8 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   return table.take();
 }
 
-const char* base_prefix(HuggingFaceKind kind) {
-  switch (kind) {
-    case HuggingFaceKind::gpt2:
-      return "transformer.";
-    case HuggingFaceKind::llama:
-    case HuggingFaceKind::qwen2:
-    case HuggingFaceKind::qwen3:
-    case HuggingFaceKind::mixtral:
-    case HuggingFaceKind::qwen2_moe:
-      return "model.";
-    default:
-      return "bert.";
-  }
+bool is_bert(HuggingFaceKind kind) {
+  return kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
 }
 
 bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> endings) {
@@ -252,22 +247,9 @@ bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_v
 }  // namespace
 
 TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
-  switch (model.kind) {
-    case HuggingFaceKind::gpt2:
-      return gpt2_mapping(model.model);
-    case HuggingFaceKind::llama:
-    case HuggingFaceKind::qwen2:
-    case HuggingFaceKind::qwen3:
-    case HuggingFaceKind::mixtral:
-    case HuggingFaceKind::qwen2_moe:
-      return llama_mapping(model.model, model.kind);
-    case HuggingFaceKind::bert:
-      return bert_mapping(model.model, true);
-    case HuggingFaceKind::megatron_bert:
-      return bert_mapping(model.model, false);
-  }
-  TRIREME_CHECK(!"a known kind");
-  return {};
+  if (model.kind == HuggingFaceKind::gpt2) return gpt2_mapping(model.model);
+  if (is_bert(model.kind)) return bert_mapping(model.model, model.kind == HuggingFaceKind::bert);
+  return llama_mapping(model.model, model.kind);
 }
 
 std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name) {
@@ -277,42 +259,24 @@ std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& 
   };
   replace_end("LayerNorm.gamma", "LayerNorm.weight");
   replace_end("LayerNorm.beta", "LayerNorm.bias");
-  const std::string prefix = base_prefix(kind);
+  const std::string prefix = huggingface_prefix(kind);
   const bool is_head = out.starts_with("lm_head.") || out.starts_with("cls.");
   return is_head || out.starts_with(prefix) ? out : prefix + out;
 }
 
 bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
-  switch (kind) {
-    case HuggingFaceKind::gpt2:
-      return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
-    case HuggingFaceKind::llama:
-    case HuggingFaceKind::qwen2:
-    case HuggingFaceKind::qwen3:
-    case HuggingFaceKind::mixtral:
-    case HuggingFaceKind::qwen2_moe:
-      return name.ends_with(".rotary_emb.inv_freq");
-    case HuggingFaceKind::bert:
-    case HuggingFaceKind::megatron_bert:
-      return ends_with_one_of(name, {".position_ids", ".token_type_ids"});
-  }
-  return false;
+  if (kind == HuggingFaceKind::gpt2)
+    return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
+  if (is_bert(kind)) return ends_with_one_of(name, {".position_ids", ".token_type_ids"});
+  return name.ends_with(".rotary_emb.inv_freq");
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
   const bool tied = model.model.tie_embeddings;
-  switch (model.kind) {
-    case HuggingFaceKind::gpt2:
-      return tied && name == "lm_head.weight" ? "transformer.wte.weight" : "";
-    case HuggingFaceKind::llama:
-    case HuggingFaceKind::qwen2:
-    case HuggingFaceKind::qwen3:
-    case HuggingFaceKind::mixtral:
-    case HuggingFaceKind::qwen2_moe:
-      return tied && name == "lm_head.weight" ? "model.embed_tokens.weight" : "";
-    case HuggingFaceKind::bert:
-    case HuggingFaceKind::megatron_bert:
-      break;
+  if (!is_bert(model.kind)) {
+    if (!tied || name != "lm_head.weight") return "";
+    return model.kind == HuggingFaceKind::gpt2 ? "transformer.wte.weight"
+                                               : "model.embed_tokens.weight";
   }
   if (!tied) return name == "cls.predictions.bias" ? "cls.predictions.decoder.bias" : "";
   if (name == "cls.predictions.decoder.weight") return "bert.embeddings.word_embeddings.weight";

@@ -144,8 +144,17 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
   EXPECT_TRUE(qwen3.model.qk_norm);
   EXPECT_EQ(qwen3.model.head_dim, 8);
   EXPECT_EQ(read("mistral", R"("sliding_window": null)").kind, HuggingFaceKind::llama);
-  EXPECT_EQ(read("mistral", R"("sliding_window": 32)").kind, HuggingFaceKind::llama);
-  for (const HuggingFaceModel& first : {qwen2, qwen3}) {
+  const HuggingFaceModel mistral = read("mistral", R"("sliding_window": 16)");
+  EXPECT_EQ(mistral.kind, HuggingFaceKind::mistral);
+  EXPECT_EQ(mistral.model.attention_window, 16);
+  const HuggingFaceModel olmo2 = read("olmo2");
+  EXPECT_EQ(olmo2.kind, HuggingFaceKind::olmo2);
+  EXPECT_EQ(olmo2.model.norm_placement, "output");
+  EXPECT_EQ(olmo2.model.qk_norm_over, "all_heads");
+  const HuggingFaceModel qwen2_window =
+      read("qwen2", R"("sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0)");
+  EXPECT_EQ(qwen2_window.model.attention_window, 8);
+  for (const HuggingFaceModel& first : {qwen2, qwen3, mistral, olmo2, qwen2_window}) {
     const std::string text = huggingface_config_text(first, "float32");
     const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
     EXPECT_EQ(again.kind, first.kind);
@@ -156,21 +165,116 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
   }
 }
 
-TEST(HuggingFaceConfig, WindowsOfAttentionAreRefused) {
-  for (const auto& [type, more] :
-       {std::pair{"mistral", R"("sliding_window": 16)"},
-        std::pair{"qwen2", R"("sliding_window": 16, "use_sliding_window": true)"}}) {
-    EXPECT_THAT(([&, type = type, more = more] {
-                  parse_huggingface_config(relative_of_llama(type, more), "config.json");
-                }),
-                testing::ThrowsMessage<Error>(HasSubstr("sliding_window is the number 16")));
+// What a relative of Llama with these keys is refused for; "accepted".
+std::string relative_refusal(const std::string& type, const std::string& more) {
+  try {
+    parse_huggingface_config(relative_of_llama(type, more), "config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
   }
-  EXPECT_THAT(
-      [] {
-        parse_huggingface_config(relative_of_llama("qwen3", R"("attention_bias": true)"),
-                                 "config.json");
-      },
-      testing::ThrowsMessage<Error>(HasSubstr("attention_bias is true")));
+  return "accepted";
+}
+
+TEST(HuggingFaceConfig, WindowsOfSomeLayersAreRefused) {
+  const std::string on = R"("sliding_window": 16, "use_sliding_window": true)";
+  for (const std::string type : {"qwen2", "qwen3"}) {
+    EXPECT_EQ(relative_refusal(type, on), "accepted") << "its first windows are in layer 28";
+    EXPECT_THAT(relative_refusal(type, on + R"(, "max_window_layers": 1)"),
+                HasSubstr("max_window_layers is the number 1"));
+    const auto layers = [&](const std::string& types) {
+      return relative_refusal(type, on + R"(, "layer_types": [)" + types + "]");
+    };
+    EXPECT_EQ(layers(R"("sliding_attention", "sliding_attention")"), "accepted");
+    EXPECT_THAT(layers(R"("sliding_attention", "full_attention")"),
+                HasSubstr("all layers or of none"));
+    EXPECT_THAT(layers(R"("full_attention")"), HasSubstr("for each layer"));
+    EXPECT_THAT(layers(R"("chunked_attention", "full_attention")"), HasSubstr("for each layer"));
+  }
+  EXPECT_THAT(relative_refusal("qwen2_moe", on), HasSubstr("use_sliding_window is true"));
+  for (const char* type : {"llama", "olmo2", "olmoe"}) {
+    EXPECT_THAT(relative_refusal(type, R"("sliding_window": 16)"),
+                HasSubstr("sliding_window is the number 16"))
+        << type;
+  }
+}
+
+TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"qwen3", R"("attention_bias": true)", "attention_bias is true"},
+      {"qwen3_moe", R"("attention_bias": true)", "attention_bias is true"},
+      {"olmo2", R"("attention_bias": true)", "attention_bias is true"},
+      {"olmoe", R"("attention_bias": true)", "attention_bias is true"},
+      {"olmoe", R"("clip_qkv": 8.0)", "clip_qkv is the number 8"},
+      {"olmoe", R"("head_dim": 8)", "head_dim is the number 8"},
+      {"qwen3_moe", R"("decoder_sparse_step": 3)", "leaves no layer with experts"},
+      {"qwen3_moe", R"("mlp_only_layers": 1)", "it must be a list of layers"},
+      {"qwen3_moe", R"("num_experts": 4, "num_local_experts": 8)", "same as num_experts"},
+      {"qwen3_moe", R"("num_experts": 4, "num_experts_per_tok": 5)", "moe.top_k = 5"},
+      {"mixtral", R"("router_jitter_noise": 0.1)", "router_jitter_noise is the number 0.1"},
+      {"llama", R"("quantization_config": {"bits": 4})", "quantized weights are not read"},
+      {"llama", R"("pruned_heads": {"0": [1]})", "all heads must be there"},
+      {"qwen3", R"("rope_parameters": {"full_attention": {"rope_theta": 5.0}})",
+       "of some layers alone"},
+      {"llama",
+       R"("original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "yarn", "factor": 4,
+       "original_max_position_embeddings": 16})",
+       "original_max_position_embeddings is the number 8"},
+      {"llama", R"("hidden_act": "gelu")", "only silu is supported"},
+      {"t5", "", "model_type is the string \"t5\""},
+      {"deepseek_v3", "", "model_type is the string \"deepseek_v3\""},
+      {"gemma", "", "model_type is the string \"gemma\""},
+  };
+  for (const auto& [type, more, message] : cases)
+    EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;
+}
+
+// Each class of transformers has defaults of its own, which a short config.json relies on.
+TEST(HuggingFaceConfig, AbsentKeysMeanWhatTheClassAssumes) {
+  const auto read = [](const char* type, const char* without, const char* more = "") {
+    auto json = nlohmann::json::parse(relative_of_llama(type, more));
+    json["num_attention_heads"] = 32;
+    json["num_key_value_heads"] = 8;
+    json["hidden_size"] = 64;
+    json.erase(without);
+    return parse_huggingface_config(json.dump(), "config.json").model;
+  };
+  EXPECT_EQ(read("mistral", "sliding_window").attention_window, 4096);
+  EXPECT_EQ(read("mistral", "num_key_value_heads").num_kv_heads, 8);
+  EXPECT_EQ(read("mistral", "max_position_embeddings").max_positions, 131072);
+  EXPECT_EQ(read("llama", "num_key_value_heads").num_kv_heads, 32);
+  EXPECT_EQ(read("qwen3", "head_dim").head_dim, 128);
+  EXPECT_EQ(read("qwen3_moe", "num_key_value_heads", R"("num_experts": 8)").num_kv_heads, 4);
+  EXPECT_EQ(read("qwen3_moe", "head_dim").moe.num_experts, 128);
+  EXPECT_EQ(read("mixtral", "rope_theta").rope_base, 1e6);
+  EXPECT_EQ(read("mixtral", "rms_norm_eps").norm_eps, 1e-5);
+  EXPECT_EQ(read("olmo2", "rms_norm_eps").norm_eps, 1e-5);
+  EXPECT_EQ(read("qwen2", "rms_norm_eps").norm_eps, 1e-6);
+  EXPECT_EQ(read("olmoe", "norm_topk_prob").moe.top_k, 8);
+  EXPECT_FALSE(read("olmoe", "norm_topk_prob").moe.normalize_weights);
+}
+
+TEST(HuggingFaceConfig, RelativesWithExpertsGoThereAndBack) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"mixtral", R"("num_local_experts": 4, "sliding_window": 8)"},
+      {"qwen2_moe", R"("num_experts": 8, "decoder_sparse_step": 2)"},
+      {"qwen3_moe", R"("num_local_experts": 16, "head_dim": 8, "norm_topk_prob": true)"},
+      {"qwen3_moe", R"("num_experts": 16, "mlp_only_layers": [0])"},
+      {"olmoe", R"("num_experts": 16, "norm_topk_prob": true, "clip_qkv": null)"},
+  };
+  for (const auto& [type, more] : cases) {
+    const HuggingFaceModel first =
+        parse_huggingface_config(relative_of_llama(type, more), "config.json");
+    EXPECT_EQ(huggingface_kind(first.model), first.kind);
+    EXPECT_STREQ(huggingface_model_type(first.kind), type);
+    const std::string text = huggingface_config_text(first, "float32");
+    const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
+    EXPECT_EQ(again.kind, first.kind);
+    Config before, after;
+    before.model = first.model;
+    after.model = again.model;
+    EXPECT_EQ(to_toml(after), to_toml(before)) << type;
+  }
 }
 
 TEST(HuggingFaceConfig, ScaledRotaryPositionsAreWrittenAsOldReadersWantThem) {
@@ -379,7 +483,18 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
               testing::ThrowsMessage<Error>(HasSubstr("model.qkv_bias = true")));
   m.qkv_bias = false;
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::qwen3);
+  m.qk_norm_over = "all_heads";
+  EXPECT_THAT([&] { huggingface_kind(m); },
+              testing::ThrowsMessage<Error>(HasSubstr("model.norm_placement = pre")));
+  m.norm_placement = "output";
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::olmo2);
+  m.attention_window = 4;
+  EXPECT_THAT([&] { huggingface_kind(m); },
+              testing::ThrowsMessage<Error>(HasSubstr("model.attention_window = 4")));
+  m.norm_placement = "pre";
   m.qk_norm = false;
+  EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::mistral);
+  m.attention_window = 0;
   m.rope_percent = 0.5;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr("rope_percent = 0.5")));

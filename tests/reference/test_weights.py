@@ -58,17 +58,26 @@ def llama(rng):
 
 
 def mistral(rng):
-    return llama_like(rng, transformers.MistralConfig, sliding_window=rng.choice([None, 64]))
+    return llama_like(rng, transformers.MistralConfig, sliding_window=rng.choice([None, 64, 5, 9]))
+
+
+def qwen_window(rng):
+    """Of all layers, or of none."""
+    return rng.choice([{}, {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 0}])
 
 
 def qwen2(rng):
-    config = llama_like(rng, transformers.Qwen2Config)
+    config = llama_like(rng, transformers.Qwen2Config, **qwen_window(rng))
     del config.head_dim  # Qwen2's are always hidden_size / heads
     return config
 
 
 def qwen3(rng):
-    return llama_like(rng, transformers.Qwen3Config)
+    return llama_like(rng, transformers.Qwen3Config, **qwen_window(rng))
+
+
+def olmo2(rng):
+    return llama_like(rng, transformers.Olmo2Config)
 
 
 def mixtral(rng):
@@ -82,7 +91,7 @@ def mixtral(rng):
         intermediate_size=rng.choice([16, 24, 56]), num_hidden_layers=rng.randint(1, 3),
         num_attention_heads=heads, num_key_value_heads=groups, rms_norm_eps=1e-5,
         tie_word_embeddings=rng.random() < 0.4, num_local_experts=experts,
-        num_experts_per_tok=rng.randint(1, experts), sliding_window=None,
+        num_experts_per_tok=rng.randint(1, experts), sliding_window=rng.choice([None, 6]),
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
 
 
@@ -100,6 +109,28 @@ def qwen2_moe(rng):
         norm_topk_prob=rng.random() < 0.5, decoder_sparse_step=rng.randint(1, layers),
         mlp_only_layers=[0] if layers == 3 and rng.random() < 0.3 else [],
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+
+
+def qwen3_moe(rng):
+    experts, layers = rng.choice([2, 4, 8]), rng.randint(1, 3)
+    config = llama_like(
+        rng, transformers.Qwen3MoeConfig, num_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), moe_intermediate_size=rng.choice([8, 20]),
+        norm_topk_prob=rng.random() < 0.5, use_sliding_window=rng.random() < 0.3, sliding_window=8)
+    config.num_hidden_layers = layers
+    config.decoder_sparse_step = rng.randint(1, layers)
+    config.mlp_only_layers = [0] if layers == 3 and rng.random() < 0.3 else []
+    return config
+
+
+def olmoe(rng):
+    experts = rng.choice([2, 4, 8])
+    config = llama_like(rng, transformers.OlmoeConfig, num_experts=experts,
+                        num_experts_per_tok=rng.randint(1, experts),
+                        norm_topk_prob=rng.random() < 0.5)
+    del config.head_dim  # the norms of OLMoE are as wide as its heads are by default
+    config.hidden_size = config.num_attention_heads * rng.choice([4, 8, 16])
+    return config
 
 
 def bert(rng, config=transformers.BertConfig):
@@ -121,8 +152,11 @@ KINDS = {
     "mistral": (mistral, transformers.MistralForCausalLM),
     "qwen2": (qwen2, transformers.Qwen2ForCausalLM),
     "qwen3": (qwen3, transformers.Qwen3ForCausalLM),
+    "olmo2": (olmo2, transformers.Olmo2ForCausalLM),
     "mixtral": (mixtral, transformers.MixtralForCausalLM),
     "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
+    "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
+    "olmoe": (olmoe, transformers.OlmoeForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
 }
@@ -250,7 +284,8 @@ def model_with_tokenizer(rng, kind, opens, folder):
 CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 
 
-@pytest.mark.parametrize("kind,opens", CASES)
+# Windows and norms of all heads pass through the cache of keys and values, too.
+@pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)

@@ -1,0 +1,157 @@
+// Which kind of model transformers computes the same with, and why none does.
+#include "base/error.h"
+#include "config/families.h"
+#include "interop/huggingface_config.h"
+
+namespace trireme {
+namespace {
+
+// Refuses to export a setting that the kind of model does not have.
+void require(bool good, const char* kind, const char* key, const std::string& value) {
+  if (!good) {
+    fail_input("cannot export to Hugging Face: {} has no counterpart for model.{} = {}", kind, key,
+               value);
+  }
+}
+
+void require_gpt2(const ModelConfig& m) {
+  const char* kind = "GPT2LMHeadModel";
+  require(m.position == "learned", kind, "position", m.position);
+  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(!m.qk_norm, kind, "qk_norm", "true");
+  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(m.bias, kind, "bias", "false");
+  require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.attention_window == 0, kind, "attention_window", std::to_string(m.attention_window));
+}
+
+template <class Value>
+void require_expert(bool good, const char* kind, const char* key, const Value& value) {
+  if (!good)
+    fail_input("cannot export to Hugging Face: {} has no counterpart for moe.{} = {}", kind, key,
+               value);
+}
+
+// What routers of no kind with experts can do.
+void require_plain_router(const ModelConfig& m, const char* kind) {
+  const ExpertConfig& moe = m.moe;
+  require_expert(moe.score == "softmax", kind, "score", moe.score);
+  require_expert(moe.scaling_factor == 1, kind, "scaling_factor", moe.scaling_factor);
+  require_expert(moe.num_groups == 1, kind, "num_groups", moe.num_groups);
+  require_expert(!moe.expert_bias, kind, "expert_bias", moe.expert_bias);
+}
+
+void require_qwen2_moe(const ModelConfig& m) {
+  const char* kind = "Qwen2MoeForCausalLM";
+  require_expert(m.moe.shared_gate, kind, "shared_gate", m.moe.shared_gate);
+  require(!m.qk_norm, kind, "qk_norm", "true");
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+void require_experts_everywhere(const ModelConfig& m, const char* kind) {
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    if (m.moe.in_layer(layer)) continue;
+    fail_input(
+        "cannot export to Hugging Face: all layers of {} have experts, and layer {} has none "
+        "(moe.layers, moe.first_layer, moe.layer_interval)",
+        kind, layer);
+  }
+}
+
+void require_mixtral(const ModelConfig& m) {
+  const char* kind = "MixtralForCausalLM";
+  require_expert(m.moe.normalize_weights, kind, "normalize_weights", m.moe.normalize_weights);
+  require_experts_everywhere(m, kind);
+  require(!m.qkv_bias, kind, "qkv_bias", "true");
+}
+
+void require_olmoe(const ModelConfig& m) {
+  const char* kind = "OlmoeForCausalLM";
+  require_experts_everywhere(m, kind);
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+// Which relative of Llama computes what the keys say.
+HuggingFaceKind kind_of_llama(const ModelConfig& m) {
+  const bool over_all_heads = m.qk_norm && m.qk_norm_over == "all_heads";
+  if (m.norm_placement == "output") return HuggingFaceKind::olmo2;
+  if (m.moe.shared_ffn_hidden_size > 0) return HuggingFaceKind::qwen2_moe;
+  if (m.moe.num_experts > 0) {
+    return over_all_heads ? HuggingFaceKind::olmoe
+           : m.qk_norm    ? HuggingFaceKind::qwen3_moe
+                          : HuggingFaceKind::mixtral;
+  }
+  if (m.qk_norm) return over_all_heads ? HuggingFaceKind::olmo2 : HuggingFaceKind::qwen3;
+  if (m.qkv_bias && !m.bias) return HuggingFaceKind::qwen2;
+  return m.attention_window > 0 ? HuggingFaceKind::mistral : HuggingFaceKind::llama;
+}
+
+// Norms, windows and biases of those without experts, and of the attention of all.
+void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
+  const char* name = huggingface_class(kind);
+  const bool windows = kind != HuggingFaceKind::llama && kind != HuggingFaceKind::olmo2 &&
+                       kind != HuggingFaceKind::qwen2_moe && kind != HuggingFaceKind::olmoe;
+  require(windows || m.attention_window == 0, name, "attention_window",
+          std::to_string(m.attention_window));
+  if (kind == HuggingFaceKind::llama)
+    return require(m.qkv_bias || !m.bias, name, "qkv_bias", "false");
+  require(!m.bias, name, "bias", "true");
+  const bool any_qkv_bias = kind == HuggingFaceKind::qwen2 || kind == HuggingFaceKind::qwen2_moe;
+  require(any_qkv_bias || !m.qkv_bias, name, "qkv_bias", "true");
+}
+
+void require_olmo2(const ModelConfig& m) {
+  const char* kind = "Olmo2ForCausalLM";
+  require(m.norm_placement == "output", kind, "norm_placement", m.norm_placement);
+  require(m.qk_norm, kind, "qk_norm", "false");
+  require(m.qk_norm_over == "all_heads", kind, "qk_norm_over", m.qk_norm_over);
+  require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
+}
+
+HuggingFaceKind require_llama(const ModelConfig& m) {
+  const HuggingFaceKind kind = kind_of_llama(m);
+  const char* name = huggingface_class(kind);
+  require(m.position == "rope", name, "position", m.position);
+  require(m.norm == "rms_norm", name, "norm", m.norm);
+  require(m.activation == "swiglu", name, "activation", m.activation);
+  require(m.rope_percent == 1, name, "rope_percent", fmt::format("{}", m.rope_percent));
+  if (m.moe.num_experts > 0) require_plain_router(m, name);
+  require_parts(m, kind);
+  if (kind == HuggingFaceKind::olmo2) require_olmo2(m);
+  if (kind == HuggingFaceKind::mixtral) require_mixtral(m);
+  if (kind == HuggingFaceKind::qwen2_moe) require_qwen2_moe(m);
+  if (kind == HuggingFaceKind::olmoe) require_olmoe(m);
+  return kind;
+}
+
+void require_bert(const ModelConfig& m) {
+  const char* kind = "BERT";
+  require(m.position == "learned", kind, "position", m.position);
+  require(!m.qk_norm, kind, "qk_norm", "true");
+  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(m.bias, kind, "bias", "false");
+  require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.order_head, kind, "order_head", "false");
+  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+}
+
+}  // namespace
+
+HuggingFaceKind huggingface_kind(const ModelConfig& model) {
+  if (family_of(model).architecture == Architecture::encoder) {
+    require_bert(model);
+    return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
+  }
+  // The family is only a set of defaults: the keys themselves decide.
+  if (model.moe.num_experts > 0 || model.norm == "rms_norm" || model.position == "rope")
+    return require_llama(model);
+  require_gpt2(model);
+  return HuggingFaceKind::gpt2;
+}
+
+}  // namespace trireme

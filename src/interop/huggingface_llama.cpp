@@ -1,0 +1,156 @@
+// One function per relative of Llama without experts, and what all of them share.
+#include "interop/huggingface_llama.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "interop/huggingface_rope.h"
+
+namespace trireme {
+namespace {
+
+constexpr LlamaDefaults kMistral{.kv_heads = 8, .positions = 131072};
+constexpr LlamaDefaults kQwen2{.kv_heads = 32, .positions = 32768};
+constexpr LlamaDefaults kQwen3{.kv_heads = 32, .head_dim = 128, .positions = 32768};
+constexpr LlamaDefaults kOlmo2{.norm_eps = 1e-5};
+
+ModelConfig read_llama(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, {});
+  m.bias = json.flag("mlp_bias", false);
+  m.qkv_bias = json.flag("attention_bias", false);
+  if (m.bias != m.qkv_bias) {
+    json.refuse(json.has("mlp_bias") ? "mlp_bias" : "attention_bias",
+                "attention_bias and mlp_bias must be the same");
+  }
+  refuse_window(json);
+  return m;
+}
+
+// transformers assumes a window of 4096 where the key is absent, and none where it is null.
+ModelConfig read_mistral(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kMistral);
+  m.attention_window = json.is_null("sliding_window") ? 0 : 4096;
+  read_window(json, m);
+  return m;
+}
+
+ModelConfig read_qwen2(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kQwen2);
+  read_qwen_window(json, m);
+  m.qkv_bias = true;
+  return m;
+}
+
+ModelConfig read_qwen3(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kQwen3);
+  read_qwen_window(json, m);
+  json.must_be("attention_bias", false);
+  m.qk_norm = true;
+  return m;
+}
+
+ModelConfig read_olmo2(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kOlmo2);
+  json.must_be("attention_bias", false);
+  refuse_window(json);
+  m.norm_placement = "output";
+  m.qk_norm = true;
+  m.qk_norm_over = "all_heads";
+  return m;
+}
+
+bool has_part_of_rotation(const HuggingFaceReader& json) {
+  return json.has("partial_rotary_factor") && json["partial_rotary_factor"] != 1;
+}
+
+}  // namespace
+
+ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults) {
+  ModelConfig m;
+  m.family = "llama";
+  m.num_layers = json.size("num_hidden_layers", "num_layers");
+  m.hidden_size = json.size("hidden_size", "hidden_size");
+  m.num_heads = json.size("num_attention_heads", "num_heads");
+  const auto size = [&](const char* key, const char* ours, std::int64_t absent) {
+    return json.size(key, ours, json.is_null(key) ? 0 : absent);
+  };
+  m.num_kv_heads = size("num_key_value_heads", "num_kv_heads", defaults.kv_heads);
+  m.head_dim = size("head_dim", "head_dim", defaults.head_dim);
+  m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
+  m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
+  m.vocab_size = json.size("vocab_size", "vocab_size");
+  if (json.text("hidden_act", "silu") != "silu")
+    json.refuse("hidden_act", "only silu is supported");
+  m.activation = "swiglu";
+  m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
+  read_rope(json, m, defaults.rope_base);
+  m.bias = m.qkv_bias = false;
+  m.tie_embeddings = json.flag("tie_word_embeddings", false);
+  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
+  return m;
+}
+
+void read_window(const HuggingFaceReader& json, ModelConfig& m) {
+  m.attention_window = json.size("sliding_window", "attention_window", m.attention_window);
+}
+
+void refuse_window(const HuggingFaceReader& json) {
+  json.must_be_absent("sliding_window", "this kind of model has no windows, so it must be null");
+}
+
+// Without layer_types the layers from max_window_layers on have the window.
+void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m) {
+  const bool on = json.flag("use_sliding_window", false) && !json.is_null("sliding_window");
+  std::int64_t with = 0;
+  if (json.has("layer_types")) {
+    const auto& types = json["layer_types"];
+    const auto is = [](const char* name) {
+      return [name](const auto& type) { return type == name; };
+    };
+    with = std::ranges::count_if(types, is("sliding_attention"));
+    if (with + std::ranges::count_if(types, is("full_attention")) != m.num_layers)
+      json.refuse("layer_types", "it must name full_attention or sliding_attention for each layer");
+    if (with > 0 && (!on || with < m.num_layers))
+      json.refuse("layer_types", "windows must be those of all layers or of none");
+  } else if (on) {
+    const std::int64_t first = json.has("max_window_layers") && json["max_window_layers"] == 0
+                                   ? 0
+                                   : json.size("max_window_layers", "num_layers", 28);
+    with = std::max<std::int64_t>(0, m.num_layers - first);
+    if (with > 0 && first > 0) {
+      json.refuse(json.has("max_window_layers") ? "max_window_layers" : "use_sliding_window",
+                  "windows must be those of all layers (max_window_layers is 0) or of none");
+    }
+  }
+  if (with == 0) return;
+  m.attention_window = 4096;
+  read_window(json, m);
+}
+
+std::string note_on_llama(const HuggingFaceReader& json) {
+  if (!has_part_of_rotation(json) &&
+      !(json.has("rope_parameters") && has_part_of_rotation(json.section("rope_parameters")))) {
+    return "";
+  }
+  return "config.json: partial_rotary_factor has no effect in this kind of model, as in "
+         "transformers";
+}
+
+std::span<const LlamaRelative> llama_relatives() {
+  static constexpr std::array<LlamaRelative, 9> relatives{{
+      {HuggingFaceKind::llama, read_llama},
+      {HuggingFaceKind::mistral, read_mistral},
+      {HuggingFaceKind::qwen2, read_qwen2},
+      {HuggingFaceKind::qwen3, read_qwen3},
+      {HuggingFaceKind::olmo2, read_olmo2},
+      {HuggingFaceKind::mixtral, read_mixtral},
+      {HuggingFaceKind::qwen2_moe, read_qwen2_moe},
+      {HuggingFaceKind::qwen3_moe, read_qwen3_moe},
+      {HuggingFaceKind::olmoe, read_olmoe},
+  }};
+  return relatives;
+}
+
+}  // namespace trireme

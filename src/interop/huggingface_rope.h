@@ -1,0 +1,13 @@
+// Rotary positions in a config.json.
+#pragma once
+
+#include "config/config.h"
+#include "interop/huggingface_reader.h"
+
+namespace trireme {
+
+// Reads base and scaling in the spelling of any version of transformers. `base`: where none is
+// given.
+void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base);
+
+}  // namespace trireme
