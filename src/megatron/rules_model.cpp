@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "megatron/draft.h"
 
@@ -109,6 +110,31 @@ void head_norms(Draft& draft) {
   draft.set("model.qk_norm", "true", flag);
 }
 
+// "LEFT,RIGHT", perhaps in parentheses: positions before a position that it sees, and after it.
+void window(Draft& draft) {
+  const std::string flag = "--window-size";
+  if (!draft.has(flag)) return;
+  std::string text = draft.value(flag);
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  std::int64_t left = 0, right = 0;
+  const char* const end = text.data() + text.size();
+  const auto [comma, bad_left] = std::from_chars(text.data(), end, left);
+  const bool two = bad_left == std::errc() && comma != end && *comma == ',';
+  const auto [last, bad_right] =
+      two ? std::from_chars(comma + 1, end, right) : std::from_chars_result{end, std::errc()};
+  if (!two || bad_right != std::errc() || last != end || left < -1 || left >= 1 << 24) {
+    return draft.complaints().add(
+        flag, fmt::format("{:?} is not two numbers such as \"(4095,0)\"", draft.value(flag)));
+  }
+  if (right != 0 && !(left == -1 && right == -1)) {
+    return draft.complaints().add(
+        flag, fmt::format("its second number is {}, and only 0 is supported: no position sees a "
+                          "later one",
+                          right));
+  }
+  if (left >= 0) draft.set("model.attention_window", fmt::format("{}", left + 1), flag);
+}
+
 }  // namespace
 
 void translate_model(Draft& draft) {
@@ -133,6 +159,7 @@ void translate_model(Draft& draft) {
   heads(draft);
   biases(draft);
   head_norms(draft);
+  window(draft);
   const std::string norm = draft.value("--normalization");
   const bool like_llama = positions == "rope" && function == "swiglu" &&
                           (norm == "RMSNorm" || norm == "rmsnorm") &&

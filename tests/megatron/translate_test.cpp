@@ -96,6 +96,21 @@ TEST(Translate, NormsOfHeadsAreThoseOfRms) {
               ::testing::ThrowsMessage<Error>(::testing::HasSubstr("LayerNorm")));
 }
 
+TEST(Translate, WindowsCountThePositionItself) {
+  EXPECT_EQ(config("--seq-length 32").model.attention_window, 0);
+  EXPECT_EQ(config("--window-size 7,0").model.attention_window, 8);
+  EXPECT_EQ(config("--window-size (0,0)").model.attention_window, 1);
+  EXPECT_EQ(config("--window-size (-1,0)").model.attention_window, 0);
+  EXPECT_EQ(config("--window-size (-1,-1)").model.attention_window, 0);
+  for (const char* wrong : {"7", "(7,1)", "7,-1", "7,0,0", "-2,0", "x,0"}) {
+    EXPECT_THAT([&] { config(fmt::format("--window-size {}", wrong)); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--window-size")))
+        << wrong;
+  }
+  EXPECT_THAT([] { config("--window-size 7,0 --window-attn-skip-freq 2"); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--window-attn-skip-freq")));
+}
+
 TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
   EXPECT_EQ(config("--no-bias-gelu-fusion").model.activation, "gelu_erf");
   EXPECT_EQ(config("--disable-bias-linear").model.activation, "gelu_erf");

@@ -71,6 +71,11 @@ class Meaning:
         found = [kind(name) for name in names if self.has(name)]
         return found[-1] if found else absent
 
+    def window(self):
+        """Keys that a query sees, itself included; Megatron counts those before it."""
+        left = int(self.text("--window-size", "-1,0").strip("()").split(",")[0])
+        return left + 1
+
     def model(self):
         hidden, heads = self.integer("--hidden-size"), self.integer("--num-attention-heads")
         gated = self.has("--swiglu") or self.text("--glu-activation") == "swiglu"
@@ -117,6 +122,7 @@ class Meaning:
             "model.bias": bias,
             "model.qkv_bias": bias or self.has("--add-qkv-bias"),
             "model.qk_norm": self.has("--qk-layernorm"),
+            "model.attention_window": self.window(),
             "model.tie_embeddings": not self.has("--untie-embeddings-and-output-weights"),
             "model.hidden_dropout": self.number("--hidden-dropout", 0.1),
             "model.attention_dropout": self.number("--attention-dropout", 0.1),

@@ -47,6 +47,7 @@ def random_flags(rng, program):
                              ["--position-embedding-type", "rope", "--rotary-percent", "0.5",
                               *maybe("--rotary-base", 500000)]])
         flags += maybe("--untie-embeddings-and-output-weights") + maybe("--eod-mask-loss")
+        flags += maybe("--window-size", rng.choice(["(15,0)", "3,0", "(-1,0)"]))
     else:
         flags += maybe("--mask-prob", .2) + maybe("--bert-no-binary-head")
     if pp > 1:
