@@ -129,7 +129,7 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelParts,
-                         testing::Values("gpt", "llama", "llama_olmo2", "llama_window", "bert",
+                         testing::Values("gpt", "llama", "llama_output_norm", "llama_window", "bert",
                                          "bert_post"),
                          [](const auto& info) { return info.param; });
 
