@@ -99,7 +99,7 @@ struct AttentionAttributes {
   double scale;
   std::int64_t first_head;
   DropoutAttributes dropout;
-  std::int64_t capacity;  // of the cache, for cached attention
+  std::int64_t capacity;    // of the cache, for cached attention
   std::int64_t window = 0;  // positions that one sees, itself included; 0: all
   // Context parallelism: seq counts whole sequences, of which this rank's rows are a cut.
   SequenceCut cut = {};

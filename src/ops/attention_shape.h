@@ -23,7 +23,8 @@ inline AttentionShape shape_of(const AttentionAttributes& a) {
 inline double pairs_of(const AttentionAttributes& a) {
   const auto seq = static_cast<double>(a.seq);
   if (!a.causal) return seq * seq;
-  const double hidden = a.window > 0 && a.window < a.seq ? static_cast<double>(a.seq - a.window) : 0;
+  const double hidden =
+      a.window > 0 && a.window < a.seq ? static_cast<double>(a.seq - a.window) : 0;
   return 0.5 * seq * (seq + 1) - 0.5 * hidden * (hidden + 1);
 }
 
