@@ -15,7 +15,7 @@ constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not
 constexpr const char* kTimings = "timings.jsonl holds the times of each step";
 constexpr const char* kNvrx = "the run survives kills by itself: start it again";
 constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
-constexpr const char* kExpertRanks = "experts are not spread over ranks";
+constexpr const char* kExpertRanks = "no expert is cut over ranks";
 constexpr const char* kLongSequences =
     "attention in pieces of one rank's sequence is not available";
 constexpr const char* kWeightedSplits =
@@ -310,7 +310,7 @@ std::vector<Flag> deepspeed_flags() {
       rule("--enable-zbh1-pipeline", none, "parallel.schedule", "`zb1p`"),
       ignored("--enable-zbh1-exact-semantics", none,
               "the optimizer always waits for all gradients"),
-      refused("--moe-expert-parallel-size", integer, kExpertRanks, "1"),
+      to_key("--moe-expert-parallel-size", integer, "parallel.ep", ""),
       ignored("--create-moe-param-group", none, "all parameters are sharded alike"),
       rule("--moe-loss-coeff", number, "moe.aux_loss_coeff", "with --deepspeed; absent: 0.1"),
       rule("--moe-train-capacity-factor", number, "moe.capacity_factor",

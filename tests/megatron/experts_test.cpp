@@ -80,6 +80,15 @@ TEST(Experts, OfMegatronDeepSpeed) {
   EXPECT_TRUE(config(more + "--topk 2").model.moe.normalize_weights);
 }
 
+TEST(Experts, RanksThatShareThem) {
+  EXPECT_EQ(config(mixtral + "--expert-model-parallel-size 4").parallel.ep, 4);
+  EXPECT_EQ(config("--deepspeed --disable-bias-linear --num-experts 8 --num-layers 4 "
+                   "--moe-expert-parallel-size 2")
+                .parallel.ep,
+            2);
+  EXPECT_EQ(config(mixtral).parallel.ep, 1);
+}
+
 TEST(Experts, WithoutThemTheirFlagsAreNoted) {
   EXPECT_THAT(noted(translated("--moe-router-topk 4")), Contains("--moe-router-topk"));
   EXPECT_EQ(config("--moe-router-topk 4").model.moe.num_experts, 0);
