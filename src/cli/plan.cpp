@@ -73,6 +73,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                      {"bytes_sent",
                       {{"tensor", rank.traffic.tensor},
                        {"context", rank.traffic.context},
+                       {"experts", rank.traffic.experts},
                        {"pipeline", rank.traffic.pipeline},
                        {"gradients", rank.traffic.gradients},
                        {"parameters", rank.traffic.parameters}}}});

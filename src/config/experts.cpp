@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "base/error.h"
 #include "config/divisors.h"
 #include "config/families.h"
@@ -91,6 +93,25 @@ void check_bias(const ExpertConfig& moe) {
   }
 }
 
+// The experts of a layer are dealt out evenly. Exact numerics add the squares of gradients in
+// blocks (ShardOptions::grain), which must not depend on where a rank's experts begin.
+void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
+  constexpr std::int64_t block = 256;
+  if (moe.num_experts % p.ep != 0) {
+    fail_input("moe.num_experts = {} is not divisible by parallel.ep = {}: ep can be {}",
+               moe.num_experts, p.ep, divisors_near(moe.num_experts, p.ep));
+  }
+  const std::int64_t columns = moe.num_experts / p.ep * model.hidden_size;
+  if (p.ep > 1 && p.numerics == "exact" && columns * moe.ffn_hidden_size % block != 0) {
+    fail_input(
+        "parallel.numerics = \"exact\" with parallel.ep = {} needs weights of {} numbers or a "
+        "multiple on each rank, and {} experts of {} x {} are not: make moe.ffn_hidden_size a "
+        "multiple of {}, or use numerics = \"fast\"",
+        p.ep, block, moe.num_experts / p.ep, model.hidden_size, moe.ffn_hidden_size,
+        block / std::gcd(block, columns));
+  }
+}
+
 }  // namespace
 
 void check_experts(const ModelConfig& model) {
@@ -125,19 +146,25 @@ void check_experts(const ModelConfig& model) {
 }
 
 void check_experts(const Config& config) {
-  if (config.model.moe.num_experts == 0) return;
   const ParallelConfig& p = config.parallel;
+  if (config.model.moe.num_experts == 0) {
+    if (p.ep > 1) {
+      fail_input("parallel.ep = {} does nothing without moe.num_experts: set that, or leave ep out",
+                 p.ep);
+    }
+    return;
+  }
   const auto refuse = [](const char* key, std::int64_t degree) {
     if (degree > 1) {
       fail_input(
           "parallel.{} = {} does not go with moe.num_experts yet: set parallel.{} = 1 and use data "
-          "parallelism, ZeRO or a pipeline",
+          "or expert parallelism, ZeRO or a pipeline",
           key, degree, key);
     }
   };
-  refuse("ep", p.ep);
   refuse("tp", p.tp);
   refuse("cp", p.cp);
+  check_ranks(config.model.moe, config.model, p);
   if (p.exact_block > 0) {
     fail_input(
         "parallel.exact_block = {} does not go with moe.num_experts yet: leave it out; exact "

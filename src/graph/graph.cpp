@@ -75,7 +75,8 @@ ValueId Graph::gradient_of(ValueId parameter) {
   const Value param = values_[parameter];
   TRIREME_CHECK(param.role == Role::parameter);
   ValueId& id = gradients_[param.index];
-  if (id == no_value) id = new_value(gradient_type(), param.shape, Role::gradient, param.index);
+  const DType dtype = parameters_[param.index].fixed_point ? DType::i64 : gradient_type();
+  if (id == no_value) id = new_value(dtype, param.shape, Role::gradient, param.index);
   return id;
 }
 

@@ -44,6 +44,13 @@ struct ParameterSpec {
   // of these (tables of words, heads, vectors).
   std::vector<std::int64_t> matrix_rows;
 
+  // Expert parallelism: `pieces` and matrix_rows are those of this rank's experts. Its gradient is
+  // summed over the ranks that have the same experts, which share its states too.
+  bool of_experts = false;
+  // Its gradient arises as 64-bit fixed-point numbers: one pass adds what several micro-batches
+  // make of it, each by itself.
+  bool fixed_point = false;
+
   // A router's bias: its gradient counts choices, it has no part in the norm, and each step moves
   // it by `balance_rate` towards an even load. 0: an ordinary parameter.
   double balance_rate = 0;

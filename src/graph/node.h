@@ -54,6 +54,8 @@ namespace trireme {
   X(grouped_linear)                     \
   X(grouped_linear_input_grad)          \
   X(grouped_linear_weight_grad)         \
+  X(remote_experts)                     \
+  X(remote_experts_grad)                \
   X(combine)                            \
   X(combine_grad)                       \
   X(gate_rows)                          \
@@ -166,13 +168,18 @@ struct CollectiveAttributes {
   GraphGroup group;
   bool in_place = false;  // all_reduce: the result overwrites the operand
 };
+struct RemoteExpertsAttributes {
+  GraphGroup group;
+  ActivationKind kind;
+  std::int64_t round_rows;  // that an owner takes at once
+};
 
 using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, HeadNormAttributes, EmbeddingAttributes, AddAttributes,
                  SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
                  CollectiveAttributes, ReorderAttributes, RouteAttributes, DispatchAttributes,
-                 SpreadRowsAttributes>;
+                 SpreadRowsAttributes, RemoteExpertsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

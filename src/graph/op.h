@@ -33,6 +33,10 @@ class RankGroup {
                               DType dtype) = 0;
   // Part k of src[size * count] goes to rank k; part k of dst[size * count] comes from it.
   virtual void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
+  // src[sent] goes to rank `to`, and dst[received] comes from rank `from`, neither of which is this
+  // one. Both ends of a message know its count; where that is 0 there is none.
+  virtual void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
+                            std::int64_t received, int from, DType dtype) = 0;
 };
 
 // The groups of a rank by kind; null where it is alone.

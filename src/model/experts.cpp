@@ -10,14 +10,26 @@ namespace {
 
 using Init = ParameterSpec::Init;
 
-// Weights of all experts of a layer, one after the other: [experts * out, in]. Each is `blocks`
-// matrices.
-ValueId expert_weights(Graph& g, std::string name, std::int64_t experts, std::int64_t out,
-                       std::int64_t in, double init_std, int blocks = 1) {
-  const Shape shape = {experts * out, in};
-  ParameterSpec spec{std::move(name), shape, shape, Init::normal, init_std, true};
-  spec.matrix_rows.assign(static_cast<std::size_t>(experts * blocks), out / blocks);
+// Weights of all experts of a layer, one after the other, or of those that this rank has: [experts
+// * out, in]. Each is `blocks` matrices.
+ValueId expert_weights(Graph& g, const ExpertParallel& ep, std::string name, std::int64_t experts,
+                       std::int64_t out, std::int64_t in, double init_std, int blocks = 1) {
+  const std::int64_t own = ep.share(experts);
+  ParameterSpec spec{std::move(name), {own * out, in}, {experts * out, in},
+                     Init::normal,    init_std,        true};
+  spec.matrix_rows.assign(static_cast<std::size_t>(own * blocks), out / blocks);
+  if (ep.size > 1) {
+    spec.pieces = {{0, ep.rank * own * out, own * out}};
+    spec.of_experts = true;
+    spec.fixed_point = ep.exact;
+  }
   return g.parameter(std::move(spec));
+}
+
+// What an owner takes of another rank's rows at once: their even share, and at least all rows of
+// one expert.
+std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::int64_t rows) {
+  return rows * ((moe.top_k + ep.size - 1) / ep.size);
 }
 
 // How many choices of a sequence an expert takes: its share of them, times the factor.
@@ -66,13 +78,19 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   if (dispatch.capacity > 0)
     taken = std::min(taken, options_.batch * dispatch.capacity * moe.num_experts);
 
-  const ValueId up = expert_weights(g, "mlp.experts.up.weight", moe.num_experts, blocks * inner,
+  const ExpertParallel& ep = options_.expert;
+  const ValueId up = expert_weights(g, ep, "mlp.experts.up.weight", moe.num_experts, blocks * inner,
                                     hidden, m_.init_std, blocks);
   const ValueId down =
-      expert_weights(g, "mlp.experts.down.weight", moe.num_experts, hidden, inner, deep_std());
+      expert_weights(g, ep, "mlp.experts.down.weight", moe.num_experts, hidden, inner, deep_std());
   ValueId rows = ops::spread_rows(g, x, places, taken);
-  rows = ops::activation(g, ops::grouped_linear(g, rows, up, places.offsets), kind);
-  rows = ops::grouped_linear(g, rows, down, places.offsets);
+  if (ep.size > 1) {
+    rows = ops::remote_experts(g, rows, places.offsets, up, down,
+                               {ep.group(), kind, round_rows(moe, ep, rows_)});
+  } else {
+    rows = ops::activation(g, ops::grouped_linear(g, rows, up, places.offsets), kind);
+    rows = ops::grouped_linear(g, rows, down, places.offsets);
+  }
   const ValueId made = ops::combine(g, rows, routes, places);
   if (moe.shared_ffn_hidden_size == 0) return made;
 

@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "parallel/context.h"
+#include "parallel/expert.h"
 #include "parallel/layers.h"
 #include "runtime/stage.h"
 
@@ -39,6 +40,7 @@ struct BuildOptions {
   std::int64_t predictions = 0;
   TensorParallel tensor;         // training only
   ContextParallel context;       // training only
+  ExpertParallel expert;         // training only
   std::int64_t exact_block = 0;  // tokens; of the graphs, for training only
   StagePart part;
   // Logits are made in slices of rows of at most this size.

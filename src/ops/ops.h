@@ -100,6 +100,11 @@ ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t take
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets);
 // x times the sigmoid of each row's number, gates [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
+// What experts that are dealt out over a group's ranks make of rows by expert, [taken, in]: the
+// rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
+// experts * in, out of the activation]; offsets are those of all experts.
+ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,
+                       const RemoteExpertsAttributes& attributes);
 // Per row the sum of what its experts made of it, each by its weight, in the order of experts.
 ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places);
 

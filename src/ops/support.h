@@ -34,12 +34,15 @@ inline Dropout dropout_at_run(const DropoutAttributes& attributes, const Launch&
   return dropout;
 }
 
-// The ranks that a collective op communicates with.
-inline RankGroup& group_of(const Launch& launch) {
-  const GraphGroup& named = launch.node.as<CollectiveAttributes>().group;
+// The ranks that an op communicates with.
+inline RankGroup& group_of(const Launch& launch, const GraphGroup& named) {
   RankGroup* group = launch.groups ? (*launch.groups)[named.kind] : nullptr;
   TRIREME_CHECK(group && group->size() == named.size);
   return *group;
+}
+// Those of a collective op.
+inline RankGroup& group_of(const Launch& launch) {
+  return group_of(launch, launch.node.as<CollectiveAttributes>().group);
 }
 
 // The rows of an op as exact numerics cut them: all at once, or in blocks of Graph::exact_block.

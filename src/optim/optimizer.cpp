@@ -246,7 +246,11 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
 }
 
 void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, void* const* values) {
-  // The name and the element's place in its parameter, not in this rank's part of a bucket.
+  // The name and the element's place in its parameter, not in this rank's part of a bucket, nor
+  // among its experts.
+  const std::int64_t begin =
+      slice.begin +
+      (spec(slice).of_experts ? spec(slice).pieces.front().row * spec(slice).shape[1] : 0);
   const auto stream =
       static_cast<std::uint32_t>(hash64(stage_.definition().parameters[slice.parameter].name));
   for (int m = 0; m < moments(slice.parameter); ++m) {
@@ -257,7 +261,7 @@ void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, vo
     Device& device = stage_.device();
     device.state_kernels().narrow(device.queue(), reinterpret_cast<bf16*>(moment(slice, m)),
                                   static_cast<const float*>(values[m]), slice.count(), rounding,
-                                  slice.begin);
+                                  begin);
   }
 }
 

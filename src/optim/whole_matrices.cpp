@@ -20,9 +20,13 @@ std::int64_t period(const ParameterSpec& spec) {
   return std::accumulate(spec.matrix_rows.begin(), spec.matrix_rows.end(), std::int64_t{0});
 }
 
-// Rows of a matrix of the whole parameter.
+// Rows of what the matrices are cut from: an expert-parallel rank has whole matrices of its own.
+std::int64_t all_rows(const ParameterSpec& spec) {
+  return spec.of_experts ? spec.shape[0] : spec.saved_shape[0];
+}
+
 std::int64_t rows_of_matrix(const ParameterSpec& spec, int matrix) {
-  return spec.saved_shape[0] / period(spec) * spec.matrix_rows[matrix];
+  return all_rows(spec) / period(spec) * spec.matrix_rows[matrix];
 }
 
 // Ranks that have a part of it each.
@@ -46,7 +50,7 @@ WholeMatrices::WholeMatrices(const Stage& stage, const StateLayout& layout,
       width_(size_of(gradients.dtype())) {
   for (const Parameter& parameter : stage.definition().parameters) {
     if (!is_matrix(parameter.spec)) continue;
-    TRIREME_CHECK(parameter.spec.saved_shape[0] % period(parameter.spec) == 0);
+    TRIREME_CHECK(all_rows(parameter.spec) % period(parameter.spec) == 0);
     tensor_ranks_ = std::max(tensor_ranks_, parts_of(parameter.spec));
   }
   deal_out();
@@ -66,18 +70,25 @@ void WholeMatrices::deal_out() {
       sum += step_->cost(rows_of_matrix(spec, m), spec.saved_shape[1]);
     return sum;
   };
-  for (const bool split : {true, false}) {
+  const auto deal = [&](bool split, bool experts) {
     std::vector<int> dealt;
-    for (int p = 0; p < static_cast<int>(parameters.size()); ++p)
-      if (is_matrix(parameters[p].spec) && parameters[p].spec.split == split) dealt.push_back(p);
+    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+      const ParameterSpec& spec = parameters[p].spec;
+      if (is_matrix(spec) && spec.split == split && spec.of_experts == experts) dealt.push_back(p);
+    }
     std::stable_sort(dealt.begin(), dealt.end(), [&](int a, int b) { return cost(a) > cost(b); });
-    const int shards = layout_.options().degree, tensors = split ? tensor_ranks_ : 1;
+    const StateOptions& options = layout_.options();
+    const int shards = experts ? options.expert_degree : options.degree;
+    const int tensors = split ? tensor_ranks_ : 1;
     for (int i = 0; i < static_cast<int>(dealt.size()); ++i) {
       const int owner = i % (shards * tensors);
       if (owner == 0) rounds_.emplace_back();
       rounds_.back().push_back({dealt[i], owner % shards, split ? owner / shards : -1});
     }
-  }
+  };
+  deal(true, false);
+  deal(false, false);
+  deal(false, true);
 }
 
 void WholeMatrices::plan_memory() {
@@ -93,7 +104,8 @@ void WholeMatrices::plan_memory() {
       }
     }
   }
-  if (layout_.options().degree > 1) local_bytes_ = tensor_ranks_ * largest_piece_;
+  if (std::max(layout_.options().degree, layout_.options().expert_degree) > 1)
+    local_bytes_ = tensor_ranks_ * largest_piece_;
   if (tensor_ranks_ > 1) pieces_bytes_ = tensor_ranks_ * largest_piece_;
   if (gradients_.dtype() == DType::bf16) narrow_bytes_ = align_up(matrix_elements * width_);
   matrix_bytes_ = align_up(matrix_elements * size_of(stage_.definition().accumulate()));
@@ -111,7 +123,7 @@ void WholeMatrices::allocate(std::byte* memory, const Groups& groups) {
 }
 
 bool WholeMatrices::is_mine(const Item& item) const {
-  return item.shard == layout_.options().rank &&
+  return item.shard == layout_.rank(bucket(item)) &&
          (item.tensor < 0 || item.tensor == groups_->tensor->rank());
 }
 
@@ -121,7 +133,7 @@ std::byte* WholeMatrices::gradient(const OwnedSlice& slice) const {
 
 // A rank that shares its states with nobody has it where the gradient is.
 std::byte* WholeMatrices::local(const Item& item) const {
-  if (layout_.options().degree == 1) return gradient(layout_.slice_of(item.parameter, 0));
+  if (layout_.degree(bucket(item)) == 1) return gradient(layout_.slice_of(item.parameter, 0));
   return local_ + slot(item) * largest_piece_;
 }
 
@@ -131,7 +143,8 @@ std::byte* WholeMatrices::pieces(const Item& item) const {
 
 // Between the ranks that share the states, each with a range of the piece, and the owner.
 void WholeMatrices::move_shards(const Round& round, bool to_owner) {
-  const auto [degree, rank] = std::pair(layout_.options().degree, layout_.options().rank);
+  const int first = bucket(round.front());  // all of them have the same ranks
+  const auto [degree, rank] = std::pair(layout_.degree(first), layout_.rank(first));
   if (degree == 1) return;
   Queue& queue = stage_.device().queue();
   std::vector<Transfer> transfers;
@@ -156,7 +169,9 @@ void WholeMatrices::move_shards(const Round& round, bool to_owner) {
       }
     }
   }
-  groups_->gather->exchange(transfers, to_owner ? gather_label : scatter_label).wait();
+  groups_->gather_of(layout_.of_experts(first))
+      .exchange(transfers, to_owner ? gather_label : scatter_label)
+      .wait();
 }
 
 // Between the ranks that split a layer, each with its piece, and the owner.
@@ -165,7 +180,7 @@ void WholeMatrices::move_pieces(const Round& round, bool to_owner) {
   Queue& queue = stage_.device().queue();
   std::vector<Transfer> transfers;
   for (const Item& item : round) {
-    if (item.shard != layout_.options().rank || !spec(item).split) continue;
+    if (item.shard != layout_.rank(bucket(item)) || !spec(item).split) continue;
     const std::int64_t count = spec(item).shape.count();
     if (item.tensor != rank) {
       transfers.push_back(transfer(to_owner, item.tensor, local(item), count, gradients_.dtype()));
@@ -189,6 +204,7 @@ void WholeMatrices::move_pieces(const Round& round, bool to_owner) {
 std::vector<WholeMatrices::Rows> WholeMatrices::rows_of(const ParameterSpec& spec, int matrix,
                                                         int tensor_rank) const {
   std::vector<RowPiece> pieces = spec.pieces;
+  if (spec.of_experts) pieces.clear();
   if (pieces.empty()) pieces.push_back({0, 0, spec.shape[0]});
   // Those of another rank lie as many pieces further on.
   const std::int64_t away = spec.split ? tensor_rank - groups_->tensor->rank() : 0;

@@ -42,6 +42,7 @@ class WholeMatrices {
   };
 
   const ParameterSpec& spec(const Item& item) const;
+  int bucket(const Item& item) const { return layout_.bucket_of(item.parameter); }
   void deal_out();
   void plan_memory();
   // Slots of local pieces: of the items of a round with the same shard.

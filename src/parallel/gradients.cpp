@@ -28,15 +28,26 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
       parts_only_ ? layout.state_elements() : stage.definition().flat_elements;
   memory_.add("gradient sums", windows ? kept * size_of(kept_) : 0);
   // Exact: the whole window as integers; else the part of a reduced window.
-  const std::int64_t window = stage.window_elements();
   memory_.add("gradients on their way",
-              !parts_only_        ? 0
-              : made_ != reduced_ ? 2 * window * size_of(reduced_)
-                                  : 2 * window / layout.options().degree * size_of(reduced_));
+              parts_only_ ? 2 * most_staged_elements() * size_of(reduced_) : 0);
   memory_.add("partial gradients on their way", most_partial_elements() * size_of(kept_));
   additions_.resize(layout.buckets());
   written_.resize(layout.buckets());
   reductions_.resize(layout.buckets());
+}
+
+std::int64_t Gradients::staged_elements(int bucket) const {
+  return made_in(bucket) != reduced_ ? layout_.range(bucket).elements : layout_.part(bucket);
+}
+
+std::int64_t Gradients::most_staged_elements() const {
+  std::int64_t most = 0;
+  for (int segment = 0; segment < stage_.segments(); ++segment) {
+    std::int64_t sum = 0;
+    for (const int bucket : layout_.buckets_of(segment)) sum += staged_elements(bucket);
+    most = std::max(most, sum);
+  }
+  return most;
 }
 
 void Gradients::allocate(const Groups& groups) {
@@ -94,7 +105,7 @@ void Gradients::after(Pass pass, int segment) {
         add_window(bucket, segment % 2, gradients);
         ++next;
       }
-      gradients += layout_.range(bucket).elements * size_of(made_);
+      gradients += layout_.range(bucket).gradient_bytes(made_);
     }
   }
   if (!last_ || parts_only_) return;
@@ -107,8 +118,8 @@ void Gradients::after(Pass pass, int segment) {
 // perhaps infinities of a step that overflowed.
 void Gradients::clear_padding(int bucket, std::byte* gradients) const {
   for (const FlatRange& gap : layout_.padding(bucket)) {
-    stage_.device().queue().fill(gradients + gap.begin * size_of(made_), 0,
-                                 gap.elements * size_of(made_));
+    stage_.device().queue().fill(gradients + gap.begin * size_of(made_in(bucket)), 0,
+                                 gap.elements * size_of(made_in(bucket)));
   }
 }
 
@@ -130,7 +141,7 @@ void Gradients::add_fixed_point(std::byte* sums, const std::byte* made, std::int
 void Gradients::add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count) {
   const int number = additions_[bucket]++;
   const bool overwrite = number == 0;
-  if (kept_ == DType::i64 && made_ != DType::i64) {
+  if (kept_ == DType::i64 && made_in(bucket) != DType::i64) {
     add_fixed_point(sums, made, count, overwrite);
   } else if (kept_ == DType::bf16) {
     Rounding rounding{.block = block_};
@@ -153,23 +164,21 @@ void Gradients::add_window(int bucket, int window, std::byte* gradients) {
     std::byte* whole = accumulators_.data() + layout_.range(bucket).begin * size_of(kept_);
     return add_made(bucket, whole, gradients, elements);
   }
-  const bool converts = made_ != reduced_;  // to integers
+  const bool converts = made_in(bucket) != reduced_;  // to integers
   std::byte* at = staging_[window].data();
-  for (const Pending& other : pending_[window]) {
-    at += (converts ? layout_.range(other.bucket).elements : layout_.part(other.bucket)) *
-          size_of(reduced_);
-  }
+  for (const Pending& other : pending_[window])
+    at += staged_elements(other.bucket) * size_of(reduced_);
   const std::byte* src = gradients;
   std::byte* dst = at;
   if (converts) {
     add_fixed_point(at, gradients, elements, true);
     src = at;
-    dst = at + layout_.options().rank * layout_.part(bucket) * size_of(reduced_);
+    dst = at + layout_.rank(bucket) * layout_.part(bucket) * size_of(reduced_);
   }
-  pending_[window].push_back(
-      {bucket, dst,
-       groups_->shard->reduce_scatter(src, dst, layout_.part(bucket), reduced_, Reduction::sum,
-                                      {"reduce gradients", bucket})});
+  Communicator& shard = groups_->shard_of(layout_.of_experts(bucket));
+  pending_[window].push_back({bucket, dst,
+                              shard.reduce_scatter(src, dst, layout_.part(bucket), reduced_,
+                                                   Reduction::sum, {"reduce gradients", bucket})});
 }
 
 void Gradients::settle(int window) {
@@ -188,26 +197,34 @@ void Gradients::settle(int window) {
 
 // Accumulators in full: each rank gets the sum of its part.
 void Gradients::start_reduction(int bucket) {
-  const int degree = layout_.options().degree;
+  const bool experts = layout_.of_experts(bucket);
   const std::int64_t part = layout_.part(bucket);
   std::byte* own = sums(bucket);
-  if (degree > 1) {
-    const std::byte* whole = own - layout_.options().rank * part * size_of(kept_);
-    reductions_[bucket] = groups_->shard->reduce_scatter(whole, own, part, kept_, Reduction::sum,
-                                                         {"reduce gradients", bucket});
-  } else if (groups_->replicate->size() > 1) {
-    reductions_[bucket] = groups_->replicate->all_reduce(own, part, kept_, Reduction::sum,
-                                                         {"reduce gradients", bucket});
+  if (layout_.degree(bucket) > 1) {
+    const std::byte* whole = own - layout_.rank(bucket) * part * size_of(kept_);
+    reductions_[bucket] = groups_->shard_of(experts).reduce_scatter(
+        whole, own, part, kept_, Reduction::sum, {"reduce gradients", bucket});
+  } else if (groups_->replicate_of(experts).size() > 1) {
+    reductions_[bucket] = groups_->replicate_of(experts).all_reduce(
+        own, part, kept_, Reduction::sum, {"reduce gradients", bucket});
   }
 }
 
+// Over copies of the states; a bucket that one rank has all of is there already, unless its sums
+// were made window by window.
 void Gradients::reduce() {
-  if (layout_.options().degree == 1 || groups_->replicate->size() == 1) return;
-  finish();
+  std::vector<int> copied;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
-    reductions_[bucket] =
-        groups_->replicate->all_reduce(sums(bucket), layout_.part(bucket), kept_, Reduction::sum,
-                                       {"reduce gradients of copies", bucket});
+    const bool waits = parts_only_ || layout_.degree(bucket) > 1;
+    if (waits && groups_->replicate_of(layout_.of_experts(bucket)).size() > 1)
+      copied.push_back(bucket);
+  }
+  if (copied.empty()) return;
+  finish();
+  for (const int bucket : copied) {
+    reductions_[bucket] = groups_->replicate_of(layout_.of_experts(bucket))
+                              .all_reduce(sums(bucket), layout_.part(bucket), kept_, Reduction::sum,
+                                          {"reduce gradients of copies", bucket});
   }
 }
 

@@ -62,6 +62,11 @@ class Gradients {
   void add(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
            bool overwrite);
   void add_fixed_point(std::byte* sums, const std::byte* made, std::int64_t count, bool overwrite);
+  // The type in which a pass makes a bucket's gradients.
+  DType made_in(int bucket) const { return layout_.range(bucket).gradients(made_); }
+  // Elements that a bucket has on its way in a window (ZeRO 2, 3).
+  std::int64_t staged_elements(int bucket) const;
+  std::int64_t most_staged_elements() const;
   bool is_partial(const OwnedSlice& slice) const;
   std::int64_t most_partial_elements() const;
   void add_window(int bucket, int window, std::byte* gradients);
@@ -73,7 +78,7 @@ class Gradients {
 
   Stage& stage_;
   const StateLayout& layout_;
-  DType made_;     // type of what the stage makes
+  DType made_;     // type of what the stage makes, but for fixed-point gradients of experts
   DType kept_;     // type of the sums
   DType reduced_;  // type in which window by window is reduced (ZeRO 2, 3)
   bool parts_only_;

@@ -14,6 +14,19 @@ Axes replicate_axes(int zero) {
   return zero > 0 ? Axes::dp_replicate : Axes::dp_cp;
 }
 
+std::vector<int> expert_shard_group(const Mesh& mesh, int rank, int zero) {
+  if (zero == 0) return {rank};
+  std::vector<int> ranks;
+  for (const int other : mesh.expert_dp_group(rank)) {
+    if (mesh.place_of(other).replicate == mesh.place_of(rank).replicate) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+std::vector<int> expert_replicate_group(const Mesh& mesh, int rank, int zero) {
+  return zero > 0 ? mesh.group(rank, Axes::dp_replicate) : mesh.expert_dp_group(rank);
+}
+
 std::int64_t least_sum_bytes(const Mesh& mesh) {
   return least_staging * mesh.size();
 }
@@ -50,6 +63,14 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);
   groups.gather = along(shard_axes(zero), "gather", QueueRole::gather);
   groups.replicate = along(replicate_axes(zero), "replicate", QueueRole::reduce);
+  if (mesh.degrees().ep > 1) {
+    const std::vector<int> shard = expert_shard_group(mesh, rank, zero);
+    groups.expert = make(mesh.expert_group(rank), "expert", QueueRole::compute);
+    groups.expert_shard = make(shard, "expert shard", QueueRole::reduce);
+    groups.expert_gather = make(shard, "expert gather", QueueRole::gather);
+    groups.expert_replicate =
+        make(expert_replicate_group(mesh, rank, zero), "expert replicate", QueueRole::reduce);
+  }
   groups.pipeline = along(Axes::pp, "pipeline", QueueRole::pipeline);
   groups.embedding = make(mesh.embedding_group(rank), "embedding", QueueRole::reduce);
   groups.world = make_on_host(mesh.group(rank, Axes::world), "totals");
@@ -58,8 +79,16 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
 
 Groups make_lone_groups() {
   const auto make = [](const char* name) { return make_self_communicator(0, name); };
-  return {nullptr,           make("tensor"),   make("context"),   make("shard"), make("gather"),
-          make("replicate"), make("pipeline"), make("embedding"), make("totals")};
+  Groups groups;
+  groups.tensor = make("tensor");
+  groups.context = make("context");
+  groups.shard = make("shard");
+  groups.gather = make("gather");
+  groups.replicate = make("replicate");
+  groups.pipeline = make("pipeline");
+  groups.embedding = make("embedding");
+  groups.world = make("totals");
+  return groups;
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backend/device.h"
 #include "comm/device_watch.h"
@@ -18,15 +19,28 @@ struct Groups {
   std::unique_ptr<Communicator> shard;      // one copy of the states: gradients
   std::unique_ptr<Communicator> gather;     // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
+  // The experts of an expert-parallel rank: those that share the experts of a layer, and, of those
+  // that have the same ones, as above. Null without expert parallelism.
+  std::unique_ptr<Communicator> expert, expert_shard, expert_gather, expert_replicate;
   std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
   std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one
   std::unique_ptr<Communicator> world;      // the step's totals, in the host's memory
+
+  // Those of a bucket's gradients, of its parameters, and of copies of its gradients.
+  Communicator& shard_of(bool experts) const { return experts ? *expert_shard : *shard; }
+  Communicator& gather_of(bool experts) const { return experts ? *expert_gather : *gather; }
+  Communicator& replicate_of(bool experts) const {
+    return experts ? *expert_replicate : *replicate;
+  }
 };
 
 // Ranks that share one copy of the states, and those that hold copies of it, for a ZeRO stage:
 // without ZeRO everyone has a copy.
 Axes shard_axes(int zero);
 Axes replicate_axes(int zero);
+// World ranks, ascending, that do the same for the experts of `rank`.
+std::vector<int> expert_shard_group(const Mesh& mesh, int rank, int zero);
+std::vector<int> expert_replicate_group(const Mesh& mesh, int rank, int zero);
 
 // How sums on a GPU's queues are made.
 struct SumOptions {

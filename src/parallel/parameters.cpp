@@ -11,8 +11,8 @@ Parameters::Parameters(Stage& stage, const StateLayout& layout)
               layout.parameters_in_windows() ? layout.state_elements() * size_of(dtype_) : 0);
 }
 
-void Parameters::allocate(Communicator& gather) {
-  gather_ = &gather;
+void Parameters::allocate(const Groups& groups) {
+  groups_ = &groups;
   parts_ = MemoryBlock(stage_.device(), memory_.total(), memory_.regions.front().name);
 }
 
@@ -22,11 +22,15 @@ std::byte* Parameters::part(int bucket) const {
   return stage_.flat_parameters() + layout_.part_begin(bucket) * size_of(dtype_);
 }
 
+Communicator& Parameters::gather(int bucket) const {
+  return groups_->gather_of(layout_.of_experts(bucket));
+}
+
 void Parameters::publish(int bucket) {
-  if (layout_.parameters_in_windows() || gather_->size() == 1) return;
+  if (layout_.parameters_in_windows() || gather(bucket).size() == 1) return;
   std::byte* whole = stage_.flat_parameters() + layout_.range(bucket).begin * size_of(dtype_);
-  published_.push_back(gather_->all_gather(part(bucket), whole, layout_.part(bucket), dtype_,
-                                           {"gather parameters", bucket}));
+  published_.push_back(gather(bucket).all_gather(part(bucket), whole, layout_.part(bucket), dtype_,
+                                                 {"gather parameters", bucket}));
 }
 
 void Parameters::finish() {
@@ -50,8 +54,8 @@ void Parameters::fetch(int segment) {
   stage_.poison_parameters(segment);
   std::byte* to = stage_.parameter_window(segment);
   for (const int bucket : layout_.buckets_of(segment)) {
-    window.works.push_back(gather_->all_gather(part(bucket), to, layout_.part(bucket), dtype_,
-                                               {"gather parameters", bucket}));
+    window.works.push_back(gather(bucket).all_gather(part(bucket), to, layout_.part(bucket), dtype_,
+                                                     {"gather parameters", bucket}));
     to += layout_.range(bucket).elements * size_of(dtype_);
   }
 }

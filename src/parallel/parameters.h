@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "parallel/groups.h"
 #include "parallel/state_layout.h"
 
 namespace trireme {
@@ -16,8 +16,8 @@ class Parameters {
   Parameters(Stage& stage, const StateLayout& layout);
 
   const MemoryPlan& memory() const { return memory_; }
-  // `gather`: the ranks that share the states. Outlives this.
-  void allocate(Communicator& gather);
+  // `groups` outlive this.
+  void allocate(const Groups& groups);
 
   // This rank's part of a bucket, which the optimiser writes.
   std::byte* part(int bucket) const;
@@ -39,13 +39,15 @@ class Parameters {
   // those of the next one; -1 for each that the pass does not read.
   std::array<int, 2> wanted(Pass pass, int segment) const;
   void fetch(int segment);
+  // The ranks that share a bucket.
+  Communicator& gather(int bucket) const;
 
   Stage& stage_;
   const StateLayout& layout_;
   DType dtype_;
   MemoryPlan memory_;
   MemoryBlock parts_;
-  Communicator* gather_ = nullptr;
+  const Groups* groups_ = nullptr;
   std::vector<Work> published_;
   Window windows_[2];
 };

@@ -11,17 +11,18 @@ namespace {
 
 // Who uses a parameter and in which pass its gradient arises.
 struct Use {
-  bool tied = false, matrix = false;
+  bool tied = false, matrix = false, of_experts = false;
   std::vector<int> segments;
   std::set<int> late_in, early_in;  // segments
 
-  auto key() const { return std::tie(tied, matrix, segments, late_in, early_in); }
+  auto key() const { return std::tie(tied, matrix, of_experts, segments, late_in, early_in); }
 };
 
 std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& options) {
   std::vector<Use> uses(definition.parameters.size());
   for (std::size_t p = 0; p < uses.size(); ++p) {
     uses[p].tied = definition.parameters[p].name == options.tied;
+    uses[p].of_experts = definition.parameters[p].spec.of_experts;
     uses[p].matrix = options.matrices_apart && !definition.parameters[p].spec.matrix_rows.empty();
   }
   for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
@@ -47,7 +48,9 @@ std::vector<Use> uses_of(const StageDefinition& definition, const StateOptions& 
 StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& options)
     : options_(options) {
   TRIREME_CHECK(options.degree >= 1 && options.rank >= 0 && options.rank < options.degree);
-  TRIREME_CHECK(options.zero > 0 || options.degree == 1);
+  TRIREME_CHECK(options.expert_degree >= 1 && options.expert_rank >= 0 &&
+                options.expert_rank < options.expert_degree);
+  TRIREME_CHECK(options.zero > 0 || (options.degree == 1 && options.expert_degree == 1));
   TRIREME_CHECK(!options.exact || !options.narrow_gradients);
   const auto& parameters = definition.parameters;
   const std::vector<Use> uses = uses_of(definition, options);
@@ -64,18 +67,23 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   std::vector<ShardParameter> listed;
   listed.reserve(order.size());
   for (const int p : order) listed.push_back({parameters[p].spec.shape.count(), unit_of[p]});
-  ShardOptions sharding;
-  sharding.degree = options.degree;
-  sharding.keep_units = true;
-  const ShardPlan plan(listed, sharding);
+  // The same buckets, cut for either group of ranks.
+  const ShardPlan plan(listed, {.degree = options.degree, .keep_units = true});
+  const ShardPlan of_experts(listed, {.degree = options.expert_degree, .keep_units = true});
 
   bucket_of_.resize(parameters.size());
   offsets_.resize(parameters.size());
   counts_.resize(parameters.size());
   std::int64_t begin = 0;
   for (int b = 0; b < static_cast<int>(plan.buckets().size()); ++b) {
-    const ShardBucket& bucket = plan.buckets()[b];
-    ranges_.push_back({begin, bucket.elements});
+    const ParameterSpec& first =
+        parameters[order[plan.buckets()[b].parameters.front().parameter]].spec;
+    const ShardPlan& cut = first.of_experts ? of_experts : plan;
+    const ShardBucket& bucket = cut.buckets()[b];
+    ranges_.push_back({begin, bucket.elements, first.fixed_point});
+    of_experts_.push_back(first.of_experts);
+    state_begins_.push_back(state_elements_);
+    state_elements_ += bucket.part;
     std::vector<FlatRange>& gaps = padding_.emplace_back();
     std::int64_t filled = 0;
     const auto fill_from = [&](std::int64_t next) {
@@ -90,12 +98,12 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
       filled = whole.offset + whole.count();
     }
     fill_from(bucket.elements);
-    for (const ShardSlice& slice : plan.owned(b, options.rank)) {
+    for (const ShardSlice& slice : cut.owned(b, rank(b))) {
       owned_.push_back({order[slice.parameter], slice.begin, slice.end, b, slice.offset});
     }
     begin += bucket.elements;
   }
-  state_elements_ = begin / options.degree;
+  flat_elements_ = begin;
 
   writers_.resize(ranges_.size());
   for (int s = 0; s < static_cast<int>(definition.segments.size()); ++s) {
@@ -126,7 +134,7 @@ void StateLayout::lay_out(StageDefinition& definition) const {
   TRIREME_CHECK(definition.parameters.size() == offsets_.size() &&
                 definition.segments.size() == segment_buckets_.size());
   for (std::size_t p = 0; p < offsets_.size(); ++p) definition.parameters[p].offset = offsets_[p];
-  definition.flat_elements = state_elements_ * options_.degree;
+  definition.flat_elements = flat_elements_;
   definition.windows.clear();
   for (const std::vector<int>& buckets : segment_buckets_) {
     std::vector<FlatRange>& window = definition.windows.emplace_back();

@@ -16,6 +16,8 @@ struct StateOptions {
   int zero = 0;
   int degree = 1;                  // ranks that share one copy of the states; 1 with zero 0
   int rank = 0;                    // among them
+  int expert_degree = 1;           // of the experts of an expert-parallel rank: those that share
+  int expert_rank = 0;             // one copy of their states
   bool exact = false;              // gradients are summed as integers
   bool exact_blocks = false;       // and arise as integers (Graph::exact_block)
   bool narrow_gradients = false;   // gradients are summed as bf16; excludes exact
@@ -55,13 +57,20 @@ class StateLayout {
   int buckets() const { return static_cast<int>(ranges_.size()); }
   // A bucket in the flat layout.
   FlatRange range(int bucket) const { return ranges_[bucket]; }
+  // Whether it holds experts that are dealt out: other ranks then share its states.
+  bool of_experts(int bucket) const { return of_experts_[bucket]; }
+  // The ranks that share a bucket, and this rank among them.
+  int degree(int bucket) const {
+    return of_experts_[bucket] ? options_.expert_degree : options_.degree;
+  }
+  int rank(int bucket) const { return of_experts_[bucket] ? options_.expert_rank : options_.rank; }
   // Elements of a bucket that each rank owns; where they begin in the flat layout, and among
   // everything that this rank owns.
-  std::int64_t part(int bucket) const { return ranges_[bucket].elements / options_.degree; }
+  std::int64_t part(int bucket) const { return ranges_[bucket].elements / degree(bucket); }
   std::int64_t part_begin(int bucket) const {
-    return ranges_[bucket].begin + options_.rank * part(bucket);
+    return ranges_[bucket].begin + rank(bucket) * part(bucket);
   }
-  std::int64_t state_begin(int bucket) const { return ranges_[bucket].begin / options_.degree; }
+  std::int64_t state_begin(int bucket) const { return state_begins_[bucket]; }
   // Elements that this rank owns, with gaps.
   std::int64_t state_elements() const { return state_elements_; }
 
@@ -80,19 +89,22 @@ class StateLayout {
   int writers(int bucket) const { return writers_[bucket]; }
   // The bucket that holds a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
-  // What a rank that shares the states owns of a parameter; nothing (count() is 0) perhaps.
+  // What a rank of those that share the parameter's bucket owns of it; nothing (count() is 0)
+  // perhaps.
   OwnedSlice slice_of(int parameter, int rank) const;
 
  private:
   StateOptions options_;
   std::vector<FlatRange> ranges_;
+  std::vector<bool> of_experts_;                 // by bucket
+  std::vector<std::int64_t> state_begins_;       // by bucket
   std::vector<std::vector<FlatRange>> padding_;  // by bucket
   std::vector<int> bucket_of_;
   std::vector<std::int64_t> offsets_, counts_;  // by parameter
   std::vector<OwnedSlice> owned_;
   std::vector<std::vector<int>> segment_buckets_, made_early_, made_late_;
   std::vector<int> writers_;
-  std::int64_t state_elements_ = 0;
+  std::int64_t state_elements_ = 0, flat_elements_ = 0;
 };
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Ranks as collective ops see them, over a communicator: those that share layers, or sequences.
+// Ranks as collective ops see them, over a communicator: those that share layers, sequences or
+// experts.
 #pragma once
 
 #include "comm/communicator.h"
@@ -11,9 +12,9 @@ class TensorGroup : public RankGroup {
  public:
   // What the operations are called in messages and traces.
   struct Names {
-    const char *sum, *maximum, *gather, *scatter, *exchange;
+    const char *sum, *maximum, *gather, *scatter, *exchange, *messages;
   };
-  static const Names of_layers, of_sequences;
+  static const Names of_layers, of_sequences, of_experts;
 
   // The communicator outlives this, and nothing else runs on it.
   explicit TensorGroup(Communicator& communicator, const Names& names = of_layers)
@@ -26,6 +27,8 @@ class TensorGroup : public RankGroup {
   void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
+  void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
+                    std::int64_t received, int from, DType dtype) override;
 
  private:
   Communicator& communicator_;

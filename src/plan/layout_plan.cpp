@@ -19,9 +19,11 @@ double& part_of(Traffic& traffic, const std::string& group, double& rest) {
   if (group == "tensor") return traffic.tensor;
   if (group == "context") return traffic.context;
   if (group == "pipeline") return traffic.pipeline;
-  if (group == "gather") return traffic.parameters;
-  return group == "shard" || group == "replicate" || group == "embedding" ? traffic.gradients
-                                                                          : rest;
+  if (group == "expert") return traffic.experts;
+  if (group == "gather" || group == "expert gather") return traffic.parameters;
+  for (const char* name : {"shard", "replicate", "embedding", "expert shard", "expert replicate"})
+    if (group == name) return traffic.gradients;
+  return rest;
 }
 
 // Flops and bytes of a recorded step, and flops by chunk and pass of one micro-batch.
@@ -46,8 +48,9 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
   const auto extend = [&](double a, double b) { return a + turns * (b - a); };
   const Traffic &a = one.traffic, &b = two.traffic;
   return {extend(one.flops, two.flops),
-          {extend(a.tensor, b.tensor), extend(a.context, b.context), extend(a.pipeline, b.pipeline),
-           extend(a.gradients, b.gradients), extend(a.parameters, b.parameters)}};
+          {extend(a.tensor, b.tensor), extend(a.context, b.context), extend(a.experts, b.experts),
+           extend(a.pipeline, b.pipeline), extend(a.gradients, b.gradients),
+           extend(a.parameters, b.parameters)}};
 }
 
 // Tells the record which op launches what, and its flops.
@@ -272,11 +275,16 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
 std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
   std::string text = fmt::format("{:<56}   sent per step for\n{:<8} {:<18} {:>14} {:>13}", "",
                                  "rank of", "layers", "parameters", "TFLOP/step");
-  const bool has_context = std::any_of(
-      ranks.begin(), ranks.end(), [](const RankPlan* rank) { return rank->traffic.context > 0; });
-  for (const char* what : {"layers", "attention", "pipeline", "gradients", "parameters"}) {
-    if (has_context || std::string_view(what) != "attention") text += fmt::format(" {:>12}", what);
-  }
+  const auto any = [&](double Traffic::*sent) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const RankPlan* rank) { return rank->traffic.*sent > 0; });
+  };
+  const bool has_context = any(&Traffic::context), has_experts = any(&Traffic::experts);
+  const std::pair<const char*, bool> columns[] = {
+      {"layers", true},   {"attention", has_context}, {"experts", has_experts},
+      {"pipeline", true}, {"gradients", true},        {"parameters", true}};
+  for (const auto& [what, shown] : columns)
+    if (shown) text += fmt::format(" {:>12}", what);
   text += '\n';
   for (const RankPlan* rank : ranks) {
     text += fmt::format("{:<8} {:<18} {:>14} {:>13.3f}", fmt::format("pp {}", rank->pipeline_rank),
@@ -284,6 +292,7 @@ std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
     const Traffic& t = rank->traffic;
     text += fmt::format(" {:>12}", bytes(t.tensor));
     if (has_context) text += fmt::format(" {:>12}", bytes(t.context));
+    if (has_experts) text += fmt::format(" {:>12}", bytes(t.experts));
     for (const double sent : {t.pipeline, t.gradients, t.parameters})
       text += fmt::format(" {:>12}", bytes(sent));
     text += '\n';
@@ -342,6 +351,15 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
   }
   const std::vector<const RankPlan*> ranks = shown(plan);
   text += '\n' + memory_table(ranks) + '\n' + traffic_table(ranks);
+  if (const std::int64_t ep = config.parallel.ep; ep > 1) {
+    const ExpertConfig& moe = config.model.moe;
+    const std::int64_t at_once = (moe.top_k + ep - 1) / ep;
+    const std::int64_t most = std::min(moe.top_k, moe.num_experts / ep);
+    text += fmt::format(
+        "experts: with even loads, where every rank takes one round from each of the {0} others; a "
+        "rank whose experts get all rows takes {1} and sends {2} times as much\n",
+        ep - 1, (most + at_once - 1) / at_once, ep);
+  }
   return text;
 }
 

@@ -17,6 +17,7 @@ namespace trireme {
 struct Traffic {
   double tensor = 0;      // within layers
   double context = 0;     // attention over sequences that ranks share
+  double experts = 0;     // rows to experts and back, where loads are even
   double pipeline = 0;    // activations and their gradients between stages
   double gradients = 0;   // sums over data-parallel ranks
   double parameters = 0;  // gathering what is sharded

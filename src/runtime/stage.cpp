@@ -53,22 +53,34 @@ void* Stage::at(Operand operand, Slot slot) const {
   return begin ? begin + operand.offset : nullptr;
 }
 
-// In elements of the region.
-std::int64_t Stage::parameter_offset(std::size_t segment, int parameter, bool windows) const {
+// In bytes, from the region's start.
+std::int64_t Stage::parameter_offset(std::size_t segment, int parameter) const {
   const std::int64_t offset = definition_.parameters[parameter].offset;
-  if (!windows) return offset;
+  const std::int64_t size = size_of(definition_.compute);
+  if (!options_.parameter_windows) return offset * size;
   std::int64_t begin = segment % 2 ? plan_.windows[0] : 0;
   for (const FlatRange& range : definition_.windows[segment]) {
     if (offset >= range.begin && offset < range.begin + range.elements)
-      return begin + offset - range.begin;
+      return (begin + offset - range.begin) * size;
     begin += range.elements;
   }
   TRIREME_CHECK(!"a segment's window lacks a parameter");
   return 0;
 }
 
-std::int64_t Stage::window_elements() const {
-  return std::max(plan_.windows[0], plan_.windows[1]);
+// Likewise.
+std::int64_t Stage::gradient_offset(std::size_t segment, int parameter) const {
+  const std::int64_t offset = definition_.parameters[parameter].offset;
+  const DType made = definition_.gradients();
+  if (!options_.gradient_windows) return offset * size_of(made);
+  std::int64_t begin = segment % 2 ? plan_.gradient_windows[0] : 0;
+  for (const FlatRange& range : definition_.windows[segment]) {
+    if (offset >= range.begin && offset < range.begin + range.elements)
+      return begin + (offset - range.begin) * size_of(range.gradients(made));
+    begin += range.gradient_bytes(made);
+  }
+  TRIREME_CHECK(!"a segment's window lacks a parameter");
+  return 0;
 }
 
 std::byte* Stage::flat_parameters() const {
@@ -89,8 +101,7 @@ std::byte* Stage::parameter_window(int segment) const {
 
 std::byte* Stage::gradient_window(int segment) const {
   TRIREME_CHECK(options_.gradient_windows);
-  return blocks_[StageRegion::gradients].data() +
-         (segment % 2 ? plan_.windows[0] : 0) * size_of(definition_.gradients());
+  return blocks_[StageRegion::gradients].data() + (segment % 2 ? plan_.gradient_windows[0] : 0);
 }
 
 bool Stage::reads_parameters(Pass pass, int segment) const {
@@ -189,17 +200,12 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
   const auto in = [&](StageRegion region, std::int64_t offset) {
     return Operand{region, offset + value.byte_offset};
   };
-  const auto parameter = [&](bool windows, DType dtype) {
-    const int index = definition_.segments[segment].parameters[value.index];
-    return parameter_offset(segment, index, windows) * size_of(dtype);
-  };
+  const auto index = [&] { return definition_.segments[segment].parameters[value.index]; };
   switch (value.role) {
     case Role::parameter:
-      return in(StageRegion::parameters,
-                parameter(options_.parameter_windows, definition_.compute));
+      return in(StageRegion::parameters, parameter_offset(segment, index()));
     case Role::gradient:
-      return in(StageRegion::gradients,
-                parameter(options_.gradient_windows, definition_.gradients()));
+      return in(StageRegion::gradients, gradient_offset(segment, index()));
     case Role::constant:
       return in(StageRegion::constants, prefix(plan_.constant_bytes, value.index));
     case Role::batch:
@@ -376,7 +382,7 @@ void Stage::begin(const PassCall& call) {
 void Stage::run_segment(const PassCall& call, int segment) {
   const bool makes_gradients = call.pass == Pass::backward || call.pass == Pass::weight_grad;
   if (makes_gradients && options_.gradient_windows) {
-    poison(gradient_window(segment), plan_.windows[segment % 2] * size_of(definition_.gradients()));
+    poison(gradient_window(segment), plan_.gradient_windows[segment % 2]);
   }
   const PassProgram& all = program(call.pass);
   const PassProgram::Run& run =

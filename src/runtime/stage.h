@@ -59,8 +59,9 @@ struct PassCall {
 // The plan that a stage derives from its definition and options. Sizes are in bytes unless noted.
 struct StagePlan {
   std::vector<SegmentPlan> train_plans, eval_plans;  // by template
-  PerRegion<std::int64_t> needs;  // of one slot or late slot where a region has such
-  std::int64_t windows[2] = {};   // elements, of even and odd segments
+  PerRegion<std::int64_t> needs;          // of one slot or late slot where a region has such
+  std::int64_t windows[2] = {};           // elements, of even and odd segments
+  std::int64_t gradient_windows[2] = {};  // bytes
   std::int64_t boundary_bytes = 0;
   std::vector<std::int64_t> saved_offsets, late_saved_offsets;  // by segment
   std::vector<std::int64_t> cache_offsets;                      // by segment; keys, then values
@@ -105,8 +106,6 @@ class Stage {
   // The window of a segment: its ranges, one after the other.
   std::byte* parameter_window(int segment) const;
   std::byte* gradient_window(int segment) const;
-  // Elements of the larger of the two windows.
-  std::int64_t window_elements() const;
   // Whether a pass of a segment reads any parameter.
   bool reads_parameters(Pass pass, int segment) const;
 
@@ -194,7 +193,8 @@ class Stage {
   Operand operand(ValueId id, std::size_t segment, const Graph& graph,
                   const SegmentPlan& plan) const;
   Operand cache_operand(std::size_t segment, CacheBuffer which) const;
-  std::int64_t parameter_offset(std::size_t segment, int parameter, bool windows) const;
+  std::int64_t parameter_offset(std::size_t segment, int parameter) const;
+  std::int64_t gradient_offset(std::size_t segment, int parameter) const;
   // Of activations and of their gradients, where segment i begins.
   std::int64_t boundary(std::size_t i) const;
   std::int64_t grad_boundary(std::size_t i) const;

@@ -89,7 +89,8 @@ void Stage::make_plan() {
   plan_.needs[StageRegion::constants] = sum_of(plan_.constant_bytes);
   if (train) {
     plan_.needs[StageRegion::gradients] =
-        (options_.gradient_windows ? in_windows : elements) * size_of(definition_.gradients());
+        options_.gradient_windows ? plan_.gradient_windows[0] + plan_.gradient_windows[1]
+                                  : elements * size_of(definition_.gradients());
     // Weight gradients that run later still read the gradients that entered their segment.
     plan_.needs[StageRegion::activation_grads] =
         (options_.split_weight_grad ? boundaries : 2) * plan_.boundary_bytes;
@@ -170,9 +171,13 @@ void Stage::plan_segments() {
 void Stage::plan_windows() {
   if (!options_.parameter_windows && !options_.gradient_windows) return;
   for (std::size_t s = 0; s < definition_.windows.size(); ++s) {
-    std::int64_t elements = 0;
-    for (const FlatRange& range : definition_.windows[s]) elements += range.elements;
+    std::int64_t elements = 0, gradients = 0;
+    for (const FlatRange& range : definition_.windows[s]) {
+      elements += range.elements;
+      gradients += range.gradient_bytes(definition_.gradients());
+    }
     plan_.windows[s % 2] = std::max(plan_.windows[s % 2], elements);
+    plan_.gradient_windows[s % 2] = std::max(plan_.gradient_windows[s % 2], gradients);
   }
 }
 

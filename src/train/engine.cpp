@@ -48,12 +48,21 @@ std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int d
   return counts;
 }
 
+int index_of(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
 StateOptions state_options(const Config& config, const Mesh& mesh, int rank, bool split) {
   const ParallelConfig& p = config.parallel;
   StateOptions options;
   options.degree = mesh.group_size(shard_axes(static_cast<int>(p.zero)));
   options.zero = options.degree > 1 ? static_cast<int>(p.zero) : 0;
   options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
+  if (mesh.degrees().ep > 1 && options.zero > 0) {
+    const std::vector<int> sharing = expert_shard_group(mesh, rank, options.zero);
+    options.expert_degree = static_cast<int>(sharing.size());
+    options.expert_rank = index_of(sharing, rank);
+  }
   options.exact = p.numerics == "exact";
   options.exact_blocks = p.exact_block > 0;
   options.narrow_gradients = config.run.gradient_dtype == "bf16";
@@ -78,6 +87,9 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
   local.context.size = mesh.degrees().cp;
   local.context.rank = mesh.place_of(rank).cp;
+  local.expert.size = mesh.degrees().ep;
+  local.expert.rank = index_of(mesh.expert_group(rank), rank);
+  local.expert.exact = config.parallel.numerics == "exact";
   return local;
 }
 
@@ -228,12 +240,16 @@ void Engine::allocate_all(Transport* transport) {
     context_group_ = std::make_unique<TensorGroup>(*groups_.context, TensorGroup::of_sequences);
     graph_groups[GroupKind::context] = context_group_.get();
   }
+  if (groups_.expert) {
+    expert_group_ = std::make_unique<TensorGroup>(*groups_.expert, TensorGroup::of_experts);
+    graph_groups[GroupKind::expert] = expert_group_.get();
+  }
   step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)) + expert_bytes(),
                              "scalars and totals of a step");
   slots_->allocate(device_);
   for (auto& chunk : chunks_) {
     chunk->stage->allocate(graph_groups);
-    chunk->parameters->allocate(*groups_.gather);
+    chunk->parameters->allocate(groups_);
     chunk->gradients->allocate(groups_);
     chunk->optimizer->allocate(groups_);
     fill_constants(*chunk->stage, model_, seq_);
@@ -255,8 +271,9 @@ void Engine::set_steps(std::int64_t steps) {
 
 bool Engine::speaks_for(int chunk, const ParameterSpec& spec) const {
   const bool tied_copy = spec.name == word_table && chunks_[chunk]->number > 0;
-  return !tied_copy && (spec.split || place_.tp == 0) &&
-         mesh_.index_in_group(rank_, replicate_axes(zero_)) == 0;
+  const int copy = spec.of_experts ? index_of(expert_replicate_group(mesh_, rank_, zero_), rank_)
+                                   : mesh_.index_in_group(rank_, replicate_axes(zero_));
+  return !tied_copy && (spec.split || place_.tp == 0) && copy == 0;
 }
 
 const Schedule& Engine::schedule(std::int64_t micro_batches) {

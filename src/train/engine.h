@@ -201,7 +201,7 @@ class Engine {
   int zero_;
   // Before what communicates: operations under way outlive neither.
   Groups groups_;
-  std::unique_ptr<TensorGroup> tensor_group_, context_group_;
+  std::unique_ptr<TensorGroup> tensor_group_, context_group_, expert_group_;
   Device& device_;
   MemoryBlock step_memory_;
   MemoryBlock sums_;  // for parts that are added in the order of ranks

@@ -47,7 +47,6 @@ void refuse_what_is_not_there(const Config& c) {
     fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
                c.offload.optimizer);
   }
-  if (c.parallel.ep > 1) fail_input("parallel.ep: this version has no expert parallelism");
   if (c.run.device != "cpu" && c.parallel.cp > 1)
     fail_input("parallel.cp: only run.device = \"cpu\" has context parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

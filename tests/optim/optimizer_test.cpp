@@ -84,7 +84,7 @@ struct States {
         gradients(stage, layout),
         optimizer(stage, layout, parameters, gradients, config) {
     stage.allocate();
-    parameters.allocate(*groups.gather);
+    parameters.allocate(groups);
     gradients.allocate(groups);
     optimizer.allocate(groups);
     optimizer.initialize(7);

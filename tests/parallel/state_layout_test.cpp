@@ -82,6 +82,38 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
   }
 }
 
+// Of four ranks that share the states two have the same experts.
+TEST(StateLayout, ExpertsAreSharedByTheRanksThatHaveThem) {
+  constexpr int expert = 2;  // "1weight"
+  std::int64_t owned = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    StageDefinition definition = three_segments();
+    definition.parameters[expert].spec.of_experts = true;
+    StateOptions options = options_of(1, 4, rank, false);
+    options.expert_degree = 2;
+    options.expert_rank = rank / 2;
+    const StateLayout layout(definition, options);
+    layout.lay_out(definition);
+    std::int64_t flat = 0, states = 0;
+    for (int bucket = 0; bucket < layout.buckets(); ++bucket) {
+      const bool is_expert = bucket == layout.bucket_of(expert);
+      EXPECT_EQ(layout.of_experts(bucket), is_expert);
+      EXPECT_EQ(layout.range(bucket).begin, flat);
+      EXPECT_EQ(layout.state_begin(bucket), states);
+      EXPECT_EQ(layout.range(bucket).elements, layout.part(bucket) * (is_expert ? 2 : 4));
+      EXPECT_EQ(layout.part_begin(bucket),
+                flat + layout.part(bucket) * (is_expert ? rank / 2 : rank));
+      flat += layout.range(bucket).elements;
+      states += layout.part(bucket);
+    }
+    EXPECT_EQ(definition.flat_elements, flat);
+    EXPECT_EQ(layout.state_elements(), states);
+    for (const OwnedSlice& slice : layout.owned())
+      if (slice.parameter == expert) owned += slice.count();
+  }
+  EXPECT_EQ(owned, 2 * 36);  // two copies
+}
+
 TEST(StateLayout, BucketsDoNotDependOnTheDegree) {
   const StageDefinition one = three_segments(), four = three_segments();
   const StateLayout alone(one, options_of(0, 1, 0, true)), shared(four, options_of(3, 4, 2, true));

@@ -48,6 +48,7 @@ class Layouts {
       p.virtual_stages = p.schedule == "interleaved" ? 2 : 1;
       p.cp = one_of(std::vector<int>{1, 2, 4});
       p.cp_attention = one_of(Names{"all_gather", "ulysses"});
+      p.ep = config.model.moe.num_experts > 0 ? one_of(std::vector<int>{1, 2, 4}) : 1;
       p.zero = one_of(std::vector<int>{0, 1, 2, 3});
       p.dp_replicate = one_of(std::vector<int>{1, 1, 2, 3});
       p.recompute = one_of(Names{"none", "selective", "full"});
@@ -80,10 +81,10 @@ std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
   return fmt::format(
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
-      "block {}, cp {} {}",
+      "block {}, cp {} {}, ep {}",
       config.model.moe.num_experts > 0 ? "experts" : config.model.family, config.run.precision,
       config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero, p.dp_replicate, p.recompute,
-      p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention);
+      p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention, p.ep);
 }
 
 TEST(RandomLayouts, GiveTheSameBits) {

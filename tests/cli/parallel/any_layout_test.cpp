@@ -87,6 +87,17 @@ TEST_F(AnyLayout, SharedSequences) {
   expect_same_bits({1, ""}, many, more);
 }
 
+// Experts of one rank, of two and of four.
+TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
+  const std::string more = exact + "run.precision=bf16 model.family=llama moe.num_experts=8";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout two{4, "parallel.ep=2 parallel.pp=2 parallel.schedule=zbv parallel.zero=1"};
+  const Layout four{4, "parallel.ep=4 parallel.zero=2"};
+  expect_same_bits(two, {1, ""}, more);
+  expect_same_bits({1, ""}, four, more);
+  expect_same_bits(four, two, more);
+}
+
 // From states in memory to states in files, and back.
 TEST_F(AnyLayout, StatesInFiles) {
   const std::string more = exact + "run.precision=bf16 ";

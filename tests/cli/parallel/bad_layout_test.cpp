@@ -32,7 +32,23 @@ TEST_F(BadLayout, DegreesThatDoNotFitTheRanks) {
                  "it can be 1, 2 or 4");
   expect_refused({2, "parallel.cp=2 model.seq_length=18"}, "parallel.cp = 2",
                  "cp can be 1, 3 or 9");
-  expect_refused({2, "parallel.ep=2"}, "parallel.ep", "no expert parallelism");
+}
+
+TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
+  const std::string experts = "model.family=llama moe.num_experts=6 ";
+  expect_refused({2, "parallel.ep=2"}, "parallel.ep = 2", "moe.num_experts");
+  expect_refused({8, experts + "parallel.ep=4"}, "moe.num_experts = 6", "ep can be 3 or 6");
+  expect_refused({4, experts + "parallel.ep=3"}, "parallel.ep = 3", "ep can be 1, 2 or 4");
+  expect_refused({4, experts + "parallel.ep=2 parallel.tp=2"}, "parallel.tp = 2",
+                 "parallel.tp = 1");
+  expect_refused({4, experts + "parallel.ep=2 parallel.cp=2"}, "parallel.cp = 2",
+                 "parallel.cp = 1");
+  expect_refused({4, experts + "parallel.ep=2 parallel.zero=1 parallel.dp_replicate=4"},
+                 "dp_replicate = 4", "ep can be 1");
+  expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},
+                 "parallel.ep = 2", "a multiple of 8");
+  expect_refused({2, experts + "parallel.ep=2 run.device=cuda"}, "moe.num_experts",
+                 "run.device = \"cpu\"");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {

@@ -90,10 +90,12 @@ class OneProgram : public Jobs {
   // What `plan --program` says that the first rank of each pipeline position sends in a step.
   std::vector<Bytes> planned(const std::string& program) const {
     const std::map<std::string, std::string> kinds = {
-        {"totals", "totals"},      {"tensor", "tensor"},  {"pipeline", "pipeline"},
-        {"embedding", "pipeline"}, {"gather", "data"},    {"shard", "data"},
-        {"replicate", "data"},     {"context", "context"}};
-    const std::regex piece("  \\S.*, (\\d+) times"), message("    .*\\[(\\w+)\\].*  (\\d+) bytes");
+        {"totals", "totals"},      {"tensor", "tensor"},        {"pipeline", "pipeline"},
+        {"embedding", "pipeline"}, {"gather", "data"},          {"shard", "data"},
+        {"replicate", "data"},     {"expert", "data"},          {"expert shard", "data"},
+        {"expert gather", "data"}, {"expert replicate", "data"},  {"context", "context"}};
+    const std::regex piece("  \\S.*, (\\d+) times"),
+        message("    .*\\[([\\w ]+)\\].*  (\\d+) bytes");
     std::vector<Bytes> ranks;
     double times = 1;
     std::istringstream lines(program);
@@ -157,10 +159,14 @@ class OneProgram : public Jobs {
 };
 class SlowOneProgram : public OneProgram {};
 
+// Every expert takes every row: loads are even, as plans have them.
+const std::string even_experts = "model.family=llama moe.num_experts=4 moe.top_k=4 ";
+
 TEST_F(OneProgram, IsPlannedAndRun) {
   compare({2, "parallel.tp=2 parallel.sequence_parallel=true"});
   compare({4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=3"});
   compare({4, "parallel.cp=2 parallel.zero=1"});
+  compare({4, even_experts + "parallel.ep=2 parallel.zero=2"});
 }
 
 TEST_F(SlowOneProgram, OfManyLayouts) {
@@ -191,6 +197,11 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
            {8, "parallel.cp=4 run.precision=bf16 parallel.recompute=selective"},
            {8, "parallel.cp=2 parallel.tp=2 parallel.sequence_parallel=true"},
            {8, "parallel.cp=2 parallel.pp=2 parallel.schedule=zb1p parallel.recompute=full"},
+           {2, even_experts + "parallel.ep=2 parallel.recompute=full"},
+           {4, even_experts + "parallel.ep=4 parallel.zero=3 run.precision=bf16"},
+           {4, even_experts + "parallel.ep=2 parallel.zero=1 parallel.numerics=exact"},
+           {4, even_experts + "parallel.ep=2 parallel.zero=2 parallel.dp_replicate=2"},
+           {4, even_experts + "parallel.ep=2 parallel.pp=2 parallel.schedule=zbv"},
            {4, "optimizer.name=muon parallel.tp=2 parallel.zero=1"},
            {4, "optimizer.name=muon parallel.pp=2 parallel.zero=3 run.precision=bf16"},
        })

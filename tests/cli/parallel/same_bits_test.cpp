@@ -129,10 +129,24 @@ const std::string experts =
     "model.family=llama moe.num_experts=8 moe.first_layer=1 moe.shared_ffn_hidden_size=32 "
     "moe.aux_loss_coeff=0.01 moe.z_loss_coeff=0.001 ";
 TEST_F(SameBits, Experts) {
-  compare(experts + "run.precision=bf16", {layouts[4], layouts[10]}, 1);
+  compare(experts + "run.precision=bf16",
+          {layouts[4], layouts[10], {4, "parallel.ep=2 parallel.zero=2 parallel.recompute=full"}},
+          1);
 }
 TEST_F(SlowSameBits, ExpertsOnAllLayouts) {
   compare(experts, layouts, 1);
+}
+TEST_F(SlowSameBits, ExpertsThatAreDealtOut) {
+  std::vector<Layout> dealt = {{4, "parallel.ep=4"}, {4, "parallel.ep=4 parallel.zero=1"}};
+  for (const Layout& layout : layouts) {
+    const auto has = [&](const char* text) {
+      return layout.settings.find(text) != std::string::npos;
+    };
+    const int stages = has("pp=4") ? 4 : has("pp=2") ? 2 : 1;
+    if (layout.ranks > stages) dealt.push_back({layout.ranks, layout.settings + " parallel.ep=2"});
+  }
+  compare(experts, dealt, 1);
+  compare(experts + "run.precision=bf16", dealt, 1);
 }
 TEST_F(SlowSameBits, ExpertsThatDrop) {
   compare(experts + "run.precision=bf16 moe.capacity_factor=1.0 moe.score=sigmoid",

@@ -1,0 +1,170 @@
+// Expert parallelism: ranks that share the experts compute what one rank computes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "train/local_ranks.h"
+
+namespace trireme {
+namespace {
+
+struct Dealt {
+  int ranks, ep, zero;
+  const char* schedule = "";  // on two stages; empty: no pipeline
+  const char* recompute = "none";
+  int dp_replicate = 1;
+};
+
+std::string text_of(const Dealt& d) {
+  return fmt::format("{} ranks, ep {}, ZeRO {} x {}, {}, recompute {}", d.ranks, d.ep, d.zero,
+                     d.dp_replicate, *d.schedule ? d.schedule : "no pipeline", d.recompute);
+}
+void PrintTo(const Dealt& d, std::ostream* out) {
+  *out << text_of(d);
+}
+
+constexpr Dealt layouts[] = {
+    {2, 2, 0},
+    {4, 2, 0},
+    {4, 4, 0, "", "full"},
+    {4, 2, 1},
+    {4, 4, 1},
+    {4, 2, 2, "", "selective"},
+    {4, 2, 3, "", "full"},
+    {8, 2, 2, "", "none", 2},
+    {8, 4, 3, "", "none", 2},
+    {4, 2, 0, "gpipe"},
+    {4, 2, 1, "1f1b"},
+    {8, 2, 2, "interleaved"},
+    {8, 2, 3, "zb1p"},
+    {8, 4, 1, "zbv", "full"},
+    {8, 2, 3, "vhalf"},
+};
+
+Config on(Config config, const Dealt& d) {
+  ParallelConfig& p = config.parallel;
+  p.ep = d.ep;
+  p.zero = d.zero;
+  p.recompute = d.recompute;
+  p.dp_replicate = d.dp_replicate;
+  if (*d.schedule) {
+    p.pp = 2;
+    p.schedule = d.schedule;
+    p.virtual_stages = p.schedule == "interleaved" ? 2 : 1;
+  }
+  validate_layout(config, d.ranks);
+  return config;
+}
+
+double difference(double a, double b) {
+  return std::abs(a - b) / std::max(1e-3, std::abs(b));
+}
+
+void expect_near(const Result& result, const Result& expected, double tolerance) {
+  ASSERT_EQ(result.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_LT(difference(result.losses[i], expected.losses[i]), tolerance);
+    EXPECT_LT(difference(result.norms[i], expected.norms[i]), tolerance);
+  }
+  ASSERT_EQ(result.weights.size(), expected.weights.size());
+  for (const auto& [name, values] : expected.weights) {
+    const auto& others = result.weights.at(name);
+    double worst = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      worst = std::max(worst, difference(others[i], values[i]));
+    EXPECT_LT(worst, tolerance) << name;
+  }
+}
+
+void expect_equal(const Result& result, const Result& expected) {
+  EXPECT_EQ(result.finite, expected.finite);
+  EXPECT_EQ(result.losses, expected.losses);
+  EXPECT_EQ(result.norms, expected.norms);
+  EXPECT_TRUE(result.weights == expected.weights);  // and moments
+}
+
+class DealtExperts : public testing::TestWithParam<Dealt> {};
+
+// A wrong scale of their gradients would show in norms and weights, an expert that is counted twice
+// in the norm.
+TEST_P(DealtExperts, ComputeWhatOneRankComputes) {
+  Config config = config_of("fp64", 8, "experts");
+  config.parallel.numerics = "fast";
+  config.optimizer.name = "sgd";
+  static const Result expected = train(config, 1);
+  expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
+}
+
+TEST_P(DealtExperts, GiveTheSameBits) {
+  for (const std::string precision : {"bf16", "fp32"}) {
+    SCOPED_TRACE(precision);
+    const Config config = config_of(precision, 8, "experts");
+    static std::map<std::string, Result> alone;
+    const auto [expected, added] = alone.try_emplace(precision);
+    if (added) expected->second = train(config, 1);
+    expect_equal(train(on(config, GetParam()), GetParam().ranks), expected->second);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, DealtExperts, testing::ValuesIn(layouts));
+
+// Whole matrices of each expert, and moments that are rounded by their places in the model.
+TEST(DealtExpertsOf, MuonAndNarrowMoments) {
+  Config config = config_of("bf16", 4, "experts");
+  config.optimizer.name = "muon";
+  config.optimizer.moment_dtype = "bf16";
+  const Result expected = train(config, 1);
+  for (const Dealt& layout :
+       {Dealt{2, 2, 0}, Dealt{4, 2, 1}, Dealt{4, 4, 2}, Dealt{4, 2, 3, "1f1b"}}) {
+    SCOPED_TRACE(text_of(layout));
+    expect_equal(train(on(config, layout), layout.ranks), expected);
+  }
+}
+
+// Trains with routers that see no difference between experts at first: all rows go to the first
+// top_k, which are one rank's.
+Result train_on_one_expert(const Config& config, int ranks, std::vector<double>& imbalance) {
+  Result result;
+  std::mutex mutex;
+  run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {
+    const auto engine = start(config, transport, {.poison = true});
+    for (const OwnedSlice& slice : engine->optimizer().layout().owned()) {
+      const Parameter& parameter = engine->stage().definition().parameters[slice.parameter];
+      if (!parameter.name.ends_with("router.weight")) continue;
+      auto* master = reinterpret_cast<float*>(engine->optimizer().master(slice));
+      std::fill_n(master, slice.count(), 0.f);
+    }
+    engine->refresh_compute();
+    for (int s = 0; s < 2; ++s) {
+      const StepResult done = step(*engine, transport.place().rank, config, s);
+      if (transport.place().rank > 0) continue;
+      if (s == 0) imbalance = done.experts.imbalance;
+      EXPECT_EQ(done.experts.dropped, 0);
+      result.losses.push_back(done.loss.mean());
+      result.norms.push_back(done.grad_norm);
+    }
+    const std::lock_guard lock(mutex);
+    collect(*engine, result.weights);
+  });
+  return result;
+}
+
+// On two ranks two rounds of two experts, on four of one.
+TEST(DealtExpertsOf, AllRowsAtOneRankTakeMoreRounds) {
+  Config config = config_of("bf16", 4, "experts");
+  config.model.moe.score = "softmax";
+  config.model.moe.expert_bias = false;
+  config.model.moe.capacity_factor = 0;
+  config.model.moe.top_k = 4;
+  std::vector<double> imbalance;
+  const Result expected = train_on_one_expert(config, 1, imbalance);
+  for (const double load : imbalance) EXPECT_DOUBLE_EQ(load, 2);
+  for (const Dealt& layout : {Dealt{2, 2, 0}, Dealt{4, 4, 3}, Dealt{4, 2, 2, "", "full"}}) {
+    SCOPED_TRACE(text_of(layout));
+    expect_equal(train_on_one_expert(on(config, layout), layout.ranks, imbalance), expected);
+    for (const double load : imbalance) EXPECT_DOUBLE_EQ(load, 2);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
