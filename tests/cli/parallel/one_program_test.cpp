@@ -90,10 +90,10 @@ class OneProgram : public Jobs {
   // What `plan --program` says that the first rank of each pipeline position sends in a step.
   std::vector<Bytes> planned(const std::string& program) const {
     const std::map<std::string, std::string> kinds = {
-        {"totals", "totals"},      {"tensor", "tensor"},        {"pipeline", "pipeline"},
-        {"embedding", "pipeline"}, {"gather", "data"},          {"shard", "data"},
-        {"replicate", "data"},     {"expert", "data"},          {"expert shard", "data"},
-        {"expert gather", "data"}, {"expert replicate", "data"},  {"context", "context"}};
+        {"totals", "totals"},      {"tensor", "tensor"},         {"pipeline", "pipeline"},
+        {"embedding", "pipeline"}, {"gather", "data"},           {"shard", "data"},
+        {"replicate", "data"},     {"expert", "data"},           {"expert shard", "data"},
+        {"expert gather", "data"}, {"expert replicate", "data"}, {"context", "context"}};
     const std::regex piece("  \\S.*, (\\d+) times"),
         message("    .*\\[([\\w ]+)\\].*  (\\d+) bytes");
     std::vector<Bytes> ranks;
