@@ -167,6 +167,7 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
         "start from them, or checkpoint.load_optimizer = false to go on without",
         reader.folder().string());
   }
+  if (wanted.moments) refuse_states_of_another_optimizer(saved.config_toml, reader.folder());
   std::vector<TargetSlice> slices;
   for (int c = 0; c < job_.engine.chunks(); ++c) {
     const auto own = loaded_slices(job_.engine.stage(c), job_.engine.optimizer(c), wanted);
@@ -197,6 +198,26 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
         "data, its split, the sequence length, the seed or the number of steps changed; samples "
         "may repeat");
   }
+}
+
+// Moments fit by their shapes alone: what one optimizer calls its first moment is another's
+// momentum, in other units.
+void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& saved,
+                                                          const fs::path& folder) {
+  std::string before;
+  try {
+    before = parse_config(saved, folder.string()).optimizer.name;
+  } catch (const Error&) {
+    return;  // warn_of_another_model() says so
+  }
+  const std::string& now = job_.config.optimizer.name;
+  const auto is_adam = [](const std::string& name) { return name.starts_with("adam"); };
+  if (before == now || (is_adam(before) && is_adam(now))) return;
+  fail_input(
+      "'{}' holds the states of optimizer.name = \"{}\", and this run has \"{}\": set "
+      "checkpoint.load_optimizer = false to go on from its weights with new states, or "
+      "optimizer.name = \"{}\"",
+      folder.string(), before, now, before);
 }
 
 // Weights fit by their shapes alone: what a model computes with them is for the user to keep.

@@ -59,6 +59,7 @@ class CheckpointKeeper {
   fs::path fall_back(fs::path path);
   void load_from(const fs::path& path, bool resume, RunState& run);
   void refuse_damage(const std::string& damage, const fs::path& path);
+  void refuse_states_of_another_optimizer(const std::string& saved, const fs::path& folder);
   void warn_of_another_model(const std::string& saved, const fs::path& folder);
   void note_save(const SaveReport& report);
 

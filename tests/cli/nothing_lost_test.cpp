@@ -180,8 +180,8 @@ TEST_F(NothingLost, CheckpointsOfOtherSystemsAreNotIgnored) {
   fs::create_directories(path("mg/iter_0001000/mp_rank_00"));
   write("mg/iter_0001000/mp_rank_00/model_optim_rng.pt", "x");
   write("mg/latest_checkpointed_iteration.txt", "1000");
-  for (const std::string setting : {"run.dir=" + path("mg"), "checkpoint.load=" + path("mg"),
-                                    "checkpoint.load=" + path("mg/iter_0001000")}) {
+  for (const std::string& setting : {"run.dir=" + path("mg"), "checkpoint.load=" + path("mg"),
+                                     "checkpoint.load=" + path("mg/iter_0001000")}) {
     const Outcome outcome = train("run", {setting});
     EXPECT_EQ(outcome.code, 2) << outcome.out;
     EXPECT_THAT(outcome.out,
@@ -242,6 +242,17 @@ TEST_F(Loading, WeightsWithoutStatesAreNotAResume) {
       train("on", {"checkpoint.load=" + path("weights"), "checkpoint.finetune=true",
                    "train.iters=2", "optimizer.warmup_iters=0"});
   EXPECT_EQ(tuned.code, 0) << tuned.out;
+}
+
+TEST_F(Loading, StatesOfAnotherOptimizerAreNotTaken) {
+  ASSERT_EQ(train("run", {"train.exit_interval=4"}).code, 0);
+  const Outcome refused = train("run", {"optimizer.name=muon"});
+  EXPECT_EQ(refused.code, 2) << refused.out;
+  EXPECT_THAT(refused.out, AllOf(HasSubstr("holds the states of optimizer.name = \"adamw\""),
+                                 HasSubstr("checkpoint.load_optimizer = false")));
+  EXPECT_EQ(train("run", {"optimizer.name=adam", "train.exit_interval=5"}).code, 0);
+  const Outcome weights = train("run", {"optimizer.name=muon", "checkpoint.load_optimizer=false"});
+  EXPECT_EQ(weights.code, 0) << weights.out;
 }
 
 TEST_F(Loading, NumbersThatAreNotFiniteMayBeSkipped) {
