@@ -318,10 +318,11 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     one.build(g);
     for (const Node& node : g.forward) seen.insert(node.op);
   }
-  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp and tests/train/context_test.cpp.
+  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp, tests/train/context_test.cpp and
+  // tests/train/expert_parallel_test.cpp.
   for (const OpKind collective :
        {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,
-        OpKind::all_to_all, OpKind::context_attention}) {
+        OpKind::all_to_all, OpKind::context_attention, OpKind::remote_experts}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {

@@ -336,13 +336,18 @@ TYPED_TEST(Attention, DoesNotDependOnWhichHeadsAreLocal) {
   }
 }
 
-// Cached attention in pieces gives the rows of causal attention over the whole.
+// Cached attention in pieces gives the rows of causal attention over the whole, within a window or
+// without one.
 TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
   using T = TypeParam;
   const std::int64_t capacity = 300, seq = 280;
-  for (const std::int64_t head_dim : {32, 20}) {
+  for (const auto& [head_dim, window] : {std::pair{32, 0}, {20, 0}, {32, 37}, {20, 1}}) {
     const Problem problem(2, seq, 2, 3, head_dim, true);
-    const AttentionShape s = problem.ready();
+    AttentionShape s = problem.ready();
+    std::vector<std::int32_t> first_visible(s.batch * seq);
+    for (std::int64_t i = 0; i < s.batch * seq; ++i)
+      first_visible[i] = std::max<std::int32_t>(0, static_cast<std::int32_t>(i % seq) + 1 - window);
+    if (window > 0) s.first_visible = first_visible.data();
     const auto qkv = random_values<T>(problem.qkv_count(), 1);
     const AttentionReference expected(s, widen(qkv.data(), problem.qkv_count()).data(), nullptr);
     for (const Isa set : available_sets()) {
@@ -352,7 +357,7 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       std::int64_t done = 0;
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
         CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
-                               head_dim, capacity, s.scale};
+                               head_dim, capacity, s.scale,  window};
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();
