@@ -54,8 +54,8 @@ namespace {
 
 class SelfCommunicator final : public Communicator {
  public:
-  SelfCommunicator(int world_rank, std::string name)
-      : Communicator({world_rank}, 0, std::move(name)) {}
+  SelfCommunicator(int world_rank, std::string name, bool copies)
+      : Communicator({world_rank}, 0, std::move(name)), copies_(copies) {}
 
   Work all_reduce(void*, std::int64_t, DType, Reduction, Label) override { return {}; }
   Work reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype, Reduction,
@@ -79,16 +79,19 @@ class SelfCommunicator final : public Communicator {
   }
 
  private:
-  static Work copy(const void* src, void* dst, std::int64_t count, DType dtype) {
-    if (src != dst && count > 0) std::memcpy(dst, src, count * size_of(dtype));
+  Work copy(const void* src, void* dst, std::int64_t count, DType dtype) const {
+    if (copies_ && src != dst && count > 0) std::memcpy(dst, src, count * size_of(dtype));
     return {};
   }
+
+  const bool copies_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name) {
-  return std::make_unique<SelfCommunicator>(world_rank, std::move(name));
+std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name,
+                                                     bool copies) {
+  return std::make_unique<SelfCommunicator>(world_rank, std::move(name), copies);
 }
 
 }  // namespace trireme

@@ -136,7 +136,9 @@ class Communicator {
 double all_reduce_traffic(double bytes, int ranks);
 double scatter_traffic(double bytes, int ranks);
 
-// A group of one: nothing is sent and everything is complete at once.
-std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name);
+// A group of one: nothing is sent and everything is complete at once. Without `copies` results stay
+// where they are, for addresses with no memory behind them.
+std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name,
+                                                     bool copies = true);
 
 }  // namespace trireme

@@ -41,7 +41,8 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
   if (has_library && mesh.size() > 1)
     groups.watch = std::make_unique<DeviceWatch>(device, transport);
   const auto make_on_host = [&](std::vector<int> ranks, const char* name) {
-    if (ranks.size() < 2) return make_self_communicator(rank, name);
+    // What does not compute has no memory behind its addresses.
+    if (ranks.size() < 2) return make_self_communicator(rank, name, device.computes());
     return transport.group(std::move(ranks), name);
   };
   const auto make = [&](std::vector<int> ranks, const char* name, QueueRole queue) {

@@ -132,7 +132,9 @@ TEST_P(RecordOfPlan, IsWhatRanksDo) {
     EXPECT_EQ(allocated(rank.memory), real.mapped);
     EXPECT_DOUBLE_EQ(real.sent.of("tensor"), rank.traffic.tensor);
     EXPECT_DOUBLE_EQ(real.sent.of("pipeline"), rank.traffic.pipeline);
-    EXPECT_DOUBLE_EQ(real.sent.of("shard") + real.sent.of("replicate") + real.sent.of("embedding"),
+    EXPECT_DOUBLE_EQ(real.sent.of("shard") + real.sent.of("replicate") +
+                         real.sent.of("expert shard") + real.sent.of("expert replicate") +
+                         real.sent.of("embedding"),
                      rank.traffic.gradients);
     EXPECT_DOUBLE_EQ(real.sent.of("gather"), rank.traffic.parameters);
   }
@@ -175,6 +177,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{8,
              {"parallel.cp=2", "parallel.tp=2", "parallel.sequence_parallel=true",
               "model.seq_length=32", "parallel.pp=2", "parallel.schedule=zb1p"}},
+        Case{4,
+             {"model.family=llama", "moe.num_experts=4", "moe.top_k=4", "parallel.ep=4",
+              "parallel.zero=3"}},
+        Case{4,
+             {"model.family=llama", "moe.num_experts=4", "moe.top_k=4", "parallel.ep=2",
+              "parallel.zero=2", "parallel.dp_replicate=2"}},
         Case{1, {"model.family=llama", "moe.num_experts=4", "moe.aux_loss_coeff=0.01"}},
         Case{4,
              {"model.family=llama", "moe.num_experts=4", "moe.capacity_factor=1.5",
