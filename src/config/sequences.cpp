@@ -31,8 +31,7 @@ void check_context(const Config& config) {
     const std::int64_t pairs = positions / 2;
     fail_input(
         "parallel.cp = {} cuts sequences into {} equal chunks, and {} = {} is not divisible by "
-        "that: "
-        "cp can be {}",
+        "that: cp can be {}",
         p.cp, 2 * p.cp, name, positions,
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
   }
@@ -41,8 +40,7 @@ void check_context(const Config& config) {
   if (heads % p.cp == 0) return;
   fail_input(
       "parallel.cp_attention = \"ulysses\" shares out the {} key and value heads that parallel.tp "
-      "= "
-      "{} leaves of model.num_kv_heads = {} among parallel.cp = {} ranks: cp can be {}, or use "
+      "= {} leaves of model.num_kv_heads = {} among parallel.cp = {} ranks: cp can be {}, or use "
       "cp_attention = \"all_gather\"",
       heads, p.tp, config.model.num_kv_heads, p.cp, divisors_near(heads, p.cp));
 }
@@ -57,8 +55,7 @@ void check_exact_context(const Config& config) {
     if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
     fail_input(
         "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that "
-        "divide "
-        "its chunks, {} / {} = {} positions of {}: set parallel.exact_block to {} (now {})",
+        "divide its chunks, {} / {} = {} positions of {}: set parallel.exact_block to {} (now {})",
         p.cp, positions, 2 * p.cp, chunk, name,
         divisors_near(chunk, p.exact_block > 0 ? p.exact_block : chunk), p.exact_block);
   }

@@ -14,7 +14,7 @@ constexpr LlamaDefaults kQwen2Moe{.kv_heads = 16, .positions = 32768};
 constexpr LlamaDefaults kQwen3Moe{.kv_heads = 4, .positions = 32768};
 constexpr LlamaDefaults kOlmoe{.positions = 4096, .norm_eps = 1e-5};
 
-// The number of experts has two names; `otherwise` is of where none is given.
+// The number of experts has two names; `otherwise` is the number where neither is given.
 void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
                   std::int64_t top_k, double coefficient) {
   const char *local = "num_local_experts", *plain = "num_experts";

@@ -7,6 +7,7 @@
 namespace trireme {
 
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+
 // Context parallelism cuts a sequence into 2 x ranks equal chunks, of which each rank has one from
 // each end: its positions [0, chunk) are [first[0], ...) of the sequence, and [chunk, 2 * chunk)
 // are [first[1], ...). Without a cut, chunk is 0.

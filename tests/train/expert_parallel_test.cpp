@@ -56,26 +56,6 @@ Config on(Config config, const Dealt& d) {
   return config;
 }
 
-double difference(double a, double b) {
-  return std::abs(a - b) / std::max(1e-3, std::abs(b));
-}
-
-void expect_near(const Result& result, const Result& expected, double tolerance) {
-  ASSERT_EQ(result.losses.size(), expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    EXPECT_LT(difference(result.losses[i], expected.losses[i]), tolerance);
-    EXPECT_LT(difference(result.norms[i], expected.norms[i]), tolerance);
-  }
-  ASSERT_EQ(result.weights.size(), expected.weights.size());
-  for (const auto& [name, values] : expected.weights) {
-    const auto& others = result.weights.at(name);
-    double worst = 0;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      worst = std::max(worst, difference(others[i], values[i]));
-    EXPECT_LT(worst, tolerance) << name;
-  }
-}
-
 void expect_equal(const Result& result, const Result& expected) {
   EXPECT_EQ(result.finite, expected.finite);
   EXPECT_EQ(result.losses, expected.losses);

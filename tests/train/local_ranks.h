@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -146,6 +148,28 @@ inline Result train(const Config& config, int ranks, int steps = 3) {
     collect(*engine, result.weights);
   });
   return result;
+}
+
+// Relative, but for what is hardly more than nothing.
+inline double difference(double a, double b) {
+  return std::abs(a - b) / std::max(1e-3, std::abs(b));
+}
+
+// Losses, norms and weights.
+inline void expect_near(const Result& result, const Result& expected, double tolerance) {
+  ASSERT_EQ(result.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_LT(difference(result.losses[i], expected.losses[i]), tolerance);
+    EXPECT_LT(difference(result.norms[i], expected.norms[i]), tolerance);
+  }
+  ASSERT_EQ(result.weights.size(), expected.weights.size());
+  for (const auto& [name, values] : expected.weights) {
+    const auto& others = result.weights.at(name);
+    double worst = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      worst = std::max(worst, difference(others[i], values[i]));
+    EXPECT_LT(worst, tolerance) << name;
+  }
 }
 
 }  // namespace trireme
