@@ -44,13 +44,12 @@ std::string name_of_value(const Graph& graph, ValueId id) {
   return fmt::format("%{}", id);
 }
 
-// " forward+128"; empty for a value that has its place elsewhere.
+// " scratch+128"; empty for a value that has its place elsewhere.
 std::string text_of(const Placement& placement) {
-  const char* arena = placement.arena == Arena::saved              ? "saved"
-                      : placement.arena == Arena::late_saved       ? "late"
-                      : placement.arena == Arena::forward_scratch  ? "forward"
-                      : placement.arena == Arena::backward_scratch ? "backward"
-                                                                   : nullptr;
+  const char* arena = placement.arena == Arena::saved        ? "saved"
+                      : placement.arena == Arena::late_saved ? "late"
+                      : placement.arena == Arena::scratch    ? "scratch"
+                                                             : nullptr;
   return arena ? fmt::format(" {}+{}", arena, placement.offset) : "";
 }
 
@@ -85,9 +84,8 @@ std::array<NamedList, 3> lists_of(const SegmentPlan& plan) {
 }  // namespace
 
 std::string dump_text(const Graph& graph, const SegmentPlan& plan, const std::string& title) {
-  std::string text =
-      fmt::format("segment {}: saved {} bytes, forward scratch {}, backward scratch {}\n", title,
-                  plan.saved_bytes, plan.forward_scratch_bytes, plan.backward_scratch_bytes);
+  std::string text = fmt::format("segment {}: saved {} bytes, scratch {}\n", title,
+                                 plan.saved_bytes, plan.scratch_bytes);
   for (const auto& [name, nodes] : lists_of(plan)) {
     if (nodes->empty()) continue;
     text += fmt::format("  {}\n", name);

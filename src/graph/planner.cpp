@@ -100,13 +100,10 @@ void place(const Graph& graph, SegmentPlan& plan) {
   add_workspaces(plan, plan.forward, forward);
   add_workspaces(plan, plan.backward, backward);
   add_workspaces(plan, plan.weight_grad, weight_grad);
-  const auto finish = [&](std::vector<Item>& items, Arena arena, std::int64_t& total) {
-    total = std::max(total, pack(items, plan.options.reuse));
-    for (const Item& item : items) *item.placement = {arena, item.offset};
-  };
-  finish(forward, Arena::forward_scratch, plan.forward_scratch_bytes);
-  finish(backward, Arena::backward_scratch, plan.backward_scratch_bytes);
-  finish(weight_grad, Arena::backward_scratch, plan.backward_scratch_bytes);
+  for (std::vector<Item>* phase : {&forward, &backward, &weight_grad}) {
+    plan.scratch_bytes = std::max(plan.scratch_bytes, pack(*phase, plan.options.reuse));
+    for (const Item& item : *phase) *item.placement = {Arena::scratch, item.offset};
+  }
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(id);
     if (value.role != Role::internal || value.storage == id) continue;

@@ -22,8 +22,7 @@ enum class Arena : std::uint8_t {
   saved,       // written in the forward phase, read later; one copy per micro-batch in flight
   late_saved,  // written in the backward phase for the weight gradients; a copy per micro-batch
                // between the two
-  forward_scratch,   // lives within the forward phase
-  backward_scratch,  // lives within a backward phase
+  scratch,     // lives within one phase: phases take turns, and share it
   count,
 };
 
@@ -53,8 +52,7 @@ struct SegmentPlan {
   std::vector<Workspace> workspaces;  // by Node::workspace
   std::int64_t saved_bytes = 0;
   std::int64_t late_saved_bytes = 0;
-  std::int64_t forward_scratch_bytes = 0;
-  std::int64_t backward_scratch_bytes = 0;
+  std::int64_t scratch_bytes = 0;
 };
 
 // Plans and validates. `target`: whose kernels will run, and with that the size of their scratch;

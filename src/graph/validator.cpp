@@ -36,7 +36,7 @@ class Replay {
     }
   }
 
-  void leave_phase(Arena scratch) { held_[static_cast<int>(scratch)].clear(); }
+  void leave_phase() { held_[static_cast<int>(Arena::scratch)].clear(); }
 
  private:
   // The internal ranges of the operands of one node and of its scratch must not overlap, except
@@ -145,9 +145,9 @@ class Replay {
 void validate_plan(const Graph& graph, const SegmentPlan& plan) {
   Replay replay(graph, plan);
   replay.run(plan.forward);
-  replay.leave_phase(Arena::forward_scratch);
+  replay.leave_phase();
   replay.run(plan.backward);
-  replay.leave_phase(Arena::backward_scratch);
+  replay.leave_phase();
   replay.run(plan.weight_grad);
 }
 

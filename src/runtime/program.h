@@ -20,8 +20,7 @@ enum class StageRegion : std::uint8_t {
   saved,         // of a slot
   late_saved,    // of a late slot
   caches,
-  forward_scratch,
-  backward_scratch,
+  scratch,
   activation_grads,  // of a late slot
   batch,             // of a slot
   results,           // of a slot

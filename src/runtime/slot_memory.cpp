@@ -21,10 +21,8 @@ const char* name_of(StageRegion region) {
       return "saved for weight gradients";
     case StageRegion::caches:
       return "key/value cache";
-    case StageRegion::forward_scratch:
-      return "forward scratch";
-    case StageRegion::backward_scratch:
-      return "backward scratch";
+    case StageRegion::scratch:
+      return "scratch of a layer";
     case StageRegion::activation_grads:
       return "gradients of activations";
     case StageRegion::batch:

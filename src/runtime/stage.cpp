@@ -235,10 +235,8 @@ Operand Stage::place(std::size_t segment, const Placement& placement) const {
       return {StageRegion::saved, plan_.saved_offsets[segment] + placement.offset};
     case Arena::late_saved:
       return {StageRegion::late_saved, plan_.late_saved_offsets[segment] + placement.offset};
-    case Arena::forward_scratch:
-      return {StageRegion::forward_scratch, placement.offset};
-    case Arena::backward_scratch:
-      return {StageRegion::backward_scratch, placement.offset};
+    case Arena::scratch:
+      return {StageRegion::scratch, placement.offset};
     case Arena::elsewhere:
     case Arena::count:
       break;
@@ -350,8 +348,7 @@ void Stage::begin(const PassCall& call) {
     if (all[region]) poison(all[region] + offset, plan_.boundary_bytes);
   };
   const auto count = static_cast<std::size_t>(segments());
-  fill(StageRegion::forward_scratch);
-  fill(StageRegion::backward_scratch);
+  fill(StageRegion::scratch);
   switch (call.pass) {
     case Pass::forward:
       fill(StageRegion::saved);

@@ -127,9 +127,7 @@ void Stage::plan_templates() {
     plan_.eval_plans.push_back(plan_segment(*segment.eval, plan_options, &device().target()));
     for (const SegmentPlan* p :
          {&plan_.eval_plans.back(), options_.training ? &plan_.train_plans.back() : nullptr}) {
-      if (!p) continue;
-      grow(StageRegion::forward_scratch, p->forward_scratch_bytes);
-      grow(StageRegion::backward_scratch, p->backward_scratch_bytes);
+      if (p) grow(StageRegion::scratch, p->scratch_bytes);
     }
     for (const Graph* graph : {segment.train.get(), segment.eval.get()}) {
       if (!graph) continue;

@@ -52,7 +52,7 @@ TEST(Planner, ReusesScratchButNeverSavedMemory) {
   PlanOptions separate;
   separate.reuse = false;
   const SegmentPlan loose = plan_segment(*graph, separate);
-  EXPECT_LT(tight.backward_scratch_bytes, loose.backward_scratch_bytes);
+  EXPECT_LT(tight.scratch_bytes, loose.scratch_bytes);
   EXPECT_EQ(tight.saved_bytes, loose.saved_bytes);
   std::int64_t saved = 0;
   for (const ValueId id : placed_in(*graph, tight, Arena::saved))
@@ -89,6 +89,15 @@ TEST(Validator, HearsOverlap) {
   const std::vector<ValueId> ids = placed_in(*graph, plan, Arena::saved);
   ASSERT_GE(ids.size(), 2u);
   plan.placements[ids[0]].offset = plan.placements[ids[1]].offset;
+  EXPECT_THROW(validate_plan(*graph, plan), Error);
+}
+
+TEST(Validator, HearsScratchThatALaterPhaseReads) {
+  const auto graph = small_block();
+  SegmentPlan plan = plan_segment(*graph, {});
+  const std::vector<ValueId> saved = placed_in(*graph, plan, Arena::saved);
+  ASSERT_FALSE(saved.empty());
+  plan.placements[saved[0]] = {Arena::scratch, plan.scratch_bytes};
   EXPECT_THROW(validate_plan(*graph, plan), Error);
 }
 
