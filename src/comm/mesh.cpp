@@ -81,6 +81,7 @@ Mesh::Mesh(const MeshDegrees& degrees) : degrees_(degrees) {
     fail_input("ep {} does not divide dp_shard {}: set ep = {}", degrees.ep, degrees.dp_shard,
                divisors_near(degrees.dp_shard, degrees.ep));
   }
+  TRIREME_CHECK(degrees.kv_copies >= 1 && degrees.tp % degrees.kv_copies == 0);
   const int sizes[axis_count] = {degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate,
                                  degrees.pp};
   std::int64_t stride = 1;
@@ -180,6 +181,12 @@ std::vector<int> Mesh::expert_dp_group(int rank) const {
     if (place_of(other).shard % degrees_.ep == expert) same.push_back(other);
   }
   return same;
+}
+
+std::vector<int> Mesh::kv_group(int rank) const {
+  const std::vector<int> ranks = group(rank, Axes::tp);
+  const int first = place_of(rank).tp / degrees_.kv_copies * degrees_.kv_copies;
+  return {ranks.begin() + first, ranks.begin() + first + degrees_.kv_copies};
 }
 
 std::string Mesh::text() const {

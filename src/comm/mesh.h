@@ -7,7 +7,8 @@
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
 // Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive members of a
-// dp_shard group.
+// dp_shard group. Nor do heads of keys and values that ranks share: these are `kv_copies`
+// consecutive members of a tp group.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct MeshDegrees {
   int dp_shard = 1;      // ranks that share one copy of the sharded states
   int dp_replicate = 1;  // copies of such a group
   int pp = 1;
+  int kv_copies = 1;  // divides tp
 
   int dp() const { return dp_shard * dp_replicate; }
 };
@@ -88,6 +90,9 @@ class Mesh {
   // Ranks that hold different experts of the same layers; and those that hold the same experts.
   std::vector<int> expert_group(int rank) const;
   std::vector<int> expert_dp_group(int rank) const;
+
+  // Ranks that have the same heads of keys and values of a layer.
+  std::vector<int> kv_group(int rank) const;
 
   // "tp 2 x cp 1 x dp 4 (shard 2 x replicate 2) x pp 2 = 16 ranks"
   std::string text() const;

@@ -69,12 +69,11 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
   };
   check("num_heads", model.num_heads);
   check("ffn_hidden_size", model.ffn_hidden_size);
-  // The weights of a shared head would lie on some of the ranks, with a part of their gradients on
-  // each: sums, norms and checkpoints would need groups of their own for them.
-  if (model.num_kv_heads % tp != 0) {
+  if (model.num_kv_heads % tp != 0 && tp % model.num_kv_heads != 0) {
     fail_input(
-        "parallel.tp = {} does not divide model.num_kv_heads = {}: each rank has whole key and "
-        "value heads with their queries; tp can be {}",
+        "parallel.tp = {} neither divides model.num_kv_heads = {} nor is a multiple of it: each "
+        "rank has whole key and value heads with their queries, or equal numbers of ranks share "
+        "each of them; tp can be {}",
         tp, model.num_kv_heads,
         divisors_near(std::gcd(model.num_kv_heads, model.ffn_hidden_size), tp));
   }

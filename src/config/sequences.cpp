@@ -1,6 +1,7 @@
 // Sequences of every length that training has, against the parts that they are cut into.
 #include "config/sequences.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -36,7 +37,7 @@ void check_context(const Config& config) {
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
   }
   if (p.cp_attention != "ulysses") return;
-  const std::int64_t heads = config.model.num_kv_heads / p.tp;
+  const std::int64_t heads = std::max<std::int64_t>(1, config.model.num_kv_heads / p.tp);
   if (heads % p.cp == 0) return;
   fail_input(
       "parallel.cp_attention = \"ulysses\" shares out the {} key and value heads that parallel.tp "

@@ -37,6 +37,17 @@ struct ParameterSpec {
   // Every rank has all of it, but its gradient covers this rank's rows of the activations only
   // (sequence parallelism), or this rank's heads: to be summed over the tensor-parallel group.
   bool partial_gradient = false;
+  // Of the tensor-parallel group `copies` neighbours, numbered by `copy`, have the last
+  // `copied_rows` rows of their parts in common (heads of keys and values that they share). The
+  // gradient of these rows is that of this rank's queries: to be summed over the copies.
+  int copies = 1, copy = 0;
+  std::int64_t copied_rows = 0;
+  // The first element of those rows, and how many elements, from the first on, this rank speaks for
+  // in norms and checkpoints: of copies the first one does.
+  std::int64_t first_copied() const {
+    return copies == 1 ? shape.count() : shape.count() / shape[0] * (shape[0] - copied_rows);
+  }
+  std::int64_t spoken_for() const { return copy == 0 ? shape.count() : first_copied(); }
 
   // Of a linear layer's weight: the matrices that it consists of, for optimisers that update whole
   // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first

@@ -41,8 +41,8 @@ std::unique_ptr<Graph> Builder::output_norm_block(bool causal, bool with_experts
 }
 
 // Their weights: of a head, or of all heads that share a norm.
-ValueId Builder::normed_heads(Graph& g, ValueId qkv, std::int64_t groups) const {
-  const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
+ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own) const {
+  const std::int64_t head_dim = m_.head_dim;
   const bool all = m_.qk_norm_over == "all_heads";
   TRIREME_CHECK(!all || tp_.size == 1);
   const auto weight = [&](const char* name, std::int64_t heads) {
@@ -53,18 +53,16 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, std::int64_t groups) const 
   };
   const ValueId query_weight = weight("attention.query_norm.weight", m_.num_heads);
   return ops::head_norm(g, qkv, query_weight, weight("attention.key_norm.weight", m_.num_kv_heads),
-                        {groups, per_group, head_dim, m_.norm_eps, all});
+                        {own.groups, own.queries_per_group, head_dim, m_.norm_eps, all});
 }
 
 ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const {
-  const std::int64_t head_dim = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
-  const std::int64_t qkv_width = m_.num_kv_heads * (per_group + 2) * head_dim;
-  // Each rank has whole groups: some queries with the key and the value that they share.
-  const std::int64_t groups = tp_.share(m_.num_kv_heads);
-  ColumnLinear projection{"attention.qkv", m_.hidden_size, qkv_width, m_.qkv_bias, m_.init_std};
-  projection.matrix_rows = {per_group * head_dim, head_dim, head_dim};
-  ValueId qkv = projection(g, tp_, x);
-  if (m_.qk_norm) qkv = normed_heads(g, qkv, groups);
+  const std::int64_t head_dim = m_.head_dim;
+  const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
+  const std::int64_t groups = own.groups, per_group = own.queries_per_group;
+  ValueId qkv = HeadProjection{"attention.qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
+                               head_dim,        m_.qkv_bias,    m_.init_std}(g, tp_, x);
+  if (m_.qk_norm) qkv = normed_heads(g, qkv, own);
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};

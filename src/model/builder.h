@@ -46,8 +46,8 @@ class Builder {
   std::unique_ptr<Graph> output_norm_block(bool causal, bool with_experts) const;
   // Sees the earlier positions, or all of its sequence that are not padding.
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal) const;
-  // qkv with its queries and keys normalised; groups of this rank.
-  ValueId normed_heads(Graph& g, ValueId qkv, std::int64_t groups) const;
+  // qkv with its queries and keys normalised.
+  ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own) const;
   ValueId mlp(Graph& g, ValueId x) const;
   // What experts make of each row, with what the shared one adds (experts.cpp).
   ValueId experts(Graph& g, ValueId x) const;

@@ -140,17 +140,17 @@ void Optimizer::add_squares(ExactSum* sum,
   Device& device = stage_.device();
   Queue& queue = device.queue();
   for (const OwnedSlice& slice : layout_.owned()) {
-    if (!counts(spec(slice))) continue;
+    // Of rows that ranks have in common one of them counts.
+    const std::int64_t own = std::min(slice.end, spec(slice).spoken_for()) - slice.begin;
+    if (own <= 0 || !counts(spec(slice))) continue;
     const std::byte* all = gradient(slice);
     if (gradients_.dtype() == DType::f64) {
-      device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all),
-                                           slice.count());
+      device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all), own);
     } else if (gradients_.dtype() == DType::f32) {
-      device.kernels<float>().add_squares(queue, sum, reinterpret_cast<const float*>(all),
-                                          slice.count());
+      device.kernels<float>().add_squares(queue, sum, reinterpret_cast<const float*>(all), own);
     } else {
-      for (std::int64_t i = 0; i < slice.count(); i += widened_block) {
-        const std::int64_t count = std::min(widened_block, slice.count() - i);
+      for (std::int64_t i = 0; i < own; i += widened_block) {
+        const std::int64_t count = std::min(widened_block, own - i);
         device.state_kernels().widen(queue, widened_.as<float>(),
                                      reinterpret_cast<const bf16*>(all) + i, count);
         device.kernels<float>().add_squares(queue, sum, widened_.as<float>(), count);

@@ -31,7 +31,21 @@ std::int64_t rows_of_matrix(const ParameterSpec& spec, int matrix) {
 
 // Ranks that have a part of it each.
 int parts_of(const ParameterSpec& spec) {
-  return spec.split ? static_cast<int>(spec.saved_shape.count() / spec.shape.count()) : 1;
+  if (!spec.split) return 1;
+  const std::int64_t copied = (spec.copies - 1) * spec.copied_rows * spec.saved_shape[1];
+  const std::int64_t all = spec.saved_shape.count() + copied * spec.saved_shape[0] / period(spec);
+  return static_cast<int>(all / spec.shape.count());
+}
+
+// The row of the whole at which a piece of this rank begins on the one `away` from it.
+std::int64_t row_on(const ParameterSpec& spec, const RowPiece& piece, std::int64_t away) {
+  if (spec.copies == 1) return piece.row + away * piece.rows;
+  // Each rank has a part of the queries of one group, and with its copies the group's last rows.
+  const std::int64_t group = piece.row / period(spec), rank = group * spec.copies + spec.copy;
+  const std::int64_t groups_away = (rank + away) / spec.copies - group;
+  const bool is_copied = piece.local_row >= spec.shape[0] - spec.copied_rows;
+  const std::int64_t copies_away = is_copied ? 0 : (rank + away) % spec.copies - spec.copy;
+  return piece.row + groups_away * period(spec) + copies_away * piece.rows;
 }
 
 Transfer transfer(bool sends, int peer, std::byte* data, std::int64_t count, DType dtype) {
@@ -215,7 +229,7 @@ std::vector<WholeMatrices::Rows> WholeMatrices::rows_of(const ParameterSpec& spe
       std::accumulate(spec.matrix_rows.begin(), spec.matrix_rows.begin() + matrix, std::int64_t{0});
   std::vector<Rows> rows;
   for (const RowPiece& piece : pieces) {
-    const std::int64_t begin = piece.row + (cuts_columns ? 0 : away * piece.rows);
+    const std::int64_t begin = cuts_columns ? piece.row : row_on(spec, piece, away);
     const std::int64_t end = begin + piece.rows;
     for (std::int64_t turn = begin / all; turn * all < end; ++turn) {
       const std::int64_t from = std::max(begin, turn * all + first);

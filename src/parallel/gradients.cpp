@@ -295,8 +295,26 @@ void Gradients::sum_partial_gradients() {
   for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(own, at, size); });
 }
 
+// The first rows of a slice may be this rank's alone.
+void Gradients::sum_copied_rows() {
+  if (!groups_->kv) return;
+  std::vector<Work> sums_of_rows;
+  for (const OwnedSlice& slice : layout_.owned()) {
+    const ParameterSpec& spec = stage_.definition().parameters[slice.parameter].spec;
+    const std::int64_t begin = std::max(slice.begin, spec.first_copied());
+    if (begin >= slice.end) continue;
+    std::byte* const rows =
+        sums(slice.bucket) + (slice.offset + begin - slice.begin) * size_of(kept_);
+    sums_of_rows.push_back(
+        groups_->kv->all_reduce(rows, slice.end - begin, kept_, Reduction::sum,
+                                {"add gradients of shared heads", slice.bucket}));
+  }
+  for (Work& work : sums_of_rows) work.wait();
+}
+
 void Gradients::complete() {
   sum_partial_gradients();
+  sum_copied_rows();
   if (!layout_.options().exact) return;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
     stage_.device().state_kernels().fixed_point_to_float(

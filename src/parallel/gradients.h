@@ -42,7 +42,8 @@ class Gradients {
   // pipeline;
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
   void tie_across(Communicator& embedding, int parameter);
-  // 3. adds up the parts of sequence-parallel ranks, and turns exact sums into floating-point
+  // 3. adds up the parts of sequence-parallel ranks and of those that share heads, and turns exact
+  // sums into floating-point
   //    numbers. Then the optimiser reads part().
   void complete();
 
@@ -75,6 +76,7 @@ class Gradients {
   void settle(int window);
   void start_reduction(int bucket);
   void sum_partial_gradients();
+  void sum_copied_rows();
 
   Stage& stage_;
   const StateLayout& layout_;

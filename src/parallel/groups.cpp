@@ -61,6 +61,8 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
   };
   groups.tensor = along(Axes::tp, "tensor", QueueRole::compute);
   groups.context = along(Axes::cp, "context", QueueRole::compute);
+  if (mesh.degrees().kv_copies > 1)
+    groups.kv = make(mesh.kv_group(rank), "shared heads", QueueRole::reduce);
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);
   groups.gather = along(shard_axes(zero), "gather", QueueRole::gather);
   groups.replicate = along(replicate_axes(zero), "replicate", QueueRole::reduce);

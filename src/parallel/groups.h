@@ -13,11 +13,12 @@
 namespace trireme {
 
 struct Groups {
-  std::unique_ptr<DeviceWatch> watch;       // of those in device memory; after them it goes
-  std::unique_ptr<Communicator> tensor;     // pieces of a layer
-  std::unique_ptr<Communicator> context;    // parts of a sequence
-  std::unique_ptr<Communicator> shard;      // one copy of the states: gradients
-  std::unique_ptr<Communicator> gather;     // the same ranks: parameters
+  std::unique_ptr<DeviceWatch> watch;     // of those in device memory; after them it goes
+  std::unique_ptr<Communicator> tensor;   // pieces of a layer
+  std::unique_ptr<Communicator> context;  // parts of a sequence
+  std::unique_ptr<Communicator> kv;       // the same heads of keys and values; null if one has them
+  std::unique_ptr<Communicator> shard;    // one copy of the states: gradients
+  std::unique_ptr<Communicator> gather;   // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
   // The experts of an expert-parallel rank: those that share the experts of a layer, and, of those
   // that have the same ones, as above. Null without expert parallelism.

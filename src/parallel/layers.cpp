@@ -42,12 +42,45 @@ std::int64_t TensorParallel::share(std::int64_t whole) const {
   return whole / size;
 }
 
+HeadShare HeadShare::of(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads) {
+  if (kv_heads % tp.size == 0) return {tp.share(kv_heads), heads / kv_heads};
+  TRIREME_CHECK(tp.size % kv_heads == 0);
+  const int copies = tp.size / static_cast<int>(kv_heads);
+  return {1, tp.share(heads), copies, tp.rank % copies};
+}
+
+ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
+  const HeadShare own = HeadShare::of(tp, heads, kv_heads);
+  const std::int64_t queries = heads / kv_heads * head_dim,
+                     out = kv_heads * (queries + 2 * head_dim);
+  const std::int64_t local = own.groups * (own.queries_per_group + 2) * head_dim;
+  ParameterSpec weight{name + ".weight", {local, hidden}, {out, hidden},
+                       Init::normal,     init_std,        true};
+  ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
+  weight.matrix_rows = {queries, head_dim, head_dim};
+  for (ParameterSpec* spec : {&weight, &shift}) {
+    spec->split = tp.size > 1;
+    if (own.copies > 1) {
+      const std::int64_t group = tp.rank / own.copies * (queries + 2 * head_dim);
+      const std::int64_t part = own.queries_per_group * head_dim;
+      spec->pieces = {{0, group + own.copy * part, part}, {part, group + queries, 2 * head_dim}};
+      spec->copies = own.copies;
+      spec->copy = own.copy;
+      spec->copied_rows = 2 * head_dim;
+    } else if (tp.size > 1) {
+      spec->pieces = pieces_of_blocks(tp, out, 1);
+    }
+  }
+  const ValueId w = g.parameter(std::move(weight));
+  const ValueId b = bias ? g.parameter(std::move(shift)) : no_value;
+  return ops::linear(g, enter(g, tp, x), w, b);
+}
+
 ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
   const std::int64_t local = tp.share(out);
   ParameterSpec weight{name + ".weight", {local, in}, {out, in}, Init::normal, init_std, true};
   ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
-  weight.matrix_rows =
-      matrix_rows.empty() ? std::vector<std::int64_t>(blocks, out / blocks) : matrix_rows;
+  weight.matrix_rows = std::vector<std::int64_t>(blocks, out / blocks);
   if (tp.size > 1) {
     weight.split = shift.split = true;
     weight.pieces = shift.pieces = pieces_of_blocks(tp, out, blocks);

@@ -30,6 +30,28 @@ struct TensorParallel {
   std::int64_t first_row(std::int64_t rows) const { return splits_rows() ? rank * share(rows) : 0; }
 };
 
+// The attention heads of a rank: whole groups, each some queries with the key and the value that
+// they share; or, where ranks outnumber the groups, a part of one group's queries with a copy of
+// its key and value, which `copies` neighbours have.
+struct HeadShare {
+  std::int64_t groups, queries_per_group;
+  int copies = 1, copy = 0;  // and the number of this rank's copy
+
+  // Either number of ranks or of groups must divide the other, and the ranks the heads.
+  static HeadShare of(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads);
+};
+
+// Queries, keys and values of all heads, group by group: [rows, hidden] to [all rows, this rank's
+// groups x (queries_per_group + 2) x head_dim].
+struct HeadProjection {
+  std::string name;
+  std::int64_t hidden, heads, kv_heads, head_dim;
+  bool bias;
+  double init_std;
+
+  ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
+};
+
 // y = x W^T + b with the outputs cut: [rows, in] to [all rows, out / size].
 struct ColumnLinear {
   std::string name;  // of the parameters, before ".weight" and ".bias"
@@ -37,8 +59,6 @@ struct ColumnLinear {
   bool bias;
   double init_std;
   int blocks = 1;  // the outputs are so many equal blocks (gate and up); each is cut by itself
-  // As ParameterSpec::matrix_rows; empty: each block is a matrix.
-  std::vector<std::int64_t> matrix_rows = {};
 
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };

@@ -21,7 +21,8 @@ double& part_of(Traffic& traffic, const std::string& group, double& rest) {
   if (group == "pipeline") return traffic.pipeline;
   if (group == "expert") return traffic.experts;
   if (group == "gather" || group == "expert gather") return traffic.parameters;
-  for (const char* name : {"shard", "replicate", "embedding", "expert shard", "expert replicate"})
+  for (const char* name :
+       {"shard", "replicate", "embedding", "expert shard", "expert replicate", "shared heads"})
     if (group == name) return traffic.gradients;
   return rest;
 }

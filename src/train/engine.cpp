@@ -14,11 +14,13 @@ namespace {
 constexpr const char* word_table = "embedding.word.weight";
 constexpr const char* sums_in_order = "sums in the order of ranks";
 
-MeshDegrees degrees_of(const ParallelConfig& p, int ranks) {
+MeshDegrees degrees_of(const Config& config, int ranks) {
+  const ParallelConfig& p = config.parallel;
   MeshDegrees degrees;
   degrees.tp = static_cast<int>(p.tp);
   degrees.cp = static_cast<int>(p.cp);
   degrees.ep = static_cast<int>(p.ep);
+  degrees.kv_copies = static_cast<int>(std::max<std::int64_t>(1, p.tp / config.model.num_kv_heads));
   degrees.pp = static_cast<int>(p.pp);
   degrees.dp_replicate = static_cast<int>(p.dp_replicate);
   return fit_degrees(ranks, degrees);
@@ -97,7 +99,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
 
 Engine::Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
                RankOf rank, std::shared_ptr<PlannedSchedules> schedules)
-    : mesh_(degrees_of(config.parallel, rank.size)),
+    : mesh_(degrees_of(config, rank.size)),
       rank_(rank.rank),
       place_(mesh_.place_of(rank.rank)),
       placement_(placement_of(config.parallel)),

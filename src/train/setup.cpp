@@ -92,10 +92,10 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config) {
     const Optimizer& optimizer = engine.optimizer(c);
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
-      if (engine.speaks_for(c, spec))
-        bytes +=
-            slice.count() * (size_of(optimizer.dtype()) + optimizer.moments(slice.parameter) *
-                                                              size_of(optimizer.moment_dtype()));
+      const std::int64_t count = std::min(slice.end, spec.spoken_for()) - slice.begin;
+      if (engine.speaks_for(c, spec) && count > 0)
+        bytes += count * (size_of(optimizer.dtype()) +
+                          optimizer.moments(slice.parameter) * size_of(optimizer.moment_dtype()));
     }
   }
   plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);

@@ -30,10 +30,11 @@ class StatesInFile final : public SliceStore {
   States& states_;
 };
 
+// `wanted(parameter)`: how many of its elements, from the first on.
 template <class Byte>
 std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
                                  const SliceOptions& options,
-                                 const std::function<bool(const Parameter&)>& wanted) {
+                                 const std::function<std::int64_t(const Parameter&)>& wanted) {
   std::vector<Slice<Byte>> slices;
   States& states = optimizer.states();
   std::shared_ptr<SliceStore> store;
@@ -43,8 +44,8 @@ std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
   }
   for (const OwnedSlice& owned : optimizer.layout().owned()) {
     const Parameter& parameter = stage.definition().parameters[owned.parameter];
-    if (!wanted(parameter)) continue;
-    for (const PlacedRegion& part : regions_of(parameter.spec, owned.begin, owned.end)) {
+    const std::int64_t end = std::min(owned.end, wanted(parameter));
+    for (const PlacedRegion& part : regions_of(parameter.spec, owned.begin, end)) {
       const auto add = [&](const std::string& name, DType dtype, StateArray array) {
         Slice<Byte>& slice = slices.emplace_back(name, dtype, parameter.spec.saved_shape,
                                                  part.region, nullptr, &stage.device());
@@ -96,12 +97,14 @@ std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t beg
 
 std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves) {
-  return collect<const std::byte>(stage, optimizer, {}, saves);
+  return collect<const std::byte>(
+      stage, optimizer, {}, [&](const Parameter& p) { return saves(p) ? p.spec.spoken_for() : 0; });
 }
 
 std::vector<TargetSlice> loaded_slices(const Stage& stage, Optimizer& optimizer,
                                        const SliceOptions& options) {
-  return collect<std::byte>(stage, optimizer, options, [](const Parameter&) { return true; });
+  return collect<std::byte>(stage, optimizer, options,
+                            [](const Parameter& p) { return p.spec.shape.count(); });
 }
 
 }  // namespace trireme

@@ -197,8 +197,8 @@ void Trainer::Parts::check_ranks_agree() {
 
 void Trainer::Parts::check_graphs_agree() {
   for (const auto* group :
-       {&engine.groups().tensor, &engine.groups().context, &engine.groups().shard,
-        &engine.groups().replicate, &engine.groups().expert}) {
+       {&engine.groups().tensor, &engine.groups().context, &engine.groups().kv,
+        &engine.groups().shard, &engine.groups().replicate, &engine.groups().expert}) {
     if (*group && (*group)->size() > 1)
       check_agreement((*group)->on_host(), {{"graph layout", engine.layout_hash()}});
   }

@@ -83,6 +83,13 @@ TEST(Mesh, EmbeddingGroupJoinsFirstAndLastStage) {
   EXPECT_THAT(Mesh({.tp = 2}).embedding_group(1), ElementsAre(1));
 }
 
+TEST(Mesh, RanksThatShareHeadsAreNeighboursInATensorGroup) {
+  const Mesh mesh({.tp = 4, .dp_shard = 2, .kv_copies = 2});
+  EXPECT_THAT(mesh.kv_group(0), ElementsAre(0, 1));
+  EXPECT_THAT(mesh.kv_group(7), ElementsAre(6, 7));
+  EXPECT_THAT(Mesh({.tp = 4}).kv_group(2), ElementsAre(2));
+}
+
 TEST(Mesh, ExpertGroupsLieInsideTheShardGroup) {
   const Mesh mesh({.tp = 2, .ep = 2, .dp_shard = 4, .dp_replicate = 2});
   EXPECT_THAT(mesh.expert_group(0), ElementsAre(0, 2));

@@ -229,8 +229,11 @@ TEST(ValidateLayout, TensorParallelAgainstTheModel) {
       HasSubstr("model.num_heads = 12 is not divisible by parallel.tp = 8: tp can be 4, 6 or 12"));
   EXPECT_THAT(layout_refused(6, {"parallel.tp=6", "model.num_kv_heads=4"}),
               AllOf(HasSubstr("model.num_kv_heads = 4"), HasSubstr("tp can be 2 or 4")));
-  EXPECT_THAT(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}),
-              HasSubstr("tp can be 1 or 2"));
+  EXPECT_EQ(layout_refused(4, {"parallel.tp=4", "model.num_kv_heads=2"}), "accepted");
+  EXPECT_EQ(layout_refused(12, {"parallel.tp=12", "model.num_kv_heads=1"}), "accepted");
+  EXPECT_THAT(layout_refused(8, {"parallel.tp=4", "model.num_kv_heads=2", "parallel.cp=2",
+                                 "parallel.cp_attention=ulysses"}),
+              HasSubstr("the 1 key and value heads"));
   EXPECT_THAT(layout_refused(4, {"parallel.tp=4", "parallel.sequence_parallel=true",
                                  "curriculum.schedule=fixed_linear", "curriculum.min_length=8",
                                  "curriculum.length_step=2", "curriculum.iters=10",

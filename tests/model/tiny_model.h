@@ -28,7 +28,7 @@ inline ModelConfig tiny(const std::string& family) {
   model.num_layers = 2;
   model.hidden_size = 16;
   model.num_heads = llama ? 8 : 4;
-  model.num_kv_heads = 4;
+  model.num_kv_heads = family == "llama_shared" ? 2 : 4;
   model.head_dim = 4;
   model.ffn_hidden_size = 24;
   model.seq_length = 6;
@@ -40,6 +40,7 @@ inline ModelConfig tiny(const std::string& family) {
   model.activation = llama ? "swiglu" : "gelu_tanh";
   model.bias = model.qkv_bias = !llama;
   model.tie_embeddings = !llama;
+  if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {
     model.family = "bert";
     model.norm_placement = family == "bert_post" ? "post" : "pre";

@@ -133,8 +133,8 @@ TEST_P(RecordOfPlan, IsWhatRanksDo) {
     EXPECT_DOUBLE_EQ(real.sent.of("tensor"), rank.traffic.tensor);
     EXPECT_DOUBLE_EQ(real.sent.of("pipeline"), rank.traffic.pipeline);
     EXPECT_DOUBLE_EQ(real.sent.of("shard") + real.sent.of("replicate") +
-                         real.sent.of("expert shard") + real.sent.of("expert replicate") +
-                         real.sent.of("embedding"),
+                         real.sent.of("shared heads") + real.sent.of("expert shard") +
+                         real.sent.of("expert replicate") + real.sent.of("embedding"),
                      rank.traffic.gradients);
     EXPECT_DOUBLE_EQ(real.sent.of("gather"), rank.traffic.parameters);
   }
@@ -156,6 +156,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{4,
              {"optimizer.name=muon", "parallel.pp=2", "parallel.zero=3", "run.precision=bf16",
               "run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16", "model.family=llama"}},
+        Case{
+            4,
+            {"model.family=llama", "model.num_kv_heads=2", "parallel.tp=4", "optimizer.name=muon"}},
+        Case{4,
+             {"model.family=llama", "model.num_kv_heads=1", "parallel.tp=2", "parallel.zero=2",
+              "parallel.numerics=exact"}},
         Case{1, {"run.precision=fp16", "parallel.numerics=exact"}}, Case{2, {}},
         Case{4, {"parallel.numerics=exact"}}, Case{4, {"parallel.zero=1"}},
         Case{2, {"parallel.zero=2", "run.precision=bf16", "run.gradient_dtype=bf16"}},

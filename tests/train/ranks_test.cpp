@@ -1,5 +1,6 @@
 // Engines on ranks that are threads: layouts that share one model's states train exactly as one
 // rank does, and find the rank on which numbers stop being finite.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,6 +50,52 @@ TEST(EngineRanks, EveryLayoutGivesTheSameBits) {
       EXPECT_EQ(result.norms, alone.norms);
       EXPECT_EQ(result.weights, alone.weights);
     }
+  }
+}
+
+// Two or four ranks for each head of keys and values: as one rank in 64 bits, and with exact sums
+// the same bits on all layouts of equal tensor parallelism.
+TEST(EngineRanks, ShareHeadsOfKeysAndValues) {
+  struct Shared {
+    int ranks, tp, pp, zero;
+    const char* optimizer = "adamw";
+    bool sequence_parallel = false;
+    const char* precision = "fp64";
+  };
+  std::map<std::string, Result> alone, exact;
+  for (const Shared& layout : {Shared{4, 4, 1, 0},
+                               {8, 4, 2, 0, "adamw", true},
+                               {8, 4, 1, 3},
+                               {4, 4, 1, 0, "muon"},
+                               {8, 4, 1, 1, "muon"},
+                               {4, 4, 1, 0, "adamw", false, "fp32"},
+                               {8, 4, 2, 0, "adamw", false, "fp32"},
+                               {8, 4, 1, 2, "adamw", false, "fp32"}}) {
+    const std::string precision = layout.precision;
+    SCOPED_TRACE(fmt::format("{} ranks, tp {}, pp {}, ZeRO {}, {} {}", layout.ranks, layout.tp,
+                             layout.pp, layout.zero, layout.optimizer, precision));
+    Config config = config_of(precision, micro_batches, "llama");
+    config.model.num_kv_heads = 2;
+    config.model.qk_norm = config.model.qkv_bias = true;
+    config.parallel.numerics = precision == "fp64" ? "fast" : "exact";
+    config.optimizer.name = layout.optimizer;
+    const auto [one, is_new] = alone.try_emplace(precision + layout.optimizer);
+    if (is_new) one->second = train(config, 1);
+    config.parallel.tp = layout.tp;
+    config.parallel.pp = layout.pp;
+    config.parallel.zero = layout.zero;
+    config.parallel.sequence_parallel = layout.sequence_parallel;
+    const Result result = train(config, layout.ranks);
+    if (precision == "fp64") {
+      expect_near(result, one->second, layout.optimizer == std::string("muon") ? 1e-6 : 1e-9);
+      continue;
+    }
+    expect_near({result.losses, result.norms, {}, {}},
+                {one->second.losses, one->second.norms, {}, {}}, 1e-4);
+    const Result& first = exact.try_emplace(precision, result).first->second;
+    EXPECT_EQ(result.losses, first.losses);
+    EXPECT_EQ(result.norms, first.norms);
+    EXPECT_EQ(result.weights, first.weights);
   }
 }
 

@@ -71,8 +71,10 @@ TEST_F(BadLayout, BatchesThatDoNotDivide) {
 
 TEST_F(BadLayout, HeadsAndRowsThatTensorRanksCannotShare) {
   expect_refused({8, "parallel.tp=8"}, "model.num_heads = 4", "tp can be 2 or 4");
-  expect_refused({4, "parallel.tp=4 model.family=llama model.num_kv_heads=2"},
-                 "model.num_kv_heads = 2", "tp can be 1 or 2");
+  expect_refused({6,
+                  "parallel.tp=6 model.family=llama model.num_heads=12 model.num_kv_heads=4 "
+                  "model.hidden_size=48 model.ffn_hidden_size=96"},
+                 "model.num_kv_heads = 4", "tp can be");
   expect_refused({4, "parallel.tp=4 parallel.sequence_parallel=true model.seq_length=18"},
                  "model.seq_length = 18", "tp can be 2, 3, 6 or 9");
   expect_refused({2, "parallel.numerics=exact run.precision=fp64"}, "numerics", "fast");
