@@ -1,8 +1,6 @@
-// `trireme inspect`: lists the contents of a checkpoint, a safetensors file or an indexed dataset,
+// `trireme inspect`: lists the contents of a checkpoint, a file of weights or an indexed dataset,
 // and says why it is not sound where it is not.
 #include <algorithm>
-#include <cstdio>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,101 +10,16 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/inspect_report.h"
 #include "data/indexed_dataset.h"
 #include "interop/foreign.h"
 #include "interop/safetensors.h"
-#include "interop/tensor_stats.h"
+#include "torch/torch_file.h"
 
 namespace trireme::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct InspectOptions {
-  std::string path;
-  bool tensors = false;
-  bool stats = false;
-  bool no_verify = false;
-  bool as_json = false;
-};
-
-void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    fail("cannot write to standard output");
-  }
-}
-
-std::string human_bytes(std::uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-  for (; value >= 999.5 && unit < 5; ++unit) value /= 1000;
-  return fmt::format("{:.3g} {}", value, units[unit]);
-}
-
-// One line of the table of tensors.
-struct Row {
-  std::string name;
-  std::string type;
-  std::vector<std::int64_t> shape;
-  std::uint64_t bytes = 0;
-  std::optional<TensorStats> stats;
-};
-
-Json to_json(const Row& row) {
-  Json json{{"name", row.name}, {"dtype", row.type}, {"shape", row.shape}, {"bytes", row.bytes}};
-  if (row.stats) {
-    json.update({{"min", row.stats->min()},
-                 {"max", row.stats->max()},
-                 {"mean", row.stats->mean()},
-                 {"nan", row.stats->nans()},
-                 {"inf", row.stats->infinities()}});
-  }
-  return json;
-}
-
-std::string table(const std::vector<Row>& rows, bool stats) {
-  std::size_t name_width = 4, shape_width = 5;
-  std::vector<std::string> shapes;
-  for (const Row& row : rows) {
-    shapes.push_back(Json(row.shape).dump());
-    name_width = std::max(name_width, row.name.size());
-    shape_width = std::max(shape_width, shapes.back().size());
-  }
-  std::string out = fmt::format("{:{}}  {:8}  {:{}}  {:>8}", "name", name_width, "type", "shape",
-                                shape_width, "size");
-  if (stats) {
-    out +=
-        fmt::format("  {:>11}  {:>11}  {:>11}  {:>6}  {:>6}", "min", "max", "mean", "nan", "inf");
-  }
-  out += "\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    out += fmt::format("{:{}}  {:8}  {:{}}  {:>8}", row.name, name_width, row.type, shapes[i],
-                       shape_width, human_bytes(row.bytes));
-    if (row.stats) {
-      out += fmt::format("  {:11.4g}  {:11.4g}  {:11.4g}  {:6}  {:6}", row.stats->min(),
-                         row.stats->max(), row.stats->mean(), row.stats->nans(),
-                         row.stats->infinities());
-    }
-    out += "\n";
-  }
-  return out;
-}
-
-void report(const InspectOptions& options, const std::string& text, Json json,
-            const std::vector<Row>& rows) {
-  if (options.as_json) {
-    if (options.tensors) {
-      Json& list = json["tensors"] = Json::array();
-      for (const Row& row : rows) list.push_back(to_json(row));
-    }
-    print(json.dump() + "\n");
-    return;
-  }
-  print(text + (options.tensors ? "\n" + table(rows, options.stats) : ""));
-}
 
 // Reads a tensor in pieces, however large it is.
 TensorStats stats_of(CheckpointReader& reader, const StoredTensor& tensor) {
@@ -130,7 +43,7 @@ void inspect_checkpoint(const InspectOptions& options) {
   const Manifest& manifest = reader.manifest();
   const CheckpointState& state = reader.state();
   if (!options.no_verify) reader.verify();
-  std::vector<Row> rows;
+  std::vector<InspectRow> rows;
   std::int64_t elements = 0;
   std::uint64_t bytes = 0;
   for (const StoredTensor& tensor : manifest.tensors) {
@@ -172,7 +85,7 @@ void inspect_checkpoint(const InspectOptions& options) {
 
 void inspect_safetensors(const InspectOptions& options) {
   const SafetensorsFile file(options.path);
-  std::vector<Row> rows;
+  std::vector<InspectRow> rows;
   for (const SafetensorsEntry& entry : file.tensors()) {
     rows.push_back({entry.name, std::string(entry.type), entry.shape, entry.bytes()});
     if (options.stats && entry.dtype) {
@@ -224,13 +137,13 @@ void inspect(const InspectOptions& options) {
   const fs::path path = options.path;
   if (fs::is_directory(path)) return inspect_checkpoint(options);
   if (path.extension() == ".safetensors") return inspect_safetensors(options);
+  if (fs::is_regular_file(path) && is_torch_file(path)) return inspect_torch(options);
   if (fs::exists(dataset_prefix(options.path) + ".idx")) return inspect_dataset(options);
   if (fs::exists(path)) {
     const std::string foreign = describe_foreign(path);
     fail_input(
-        "'{}' is not the folder of a checkpoint or run, nor a .safetensors file, nor the prefix of "
-        "an "
-        "indexed dataset{}{}",
+        "'{}' is not the folder of a checkpoint or run, nor a .safetensors file or a file of "
+        "torch.save, nor the prefix of an indexed dataset{}{}",
         options.path, foreign.empty() ? "" : ": ", foreign);
   }
   fail_input("'{}' does not exist, and neither does '{}.idx'", options.path, options.path);
@@ -241,16 +154,20 @@ void inspect(const InspectOptions& options) {
 void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "List the contents of a checkpoint, a safetensors file or an indexed dataset");
+      "inspect", "List the contents of a checkpoint, a file of weights or an indexed dataset");
   command
-      ->add_option("path", options->path,
-                   "Folder of a checkpoint or a run, .safetensors file, or prefix of .bin/.idx")
+      ->add_option(
+          "path", options->path,
+          "Folder of a checkpoint or a run, .safetensors file, file of torch.save (.pt, .pth, "
+          ".bin), or prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--stats", options->stats,
                     "Minimum, maximum, mean, NaNs and infinities of every tensor");
-  command->add_flag("--no-verify", options->no_verify,
-                    "Do not read the shards of a checkpoint to check their checksums");
+  command->add_flag(
+      "--no-verify", options->no_verify,
+      "Do not read the shards of a checkpoint, or the tensors of a file of torch.save, to "
+      "check their checksums");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] {
     options->tensors = options->tensors || options->stats;

@@ -1,0 +1,41 @@
+// What the kinds of `trireme inspect` share: options, the table of tensors, and the report.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "interop/tensor_stats.h"
+
+namespace trireme::cli {
+
+struct InspectOptions {
+  std::string path;
+  bool tensors = false;
+  bool stats = false;
+  bool no_verify = false;
+  bool as_json = false;
+};
+
+// One line of the table of tensors.
+struct InspectRow {
+  std::string name;
+  std::string type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;
+  std::optional<TensorStats> stats;
+};
+
+std::string human_bytes(std::uint64_t bytes);
+
+// Prints either the text, with the table of tensors where it is wanted, or the JSON object.
+void report(const InspectOptions& options, const std::string& text, nlohmann::ordered_json json,
+            const std::vector<InspectRow>& rows);
+
+// A file of torch.save.
+void inspect_torch(const InspectOptions& options);
+
+}  // namespace trireme::cli

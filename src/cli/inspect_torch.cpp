@@ -1,0 +1,79 @@
+// `trireme inspect` for files of torch.save.
+#include <algorithm>
+#include <memory>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "cli/inspect_report.h"
+#include "torch/torch_file.h"
+
+namespace trireme::cli {
+namespace {
+
+// In pieces, however large the tensor is.
+TensorStats torch_stats(const TorchFile& file, const PickleTensor& tensor) {
+  constexpr std::int64_t piece = std::int64_t{1} << 20;
+  const DType dtype = *tensor.type->ours;
+  const std::int64_t count = tensor.count();
+  std::vector<std::byte> memory(static_cast<std::size_t>(std::min(piece, count) * size_of(dtype)));
+  TensorStats stats;
+  for (std::int64_t begin = 0; begin < count; begin += piece) {
+    const std::int64_t end = std::min(count, begin + piece);
+    file.read(tensor, begin, end, memory.data());
+    stats.add(dtype, memory.data(), end - begin);
+  }
+  return stats;
+}
+
+// What the file holds besides tensors, of the outermost dictionary: "iteration = 100".
+std::map<std::string, std::string> other_values(const Pickle& pickle) {
+  std::map<std::string, std::string> values;
+  if (pickle.kind(pickle.root()) != PickleKind::dict) return values;
+  const auto items = pickle.children(pickle.root());
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (pickle.kind(items[i]) != PickleKind::text) continue;
+    if (pickle.kind(items[i + 1]) == PickleKind::tensor) continue;
+    values[std::string(pickle[items[i]].text)] = pickle.shown(items[i + 1]);
+  }
+  return values;
+}
+
+std::string checked_text(const TorchFile& file, bool verified) {
+  if (!file.is_zip()) return "this format has no checksums";
+  return verified ? "all checksums are right" : "checksums not checked";
+}
+
+}  // namespace
+
+void inspect_torch(const InspectOptions& options) {
+  const TorchFile file(options.path);
+  if (!options.no_verify) file.verify();
+  std::vector<InspectRow> rows;
+  std::int64_t elements = 0;
+  for (const TorchEntry& entry : torch_entries(file.pickle(), file.pickle().root())) {
+    rows.push_back({entry.name, std::string(entry.tensor.type->name), entry.tensor.shape,
+                    entry.tensor.bytes()});
+    elements += entry.tensor.count();
+    if (options.stats && entry.tensor.type->ours) {
+      rows.back().stats = torch_stats(file, entry.tensor);
+    }
+  }
+  const auto values = other_values(file.pickle());
+  std::string text = fmt::format("PyTorch file {} ({})\n{}, {}, {}; {}\n", options.path,
+                                 file.is_zip() ? "zip archive" : "the format of before 1.6",
+                                 counted(rows.size(), "tensor"), counted(elements, "element"),
+                                 human_bytes(file.size()), checked_text(file, !options.no_verify));
+  for (const auto& [key, value] : values) text += fmt::format("{} = {}\n", key, value);
+  report(options, text,
+         {{"kind", "torch"},
+          {"path", options.path},
+          {"format", file.is_zip() ? "zip" : "stream"},
+          {"verified", file.is_zip() && !options.no_verify},
+          {"values", values},
+          {"tensor_count", rows.size()},
+          {"elements", elements},
+          {"bytes", file.size()}},
+         rows);
+}
+
+}  // namespace trireme::cli
