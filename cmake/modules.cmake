@@ -26,11 +26,11 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-option(TRIREME_TOGETHER "Compile the files of a module a dozen at a time" ON)
+option(TRIREME_TOGETHER "Compile the files of a module and of its tests a dozen at a time" ON)
 
-# trireme_together(<target> <apart> <sources>...): reads most of a module's files as a few large ones, since
-# parsing the same headers again takes most of the compiler's time. Files of one module then share their
-# internal names, and a name that two of them define is an error: rename it, or put one of the files in
+# trireme_together(<target> <apart> <sources>...): reads most files of a module, or of its tests, as a few large
+# ones, since parsing the same headers again takes most of the compiler's time. Files that are read together share
+# their internal names, and a name that two of them define is an error: rename it, or put one of the files in
 # <apart>. Without TRIREME_TOGETHER each file is compiled alone, which shows an include that it lacks, and takes
 # less time after a change of one file.
 function(trireme_together target apart)
@@ -112,16 +112,19 @@ if(TRIREME_SANITIZE)
   set(trireme_test_level -O0)
 endif()
 
-# trireme_tests(<folder> [extra libraries...]): all *_test.cpp files of tests/<folder> as one program.
-# Test suites whose name begins with "Slow" run under the label "slow", all others under "fast".
+# trireme_tests(<folder> [extra libraries...] [APART <files>...]): all *_test.cpp files of tests/<folder> as one
+# program. Test suites whose name begins with "Slow" run under the label "slow", all others under "fast". APART
+# are files that keep their names for themselves: see trireme_together.
 function(trireme_tests folder)
+  cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "APART")
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
   if(NOT sources)
     message(FATAL_ERROR "tests/${folder} has no *_test.cpp")
   endif()
   add_executable(test_${name} ${sources})
-  target_link_libraries(test_${name} PRIVATE trireme_${name} ${ARGN} GTest::gmock GTest::gtest_main)
+  target_link_libraries(test_${name} PRIVATE trireme_${name} ${tests_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
+  trireme_together(test_${name} "${tests_APART}" ${sources})
   target_compile_options(test_${name} PRIVATE ${trireme_test_level})
   trireme_precompiled(test_${name} REUSE_FROM test_headers)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
