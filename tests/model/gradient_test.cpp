@@ -21,7 +21,7 @@ struct TestedModel : ModelConfig {
 
 // Heads that share keys and values in Llama, the other GELU in BERT. "two_kinds" is of no family;
 // "experts" is Llama with a dense layer and one of four experts and a shared one.
-TestedModel tiny(const std::string& name) {
+TestedModel tested(const std::string& name) {
   const bool two_kinds = name == "two_kinds";
   const std::string family = two_kinds ? "gpt" : name == "experts" ? "llama" : name;
   TestedModel model{testing_model::tiny(family), nullptr};
@@ -153,18 +153,18 @@ void check_against_finite_differences(const TestedModel& model, const BuildOptio
 class ModelGradient : public testing::TestWithParam<std::string> {};
 
 TEST_P(ModelGradient, MatchesFiniteDifferences) {
-  check_against_finite_differences(tiny(GetParam()), {});
+  check_against_finite_differences(tested(GetParam()), {});
 }
 
 TEST_P(ModelGradient, MatchesFiniteDifferencesWithDropout) {
-  TestedModel model = tiny(GetParam());
+  TestedModel model = tested(GetParam());
   model.hidden_dropout = 0.2;
   model.attention_dropout = 0.3;
   check_against_finite_differences(model, {});
 }
 
 TEST(BertGradient, OfPredictedRowsAlone) {
-  TestedModel model = tiny("bert_post");
+  TestedModel model = tested("bert_post");
   BuildOptions build;
   build.predictions = 3;
   check_against_finite_differences(model, build);
@@ -173,7 +173,7 @@ TEST(BertGradient, OfPredictedRowsAlone) {
 }
 
 TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
-  TestedModel model = tiny(GetParam());
+  TestedModel model = tested(GetParam());
   model.hidden_dropout = 0.1;
   const std::vector<double> none = Fixture(model, {}).gradients();
   std::int64_t saved_before = 0;
@@ -192,7 +192,7 @@ TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
 }
 
 TEST_P(ModelGradient, PoisonAndSeparateMemoryGiveTheSameBits) {
-  TestedModel model = tiny(GetParam());
+  TestedModel model = tested(GetParam());
   model.hidden_dropout = model.attention_dropout = 0.1;
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
     BuildOptions build;
@@ -208,7 +208,7 @@ TEST_P(ModelGradient, PoisonAndSeparateMemoryGiveTheSameBits) {
 }
 
 TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
-  const TestedModel model = tiny(GetParam());
+  const TestedModel model = tested(GetParam());
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
     BuildOptions build;
     build.recompute = how;
@@ -224,7 +224,7 @@ TEST_P(ModelGradient, SeparateWeightGradientsGiveTheSameBits) {
 }
 
 TEST_P(ModelGradient, SecondMicroBatchAdds) {
-  Fixture f(tiny(GetParam()), {});
+  Fixture f(tested(GetParam()), {});
   const std::vector<double> once = f.gradients();
   f.stage->run({Pass::forward, 0, &f.step});
   f.stage->run({Pass::backward, 0, &f.step, false});
@@ -233,7 +233,7 @@ TEST_P(ModelGradient, SecondMicroBatchAdds) {
 }
 
 TEST(KindsOfBlocks, HaveOneTemplateEach) {
-  const TestedModel model = tiny("two_kinds");
+  const TestedModel model = tested("two_kinds");
   BuildOptions build;
   build.part = {.first_layer = 1, .layers = 2, .embedding = false, .head = true};
   const StageDefinition stage = build_model(model, build, *model.architecture);
@@ -251,7 +251,7 @@ TEST(KindsOfBlocks, HaveOneTemplateEach) {
 
 // Full recomputation of a stage's first layers doubles the templates of the kinds that go on after.
 TEST(KindsOfBlocks, RecomputeApart) {
-  TestedModel model = tiny("two_kinds");
+  TestedModel model = tested("two_kinds");
   model.num_layers = 4;
   BuildOptions build;
   const std::vector<double> none = Fixture(model, build).gradients();
