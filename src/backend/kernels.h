@@ -47,6 +47,7 @@ struct NormShape {
   NormKind kind;
   std::int64_t rows, cols;
   double eps;
+  bool zero_centred = false;  // multiplies by 1 + weight
 };
 
 // Queries and keys of a qkv buffer as below, of which each head is normalised by itself, or all
@@ -83,6 +84,9 @@ struct AttentionShape {
   Dropout dropout;              // on attention probabilities
   // Context parallelism: seq is that of the whole sequence, of which a rank has 2 * cut.chunk.
   SequenceCut cut;
+  // ALiBi (Press et al. 2022): heads of the whole layer, of which the first has the number
+  // first_head here. Scores get slope x (key - query), with the slope of the head. 0: without.
+  std::int64_t alibi_heads = 0;
 
   std::int64_t heads() const { return groups * queries_per_group; }
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
@@ -95,6 +99,7 @@ struct CachedAttentionShape {
   std::int64_t batch, new_len, groups, queries_per_group, head_dim, capacity;
   double scale;
   std::int64_t window = 0;  // newest positions that each sees, itself included; 0: all
+  std::int64_t first_head = 0, alibi_heads = 0;  // as above
 };
 
 // The rules of the optimiser. All scalars are double because 1 - beta2 would lose four digits in
@@ -193,8 +198,8 @@ struct Kernels {
                          bool accumulate, const T* dy, const T* x, const A* rstd,
                          const T* query_weight, const T* key_weight, A* workspace);
 
-  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for swiglu. But for
-  // swiglu, y may be x and dx may be dy or x.
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. But
+  // for these, y may be x and dx may be dy or x.
   void (*activation)(Queue&, ActivationKind, T* y, const T* x, std::int64_t rows,
                      std::int64_t cols);
   void (*activation_grad)(Queue&, ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
@@ -203,6 +208,9 @@ struct Kernels {
   // y = a + dropout(b); y may be a or b. With a null: y = dropout(b).
   void (*add)(Queue&, T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
               const Dropout&);
+
+  // y = factor * x; y may be x.
+  void (*scale)(Queue&, T* y, const T* x, std::int64_t count, double factor);
 
   // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
   // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
@@ -384,7 +392,7 @@ struct Kernels {
 // Every entry of the table, for what is made for each: adapters, records, counters.
 // clang-format off
 #define TRIREME_KERNELS(X) \
-  X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) \
+  X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) X(scale) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
   X(context_attention_grad) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \

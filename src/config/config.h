@@ -59,7 +59,7 @@ struct ModelConfig {
   std::int64_t max_positions = 0;     // 0: seq_length
   std::int64_t vocab_size = 0;        // 0: from the tokenizer
   std::int64_t vocab_multiple = 128;  // computed vocabulary is padded to a multiple of this x tp
-  std::string position;               // learned | rope | none; "": by family
+  std::string position;               // learned | rope | alibi | none; "": by family
   double rope_base = 10000;
   double rope_percent = 1;
   std::string rope_scaling = "none";  // none | linear | llama3 | yarn
@@ -70,12 +70,15 @@ struct ModelConfig {
   std::int64_t rope_original_length = 8192;  // llama3, yarn
   std::string norm;                          // layer_norm | rms_norm; "": by family
   double norm_eps = 1e-5;
-  // gelu_tanh | gelu_erf | silu | squared_relu | swiglu; "": by family
+  // gelu_tanh | gelu_erf | silu | squared_relu | swiglu | geglu; "": by family
   std::string activation;
   bool bias = true;                   // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;               // bias of the query, key, value projection
   bool qk_norm = false;               // RMSNorm of queries and keys
   std::string qk_norm_over = "head";  // head | all_heads: what each of these norms spans
+  bool zero_centred_norms = false;    // norms multiply by 1 + weight, and weights start at zero
+  bool embedding_norm = false;        // a norm after the embedding
+  bool scale_embedding = false;       // times sqrt(hidden_size)
   bool tie_embeddings = true;
   // pre | output | post: before attention and MLP; after them, before the sums; after the sums
   // (bert only).
@@ -88,6 +91,11 @@ struct ModelConfig {
   ExpertConfig moe;
   std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
 };
+
+// Whether its MLP has a gate.
+inline bool has_gate(const ModelConfig& model) {
+  return model.activation == "swiglu" || model.activation == "geglu";
+}
 
 struct DataConfig {
   std::vector<std::string> path;  // prefixes, or weight prefix weight prefix ...

@@ -14,27 +14,32 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre or output"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 3> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 6> kBertModels{{
+    {[](const ModelConfig& m) { return m.position == "alibi"; },
+     "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
+     "both ways: use learned"},
+    {[](const ModelConfig& m) { return m.embedding_norm; },
+     "model.embedding_norm does not go with model.family = \"bert\", which has one with "
+     "norm_placement = \"post\": leave it out"},
+    {[](const ModelConfig& m) { return m.scale_embedding; },
+     "model.scale_embedding does not go with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.norm_placement == "output"; },
      "model.norm_placement = \"output\" does not go with model.family = \"bert\": use pre or post"},
     {[](const ModelConfig& m) { return m.attention_window > 0; },
      "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
      "ways: leave it out"},
-    {[](const ModelConfig& m) { return m.activation == "swiglu"; },
-     "model.activation = \"swiglu\" does not go with model.family = \"bert\", whose masked-word "
-     "head has no gate: use gelu_erf or gelu_tanh"},
+    {[](const ModelConfig& m) { return has_gate(m); },
+     "model.activation = \"swiglu\" or \"geglu\" does not go with model.family = \"bert\", whose "
+     "masked-word head has no gate: use gelu_erf or gelu_tanh"},
 }};
 
-constexpr std::array<Refusal<Config>, 5> kBertRuns{{
+constexpr std::array<Refusal<Config>, 4> kBertRuns{{
     {[](const Config& c) { return c.parallel.cp > 1; },
      "parallel.cp cuts sequences, whose first position model.family = \"bert\" needs on every rank "
      "and whose attention looks both ways: use 1"},
     {[](const Config& c) { return c.parallel.exact_block > 0; },
      "parallel.exact_block cuts all rows of a model into blocks of tokens, and model.family = "
      "\"bert\" has layers of predicted words and of samples: leave it out"},
-    {[](const Config& c) { return c.parallel.sequence_parallel && c.parallel.tp > 1; },
-     "parallel.sequence_parallel cuts sequences, whose first position model.family = \"bert\" "
-     "needs on every rank: set it to false"},
     {[](const Config& c) { return c.curriculum.schedule != "none"; },
      "curriculum.schedule cuts samples short, which would take the second segment of model.family "
      "= \"bert\": leave it out"},

@@ -86,7 +86,7 @@ std::vector<Field> build_table() {
             "key and value heads, each shared by num_heads / num_kv_heads queries; 0: num_heads"),
       FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads"),
       FIELD(model, ffn_hidden_size, between(0, kWide), "",
-            "inner width of the MLP; 0: 4 hidden_size, with swiglu two thirds of it rounded down "
+            "inner width of the MLP; 0: 4 hidden_size, with a gate two thirds of it rounded down "
             "to 64"),
       FIELD(model, seq_length, between(0, kManyPositions), "tokens",
             "length of a sample; required"),
@@ -99,8 +99,10 @@ std::vector<Field> build_table() {
       FIELD(model, vocab_multiple, between(1, kWide), "",
             "computation pads the vocabulary to a multiple of this times parallel.tp; "
             "checkpoints never hold the padding"),
-      FIELD(model, position, one_of({"learned", "rope", "none"}), "", "position encoding",
-            kByFamily),
+      FIELD(
+          model, position, one_of({"learned", "rope", "alibi", "none"}), "",
+          "position encoding; alibi adds a slope times the distance to scores (Press et al. 2022)",
+          kByFamily),
       FIELD(model, rope_base, above(0), "", "base of the rotary frequencies"),
       FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
             "share of each head that is rotated"),
@@ -125,8 +127,10 @@ std::vector<Field> build_table() {
       FIELD(model, norm, one_of({"layer_norm", "rms_norm"}), "", "normalisation", kByFamily),
       FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
             "added to the variance; bert: 1e-12"),
-      FIELD(model, activation, one_of({"gelu_tanh", "gelu_erf", "silu", "squared_relu", "swiglu"}),
-            "", "activation of the MLP; swiglu has a gate", kByFamily),
+      FIELD(model, activation,
+            one_of({"gelu_tanh", "gelu_erf", "silu", "squared_relu", "swiglu", "geglu"}), "",
+            "activation of the MLP; swiglu and geglu have a gate, of silu and of gelu_tanh",
+            kByFamily),
       FIELD(model, bias, any(), "", "biases of linear layers", kByFamily),
       FIELD(model, qkv_bias, any(), "",
             "bias of the query, key and value projection; follows model.bias unless set",
@@ -135,6 +139,11 @@ std::vector<Field> build_table() {
       FIELD(model, qk_norm_over, one_of({"head", "all_heads"}), "",
             "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
             "together, as in OLMo2"),
+      FIELD(model, zero_centred_norms, any(), "",
+            "norms multiply by 1 + weight, and their weights start at zero (Gemma)"),
+      FIELD(model, embedding_norm, any(), "", "normalise the embedding (BLOOM)"),
+      FIELD(model, scale_embedding, any(), "",
+            "multiply the embedding by the square root of hidden_size (Gemma)"),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
       FIELD(
           model, norm_placement, one_of({"pre", "output", "post"}), "",

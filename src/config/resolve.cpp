@@ -18,7 +18,7 @@ void imply(std::string& to, const char* family) {
 }
 
 std::int64_t default_ffn(const ModelConfig& model) {
-  if (model.activation != "swiglu") return 4 * model.hidden_size;
+  if (!has_gate(model)) return 4 * model.hidden_size;
   // Three matrices instead of two: two thirds of the width keep the number of parameters.
   return std::max<std::int64_t>(64, 8 * model.hidden_size / 3 / 64 * 64);
 }

@@ -452,11 +452,18 @@ void validate(const ModelConfig& model) {
 }
 
 void refuse_for_device(const Config& config) {
-  if (config.run.device == "cpu" || config.model.qk_norm_over != "all_heads") return;
-  fail_input(
-      "model.qk_norm_over = \"all_heads\" needs run.device = \"cpu\": the norm over all heads has "
-      "not been written for {:?} yet",
-      config.run.device);
+  if (config.run.device == "cpu") return;
+  const ModelConfig& m = config.model;
+  for (const auto& [used, key] :
+       {std::pair{m.qk_norm_over == "all_heads", "model.qk_norm_over = \"all_heads\""},
+        {m.position == "alibi", "model.position = \"alibi\""},
+        {m.activation == "geglu", "model.activation = \"geglu\""},
+        {m.zero_centred_norms, "model.zero_centred_norms = true"},
+        {m.scale_embedding, "model.scale_embedding = true"}}) {
+    if (!used) continue;
+    fail_input("{} needs run.device = \"cpu\": it has not been written for {:?} yet", key,
+               config.run.device);
+  }
 }
 
 void validate(const Config& config) {

@@ -35,6 +35,7 @@ namespace trireme {
   X(cached_attention)                   \
   X(reorder)                            \
   X(add)                                \
+  X(scale)                              \
   X(slice)                              \
   X(take_rows)                          \
   X(take_rows_grad)                     \
@@ -63,6 +64,7 @@ namespace trireme {
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
+  X(own_rows)                           \
   X(all_to_all)                         \
   X(reduce_scatter)
 // clang-format on
@@ -86,6 +88,7 @@ struct NormAttributes {
   double eps;
   DropoutAttributes dropout;  // of the addend, if there is one
   std::int64_t seq = 0;       // positions per sequence; 0: rows / batch, with all rows on this rank
+  bool zero_centred = false;  // multiplies by 1 + weight
 };
 struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
@@ -106,6 +109,10 @@ struct AttentionAttributes {
   // Context parallelism: seq counts whole sequences, of which this rank's rows are a cut.
   SequenceCut cut = {};
   int context_ranks = 1;
+  std::int64_t alibi_heads = 0;  // heads of the whole layer, with ALiBi; 0: without
+};
+struct ScaleAttributes {
+  double factor;
 };
 // A copy in another order, of one part or two.
 struct ReorderAttributes {
@@ -167,6 +174,9 @@ const char* name_of(GroupKind kind);
 struct CollectiveAttributes {
   GraphGroup group;
   bool in_place = false;  // all_reduce: the result overwrites the operand
+  // This rank among them, where the gradient of what an all_gather made is whole on every rank;
+  // -1: it is a part of a sum.
+  int own = -1;
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
@@ -176,10 +186,10 @@ struct RemoteExpertsAttributes {
 
 using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
-                 RopeAttributes, HeadNormAttributes, EmbeddingAttributes, AddAttributes,
-                 SliceAttributes, TakeRowsAttributes, LossAttributes, LinearAttributes,
-                 CollectiveAttributes, ReorderAttributes, RouteAttributes, DispatchAttributes,
-                 SpreadRowsAttributes, RemoteExpertsAttributes>;
+                 RopeAttributes, HeadNormAttributes, ScaleAttributes, EmbeddingAttributes,
+                 AddAttributes, SliceAttributes, TakeRowsAttributes, LossAttributes,
+                 LinearAttributes, CollectiveAttributes, ReorderAttributes, RouteAttributes,
+                 DispatchAttributes, SpreadRowsAttributes, RemoteExpertsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -46,7 +46,9 @@ class BertBuilder final : public Builder {
     auto graph = new_graph();
     Graph& g = *graph;
     const ValueId input = activations(g);
-    const ValueId x = post_norm() ? input : norm(g, input, "final_norm");
+    const ValueId own = post_norm() ? input : norm(g, input, "final_norm");
+    // The heads take single rows of a sequence, and all ranks compute them alike.
+    const ValueId x = tp_.splits_rows() ? ops::gather_rows(g, own, tp_.group(), tp_.rank) : own;
     if (m_.order_head) order_head(g, x);
     masked_head(g, x);
     return graph;
@@ -100,14 +102,17 @@ class BertBuilder final : public Builder {
     }
     const ValueId d =
         ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size), activation_kind());
-    const ValueId n = norm(g, d, "masked_head.norm");
+    const ValueId n = norm(g, d, "masked_head.norm", true);
     const VocabTable words = head_table();
     const ValueId table = words.parameter(g, tp_);
     const ValueId bias = words.bias(g, tp_, "masked_head.bias");
     if (training) {
       const ValueId targets = g.batch(BatchInput::targets, DType::i32, {rows});
       const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows});
-      VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, n, table, targets, weights, bias);
+      TensorParallel all_rows = tp_;
+      all_rows.sequence_parallel = false;
+      VocabCrossEntropy{words, options_.logits_bytes}(g, all_rows, n, table, targets, weights,
+                                                      bias);
     } else {
       g.set_result(ops::linear(g, n, table, bias), ResultOutput::logits);
     }
@@ -121,7 +126,6 @@ std::unique_ptr<Builder> make(const ModelConfig& model, const BuildOptions& opti
         "writes its logits",
         model.family);
   }
-  TRIREME_CHECK(!options.tensor.splits_rows());
   return std::make_unique<BertBuilder>(model, options, dropout);
 }
 

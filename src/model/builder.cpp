@@ -83,6 +83,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   a.dropout = {dropout(m_.attention_dropout), attention_site};
   a.capacity = options_.cache_capacity;
   a.window = m_.attention_window;
+  a.alibi_heads = m_.position == "alibi" ? m_.num_heads : 0;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
@@ -111,23 +112,23 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
 
 ValueId Builder::mlp(Graph& g, ValueId x) const {
   const ActivationKind kind = activation_kind();
-  const int blocks = kind == ActivationKind::swiglu ? 2 : 1;
+  const int blocks = is_gated(kind) ? 2 : 1;
   const ValueId up = ColumnLinear{"mlp.up", m_.hidden_size, blocks * m_.ffn_hidden_size,
                                   m_.bias,  m_.init_std,    blocks}(g, tp_, x);
   return RowLinear{"mlp.down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, ops::activation(g, up, kind));
 }
 
-ValueId Builder::norm(Graph& g, ValueId x, const std::string& name) const {
-  const Norm p = norm_parameters(g, name);
-  return ops::norm(g, x, p.weight, p.bias, norm_kind(), m_.norm_eps);
+ValueId Builder::norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows) const {
+  const Norm p = norm_parameters(g, name, of_all_rows);
+  return ops::norm(g, x, p.weight, p.bias, norm_kind(), m_.norm_eps, m_.zero_centred_norms);
 }
 
 ops::SumAndNorm Builder::add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name,
                                   ValueId ids, DropoutSite where) const {
-  const Norm p = norm_parameters(g, name);
+  const Norm p = norm_parameters(g, name, false);
   return ops::add_norm(g, x, delta, p.weight, p.bias, norm_kind(), m_.norm_eps, ids, site(where),
-                       seq_);
+                       seq_, m_.zero_centred_norms);
 }
 
 VocabTable Builder::word_table() const {
@@ -140,11 +141,13 @@ VocabTable Builder::head_table() const {
   return table;
 }
 
-Builder::Norm Builder::norm_parameters(Graph& g, const std::string& name) const {
+Builder::Norm Builder::norm_parameters(Graph& g, const std::string& name, bool of_all_rows) const {
+  using Init = ParameterSpec::Init;
   const Shape shape = {m_.hidden_size};
-  ParameterSpec weight{name + ".weight", shape, shape, ParameterSpec::Init::ones, 0, false};
+  const Init init = m_.zero_centred_norms ? Init::zeros : Init::ones;
+  ParameterSpec weight{name + ".weight", shape, shape, init, 0, false};
   ParameterSpec bias{name + ".bias", shape, shape, ParameterSpec::Init::zeros, 0, false};
-  weight.partial_gradient = bias.partial_gradient = tp_.splits_rows();
+  weight.partial_gradient = bias.partial_gradient = tp_.splits_rows() && !of_all_rows;
   const ValueId w = g.parameter(std::move(weight));
   return {w, norm_kind() == NormKind::rms_norm ? no_value : g.parameter(std::move(bias))};
 }
@@ -183,6 +186,7 @@ ActivationKind Builder::activation_kind() const {
   if (m_.activation == "gelu_erf") return ActivationKind::gelu_erf;
   if (m_.activation == "silu") return ActivationKind::silu;
   if (m_.activation == "squared_relu") return ActivationKind::squared_relu;
+  if (m_.activation == "geglu") return ActivationKind::geglu;
   return ActivationKind::swiglu;
 }
 

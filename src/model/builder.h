@@ -51,14 +51,15 @@ class Builder {
   ValueId mlp(Graph& g, ValueId x) const;
   // What experts make of each row, with what the shared one adds (experts.cpp).
   ValueId experts(Graph& g, ValueId x) const;
-  ValueId norm(Graph& g, ValueId x, const std::string& name) const;
+  // of_all_rows: under sequence parallelism too, x being the same on all ranks.
+  ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;
   // The residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
                            DropoutSite where) const;
 
   VocabTable word_table() const;  // of the embedding
   VocabTable head_table() const;  // the same if they are tied
-  Norm norm_parameters(Graph& g, const std::string& name) const;
+  Norm norm_parameters(Graph& g, const std::string& name, bool of_all_rows) const;
   ValueId normal(Graph& g, const std::string& name, Shape shape) const;
   ValueId zeros(Graph& g, const std::string& name, Shape shape) const;
 

@@ -44,7 +44,7 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   const ExpertConfig& moe = m_.moe;
   const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
   const ActivationKind kind = activation_kind();
-  const int blocks = kind == ActivationKind::swiglu ? 2 : 1;
+  const int blocks = is_gated(kind) ? 2 : 1;
 
   RouteAttributes route{};
   route.top_k = moe.top_k;

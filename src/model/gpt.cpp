@@ -1,4 +1,6 @@
 // GPT and Llama: each function is one figure of the paper.
+#include <cmath>
+
 #include "model/builder.h"
 
 namespace trireme {
@@ -20,6 +22,8 @@ class GptBuilder final : public Builder {
       position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
     }
     ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
+    if (m_.scale_embedding) x = ops::scale(g, x, std::sqrt(static_cast<double>(m_.hidden_size)));
+    if (m_.embedding_norm) x = norm(g, x, "embedding.norm");
     if (dropout(m_.hidden_dropout) > 0) {
       x = ops::add(g, no_value, x, sample_ids(g), site(embedding_site), seq_);
     }

@@ -115,7 +115,7 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
 // Weights that a token meets in the MLPs of all layers.
 double active_mlp_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
-  const double width = h * (m.activation == "swiglu" ? 3 : 2);
+  const double width = h * (has_gate(m) ? 3 : 2);
   const ExpertConfig& moe = m.moe;
   const double dense = width * static_cast<double>(m.ffn_hidden_size);
   const double expert =

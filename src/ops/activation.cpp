@@ -1,4 +1,4 @@
-// Element-wise activations, and SwiGLU, which halves the width.
+// Element-wise activations, and gated ones, which halve the width.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -9,8 +9,8 @@ namespace {
 // inputs: x
 void infer(Graph& g, Node& node) {
   Shape shape = g.value(node.inputs[0]).shape;
-  if (node.as<ActivationAttributes>().kind == ActivationKind::swiglu) {
-    require(shape[1] % 2 == 0, g, node, "swiglu needs an even number of columns");
+  if (is_gated(node.as<ActivationAttributes>().kind)) {
+    require(shape[1] % 2 == 0, g, node, "a gate needs an even number of columns");
     shape[1] /= 2;
   }
   add_output(g, node, 0, g.compute(), shape);

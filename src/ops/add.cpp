@@ -1,4 +1,5 @@
-// Addition with dropout of the second addend, dropout alone, and slices of rows.
+// Addition with dropout of the second addend, dropout alone, multiplication by a number, and slices
+// of rows.
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -36,6 +37,24 @@ void launch(const Launch& l) {
   });
 }
 
+// inputs: x
+void infer_scale(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
+}
+
+void gradient_scale(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::scale, node.attributes, {b.grad(node.outputs[0])})
+                 .outputs[0]);
+}
+
+void launch_scale(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).scale(l.queue, l.output<T>(0), l.input<T>(0), l.output_value(0).shape.count(),
+                        l.node.as<ScaleAttributes>().factor);
+  });
+}
+
 // inputs: x; the output is a part of it
 void infer_slice(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
@@ -56,6 +75,11 @@ void gradient_slice(GradientBuilder& b, const Node& node) {
 
 const OpDefinition add_op{
     .name = "add", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
+const OpDefinition scale_op{.name = "scale",
+                            .infer = infer_scale,
+                            .gradient = gradient_scale,
+                            .launch = launch_scale,
+                            .cheap = true};
 const OpDefinition slice_op{
     .name = "slice", .infer = infer_slice, .gradient = gradient_slice, .cheap = true};
 
@@ -64,6 +88,10 @@ ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttribute
   return g
       .emit(OpKind::add, AddAttributes{dropout, seq}, {a, b, ids_if_dropping(dropout, sample_ids)})
       .outputs[0];
+}
+
+ValueId scale(Graph& g, ValueId x, double factor) {
+  return g.emit(OpKind::scale, ScaleAttributes{factor}, {x}).outputs[0];
 }
 
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows) {

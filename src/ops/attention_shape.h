@@ -16,6 +16,7 @@ inline AttentionShape shape_of(const AttentionAttributes& a) {
   shape.scale = a.scale;
   shape.first_head = a.first_head;
   shape.cut = a.cut;
+  shape.alibi_heads = a.alibi_heads;
   return shape;
 }
 

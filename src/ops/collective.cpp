@@ -57,6 +57,9 @@ void infer_gather(Graph& g, Node& node) {
 }
 
 void gradient_gather(GradientBuilder& b, const Node& node) {
+  if (const auto& attributes = node.as<CollectiveAttributes>(); attributes.own >= 0)
+    return b.add_grad(node.inputs[0],
+                      emit_grad(b, OpKind::own_rows, attributes, b.grad(node.outputs[0])));
   b.add_grad(node.inputs[0], emit_grad(b, OpKind::reduce_scatter, node.as<CollectiveAttributes>(),
                                        b.grad(node.outputs[0])));
 }
@@ -84,6 +87,13 @@ void gradient_scatter(GradientBuilder& b, const Node& node) {
 void launch_scatter(const Launch& l) {
   const Value& y = l.output_value(0);
   group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), y.dtype);
+}
+
+// inputs: x [rows, columns]; the output: the rows of this rank
+void launch_own(const Launch& l) {
+  const Value& y = l.output_value(0);
+  const auto* all = static_cast<const std::byte*>(l.in[0]);
+  l.queue.copy(l.out[0], all + l.node.as<CollectiveAttributes>().own * y.bytes(), y.bytes());
 }
 
 // inputs: x [rows, columns]; part k of the rows goes to rank k, and part k comes from it
@@ -129,6 +139,7 @@ const OpDefinition reduce_scatter_op{.name = "reduce_scatter",
                                      .infer = infer_scatter,
                                      .gradient = gradient_scatter,
                                      .launch = launch_scatter};
+const OpDefinition own_rows_op{.name = "own_rows", .infer = infer_scatter, .launch = launch_own};
 const OpDefinition all_to_all_op{.name = "all_to_all",
                                  .infer = infer_exchange,
                                  .gradient = gradient_exchange,
@@ -144,6 +155,10 @@ ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place) {
 
 ValueId all_gather(Graph& g, ValueId x, GraphGroup group) {
   return emit(g, OpKind::all_gather, x, {group, false});
+}
+
+ValueId gather_rows(Graph& g, ValueId x, GraphGroup group, int own) {
+  return emit(g, OpKind::all_gather, x, {group, false, own});
 }
 
 ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group) {

@@ -60,7 +60,7 @@ void gradient(GradientBuilder& b, const Node& node) {
 }
 
 NormShape shape_of(const NormAttributes& attributes, const Value& x) {
-  return {attributes.kind, x.shape[0], x.shape[1], attributes.eps};
+  return {attributes.kind, x.shape[0], x.shape[1], attributes.eps, attributes.zero_centred};
 }
 
 void launch(const Launch& l) {
@@ -100,7 +100,7 @@ void launch_grad_blocks(const Launch& l) {
   using A = Acc<T>;
   const NormShape whole = shape_of(l.node.as<NormAttributes>(), l.input_value(1));
   const RowBlocks blocks(l.graph, whole.rows);
-  const NormShape shape{whole.kind, blocks.rows, whole.cols, whole.eps};
+  const NormShape shape{whole.kind, blocks.rows, whole.cols, whole.eps, whole.zero_centred};
   const std::int64_t bytes = block_gradient_bytes(l.graph, whole.cols);
   auto* scratch = static_cast<std::byte*>(l.workspace);
   auto* dweight = reinterpret_cast<A*>(scratch);
@@ -137,13 +137,16 @@ const OpDefinition norm_op{
 const OpDefinition norm_grad_op{
     .name = "norm_grad", .infer = infer_grad, .workspace = workspace_grad, .launch = launch_grad};
 
-ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps) {
-  return g.emit(OpKind::norm, NormAttributes{kind, eps}, {x, weight, bias}).outputs[y_out];
+ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
+             bool zero_centred) {
+  return g.emit(OpKind::norm, NormAttributes{kind, eps, {}, 0, zero_centred}, {x, weight, bias})
+      .outputs[y_out];
 }
 
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq) {
-  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout, seq},
+                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq,
+                    bool zero_centred) {
+  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout, seq, zero_centred},
                             {x, weight, bias, delta, ids_if_dropping(dropout, sample_ids)});
   return {node.outputs[sum_out], node.outputs[y_out]};
 }

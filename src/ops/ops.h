@@ -13,8 +13,9 @@ ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, Value
                   std::int64_t first_id = 0, ValueId types = no_value,
                   ValueId type_table = no_value);
 
-// LayerNorm or RMSNorm; bias may be no_value.
-ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps);
+// LayerNorm or RMSNorm; bias may be no_value. zero_centred: what multiplies is 1 + weight.
+ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
+             bool zero_centred = false);
 
 // sum = x + dropout(delta), normalised: the residual addition and the norm after it in one pass.
 // `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
@@ -22,8 +23,8 @@ struct SumAndNorm {
   ValueId sum, normed;
 };
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout,
-                    std::int64_t seq = 0);
+                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq = 0,
+                    bool zero_centred = false);
 
 // x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
 // left to another rank, but still gets its gradient.
@@ -63,6 +64,9 @@ ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value
 // a + dropout(b); a may be no_value.
 ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
             std::int64_t seq);
+
+// factor * x.
+ValueId scale(Graph& g, ValueId x, double factor);
 
 // Rows [first_row, first_row + rows) of x, without a copy.
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
@@ -117,6 +121,9 @@ ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place);
 // The rows of all ranks, one after another: [rows * size, columns]. The gradient:
 // reduce_scatter.
 ValueId all_gather(Graph& g, ValueId x, GraphGroup group);
+// The same for what all ranks compute alike from the rows, whose whole gradient each of them has:
+// rank `own` takes its rows of it.
+ValueId gather_rows(Graph& g, ValueId x, GraphGroup group, int own);
 // This rank's rows of the sum over all ranks: [rows / size, columns]. The gradient: all_gather.
 ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group);
 // Part k of the rows goes to rank k, and part k of the result comes from it. The gradient: the

@@ -287,7 +287,7 @@ void infer(Graph& g, Node& node) {
   require(s.experts % s.ranks == 0, g, node, "the experts must divide among the ranks");
   const Shape &up = g.value(node.inputs[2]).shape, &down = g.value(node.inputs[3]).shape;
   require(up[1] == s.width && down[0] == s.own * s.width &&
-              up[0] == s.own * s.inner * (a.kind == ActivationKind::swiglu ? 2 : 1),
+              up[0] == s.own * s.inner * (is_gated(a.kind) ? 2 : 1),
           g, node, "up is [own experts * wide, in] and down [own experts * in, inner]");
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
 }

@@ -41,6 +41,17 @@ struct BlockCopy {
   }
 };
 
-enum class ActivationKind : std::uint8_t { gelu_tanh, gelu_erf, silu, squared_relu, tanh, swiglu };
+enum class ActivationKind : std::uint8_t {
+  gelu_tanh,
+  gelu_erf,
+  silu,
+  squared_relu,
+  tanh,
+  swiglu,  // silu(gate) * up, of rows [gate | up]
+  geglu,   // gelu_tanh(gate) * up
+};
+constexpr bool is_gated(ActivationKind kind) {
+  return kind == ActivationKind::swiglu || kind == ActivationKind::geglu;
+}
 
 }  // namespace trireme

@@ -108,6 +108,19 @@ TEST(Validate, NormsOverAllHeads) {
               AllOf(HasSubstr("model.qk_norm_over"), HasSubstr("\"cuda\"")));
 }
 
+TEST(Validate, WhatOnlyTheCpuComputes) {
+  for (const char* key : {"model.position=alibi", "model.activation=geglu",
+                          "model.zero_centred_norms=true", "model.scale_embedding=true"}) {
+    const std::string name = std::string(key).substr(0, std::string(key).find('='));
+    EXPECT_EQ(refused({key}), "accepted");
+    EXPECT_THAT(refused({key, "run.device=cuda"}),
+                AllOf(HasSubstr(name + " = "), HasSubstr("needs run.device = \"cpu\"")));
+  }
+  EXPECT_THAT(refused({"model.family=bert", "model.position=alibi"}), HasSubstr("looks both ways"));
+  EXPECT_THAT(refused({"model.family=bert", "model.embedding_norm=true"}),
+              HasSubstr("leave it out"));
+}
+
 TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {
   EXPECT_EQ(refused({"model.norm_placement=output", "model.attention_window=5"}), "accepted");
   EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre or output"));

@@ -263,9 +263,9 @@ TEST(KindsOfBlocks, RecomputeApart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
-                         testing::Values("gpt", "llama", "llama_qk_norm", "llama_olmo2",
-                                         "llama_window", "bert", "bert_post", "two_kinds",
-                                         "experts"),
+                         testing::Values("gpt", "gpt_bloom", "llama", "llama_gemma",
+                                         "llama_qk_norm", "llama_olmo2", "llama_window", "bert",
+                                         "bert_post", "two_kinds", "experts"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -129,8 +129,8 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelParts,
-                         testing::Values("gpt", "llama", "llama_output_norm", "llama_window",
-                                         "bert", "bert_post"),
+                         testing::Values("gpt", "gpt_bloom", "llama", "llama_gemma",
+                                         "llama_output_norm", "llama_window", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 std::vector<std::string> names(const ModelConfig& model, const StagePart& part) {

@@ -20,7 +20,7 @@ namespace trireme::testing_model {
 inline ModelConfig tiny(const std::string& family) {
   const bool llama = family.starts_with("llama");
   ModelConfig model;
-  model.family = llama ? "llama" : family;
+  model.family = llama ? "llama" : family.starts_with("gpt") ? "gpt" : family;
   model.qk_norm = family == "llama_qk_norm" || family == "llama_olmo2";
   if (family == "llama_olmo2") model.qk_norm_over = "all_heads";
   if (family == "llama_olmo2" || family == "llama_output_norm") model.norm_placement = "output";
@@ -40,6 +40,14 @@ inline ModelConfig tiny(const std::string& family) {
   model.activation = llama ? "swiglu" : "gelu_tanh";
   model.bias = model.qkv_bias = !llama;
   model.tie_embeddings = !llama;
+  if (family == "gpt_bloom") {
+    model.position = "alibi";
+    model.embedding_norm = true;
+  }
+  if (family == "llama_gemma") {
+    model.activation = "geglu";
+    model.zero_centred_norms = model.scale_embedding = model.tie_embeddings = true;
+  }
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {
     model.family = "bert";

@@ -49,6 +49,12 @@ void build_norm(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 7);
   g.set_output(ops::norm(g, x, parameter(g, {7}), bias ? parameter(g, {7}) : no_value, kind, 1e-5));
 }
+template <NormKind kind>
+void build_zero_centred_norm(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 7);
+  const ValueId bias = kind == NormKind::layer_norm ? parameter(g, {7}) : no_value;
+  g.set_output(ops::norm(g, x, parameter(g, {7}), bias, kind, 1e-5, true));
+}
 template <NormKind kind, const DropoutAttributes& dropout>
 void build_add_norm(Graph& g) {
   const ValueId input = g.segment_input({rows, 4});
@@ -97,7 +103,8 @@ void build_rope(Graph& g) {
                                     positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
   g.set_output(activation_of(g, rotated, 5));
 }
-template <bool causal, bool packed, const DropoutAttributes& dropout, bool padded = false>
+template <bool causal, bool packed, const DropoutAttributes& dropout, bool padded = false,
+          std::int64_t alibi_heads = 0>
 void build_attention(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   AttentionAttributes a{};
@@ -109,6 +116,7 @@ void build_attention(Graph& g) {
   a.causal = causal;
   a.scale = 0.7;
   a.dropout = dropout;
+  a.alibi_heads = alibi_heads;
   const ValueId first_visible =
       packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value;
   const ValueId ids = dropout.probability > 0 ? sample_ids(g) : no_value;
@@ -116,7 +124,11 @@ void build_attention(Graph& g) {
   g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths));
 }
 
-// --- residual additions, dropout alone, slices
+// --- residual additions, dropout alone, factors, slices
+void build_scale(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  g.set_output(activation_of(g, ops::scale(g, x, -1.7), 4));
+}
 template <bool both, const DropoutAttributes& dropout>
 void build_add(Graph& g) {
   const ValueId x = g.segment_input({rows, 4});
@@ -220,6 +232,8 @@ const std::vector<Case> cases = {
     {"LayerNorm", build_norm<layer_norm, true>},
     {"LayerNormWithoutBias", build_norm<layer_norm, false>},
     {"RmsNorm", build_norm<rms_norm, false>},
+    {"ZeroCentredLayerNorm", build_zero_centred_norm<layer_norm>},
+    {"ZeroCentredRmsNorm", build_zero_centred_norm<rms_norm>},
     {"AddLayerNorm", build_add_norm<layer_norm, no_dropout>},
     {"AddLayerNormDropout", build_add_norm<layer_norm, dropping>},
     {"AddRmsNorm", build_add_norm<rms_norm, no_dropout>},
@@ -232,6 +246,7 @@ const std::vector<Case> cases = {
     {"SquaredRelu", build_activation<squared_relu>},
     {"Tanh", build_activation<ActivationKind::tanh>},
     {"Swiglu", build_activation<swiglu>},
+    {"Geglu", build_activation<geglu>},
     {"HeadNorm", build_head_norm<false>},
     {"NormOfAllHeads", build_head_norm<true>},
     {"Rope", build_rope<4>},
@@ -244,10 +259,12 @@ const std::vector<Case> cases = {
     {"AttentionWithinDocumentsDropout", build_attention<true, true, dropping>},
     {"AttentionWithPadding", build_attention<false, false, no_dropout, true>},
     {"AttentionWithPaddingDropout", build_attention<false, false, dropping, true>},
+    {"AttentionWithSlopes", build_attention<true, false, no_dropout, false, 6>},
     {"Reorder", build_reorder},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},
     {"DropoutAlone", build_add<false, dropping>},
+    {"Scale", build_scale},
     {"Slices", build_slices},
     {"TakeRows", build_take_rows},
     {"ExpertsWeighedOverTheChosen", build_experts<over_the_chosen>},

@@ -36,11 +36,15 @@ void shards(Config& c) {
 class SharedSequences : public testing::TestWithParam<Shared> {};
 
 TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
-  for (const std::string model : {"gpt", "llama", "window"}) {
+  for (const std::string model : {"gpt", "llama", "window", "slopes"}) {
     SCOPED_TRACE(model);
-    const std::string family = model == "gpt" ? "gpt" : "llama";
+    const std::string family = model == "gpt" || model == "slopes" ? "gpt" : "llama";
     Config config = config_of("fp64", 4, family);
     if (family == "llama") config.model.num_kv_heads = 2;
+    if (model == "slopes") {
+      config.model.position = "alibi";
+      config.model.embedding_norm = true;
+    }
     if (model == "window") config.model.attention_window = 5;
     config.model.attention_dropout = 0.1;
     config.parallel.numerics = "fast";

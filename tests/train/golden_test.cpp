@@ -58,6 +58,12 @@ Config config_of(const json& golden, const std::string& precision) {
   m.qk_norm = from.value("qk_norm", false);
   m.qk_norm_over = from.value("qk_norm_over", "head");
   m.attention_window = from.value("attention_window", 0);
+  m.position = from.value("position", "");
+  m.embedding_norm = from.value("embedding_norm", false);
+  m.zero_centred_norms = from.value("zero_centred_norms", false);
+  m.scale_embedding = from.value("scale_embedding", false);
+  m.tie_embeddings = from["tie_embeddings"];
+  m.given.insert("tie_embeddings");
   if (from.contains("moe")) set_experts(m.moe, from["moe"]);
   resolve(m);
   config.run.precision = precision;
@@ -239,8 +245,8 @@ TEST_P(Golden, Bf16LossesStayNear) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         testing::Values("gpt", "gpt_gelu_erf", "gpt_masked", "llama",
-                                         "llama_masked", "bert", "bert_post", "llama_muon",
+                         testing::Values("bloom", "gemma", "gpt", "gpt_gelu_erf", "gpt_masked",
+                                         "llama", "llama_masked", "bert", "bert_post", "llama_muon",
                                          "gpt_muon", "gpt_lion", "experts", "experts_in_groups",
                                          "experts_with_capacity", "llama_window", "olmo2",
                                          "qwen3_moe"),

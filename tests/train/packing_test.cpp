@@ -18,7 +18,8 @@ constexpr std::int64_t seq = 24, vocab = 17;
 Config config_of(const std::string& family) {
   Config config;
   ModelConfig& m = config.model;
-  m.family = family;
+  m.family = family == "alibi" ? "gpt" : family;
+  if (family == "alibi") m.position = family;
   m.num_layers = 2;
   m.hidden_size = 16;
   m.num_heads = 4;
@@ -127,7 +128,7 @@ TEST_P(Packing, DoesNotWithoutTheMask) {
   EXPECT_GT(std::abs(masked.evaluate(batch).sum - open.evaluate(batch).sum), 1e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Packing, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Families, Packing, testing::Values("gpt", "llama", "alibi"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -23,6 +23,7 @@ double reference(ActivationKind kind, double x) {
     case ActivationKind::tanh:
       return std::tanh(x);
     case ActivationKind::swiglu:
+    case ActivationKind::geglu:
       break;
   }
   return NAN;
@@ -93,6 +94,37 @@ TYPED_TEST(Activation, SwigluMatchesTheReference) {
                                       input.data(), rows, cols);
       EXPECT_TRUE(close(y, want));
       EXPECT_TRUE(close(dx, want_grad, 64));
+    }
+  });
+}
+
+TYPED_TEST(Activation, GegluMatchesTheReference) {
+  using T = TypeParam;
+  constexpr ActivationKind gelu = ActivationKind::gelu_tanh;
+  with_sets([](Isa set) {
+    for (const std::int64_t cols : {3, 769}) {
+      const std::int64_t rows = 5;
+      const auto x = random_values<T>(rows * 2 * cols, 3, 2);
+      const auto dy = random_values<T>(rows * cols, 4);
+      std::vector<double> want(rows * cols), want_grad(rows * 2 * cols);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < cols; ++c) {
+          const double gate = x[r * 2 * cols + c], up = x[r * 2 * cols + cols + c];
+          const double g = dy[r * cols + c];
+          want[r * cols + c] = reference(gelu, gate) * up;
+          want_grad[r * 2 * cols + c] = g * up * reference_slope(gelu, gate);
+          want_grad[r * 2 * cols + cols + c] = g * reference(gelu, gate);
+        }
+      }
+      const Guarded<T> input(x), grad(dy);
+      Guarded<T> y(rows * cols), dx(rows * 2 * cols);
+      const auto& k = kernels<T>(set);
+      k.activation(queue(), ActivationKind::geglu, y.data(), input.data(), rows, cols);
+      k.activation_grad(queue(), ActivationKind::geglu, dx.data(), grad.data(), input.data(), rows,
+                        cols);
+      const double slack = std::is_same_v<T, double> ? 1e-6 / rounding<double> : 64;
+      EXPECT_TRUE(close(y, want));
+      EXPECT_TRUE(close(dx, want_grad, slack));
     }
   });
 }

@@ -28,6 +28,25 @@ inline double keep_factor(const AttentionShape& s, std::int64_t sample, std::int
   return draw < threshold ? 65536 / threshold : 0;
 }
 
+// What a head's scores get for each position that a key is ahead of the query, from the slopes that
+// the paper lists: 2^(-8 / n), its square ..., and for the heads after a power of two those of
+// twice as many, every second one.
+inline double alibi_slope(const AttentionShape& s, std::int64_t head) {
+  if (s.alibi_heads == 0) return 0;
+  const auto slopes = [](std::int64_t n) {
+    std::vector<double> list;
+    for (std::int64_t i = 1; i <= n; ++i)
+      list.push_back(std::pow(2.0, -8.0 * static_cast<double>(i) / static_cast<double>(n)));
+    return list;
+  };
+  std::int64_t power = 1;
+  while (2 * power <= s.alibi_heads) power *= 2;
+  std::vector<double> all = slopes(power);
+  const std::vector<double> further = slopes(2 * power);
+  for (std::int64_t i = 0; i < power; ++i) all.push_back(further[2 * i]);
+  return all[static_cast<std::size_t>(s.first_head + head)];
+}
+
 struct AttentionReference {
   std::vector<double> ctx, lse, dqkv;
 
@@ -65,7 +84,8 @@ struct AttentionReference {
     std::vector<double> p(end);
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (std::int64_t j = begin; j < end; ++j) {
-      p[j] = s.scale * dot(qkv + q, qkv + k + j * ld);
+      p[j] =
+          s.scale * dot(qkv + q, qkv + k + j * ld) + alibi_slope(s, h) * static_cast<double>(j - i);
       largest = std::max(largest, p[j]);
     }
     for (std::int64_t j = begin; j < end; ++j) sum += p[j] = std::exp(p[j] - largest);

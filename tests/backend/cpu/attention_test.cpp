@@ -88,6 +88,12 @@ struct Problem {
     name += " dropout";
     return *this;
   }
+  Problem& with_slopes(std::int64_t heads, std::int64_t first_head) {
+    shape.alibi_heads = heads;
+    shape.first_head = first_head;
+    name += " slopes";
+    return *this;
+  }
   AttentionShape ready() const {
     AttentionShape s = shape;
     if (!first_visible.empty()) s.first_visible = first_visible.data();
@@ -234,6 +240,13 @@ TYPED_TEST(Attention, EqualsTheReferenceWithDropout) {
   expect_like_reference<TypeParam>(Problem(1, 65, 1, 1, 64, false).with_dropout(0.5f));
 }
 
+TYPED_TEST(Attention, EqualsTheReferenceWithSlopes) {
+  expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_slopes(4, 0));
+  expect_like_reference<TypeParam>(Problem(1, 600, 1, 3, 64, true).with_slopes(12, 6));
+  expect_like_reference<TypeParam>(
+      Problem(2, 200, 3, 1, 20, true).with_slopes(3, 0).with_documents(33));
+}
+
 TYPED_TEST(Attention, NeverReadsPadding) {
   using T = TypeParam;
   const Problem problem = Problem(2, 100, 1, 2, 32, true).with_lengths();
@@ -337,13 +350,15 @@ TYPED_TEST(Attention, DoesNotDependOnWhichHeadsAreLocal) {
 }
 
 // Cached attention in pieces gives the rows of causal attention over the whole, within a window or
-// without one.
+// without one, and with slopes or without.
 TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
   using T = TypeParam;
   const std::int64_t capacity = 300, seq = 280;
-  for (const auto& [head_dim, window] : {std::pair{32, 0}, {20, 0}, {32, 37}, {20, 1}}) {
+  for (const auto& [head_dim, window, slopes] :
+       {std::tuple{32, 0, 0}, {20, 0, 0}, {32, 37, 0}, {20, 1, 0}, {20, 0, 6}, {32, 37, 6}}) {
     const Problem problem(2, seq, 2, 3, head_dim, true);
     AttentionShape s = problem.ready();
+    s.alibi_heads = slopes;
     std::vector<std::int32_t> first_visible(s.batch * seq);
     for (std::int64_t i = 0; i < s.batch * seq; ++i)
       first_visible[i] = std::max<std::int32_t>(0, static_cast<std::int32_t>(i % seq) + 1 - window);
@@ -357,7 +372,8 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       std::int64_t done = 0;
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
         CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
-                               head_dim, capacity, s.scale,  window};
+                               head_dim, capacity, s.scale,  window,
+                               0,        slopes};
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();

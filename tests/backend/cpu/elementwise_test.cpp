@@ -32,6 +32,23 @@ TYPED_TEST(Elementwise, AddsAndCopies) {
   });
 }
 
+TYPED_TEST(Elementwise, MultipliesByANumber) {
+  using T = TypeParam;
+  with_sets([](Isa set) {
+    for (const std::int64_t count : {1, 17, 769}) {
+      const auto a = random_values<T>(count, 1);
+      std::vector<double> want(count);
+      for (std::int64_t i = 0; i < count; ++i) want[i] = 1.75 * a[i];
+      const Guarded<T> x(a);
+      Guarded<T> y(count), in_place = x;
+      kernels<T>(set).scale(queue(), y.data(), x.data(), count, 1.75);
+      kernels<T>(set).scale(queue(), in_place.data(), in_place.data(), count, 1.75);
+      EXPECT_TRUE(close(y, want, 1));
+      EXPECT_TRUE(y.same_bits(in_place));
+    }
+  });
+}
+
 TYPED_TEST(Elementwise, NotFiniteValuesPass) {
   using T = TypeParam;
   const double inf = std::numeric_limits<double>::infinity();

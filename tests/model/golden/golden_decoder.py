@@ -28,6 +28,10 @@ def logits(m, w, inputs, losses=None):
     x = F.embedding(inputs, w["embedding.word.weight"])
     if m["position"] == "learned":
         x = x + w["embedding.position.weight"][: inputs.shape[1]]
+    if m.get("scale_embedding"):
+        x = x * m["hidden_size"] ** 0.5
+    if m.get("embedding_norm"):
+        x = norm(m, w, "embedding.norm", x)
     for n in range(m["num_layers"]):
         x = branches(m, w, n, x, losses)
     x = norm(m, w, "final_norm", x)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 def norm(m, w, name, x):
     wide = x if x.dtype == torch.float64 else x.float()
-    scale = w[name + ".weight"].to(wide.dtype)
+    scale = w[name + ".weight"].to(wide.dtype) + (1 if m.get("zero_centred_norms") else 0)
     if m["norm"] == "layer_norm":
         shift = w[name + ".bias"].to(wide.dtype)
         y = F.layer_norm(wide, wide.shape[-1:], scale, shift, m["norm_eps"])
@@ -41,6 +41,16 @@ def normed_heads(m, w, name, x):
     return y.view(b, s, heads, d).transpose(1, 2)
 
 
+def slopes(heads):
+    """ALiBi's, in the way of the authors' get_slopes."""
+    def of_power(n):
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start * start**i for i in range(n)]
+
+    power = 2 ** math.floor(math.log2(heads))
+    return of_power(power) + of_power(2 * power)[0::2][: heads - power]
+
+
 def attention(m, w, name, x, lengths=None):
     """Causal, or with lengths over all positions that are no padding."""
     b, s, h = x.shape
@@ -57,6 +67,10 @@ def attention(m, w, name, x, lengths=None):
         q, k = rotate(m, q), rotate(m, k)
     k, v = (t.repeat_interleave(heads // groups, 1) for t in (k, v))
     scores = (q @ k.transpose(-1, -2)) / math.sqrt(d)
+    if m["position"] == "alibi":
+        distance = torch.arange(s)[None] - torch.arange(s)[:, None]
+        scores = scores + torch.tensor(slopes(heads), dtype=torch.float64)[:, None, None].mul(
+            distance).to(scores.dtype)
     if lengths is None:
         hidden = torch.ones(s, s, dtype=torch.bool).triu(1)
         if m.get("attention_window"):
@@ -71,9 +85,9 @@ def attention(m, w, name, x, lengths=None):
 
 def mlp(m, w, name, x):
     up = linear(w, name + ".up", x)
-    if m["activation"] == "swiglu":
+    if m["activation"] in ("swiglu", "geglu"):
         gate, up = up.chunk(2, -1)
-        y = F.silu(gate) * up
+        y = (F.silu(gate) if m["activation"] == "swiglu" else F.gelu(gate, approximate="tanh")) * up
     else:
         y = gelu(m, up)
     return linear(w, name + ".down", y)

@@ -4,7 +4,7 @@
 def shapes(m):
     h, f, d = m["hidden_size"], m["ffn_hidden_size"], m["hidden_size"] // m["num_heads"]
     qkv = (m["num_heads"] + 2 * m["num_kv_heads"]) * d
-    up = 2 * f if m["activation"] == "swiglu" else f
+    up = 2 * f if m["activation"] in ("swiglu", "geglu") else f
     bert = m["family"] == "bert"
     placement = m.get("norm_placement", "pre")
     post = placement == "post"
@@ -24,7 +24,7 @@ def shapes(m):
 
     if bert:
         result["embedding.token_type.weight"] = (2, h)
-    if post:
+    if post or m.get("embedding_norm"):
         norm("embedding.norm")
     for n in range(m["num_layers"]):
         if placement == "pre":

@@ -31,7 +31,8 @@ def loss_of(m, w, step, masked):
 def rate_of(m, o, precision):
     if o["name"] == "lion":
         return 1e-3
-    return RATES["bf16"] if m["family"] == "bert" or "moe" in m else RATES[precision]
+    low = m["family"] == "bert" or "moe" in m or m.get("scale_embedding")
+    return RATES["bf16"] if low else RATES[precision]
 
 
 def train(m, masked, o, precision):

@@ -39,12 +39,20 @@ OLMO2 = dict(LLAMA, norm_placement="output", qk_norm=True, qk_norm_over="all_hea
 QWEN3_MOE = dict(LLAMA, qk_norm=True, qk_norm_over="head",
                  moe=dict(MOE, normalize_weights=False, first_layer=1, aux_loss_coeff=0.02))
 WINDOW = dict(LLAMA, attention_window=5)
+# Slopes instead of positions, six heads for more than a power of two, and a norm after the embedding
+# (BLOOM); a scaled embedding, 1 + weight in norms and GELU in the gate (Gemma).
+BLOOM = dict(GPT, hidden_size=48, num_heads=6, num_kv_heads=6, ffn_hidden_size=192, position="alibi",
+             embedding_norm=True)
+GEMMA = dict(LLAMA, activation="geglu", zero_centred_norms=True, scale_embedding=True,
+             tie_embeddings=True)
 VARIANTS = {  # model, whether some tokens do not count, optimizer
     "experts": (MIXTRAL, True),
     "experts_in_groups": (GROUPS, False),
     "experts_with_capacity": (CAPACITY, False),
     "bert": (BERT, True),
     "bert_post": (dict(BERT, norm_placement="post"), True),
+    "bloom": (BLOOM, True),
+    "gemma": (GEMMA, False),
     "gpt": (GPT, False),
     "gpt_gelu_erf": (dict(GPT, activation="gelu_erf"), False),
     "gpt_masked": (GPT, True),

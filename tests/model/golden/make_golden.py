@@ -13,8 +13,8 @@ norm, projections onto fixed vectors of +1 and -1, and the first values.
 bf16 means: weights, activations and gradients in bf16, fp32 master weights and optimizer, softmax,
 norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
 of the loss, and two right implementations would not agree within 1%. BERT, which sees few targets,
-and mixtures of experts, where rounding may give a token another expert, have the lower rate
-throughout.
+mixtures of experts, where rounding may give a token another expert, and Gemma, whose embedding is
+scaled up, have the lower rate throughout.
 
 Models are trained with AdamW, and two of them with Muon and with Lion, from the formulas of the
 papers: Muon takes the matrices of the layers, with q, k and v apart and gate and up apart.

@@ -76,20 +76,20 @@ void apply_grad(T* dx, const T* dy, const T* x, std::int64_t count) {
   });
 }
 
-template <class T>
-void swiglu_row(T* y, const T* gate, const T* up, std::int64_t cols) {
+template <template <class> class F, class T>
+void gated_row(T* y, const T* gate, const T* up, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    store(y + i, Silu<Acc<T>>::at(load(gate + i, n)).value * load(up + i, n), n);
+    store(y + i, F<Acc<T>>::at(load(gate + i, n)).value * load(up + i, n), n);
   });
 }
 
-template <class T>
-void swiglu_grad_row(T* dgate, T* dup, const T* dy, const T* gate, const T* up, std::int64_t cols) {
+template <template <class> class F, class T>
+void gated_grad_row(T* dgate, T* dup, const T* dy, const T* gate, const T* up, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    const auto silu = Silu<Acc<T>>::at(load(gate + i, n));
+    const auto curve = F<Acc<T>>::at(load(gate + i, n));
     const auto grad = load(dy + i, n);
-    const auto dgate_i = grad * load(up + i, n) * silu.slope;
-    store(dup + i, grad * silu.value, n);
+    const auto dgate_i = grad * load(up + i, n) * curve.slope;
+    store(dup + i, grad * curve.value, n);
     store(dgate + i, dgate_i, n);
   });
 }
@@ -116,6 +116,29 @@ void run_grad(T* dx, const T* dy, const T* x, std::int64_t count) {
       lanes_of<T>);
 }
 
+template <template <class> class F, class T>
+void run_gated(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
+  parallel_pieces(rows, element_ns<T> * static_cast<double>(cols),
+                  [=](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t r = begin; r < end; ++r) {
+                      const T* gate = x + r * 2 * cols;
+                      gated_row<F>(y + r * cols, gate, gate + cols, cols);
+                    }
+                  });
+}
+
+template <template <class> class F, class T>
+void run_gated_grad(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols) {
+  parallel_pieces(
+      rows, element_ns<T> * static_cast<double>(cols), [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          const T* gate = x + r * 2 * cols;
+          T* dgate = dx + r * 2 * cols;
+          gated_grad_row<F>(dgate, dgate + cols, dy + r * cols, gate, gate + cols, cols);
+        }
+      });
+}
+
 template <class T>
 void activation(ActivationKind kind, T* y, const T* x, std::int64_t rows, std::int64_t cols) {
   switch (kind) {
@@ -130,15 +153,10 @@ void activation(ActivationKind kind, T* y, const T* x, std::int64_t rows, std::i
     case ActivationKind::tanh:
       return run<Tanh>(y, x, rows * cols);
     case ActivationKind::swiglu:
-      break;
+      return run_gated<Silu>(y, x, rows, cols);
+    case ActivationKind::geglu:
+      return run_gated<GeluTanh>(y, x, rows, cols);
   }
-  parallel_pieces(rows, element_ns<T> * static_cast<double>(cols),
-                  [=](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t r = begin; r < end; ++r) {
-                      const T* gate = x + r * 2 * cols;
-                      swiglu_row(y + r * cols, gate, gate + cols, cols);
-                    }
-                  });
 }
 
 template <class T>
@@ -156,16 +174,10 @@ void activation_grad(ActivationKind kind, T* dx, const T* dy, const T* x, std::i
     case ActivationKind::tanh:
       return run_grad<Tanh>(dx, dy, x, rows * cols);
     case ActivationKind::swiglu:
-      break;
+      return run_gated_grad<Silu>(dx, dy, x, rows, cols);
+    case ActivationKind::geglu:
+      return run_gated_grad<GeluTanh>(dx, dy, x, rows, cols);
   }
-  parallel_pieces(rows, element_ns<T> * static_cast<double>(cols),
-                  [=](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t r = begin; r < end; ++r) {
-                      const T* gate = x + r * 2 * cols;
-                      T* dgate = dx + r * 2 * cols;
-                      swiglu_grad_row(dgate, dgate + cols, dy + r * cols, gate, gate + cols, cols);
-                    }
-                  });
 }
 
 }  // namespace

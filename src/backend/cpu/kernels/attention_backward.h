@@ -216,6 +216,11 @@ class BackwardPass {
     E::product(s_.dweights, block_queries, E::left_tokens(s_.v, packed, width_),
                E::right_columns(tile.dctx_columns, tile_queries, q), block_keys, block_queries,
                width_, false);
+    if (view_.alibi_heads > 0) {
+      const auto slope = static_cast<A>(alibi_slope(view_, tile.head) / view_.scale);
+      add_distances<block_queries>(s_.scores, slope, key, view_.first_query + tile.query + q,
+                                   block_keys);
+    }
     if (!tile.visible.sees_all_of(key, key + block_keys)) {
       mask_scores<block_queries>(s_.scores, tile.visible, q, key, block_keys);
     }

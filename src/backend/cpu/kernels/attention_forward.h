@@ -130,6 +130,10 @@ class ForwardPass {
       E::product(s_.scores, tile_queries, E::left_tokens(s_.k, at - block, width_),
                  E::right_columns(tile.q, tile_queries, 0), strip_keys, tile_queries, width_,
                  false);
+      if (view_.alibi_heads > 0) {
+        add_distances<tile_queries>(s_.scores, slope_of(tile.head), at,
+                                    view_.first_query + tile.query, strip_keys);
+      }
       if (!tile.visible.sees_all_of(at, at + strip_keys)) {
         mask_scores<tile_queries>(s_.scores, tile.visible, 0, at, strip_keys);
       }
@@ -145,6 +149,10 @@ class ForwardPass {
       }
     }
     add_values(tile, key - block, added, count);
+  }
+
+  A slope_of(std::int64_t head) const {
+    return static_cast<A>(alibi_slope(view_, head) / view_.scale);
   }
 
   // ctx += values * weights, rows [begin, end) of the tile whose first key is packed at `packed`.

@@ -43,6 +43,8 @@ class RowAttention {
       store(s_.q + d, load(q + d, amount) * scale);
       store(s_.ctx + d, splat(A{0}));
     });
+    place_ = view_.first_query + query;
+    slope_ = view_.alibi_heads > 0 ? static_cast<A>(alibi_slope(view_, head) * log2_of_e) : A{0};
     largest_ = static_cast<A>(-1e30);
     sum_ = 0;
     const KeyRange range = view_.visible(query);
@@ -112,13 +114,16 @@ class RowAttention {
       for (int d = 1; d < 16; ++d) sum += load(s_.sums + d * 16 + i);
       store(scores + i, sum);
     }
+    for (std::int64_t j = 0; slope_ > 0 && j < count; ++j)
+      scores[j] += slope_ * static_cast<A>(first + j - place_);
     for (std::int64_t j = count; j < 16; ++j) scores[j] = static_cast<A>(-INFINITY);
   }
 
   const GroupView<T>& view_;
   Scratch& s_;
   const std::int64_t width_;
-  A largest_ = 0, sum_ = 0;
+  A largest_ = 0, sum_ = 0, slope_ = 0;
+  std::int64_t place_ = 0;  // of the query
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

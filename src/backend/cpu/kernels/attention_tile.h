@@ -36,6 +36,22 @@ void mask_scores(A* scores, const TileVisibility<A, tile_queries>& visible, int 
   }
 }
 
+// Adds slope x (key - query) to scores [count keys, queries], of which row 0 is key `key` and
+// column 0 is query `query`. The slope is that of unscaled scores.
+template <int queries, class A>
+void add_distances(A* scores, A slope, std::int64_t key, std::int64_t query, std::int64_t count) {
+  constexpr int lanes = Vec<A>::lanes;
+  alignas(64) A places[queries];
+  for (int q = 0; q < queries; ++q) places[q] = static_cast<A>(query + q);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const Vec<A> place = splat(static_cast<A>(key + j));
+    for (int q = 0; q < queries; q += lanes) {
+      A* at = scores + j * queries + q;
+      store(at, load(at) + (place - load(places + q)) * splat(slope));
+    }
+  }
+}
+
 // Draws the factors of dropout of one head for a few keys at a time.
 template <class A, int queries>
 class KeepFactors {

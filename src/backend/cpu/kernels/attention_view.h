@@ -46,7 +46,8 @@ struct GroupView {
   std::int64_t window = 0;            // newest positions that a query sees; 0: all
   Rows<const T> q, k, v;
   const Dropout* dropout;           // null: none
-  std::int64_t sample, first_head;  // global numbers, for dropout
+  std::int64_t sample, first_head;  // global numbers, for dropout and slopes
+  std::int64_t alibi_heads = 0;     // of the whole layer; 0: no slopes
 
   KeyRange visible(std::int64_t query) const {
     std::int64_t begin = first_visible ? first_visible[query] : 0;
@@ -56,6 +57,19 @@ struct GroupView {
     return {begin, end < begin ? begin : end};
   }
 };
+
+// What ALiBi adds to the scaled score of a head for each position that a key is ahead of the query:
+// 2^(-8 / n), its square and so on for n = 2^k heads; further heads get every second slope of twice
+// as many (Press et al. 2022, and the authors' code).
+template <class T>
+inline double alibi_slope(const GroupView<T>& view, std::int64_t head_of_group) {
+  const std::int64_t head = view.first_head + head_of_group;
+  std::int64_t power = 1;
+  while (2 * power <= view.alibi_heads) power *= 2;
+  const auto heads = static_cast<double>(power);
+  return head < power ? ::exp2(-8.0 * static_cast<double>(head + 1) / heads)
+                      : ::exp2(-4.0 * static_cast<double>(2 * (head - power) + 1) / heads);
+}
 
 // Visibility of a tile of at most `lanes` queries: per lane, and what holds for all or any of them.
 template <class A, int lanes>

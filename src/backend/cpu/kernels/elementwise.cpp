@@ -1,5 +1,5 @@
-// Residual addition with dropout, the cast of master weights, and the search for what is not
-// finite.
+// Residual addition with dropout, multiplication by a number, the cast of master weights, and the
+// search for what is not finite.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/residual.h"
 #include "backend/cpu/kernels/table.h"
@@ -31,6 +31,19 @@ void add(T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
         } else if (y != b) {
           __builtin_memcpy(y + begin, b + begin, (end - begin) * sizeof(T));
         }
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void scale(T* y, const T* x, std::int64_t count, double factor) {
+  const Vec<Acc<T>> by = splat(static_cast<Acc<T>>(factor));
+  parallel_pieces(
+      count, 2 * sizeof(T) * byte_ns,
+      [=](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          store(y + begin + i, load(x + begin + i, n) * by, n);
+        });
       },
       lanes_of<T>);
 }
@@ -112,6 +125,7 @@ void first_not_finite(std::int64_t* index, const T* x, std::int64_t count) {
 template <class T>
 void set_elementwise(Kernels<T>& table) {
   table.add = at_once<add<T>>;
+  table.scale = at_once<scale<T>>;
   table.cast_from_master = at_once<cast_from_master<T>>;
   table.first_not_finite = at_once<first_not_finite<T>>;
 }

@@ -71,8 +71,8 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
       for_all_heads(
           s,
           [&](std::int64_t column, int which, std::int64_t at) {
-            normalise<T>(to + column, from + column, weights[which] + at, nullptr, A{0},
-                         scale[which], d);
+            normalise<false, T>(to + column, from + column, weights[which] + at, nullptr, A{0},
+                                scale[which], d);
           },
           [&](std::int64_t column) {
             __builtin_memcpy(to + column, from + column, d * sizeof(T));
@@ -100,8 +100,8 @@ void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* 
   for_all_heads(
       s,
       [&](std::int64_t column, int which, std::int64_t at) {
-        apply_row_grad<T>(grad[which], dx + column, parts[which] + at, nullptr, dy + column,
-                          x + column, weights[which] + at, nullptr, d);
+        apply_row_grad<false, T>(grad[which], dx + column, parts[which] + at, nullptr, dy + column,
+                                 x + column, weights[which] + at, nullptr, d);
       },
       [&](std::int64_t column) { __builtin_memcpy(dx + column, dy + column, d * sizeof(T)); });
 }
@@ -146,8 +146,8 @@ void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* 
             const A scale =
                 reciprocal_root(mean_square_of(from + at, A{0}, d) + static_cast<A>(s.eps));
             if (rstd) rstd[r * heads + index] = scale;
-            normalise<T>(to + at, from + at, is_key ? key_weight : query_weight, nullptr, A{0},
-                         scale, d);
+            normalise<false, T>(to + at, from + at, is_key ? key_weight : query_weight, nullptr,
+                                A{0}, scale, d);
           },
           [&](std::int64_t at) { __builtin_memcpy(to + at, from + at, d * sizeof(T)); });
     }
@@ -182,8 +182,8 @@ void head_norm_grad(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight, Acc<T>
                             const T* const weight = is_key ? key_weight : query_weight;
                             const auto grad = row_grad(false, dy + at, x + at, weight, A{0},
                                                        rstd[r * heads + index], d);
-                            apply_row_grad<T>(grad, dx + at, is_key ? dkey : dquery, nullptr,
-                                              dy + at, x + at, weight, nullptr, d);
+                            apply_row_grad<false, T>(grad, dx + at, is_key ? dkey : dquery, nullptr,
+                                                     dy + at, x + at, weight, nullptr, d);
                           },
                           [&](std::int64_t column) {
                             __builtin_memcpy(dx + row + column, dy + row + column, d * sizeof(T));

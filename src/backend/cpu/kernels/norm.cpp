@@ -16,9 +16,9 @@ Acc<T> mean_of(const T* x, std::int64_t cols) {
          static_cast<A>(cols);
 }
 
-template <class T>
-void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, const T* weight,
-          const T* bias, T* sum, const T* delta, const Dropout& dropout) {
+template <bool zero_centred, class T>
+void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x,
+               const T* weight, const T* bias, T* sum, const T* delta, const Dropout& dropout) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
   const bool centred = shape.kind == NormKind::layer_norm;
@@ -43,15 +43,22 @@ void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, 
       const A scale = reciprocal_root(variance + static_cast<A>(shape.eps));
       if (mean) mean[r] = centre;
       if (rstd) rstd[r] = scale;
-      normalise(y + r * cols, row, weight, bias, centre, scale, cols);
+      normalise<zero_centred>(y + r * cols, row, weight, bias, centre, scale, cols);
     }
   });
 }
 
 template <class T>
-void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
-               const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd, const T* weight,
-               const T* dres, Acc<T>* workspace) {
+void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, const T* weight,
+          const T* bias, T* sum, const T* delta, const Dropout& dropout) {
+  const auto run = shape.zero_centred ? norm_rows<true, T> : norm_rows<false, T>;
+  run(shape, y, mean, rstd, x, weight, bias, sum, delta, dropout);
+}
+
+template <bool zero_centred, class T>
+void norm_rows_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
+                    const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd,
+                    const T* weight, const T* dres, Acc<T>* workspace) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
   const bool centred = shape.kind == NormKind::layer_norm;
@@ -68,14 +75,22 @@ void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bo
         if (db) __builtin_memset(db, 0, cols * sizeof(A));
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t at = r * cols;
-          const auto row =
-              row_grad(centred, dy + at, x + at, weight, centred ? mean[r] : A{0}, rstd[r], cols);
-          apply_row_grad(row, dx + at, dw, db, dy + at, x + at, weight, dres ? dres + at : nullptr,
-                         cols);
+          const auto row = row_grad<zero_centred>(centred, dy + at, x + at, weight,
+                                                  centred ? mean[r] : A{0}, rstd[r], cols);
+          apply_row_grad<zero_centred>(row, dx + at, dw, db, dy + at, x + at, weight,
+                                       dres ? dres + at : nullptr, cols);
         }
       });
   combine_chunks(dweight, accumulate, weight_parts, chunks, cols);
   if (dbias) combine_chunks(dbias, accumulate, bias_parts, chunks, cols);
+}
+
+template <class T>
+void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
+               const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd, const T* weight,
+               const T* dres, Acc<T>* workspace) {
+  const auto run = shape.zero_centred ? norm_rows_grad<true, T> : norm_rows_grad<false, T>;
+  run(shape, dx, dweight, dbias, accumulate, dy, x, mean, rstd, weight, dres, workspace);
 }
 
 }  // namespace

@@ -19,13 +19,23 @@ Acc<T> mean_square_of(const T* x, Acc<T> centre, std::int64_t cols) {
          static_cast<A>(cols);
 }
 
-template <class T>
+// What a normalised value is multiplied by: the weight, or one more.
+template <bool zero_centred, class T, class Amount>
+TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
+  if constexpr (zero_centred) {
+    return load(weight, n) + splat(Acc<T>{1});
+  } else {
+    return load(weight, n);
+  }
+}
+
+template <bool zero_centred = false, class T>
 void normalise(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
                std::int64_t cols) {
   const auto means = splat(mean);
   const auto rstds = splat(rstd);
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    auto out = (load(x + i, n) - means) * rstds * load(weight + i, n);
+    auto out = (load(x + i, n) - means) * rstds * factor_of<zero_centred>(weight + i, n);
     if (bias) out += load(bias + i, n);
     store(y + i, out, n);
   });
@@ -44,14 +54,15 @@ struct RowGrad {
   A grad_direction;  // mean of dy * weight * normalised x
 };
 
-template <class T>
+template <bool zero_centred = false, class T>
 RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight, Acc<T> mean,
                          Acc<T> rstd, std::int64_t cols) {
   using A = Acc<T>;
   Vec<A> sum = splat(A{0});
   Vec<A> dot = splat(A{0});
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    const auto g = load(dy + i, n) * load(weight + i, n);  // 0 beyond the row's end
+    const auto g =
+        load(dy + i, n) * factor_of<zero_centred>(weight + i, n);  // 0 beyond the row's end
     sum += g;
     dot += g * (load(x + i, n) - splat(mean));
   });
@@ -60,15 +71,15 @@ RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight,
 }
 
 // dx of one row; adds its part of the gradients of weight and bias (which may be null).
-template <class T>
+template <bool zero_centred = false, class T>
 void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
                     const T* x, const T* weight, const T* dres, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto grad = load(dy + i, n);
     const auto unit = (load(x + i, n) - splat(row.mean)) * splat(row.rstd);
-    auto out =
-        (grad * load(weight + i, n) - splat(row.grad_mean) - unit * splat(row.grad_direction)) *
-        splat(row.rstd);
+    auto out = (grad * factor_of<zero_centred>(weight + i, n) - splat(row.grad_mean) -
+                unit * splat(row.grad_direction)) *
+               splat(row.rstd);
     if (dres) out += load(dres + i, n);
     store(dweight + i, load(dweight + i, n) + grad * unit, n);
     if (dbias) store(dbias + i, load(dbias + i, n) + grad, n);

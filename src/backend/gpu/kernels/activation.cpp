@@ -115,7 +115,7 @@ int row_threads(std::int64_t cols) {
   return cols <= 512 ? 64 : cols <= 1024 ? 128 : 256;
 }
 
-// Calls run(F{}) for the curve of a kind; swiglu has none.
+// Calls run(F{}) for the curve of a kind; gated kinds have none (geglu is refused for GPUs).
 template <class Run>
 void with_curve(ActivationKind kind, const Run& run) {
   switch (kind) {
@@ -130,6 +130,7 @@ void with_curve(ActivationKind kind, const Run& run) {
     case ActivationKind::tanh:
       return run(Tanh{});
     case ActivationKind::swiglu:
+    case ActivationKind::geglu:
       break;
   }
 }
