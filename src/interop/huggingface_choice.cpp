@@ -14,14 +14,40 @@ void require(bool good, const char* kind, const char* key, const std::string& va
   }
 }
 
+// What only one kind has.
+void require_no_scalings(const ModelConfig& m, const char* kind) {
+  require(!m.embedding_norm, kind, "embedding_norm", "true");
+  require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
+  require(!m.scale_embedding, kind, "scale_embedding", "true");
+}
+
 void require_gpt2(const ModelConfig& m) {
   const char* kind = "GPT2LMHeadModel";
+  require_no_scalings(m, kind);
   require(m.position == "learned", kind, "position", m.position);
   require(m.norm == "layer_norm", kind, "norm", m.norm);
   require(!m.qk_norm, kind, "qk_norm", "true");
-  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(!has_gate(m), kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
+  require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
+  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.attention_window == 0, kind, "attention_window", std::to_string(m.attention_window));
+}
+
+void require_bloom(const ModelConfig& m) {
+  const char* kind = "BloomForCausalLM";
+  require(m.embedding_norm, kind, "embedding_norm", "false");
+  require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
+  require(!m.scale_embedding, kind, "scale_embedding", "true");
+  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(!m.qk_norm, kind, "qk_norm", "true");
+  require(m.activation == "gelu_tanh", kind, "activation", m.activation);
+  require(m.bias, kind, "bias", "false");
+  require(m.qkv_bias, kind, "qkv_bias", "false");
+  require(m.ffn_hidden_size == 4 * m.hidden_size, kind, "ffn_hidden_size",
+          std::to_string(m.ffn_hidden_size));
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
   require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
@@ -77,6 +103,8 @@ void require_olmoe(const ModelConfig& m) {
 // Which relative of Llama computes what the keys say.
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
   const bool over_all_heads = m.qk_norm && m.qk_norm_over == "all_heads";
+  if (m.activation == "geglu" || m.zero_centred_norms || m.scale_embedding)
+    return HuggingFaceKind::gemma;
   if (m.norm_placement == "output") return HuggingFaceKind::olmo2;
   if (m.moe.shared_ffn_hidden_size > 0) return HuggingFaceKind::qwen2_moe;
   if (m.moe.num_experts > 0) {
@@ -92,8 +120,9 @@ HuggingFaceKind kind_of_llama(const ModelConfig& m) {
 // Norms, windows and biases of those without experts, and of the attention of all.
 void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
   const char* name = huggingface_class(kind);
-  const bool windows = kind != HuggingFaceKind::llama && kind != HuggingFaceKind::olmo2 &&
-                       kind != HuggingFaceKind::qwen2_moe && kind != HuggingFaceKind::olmoe;
+  const bool windows = kind != HuggingFaceKind::llama && kind != HuggingFaceKind::gemma &&
+                       kind != HuggingFaceKind::olmo2 && kind != HuggingFaceKind::qwen2_moe &&
+                       kind != HuggingFaceKind::olmoe;
   require(windows || m.attention_window == 0, name, "attention_window",
           std::to_string(m.attention_window));
   if (kind == HuggingFaceKind::llama)
@@ -111,12 +140,26 @@ void require_olmo2(const ModelConfig& m) {
   require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
 }
 
+void require_gemma(const ModelConfig& m) {
+  const char* kind = "GemmaForCausalLM";
+  require(m.activation == "geglu", kind, "activation", m.activation);
+  require(m.zero_centred_norms, kind, "zero_centred_norms", "false");
+  require(m.scale_embedding, kind, "scale_embedding", "false");
+  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(!m.qk_norm, kind, "qk_norm", "true");
+  require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
+}
+
 HuggingFaceKind require_llama(const ModelConfig& m) {
   const HuggingFaceKind kind = kind_of_llama(m);
   const char* name = huggingface_class(kind);
   require(m.position == "rope", name, "position", m.position);
   require(m.norm == "rms_norm", name, "norm", m.norm);
-  require(m.activation == "swiglu", name, "activation", m.activation);
+  require(!m.embedding_norm, name, "embedding_norm", "true");
+  if (kind == HuggingFaceKind::gemma)
+    require_gemma(m);
+  else
+    require(m.activation == "swiglu", name, "activation", m.activation);
   require(m.rope_percent == 1, name, "rope_percent", fmt::format("{}", m.rope_percent));
   if (m.moe.num_experts > 0) require_plain_router(m, name);
   require_parts(m, kind);
@@ -129,10 +172,11 @@ HuggingFaceKind require_llama(const ModelConfig& m) {
 
 void require_bert(const ModelConfig& m) {
   const char* kind = "BERT";
+  require_no_scalings(m, kind);
   require(m.position == "learned", kind, "position", m.position);
   require(!m.qk_norm, kind, "qk_norm", "true");
   require(m.norm == "layer_norm", kind, "norm", m.norm);
-  require(m.activation != "swiglu", kind, "activation", m.activation);
+  require(!has_gate(m), kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
   require(m.order_head, kind, "order_head", "false");
@@ -150,6 +194,10 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
   // The family is only a set of defaults: the keys themselves decide.
   if (model.moe.num_experts > 0 || model.norm == "rms_norm" || model.position == "rope")
     return require_llama(model);
+  if (model.position == "alibi") {
+    require_bloom(model);
+    return HuggingFaceKind::bloom;
+  }
   require_gpt2(model);
   return HuggingFaceKind::gpt2;
 }

@@ -1,4 +1,4 @@
-// Reading config.json: GPT-2 and BERT, special tokens, and which function reads which kind.
+// Reading config.json: GPT-2, BLOOM and BERT, special tokens, and which function reads which kind.
 #include "interop/huggingface_config.h"
 
 #include <fmt/ranges.h>
@@ -33,6 +33,27 @@ ModelConfig read_gpt2(const HuggingFaceReader& json) {
     json.refuse(json.has("embd_pdrop") ? "embd_pdrop" : "resid_pdrop",
                 "embd_pdrop and resid_pdrop must be the same");
   m.attention_dropout = json.number("attn_pdrop", "attention_dropout", 0.1);
+  m.init_std = json.number("initializer_range", "init_std", 0.02);
+  return m;
+}
+
+// Older files have other names for two of the keys.
+ModelConfig read_bloom(const HuggingFaceReader& json) {
+  json.must_be("apply_residual_connection_post_layernorm", false);
+  ModelConfig m;
+  m.family = "gpt";
+  m.position = "alibi";
+  m.embedding_norm = true;
+  m.num_layers = json.size(json.has("n_layer") ? "n_layer" : "num_hidden_layers", "num_layers");
+  m.hidden_size = json.size(json.has("n_embed") ? "n_embed" : "hidden_size", "hidden_size");
+  m.num_heads = json.size(json.has("n_head") ? "n_head" : "num_attention_heads", "num_heads");
+  m.ffn_hidden_size = 4 * m.hidden_size;
+  m.max_positions = json.size("seq_length", "max_positions", 2048);
+  m.vocab_size = json.size("vocab_size", "vocab_size");
+  m.norm_eps = json.number("layer_norm_epsilon", "norm_eps", 1e-5);
+  m.tie_embeddings = json.flag("tie_word_embeddings", true);
+  m.hidden_dropout = json.number("hidden_dropout", "hidden_dropout", 0);
+  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
   m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
 }
@@ -100,8 +121,9 @@ void refuse_everywhere(const HuggingFaceReader& json) {
 // The model and its kind, before defaults are filled in.
 HuggingFaceModel read_kind(const HuggingFaceReader& json) {
   const std::string type = json.text("model_type", "");
-  std::vector<std::string> supported = {"gpt2"};
-  if (type == supported.front()) return {HuggingFaceKind::gpt2, read_gpt2(json), {}, ""};
+  std::vector<std::string> supported = {"gpt2", "bloom"};
+  if (type == "gpt2") return {HuggingFaceKind::gpt2, read_gpt2(json), {}, ""};
+  if (type == "bloom") return {HuggingFaceKind::bloom, read_bloom(json), {}, ""};
   for (const LlamaRelative& relative : llama_relatives()) {
     supported.emplace_back(huggingface_model_type(relative.kind));
     if (type != supported.back()) continue;

@@ -13,11 +13,13 @@ namespace trireme {
 // The kinds of model that are read and written.
 enum class HuggingFaceKind : std::uint8_t {
   gpt2,           // GPT2LMHeadModel
+  bloom,          // BloomForCausalLM: ALiBi and a norm after the embedding
   llama,          // LlamaForCausalLM; MistralForCausalLM without a window is read as one
   mistral,        // MistralForCausalLM: attention within a window
   qwen2,          // Qwen2ForCausalLM: biases of queries, keys and values alone
   qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
   olmo2,          // Olmo2ForCausalLM: norms after attention and MLP, and over all heads
+  gemma,          // GemmaForCausalLM: a scaled embedding, 1 + weight in norms, GELU in the gate
   mixtral,        // MixtralForCausalLM
   qwen2_moe,      // Qwen2MoeForCausalLM
   qwen3_moe,      // Qwen3MoeForCausalLM

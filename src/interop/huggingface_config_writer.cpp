@@ -36,6 +36,22 @@ Json write_gpt2(const ModelConfig& m) {
           {"tie_word_embeddings", m.tie_embeddings}};
 }
 
+Json write_bloom(const ModelConfig& m) {
+  return {{"architectures", {huggingface_class(HuggingFaceKind::bloom)}},
+          {"model_type", "bloom"},
+          {"vocab_size", m.vocab_size},
+          {"seq_length", m.max_positions},
+          {"hidden_size", m.hidden_size},
+          {"n_layer", m.num_layers},
+          {"n_head", m.num_heads},
+          {"layer_norm_epsilon", m.norm_eps},
+          {"apply_residual_connection_post_layernorm", false},
+          {"hidden_dropout", m.hidden_dropout},
+          {"attention_dropout", m.attention_dropout},
+          {"initializer_range", m.init_std},
+          {"tie_word_embeddings", m.tie_embeddings}};
+}
+
 // In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
 // and "factor", and do not support llama3.
 Json rope_scaling(const ModelConfig& m) {
@@ -102,6 +118,9 @@ Json write_dense_llama(const ModelConfig& m, HuggingFaceKind kind) {
     case HuggingFaceKind::mistral:
       add_window(json, m);
       break;
+    case HuggingFaceKind::gemma:
+      json["hidden_act"] = json["hidden_activation"] = "gelu_pytorch_tanh";
+      [[fallthrough]];
     case HuggingFaceKind::olmo2:
       json["attention_bias"] = false;
       break;
@@ -197,6 +216,8 @@ Json write_model(const HuggingFaceModel& model) {
   switch (model.kind) {
     case HuggingFaceKind::gpt2:
       return write_gpt2(model.model);
+    case HuggingFaceKind::bloom:
+      return write_bloom(model.model);
     case HuggingFaceKind::mixtral:
       return write_mixtral(model.model);
     case HuggingFaceKind::qwen2_moe:

@@ -13,13 +13,15 @@ struct KindNames {
   const char *class_name, *model_type, *prefix;
 };
 
-constexpr std::array<KindNames, 12> kKinds{{
+constexpr std::array<KindNames, 14> kKinds{{
     {HuggingFaceKind::gpt2, "GPT2LMHeadModel", "gpt2", "transformer."},
+    {HuggingFaceKind::bloom, "BloomForCausalLM", "bloom", "transformer."},
     {HuggingFaceKind::llama, "LlamaForCausalLM", "llama", "model."},
     {HuggingFaceKind::mistral, "MistralForCausalLM", "mistral", "model."},
     {HuggingFaceKind::qwen2, "Qwen2ForCausalLM", "qwen2", "model."},
     {HuggingFaceKind::qwen3, "Qwen3ForCausalLM", "qwen3", "model."},
     {HuggingFaceKind::olmo2, "Olmo2ForCausalLM", "olmo2", "model."},
+    {HuggingFaceKind::gemma, "GemmaForCausalLM", "gemma", "model."},
     {HuggingFaceKind::mixtral, "MixtralForCausalLM", "mixtral", "model."},
     {HuggingFaceKind::qwen2_moe, "Qwen2MoeForCausalLM", "qwen2_moe", "model."},
     {HuggingFaceKind::qwen3_moe, "Qwen3MoeForCausalLM", "qwen3_moe", "model."},

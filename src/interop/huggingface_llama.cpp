@@ -1,6 +1,8 @@
 // One function per relative of Llama without experts, and what all of them share.
 #include "interop/huggingface_llama.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,11 @@ constexpr LlamaDefaults kMistral{.kv_heads = 8, .positions = 131072};
 constexpr LlamaDefaults kQwen2{.kv_heads = 32, .positions = 32768};
 constexpr LlamaDefaults kQwen3{.kv_heads = 32, .head_dim = 128, .positions = 32768};
 constexpr LlamaDefaults kOlmo2{.norm_eps = 1e-5};
+constexpr LlamaDefaults kGemma{.kv_heads = 16,
+                               .head_dim = 256,
+                               .positions = 8192,
+                               .activation = "gelu_pytorch_tanh",
+                               .tie_embeddings = true};
 
 ModelConfig read_llama(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, {});
@@ -60,6 +67,16 @@ ModelConfig read_olmo2(const HuggingFaceReader& json) {
   return m;
 }
 
+ModelConfig read_gemma(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kGemma);
+  json.must_be("attention_bias", false);
+  json.must_be("use_bidirectional_attention", false);
+  refuse_window(json);
+  m.activation = "geglu";
+  m.zero_centred_norms = m.scale_embedding = true;
+  return m;
+}
+
 bool has_part_of_rotation(const HuggingFaceReader& json) {
   return json.has("partial_rotary_factor") && json["partial_rotary_factor"] != 1;
 }
@@ -80,13 +97,13 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
   m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
   m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
   m.vocab_size = json.size("vocab_size", "vocab_size");
-  if (json.text("hidden_act", "silu") != "silu")
-    json.refuse("hidden_act", "only silu is supported");
+  if (json.text("hidden_act", defaults.activation) != defaults.activation)
+    json.refuse("hidden_act", fmt::format("only {} is supported", defaults.activation));
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
   read_rope(json, m, defaults.rope_base);
   m.bias = m.qkv_bias = false;
-  m.tie_embeddings = json.flag("tie_word_embeddings", false);
+  m.tie_embeddings = json.flag("tie_word_embeddings", defaults.tie_embeddings);
   m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
   m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
@@ -139,12 +156,13 @@ std::string note_on_llama(const HuggingFaceReader& json) {
 }
 
 std::span<const LlamaRelative> llama_relatives() {
-  static constexpr std::array<LlamaRelative, 9> relatives{{
+  static constexpr std::array<LlamaRelative, 10> relatives{{
       {HuggingFaceKind::llama, read_llama},
       {HuggingFaceKind::mistral, read_mistral},
       {HuggingFaceKind::qwen2, read_qwen2},
       {HuggingFaceKind::qwen3, read_qwen3},
       {HuggingFaceKind::olmo2, read_olmo2},
+      {HuggingFaceKind::gemma, read_gemma},
       {HuggingFaceKind::mixtral, read_mixtral},
       {HuggingFaceKind::qwen2_moe, read_qwen2_moe},
       {HuggingFaceKind::qwen3_moe, read_qwen3_moe},

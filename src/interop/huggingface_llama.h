@@ -24,6 +24,8 @@ struct LlamaDefaults {
   std::int64_t positions = 2048;
   double norm_eps = 1e-6;
   double rope_base = 10000;
+  const char* activation = "silu";  // the only one that is read
+  bool tie_embeddings = false;
 };
 ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults);
 

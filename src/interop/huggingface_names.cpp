@@ -153,6 +153,27 @@ TensorMapping gpt2_mapping(const ModelConfig& m) {
   return table.take();
 }
 
+// Rows of queries, keys and values take turns by head on both sides.
+TensorMapping bloom_mapping(const ModelConfig& m) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "transformer.word_embeddings.weight", {m.vocab_size, h});
+  table.norm("embedding.norm", "transformer.word_embeddings_layernorm");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("transformer.h.{}.", layer);
+    table.norm(ours + "input_norm", theirs + "input_layernorm");
+    table.linear(ours + "attention.qkv", theirs + "self_attention.query_key_value", 3 * h, h, true);
+    table.linear(ours + "attention.out", theirs + "self_attention.dense", h, h, true);
+    table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    table.linear(ours + "mlp.up", theirs + "mlp.dense_h_to_4h", ffn, h, true);
+    table.linear(ours + "mlp.down", theirs + "mlp.dense_4h_to_h", h, ffn, true);
+  }
+  table.norm("final_norm", "transformer.ln_f");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
 // The layer of a relative with experts: router, experts, perhaps a shared expert.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
                  const std::string& theirs, bool mixtral) {
@@ -248,6 +269,7 @@ bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_v
 
 TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
   if (model.kind == HuggingFaceKind::gpt2) return gpt2_mapping(model.model);
+  if (model.kind == HuggingFaceKind::bloom) return bloom_mapping(model.model);
   if (is_bert(model.kind)) return bert_mapping(model.model, model.kind == HuggingFaceKind::bert);
   return llama_mapping(model.model, model.kind);
 }
@@ -275,6 +297,7 @@ std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_v
   const bool tied = model.model.tie_embeddings;
   if (!is_bert(model.kind)) {
     if (!tied || name != "lm_head.weight") return "";
+    if (model.kind == HuggingFaceKind::bloom) return "transformer.word_embeddings.weight";
     return model.kind == HuggingFaceKind::gpt2 ? "transformer.wte.weight"
                                                : "model.embed_tokens.weight";
   }

@@ -16,7 +16,7 @@ std::string position(Draft& draft, std::string& origin) {
   }
   std::string type = draft.value("--position-embedding-type");
   if (!type.empty()) origin = "--position-embedding-type";
-  if (type == "rope" || type == "none") return type;
+  if (type == "rope" || type == "alibi" || type == "none") return type;
   if (draft.has("--no-position-embedding")) {
     origin = "--no-position-embedding";
     return "none";
@@ -97,6 +97,19 @@ void biases(Draft& draft) {
   draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
 }
 
+// BigScience's fork normalises words before positions are added to them.
+void embedding_norm(Draft& draft, const std::string& positions) {
+  const std::string flag = "--embed-layernorm";
+  if (!draft.has(flag)) return;
+  if (positions == "learned") {
+    return draft.complaints().add(
+        flag,
+        "Megatron then normalises words before learned positions are added; here the sum is "
+        "normalised, so only --position-embedding-type alibi, rope or none goes with it");
+  }
+  draft.set("model.embedding_norm", "true", flag);
+}
+
 void head_norms(Draft& draft) {
   const std::string flag = "--qk-layernorm";
   if (!draft.has(flag)) return;
@@ -142,6 +155,7 @@ void translate_model(Draft& draft) {
   const std::string positions = position(draft, where);
   draft.set_text("model.position", positions, where);
   rope_scaling(draft, positions);
+  embedding_norm(draft, positions);
   where = kDefault;
   const std::string function = activation(draft, where);
   draft.set_text("model.activation", function, where);

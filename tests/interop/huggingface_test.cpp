@@ -154,7 +154,13 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
   const HuggingFaceModel qwen2_window =
       read("qwen2", R"("sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0)");
   EXPECT_EQ(qwen2_window.model.attention_window, 8);
-  for (const HuggingFaceModel& first : {qwen2, qwen3, mistral, olmo2, qwen2_window}) {
+  const HuggingFaceModel gemma =
+      read("gemma", R"("hidden_act": "gelu_pytorch_tanh", "head_dim": 8)");
+  EXPECT_EQ(gemma.kind, HuggingFaceKind::gemma);
+  EXPECT_EQ(gemma.model.activation, "geglu");
+  EXPECT_TRUE(gemma.model.tie_embeddings);
+  EXPECT_EQ(huggingface_kind(gemma.model), HuggingFaceKind::gemma);
+  for (const HuggingFaceModel& first : {qwen2, qwen3, mistral, olmo2, qwen2_window, gemma}) {
     const std::string text = huggingface_config_text(first, "float32");
     const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
     EXPECT_EQ(again.kind, first.kind);
@@ -163,6 +169,28 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
     after.model = again.model;
     EXPECT_EQ(to_toml(after), to_toml(before));
   }
+}
+
+TEST(HuggingFaceConfig, BloomGoesThereAndBack) {
+  // The names of older files, as published models have them.
+  const HuggingFaceModel bloom = parse_huggingface_config(
+      R"({"model_type": "bloom", "vocab_size": 64, "n_embed": 32, "n_layer": 2,
+          "num_attention_heads": 4, "seq_length": 48, "pretraining_tp": 1})",
+      "config.json");
+  EXPECT_EQ(bloom.model.position, "alibi");
+  EXPECT_TRUE(bloom.model.embedding_norm);
+  EXPECT_EQ(bloom.model.ffn_hidden_size, 128);
+  EXPECT_EQ(bloom.model.max_positions, 48);
+  EXPECT_EQ(huggingface_kind(bloom.model), HuggingFaceKind::bloom);
+  const HuggingFaceModel again =
+      parse_huggingface_config(huggingface_config_text(bloom, "float32"), "config.json");
+  Config before, after;
+  before.model = bloom.model;
+  after.model = again.model;
+  EXPECT_EQ(to_toml(after), to_toml(before));
+  ModelConfig wide = bloom.model;
+  wide.ffn_hidden_size = 96;
+  EXPECT_THROW(huggingface_kind(wide), Error);
 }
 
 // What a relative of Llama with these keys is refused for; "accepted".
@@ -221,9 +249,12 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
        "original_max_position_embeddings": 16})",
        "original_max_position_embeddings is the number 8"},
       {"llama", R"("hidden_act": "gelu")", "only silu is supported"},
+      {"gemma", R"("hidden_act": "gelu")", "only gelu_pytorch_tanh is supported"},
+      {"gemma", R"("hidden_act": "gelu_pytorch_tanh", "use_bidirectional_attention": true)",
+       "use_bidirectional_attention is true"},
       {"t5", "", "model_type is the string \"t5\""},
       {"deepseek_v3", "", "model_type is the string \"deepseek_v3\""},
-      {"gemma", "", "model_type is the string \"gemma\""},
+      {"gemma2", "", "model_type is the string \"gemma2\""},
   };
   for (const auto& [type, more, message] : cases)
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;
@@ -377,7 +408,7 @@ TEST(HuggingFaceConfig, PartialRotaryPositionsAreReadAsTheReferenceDoes) {
 
 TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(config_refusal("gpt2", "model_type", "mamba"),
-              HasSubstr("supported are gpt2, llama"));
+              HasSubstr("supported are gpt2, bloom, llama"));
   EXPECT_THAT(config_refusal("gpt2", "model_type", nullptr), HasSubstr("lacks 'model_type'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", nullptr), HasSubstr("lacks 'n_layer'"));
   EXPECT_THAT(config_refusal("gpt2", "n_layer", "2"), HasSubstr("n_layer is the string \"2\""));

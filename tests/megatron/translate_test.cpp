@@ -63,6 +63,13 @@ TEST(Translate, BertHasItsOwnDefaults) {
   EXPECT_THAT(noted(translated("--mask-prob 0.2")), ::testing::Contains("--mask-prob"));
 }
 
+TEST(Translate, SlopesAndNormsOfBloom) {
+  const Config c = config("--position-embedding-type alibi --embed-layernorm");
+  EXPECT_EQ(c.model.position, "alibi");
+  EXPECT_TRUE(c.model.embedding_norm);
+  EXPECT_FALSE(config("--position-embedding-type alibi").model.embedding_norm);
+}
+
 TEST(Translate, ModelFlags) {
   const Config c = config(
       "--swiglu --normalization RMSNorm --norm-epsilon 1e-6 --disable-bias-linear --add-qkv-bias "

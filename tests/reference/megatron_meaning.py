@@ -122,6 +122,7 @@ class Meaning:
             "model.bias": bias,
             "model.qkv_bias": bias or self.has("--add-qkv-bias"),
             "model.qk_norm": self.has("--qk-layernorm"),
+            "model.embedding_norm": self.has("--embed-layernorm"),
             "model.attention_window": self.window(),
             "model.tie_embeddings": not self.has("--untie-embeddings-and-output-weights"),
             "model.hidden_dropout": self.number("--hidden-dropout", 0.1),

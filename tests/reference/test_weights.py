@@ -26,6 +26,14 @@ def gpt2(rng):
         layer_norm_epsilon=rng.choice([1e-5, 1e-6]), tie_word_embeddings=rng.random() < 0.7)
 
 
+def bloom(rng):
+    heads = rng.choice([1, 2, 3, 4, 6, 12])
+    return transformers.BloomConfig(
+        vocab_size=rng.randint(40, 150), seq_length=rng.choice([32, 64]),
+        hidden_size=heads * rng.choice([4, 8, 16]), n_layer=rng.randint(1, 3), n_head=heads,
+        layer_norm_epsilon=rng.choice([1e-5, 1e-6]), tie_word_embeddings=rng.random() < 0.7)
+
+
 def rope(rng, positions):
     theta = rng.choice([10000.0, 500000.0])
     return rng.choice([
@@ -78,6 +86,10 @@ def qwen3(rng):
 
 def olmo2(rng):
     return llama_like(rng, transformers.Olmo2Config)
+
+
+def gemma(rng):
+    return llama_like(rng, transformers.GemmaConfig)
 
 
 def mixtral(rng):
@@ -148,6 +160,8 @@ def megatron_bert(rng):
 
 KINDS = {
     "gpt2": (gpt2, transformers.GPT2LMHeadModel),
+    "bloom": (bloom, transformers.BloomForCausalLM),
+    "gemma": (gemma, transformers.GemmaForCausalLM),
     "llama": (llama, transformers.LlamaForCausalLM),
     "mistral": (mistral, transformers.MistralForCausalLM),
     "qwen2": (qwen2, transformers.Qwen2ForCausalLM),
@@ -285,7 +299,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 
 
 # Windows and norms of all heads pass through the cache of keys and values, too.
-@pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True)])
+@pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True),
+                                                ("bloom", True), ("gemma", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)
