@@ -1,9 +1,8 @@
-// Helpers that the tests of this module share: scratch folders, several ranks as threads, tensors
+// Helpers that the tests of this module share: several ranks as threads, tensors
 // with known values cut into slices.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <barrier>
@@ -14,35 +13,9 @@
 #include "base/file.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "scratch_folder.h"
 
 namespace trireme {
-
-// In memory where the system has a place for it: saving syncs often, which takes long on a disk.
-class ScratchFolder {
- public:
-  ScratchFolder()
-      : path_(fs::path(fs::exists("/dev/shm") ? "/dev/shm" : testing::TempDir()) /
-              fmt::format("trireme_{}_{}_{}", ::getpid(), test_name(), counter_++)) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  operator const fs::path&() const { return path_; }
-  fs::path operator/(std::string_view name) const { return path_ / name; }
-
- private:
-  static std::string test_name() {
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::ranges::replace(name, '/', '_');  // of tests with parameters
-    return name;
-  }
-
-  static inline int counter_ = 0;
-  fs::path path_;
-};
 
 // Runs body(ranks) as `size` threads that can gather and broadcast. Rethrows nothing: bodies catch.
 inline void run_ranks(int size, const std::function<void(const Ranks&)>& body) {

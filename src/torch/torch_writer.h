@@ -1,0 +1,55 @@
+// Files that torch.load(weights_only=True) reads: dictionaries, lists and plain values with tensors
+// in them. The values are declared first; the bytes of the tensors then arrive in their order.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "torch/zip_writer.h"
+
+namespace trireme {
+
+struct TorchTensor {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;
+
+  std::uint64_t bytes() const;
+};
+
+struct TorchValue;
+using TorchDict = std::vector<std::pair<std::string, TorchValue>>;
+using TorchList = std::vector<TorchValue>;
+
+struct TorchValue {
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, TorchTensor, TorchList,
+               TorchDict>
+      value;  // std::monostate: None
+};
+
+class TorchWriter {
+ public:
+  // Creates the file, as PATH.tmp until it is finished. Tensors count in the order in which they
+  // occur in `root`. Each has a storage of its own.
+  TorchWriter(const fs::path& path, const TorchValue& root, bool always_wide = false);
+
+  // Writes bytes [offset, offset + count) of a tensor, one tensor after the other and without gaps.
+  void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
+
+  // Checks that all tensors were written, makes the file durable, closes and renames it. Without
+  // it, no file remains.
+  void finish();
+
+ private:
+  void begin_next();
+
+  ZipWriter zip_;
+  std::string folder_;
+  std::vector<std::uint64_t> bytes_;  // by tensor
+  std::size_t next_ = 0;              // the tensor whose entry begins next
+  std::uint64_t written_ = 0;         // of the one before it
+};
+
+}  // namespace trireme
