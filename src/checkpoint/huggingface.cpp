@@ -178,16 +178,20 @@ class OutputFolder {
 
 ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
                                     const std::string& program, ThreadPool* pool) {
+  return import_model(open_huggingface_folder(from), to, program, pool);
+}
+
+ConversionReport import_model(const ForeignModel& model, const fs::path& to,
+                              const std::string& program, ThreadPool* pool) {
   if (find_checkpoint(to)) {
     fail_input("'{}' already holds a checkpoint; give another folder", to.string());
   }
-  const HuggingFaceModel model = read_huggingface_config(from);
-  const TensorMapping mapping = huggingface_mapping(model);
-  HuggingFaceWeights weights(from, model);
-  const TensorAssembler assembler(mapping, Direction::to_ours, weights);
+  const TensorMapping& mapping = model.mapping;
+  const TensorAssembler assembler(mapping, Direction::to_ours, *model.weights);
 
   OutputFolder output(to);
-  const TokenizerFiles tokenizer = import_huggingface_tokenizer(from, to / "tokenizer", model.kind);
+  const TokenizerFiles tokenizer =
+      model.tokenizer ? model.tokenizer(to / "tokenizer") : TokenizerFiles{};
   Config config;
   // As it is, the configuration next to these weights continues training from them.
   config.run.dir = (to / "train").string();
@@ -201,7 +205,7 @@ ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
   config.data.tokenizer_model = tokenizer.model_file;
   CheckpointState state;
   state.config_toml = to_toml(config);
-  parse_config(state.config_toml, from.string());  // whoever uses the run will read it
+  parse_config(state.config_toml, to.string());  // whoever uses the run will read it
   keep_tokens(state, model.tokens);
 
   std::vector<SourceSlice> slices;
@@ -248,9 +252,10 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   OutputFolder output(to);
   std::string note =
       export_huggingface_tokenizer(options.tokenizer, to, config.model.max_positions);
-  write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes}, assembler);
+  write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes, options.files},
+                           assembler);
   output.keep();
-  return {model.kind, to, static_cast<std::int64_t>(mapping.theirs.size()),
+  return {huggingface_class(model.kind), to, static_cast<std::int64_t>(mapping.theirs.size()),
           count_elements(mapping.theirs), std::move(note)};
 }
 

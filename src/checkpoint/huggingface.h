@@ -1,5 +1,5 @@
-// Conversion between Hugging Face folders and checkpoints, a few rows at a time: a model larger
-// than memory converts.
+// Conversion between checkpoints of ours and those of other programs, a few rows at a time: a model
+// larger than memory converts.
 #pragma once
 
 #include <optional>
@@ -9,23 +9,28 @@
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
 #include "config/config.h"
+#include "interop/foreign_model.h"
 #include "interop/huggingface_config.h"
+#include "interop/huggingface_folder.h"
 #include "interop/huggingface_tokenizer.h"
 #include "tensor/dtype.h"
 
 namespace trireme {
 
 struct ConversionReport {
-  HuggingFaceKind kind = HuggingFaceKind::gpt2;
-  fs::path folder;  // of the checkpoint, or the Hugging Face folder
+  std::string kind;  // of the model at the other program: "LlamaForCausalLM"
+  fs::path folder;   // of the checkpoint, or the folder of the other program
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
   std::string note;  // what the user should know, or ""
 };
 
 // Makes `to` a run's folder with one checkpoint of step 0 (weights in the element types of the
-// Hugging Face folder, the configuration), its tokenizer's files and config.toml. `to` must not
-// hold a checkpoint yet. Refused (exit code 2): see huggingface_config.h and huggingface_folder.h.
+// model's files, the configuration), its tokenizer's files and config.toml. `to` must not hold a
+// checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
+ConversionReport import_model(const ForeignModel& model, const fs::path& to,
+                              const std::string& program, ThreadPool* pool);
+// The same for a folder of Hugging Face's.
 ConversionReport import_huggingface(const fs::path& from, const fs::path& to,
                                     const std::string& program, ThreadPool* pool);
 
@@ -35,6 +40,7 @@ struct ExportOptions {
   HuggingFaceTokens tokens;
   TokenizerFiles tokenizer;
   std::int64_t max_file_bytes = 5'000'000'000;
+  HuggingFaceFiles files = HuggingFaceFiles::safetensors;
 };
 
 // The configuration that a checkpoint carries, with `overrides` such as "data.vocab_file=...".

@@ -1,4 +1,4 @@
-// `trireme convert`: Hugging Face folders to runs, and back.
+// `trireme convert`: checkpoints of other programs to runs, and back.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +10,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
 
 namespace trireme::cli {
@@ -18,6 +19,7 @@ namespace {
 struct ConvertOptions {
   std::string from, to, input, output, dtype;
   double max_file_gb = 5;
+  std::string weight_files = "safetensors";
   std::vector<std::string> overrides;
   bool as_json = false;
 };
@@ -51,41 +53,46 @@ void require_new_folder(const fs::path& folder) {
   }
 }
 
+ConversionReport import_foreign(const ConvertOptions& options) {
+  if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
+  if (find_checkpoint(options.input)) {
+    fail_input(
+        "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
+        options.input);
+  }
+  const ForeignFormat& format = foreign_format(options.from, options.input);
+  return import_model(format.open(options.input, options.overrides), options.output,
+                      "trireme convert", &ThreadPool::global());
+}
+
+ConversionReport export_to_huggingface(const ConvertOptions& options) {
+  ExportOptions how;
+  if (options.dtype == "fp32") how.dtype = DType::f32;
+  if (options.dtype == "bf16") how.dtype = DType::bf16;
+  if (options.dtype == "fp16") how.dtype = DType::f16;
+  const Config config = run_config(options);
+  how.tokens = special_tokens(config);
+  how.tokenizer = {config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
+                   config.data.tokenizer_model};
+  how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
+  if (options.weight_files == "bin") how.files = HuggingFaceFiles::torch;
+  return export_huggingface(options.input, options.output, how);
+}
+
 ConversionReport convert(const ConvertOptions& options) {
   require_new_folder(options.output);
-  if (options.from == "hf" && options.to.empty()) {
-    if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
-    if (!options.overrides.empty())
-      fail_input("--set is for --to hf; edit the config.toml that --from hf writes");
-    if (find_checkpoint(options.input)) {
-      fail_input("'{}' holds a checkpoint of Trireme already: use --to hf to export it",
-                 options.input);
-    }
-    return import_huggingface(options.input, options.output, "trireme convert",
-                              &ThreadPool::global());
+  if (!options.from.empty() && !options.to.empty()) {
+    fail_input(
+        "give either --from, which makes a run's folder of another program's, or --to, which makes "
+        "another program's of a checkpoint");
   }
-  if (options.to == "hf" && options.from.empty()) {
-    ExportOptions how;
-    if (options.dtype == "fp32") how.dtype = DType::f32;
-    if (options.dtype == "bf16") how.dtype = DType::bf16;
-    if (options.dtype == "fp16") how.dtype = DType::f16;
-    const Config config = run_config(options);
-    how.tokens = special_tokens(config);
-    how.tokenizer = {config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
-                     config.data.tokenizer_model};
-    how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
-    return export_huggingface(options.input, options.output, how);
-  }
-  fail_input(
-      "give either --from hf, which makes a run's folder of a Hugging Face folder, or --to hf, "
-      "which "
-      "makes a Hugging Face folder of a checkpoint");
+  return options.to.empty() ? import_foreign(options) : export_to_huggingface(options);
 }
 
 void run_convert(const ConvertOptions& options) {
   const ConversionReport report = convert(options);
   if (options.as_json) {
-    const nlohmann::ordered_json json{{"model", huggingface_class(report.kind)},
+    const nlohmann::ordered_json json{{"model", report.kind},
                                       {"folder", report.folder.string()},
                                       {"tensors", report.tensors},
                                       {"elements", report.elements},
@@ -93,9 +100,8 @@ void run_convert(const ConvertOptions& options) {
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  fmt::print("{}: {}, {}, written to {}\n", huggingface_class(report.kind),
-             counted(report.tensors, "tensor"), counted(report.elements, "element"),
-             report.folder.string());
+  fmt::print("{}: {}, {}, written to {}\n", report.kind, counted(report.tensors, "tensor"),
+             counted(report.elements, "element"), report.folder.string());
   if (!report.note.empty()) fmt::print("note: {}\n", report.note);
 }
 
@@ -104,23 +110,23 @@ void run_convert(const ConvertOptions& options) {
 void add_convert(CLI::App& app) {
   const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Convert weights from a Hugging Face folder to a run's folder, or back");
+      "convert", "Make a run's folder of another program's checkpoint, or the other way round");
+  command->footer("FORMAT of --from, which is told by looking where it is not given:\n" +
+                  foreign_formats_text());
   // Users of other programs try their names: say more than which values there are.
   const CLI::Validator only_hf(
       [](std::string& kind) -> std::string {
         if (kind == "hf") return "";
-        return fmt::format("must be hf, the only other format that is read and written, not '{}'",
-                           kind);
+        return fmt::format("must be hf, the only format that is written, not '{}'", kind);
       },
       "hf");
-  command->add_option("--from", options->from, "Format of the input, if it is not Trireme's own")
-      ->check(only_hf);
-  command->add_option("--to", options->to, "Format of the output, if it is not Trireme's own")
+  command->add_option("--from", options->from, "Format of the input; default: told by looking")
+      ->check(CLI::IsMember(foreign_format_names()));
+  command->add_option("--to", options->to, "Export a checkpoint of Trireme in this format")
       ->check(only_hf);
   command
-      ->add_option(
-          "input", options->input,
-          "With --from hf a Hugging Face folder; with --to hf the folder of a checkpoint or run")
+      ->add_option("input", options->input,
+                   "Folder of another program; with --to hf that of a checkpoint or run")
       ->required();
   command->add_option("output", options->output, "Folder to write; must not exist or be empty")
       ->required();
@@ -129,13 +135,21 @@ void add_convert(CLI::App& app) {
                    "With --to hf: element type of all weights; default: each as it is stored")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command
+      ->add_option(
+          "--weight-files", options->weight_files,
+          "With --to hf: safetensors, or bin for pytorch_model.bin as torch.save writes it")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"safetensors", "bin"}));
+  command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to hf: largest size of a safetensors file, in GB")
+                   "With --to hf: largest size of a file of weights, in GB")
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1e6));
-  command->add_option("--set", options->overrides,
-                      "With --to hf: section.key=value for the saved configuration, e.g. "
-                      "data.tokenizer_model=FILE");
+  command->add_option(
+      "--set", options->overrides,
+      "section.key=value: of the model, where the input's files do not say it, e.g. "
+      "model.max_positions=4096; with --to hf of the saved configuration, e.g. "
+      "data.tokenizer_model=FILE");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] { stoppable([&] { run_convert(*options); }); });
 }

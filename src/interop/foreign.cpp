@@ -23,40 +23,39 @@ struct Sign {
   bool loose = false;
 };
 
+constexpr std::string_view convert_it = "which trireme convert FOLDER RUN makes a run of";
 constexpr std::string_view export_first =
-    "which cannot be read: export it to a Hugging Face folder with safetensors files, using the "
-    "tools of the program that wrote it, and then use trireme convert --from hf";
+    "which cannot be read: export it to a Hugging Face folder, using the tools of the program that "
+    "wrote it, and then use trireme convert";
 constexpr std::string_view save_as_safetensors =
     "which cannot be read: in Python, load it with transformers' from_pretrained(FOLDER) and save "
-    "it "
-    "with save_pretrained(NEW_FOLDER), which writes model.safetensors";
+    "it with save_pretrained(NEW_FOLDER), which writes model.safetensors";
+constexpr std::string_view look_inside =
+    "of which trireme inspect FILE shows the content; trireme convert reads the folders of "
+    "Megatron, of Meta's Llama and of Hugging Face that such files lie in";
 
 constexpr Sign signs[] = {
     {"*_model_states.pt", "a DeepSpeed checkpoint", export_first},
     {"*_optim_states.pt", "a DeepSpeed checkpoint", export_first},
     {"global_step*", "a DeepSpeed checkpoint", export_first},
     {"zero_to_fp32.py", "a DeepSpeed checkpoint", export_first},
-    {"model_optim_rng.pt", "a Megatron checkpoint", export_first},
-    {"distrib_optim.pt", "a Megatron checkpoint", export_first},
-    {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", export_first},
-    {"mp_rank_*", "a Megatron checkpoint", export_first},
-    {"iter_0*", "a Megatron checkpoint", export_first},
+    {"model_optim_rng.pt", "a Megatron checkpoint", convert_it},
+    {"distrib_optim.pt", "a Megatron checkpoint", convert_it},
+    {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", convert_it},
+    {"mp_rank_*", "a Megatron checkpoint", convert_it},
+    {"iter_0*", "a Megatron checkpoint", convert_it},
     {"*.distcp", "a PyTorch distributed checkpoint (DCP)", export_first},
-    {"consolidated.*.pth", "Llama weights as Meta publishes them",
-     "which cannot be read: convert them to a Hugging Face folder with transformers' "
-     "convert_llama_weights_to_hf.py, and then use trireme convert --from hf"},
-    {"pytorch_model*.bin", "a Hugging Face model with PyTorch files", save_as_safetensors},
+    {"consolidated.*.pth", "Llama weights as Meta publishes them", convert_it},
+    {"pytorch_model*.bin", "a Hugging Face model with PyTorch files", convert_it},
     {"tf_model*.h5", "a Hugging Face model with TensorFlow files", save_as_safetensors},
     {"flax_model*.msgpack", "a Hugging Face model with Flax files", save_as_safetensors},
-    {"model*.safetensors", "a Hugging Face model",
-     "which trireme convert --from hf FOLDER RUN makes a run of"},
-    {"model.safetensors.index.json", "a Hugging Face model",
-     "which trireme convert --from hf FOLDER RUN makes a run of"},
+    {"model*.safetensors", "a Hugging Face model", convert_it},
+    {"model.safetensors.index.json", "a Hugging Face model", convert_it},
     {"*.gguf", "a GGUF model", export_first, true},
     {"*.nemo", "a NeMo model", export_first, true},
     {"*.ckpt", "a Lightning checkpoint", export_first, true},
-    {"*.pt", "a PyTorch checkpoint", export_first, true},
-    {"*.pth", "a PyTorch checkpoint", export_first, true},
+    {"*.pt", "a PyTorch checkpoint", look_inside, true},
+    {"*.pth", "a PyTorch checkpoint", look_inside, true},
 };
 
 enum class Signs { all, certain };

@@ -2,7 +2,6 @@
 #include "interop/huggingface_folder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,24 +9,24 @@
 #include "base/json.h"
 #include "interop/cast.h"
 #include "interop/foreign.h"
+#include "interop/safetensors.h"
 #include "interop/safetensors_writer.h"
+#include "torch/torch_writer.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* single_file = "model.safetensors";
-constexpr const char* index_file = "model.safetensors.index.json";
+// In the order in which transformers looks for them, which is that of HuggingFaceFiles.
+struct WeightNames {
+  const char *single, *index, *stem, *ending;
+};
+constexpr WeightNames weight_names[] = {
+    {"model.safetensors", "model.safetensors.index.json", "model", ".safetensors"},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model", ".bin"},
+};
 
-bool is_plain_name(const std::string& file) {
-  return file.ends_with(".safetensors") && file.find('/') == std::string::npos;
-}
-
-bool has_shape(const SafetensorsEntry& entry, const Shape& shape) {
+bool has_shape(const WeightEntry& entry, const Shape& shape) {
   return std::ranges::equal(entry.shape, shape);
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return nlohmann::json(shape).dump();
 }
 
 const char* torch_dtype(DType dtype) {
@@ -79,15 +78,9 @@ std::vector<std::vector<std::size_t>> split_into_files(const Weights& weights,
   return files;
 }
 
-void write_file(const fs::path& path, const std::vector<std::size_t>& targets,
-                const Weights& weights) {
-  std::vector<SafetensorsTensor> entries;
-  for (const std::size_t target : targets) {
-    const NamedTensor& tensor = weights.tensor(target);
-    entries.push_back(
-        {tensor.name, weights.dtype(target), {tensor.shape.begin(), tensor.shape.end()}});
-  }
-  SafetensorsWriter writer(path, entries, {{"format", "pt"}});
+// Writes the tensors one after the other, in blocks.
+template <class Writer>
+void fill(Writer& writer, const std::vector<std::size_t>& targets, const Weights& weights) {
   constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(block_bytes);
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -104,17 +97,35 @@ void write_file(const fs::path& path, const std::vector<std::size_t>& targets,
   writer.finish();
 }
 
-void write_weights(const fs::path& folder, const Weights& weights, std::int64_t max_file_bytes) {
-  const auto files = split_into_files(weights, max_file_bytes);
-  if (files.size() == 1) {
-    write_file(folder / single_file, files[0], weights);
-    return;
+void write_file(const fs::path& path, const std::vector<std::size_t>& targets,
+                const Weights& weights, HuggingFaceFiles files) {
+  std::vector<SafetensorsTensor> entries;
+  TorchDict state;
+  for (const std::size_t target : targets) {
+    const NamedTensor& tensor = weights.tensor(target);
+    const DType dtype = weights.dtype(target);
+    const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
+    entries.push_back({tensor.name, dtype, shape});
+    state.emplace_back(tensor.name, TorchValue{TorchTensor{dtype, shape}});
   }
+  if (files == HuggingFaceFiles::torch) {
+    TorchWriter writer(path, {std::move(state)});
+    return fill(writer, targets, weights);
+  }
+  SafetensorsWriter writer(path, entries, {{"format", "pt"}});
+  fill(writer, targets, weights);
+}
+
+void write_weights(const fs::path& folder, const Weights& weights, const HuggingFaceExport& what) {
+  const WeightNames& names = weight_names[static_cast<std::size_t>(what.files)];
+  const auto files = split_into_files(weights, what.max_file_bytes);
+  if (files.size() == 1) return write_file(folder / names.single, files[0], weights, what.files);
   std::map<std::string, std::string> file_of;
   std::int64_t elements = 0, bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::string name = fmt::format("model-{:05d}-of-{:05d}.safetensors", i + 1, files.size());
-    write_file(folder / name, files[i], weights);
+    const std::string name =
+        fmt::format("{}-{:05d}-of-{:05d}{}", names.stem, i + 1, files.size(), names.ending);
+    write_file(folder / name, files[i], weights, what.files);
     for (const std::size_t target : files[i]) {
       file_of[weights.tensor(target).name] = name;
       elements += weights.tensor(target).shape.count();
@@ -124,52 +135,63 @@ void write_weights(const fs::path& folder, const Weights& weights, std::int64_t 
   const nlohmann::ordered_json index{
       {"metadata", {{"total_parameters", elements}, {"total_size", bytes}}},
       {"weight_map", file_of}};
-  write_file_durably(folder / index_file, index.dump(2) + "\n");
+  write_file_durably(folder / names.index, index.dump(2) + "\n");
 }
 
 }  // namespace
 
 HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
     : folder_(folder) {
-  // Where both are there, transformers reads the single file too.
-  if (fs::exists(folder / single_file)) {
-    files_.push_back(std::make_unique<OpenFile>(folder / single_file));
-  } else if (fs::exists(folder / index_file)) {
-    open_index(folder / index_file);
-  } else {
+  for (const WeightNames& names : weight_names) {
+    if (!files_.empty()) break;
+    // Where both are there, transformers reads the single file too.
+    if (fs::exists(folder / names.single)) {
+      files_.push_back(open_weight_file(folder / names.single));
+    } else if (fs::exists(folder / names.index)) {
+      open_index(folder / names.index, names.ending);
+    }
+  }
+  if (files_.empty()) {
     const std::string foreign = describe_foreign(folder);
-    fail_input("'{}' has neither {} nor {}{}{}", folder.string(), single_file, index_file,
-               foreign.empty() ? "" : "; ", foreign);
+    fail_input("'{}' has neither {} nor {}, nor one of them with an index{}{}", folder.string(),
+               weight_names[0].single, weight_names[1].single, foreign.empty() ? "" : "; ",
+               foreign);
   }
   collect(model);
 }
 
-void HuggingFaceWeights::open_index(const fs::path& index) {
+void HuggingFaceWeights::open_index(const fs::path& index, const std::string& ending) {
   const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
   const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
   if (file_of == json.end() || !file_of->is_object()) {
     fail_input(
-        "'{}' is not an index of safetensors files: it lacks an object 'weight_map' that says "
-        "which file holds which tensor",
+        "'{}' is not an index of weights: it lacks an object 'weight_map' that says which file "
+        "holds which tensor",
         index.string());
   }
-  std::map<std::string, const OpenFile*> opened;
+  std::map<std::string, const WeightFile*> opened;
   for (const auto& [tensor, name] : file_of->items()) {
     if (!name.is_string()) {
       fail_input("'{}': weight_map: '{}' is {}, not the name of a file", index.string(), tensor,
                  json_shown(name));
     }
     const auto file = name.get<std::string>();
-    if (!is_plain_name(file)) {
-      fail_input("'{}': '{}' is not the name of a safetensors file in the same folder",
-                 index.string(), file);
+    if (!file.ends_with(ending) || file.find('/') != std::string::npos) {
+      fail_input("'{}': '{}' is not the name of a {} file in the same folder", index.string(), file,
+                 ending);
     }
-    const OpenFile*& place = opened[file];
+    const WeightFile*& place = opened[file];
     if (!place) {
-      files_.push_back(std::make_unique<OpenFile>(folder_ / file));
+      if (!fs::exists(folder_ / file)) {
+        fail_input(
+            "'{}' says that '{}' is in '{}', and that file is missing: copy all files of "
+            "the folder",
+            index.string(), tensor, file);
+      }
+      files_.push_back(open_weight_file(folder_ / file));
       place = files_.back().get();
     }
-    if (!place->header.find(tensor)) {
+    if (!place->find(tensor)) {
       fail_input("'{}' says that '{}' holds '{}', but it does not", index.string(), file, tensor);
     }
   }
@@ -180,7 +202,7 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   for (const NamedTensor& tensor : huggingface_mapping(model).theirs) wanted.insert(tensor.name);
   std::vector<std::pair<Place, std::string>> copies;
   for (const auto& file : files_) {
-    for (const SafetensorsEntry& entry : file->header.tensors()) {
+    for (const WeightEntry& entry : file->tensors()) {
       const std::string name = canonical_huggingface_name(model.kind, entry.name);
       if (is_huggingface_buffer(model.kind, name)) continue;
       if (auto original = tied_huggingface_tensor(model, name); !original.empty()) {
@@ -191,11 +213,10 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
         fail_input(
             "'{}' holds the tensor '{}' {}, which a model with this config.json does not have; "
             "nothing is left out without a word",
-            file->header.path().string(), entry.name, shape_text(entry.shape));
+            file->name(), entry.name, shape_text(entry.shape));
       }
       if (!places_.emplace(name, Place{file.get(), &entry}).second) {
-        fail_input("'{}' holds the tensor '{}' a second time", file->header.path().string(),
-                   entry.name);
+        fail_input("'{}' holds the tensor '{}' a second time", file->name(), entry.name);
       }
     }
   }
@@ -208,21 +229,12 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
 // Versions of transformers differ in which of the two they use, so the two must be equal.
 void HuggingFaceWeights::check_copy(const Place& copy, const std::string& original) const {
   const auto& [file, entry] = at(original);
-  bool same = entry->type == copy.entry->type && entry->shape == copy.entry->shape;
-  constexpr std::uint64_t block = std::uint64_t{4} << 20;
-  std::vector<std::byte> one(block), other(block);
-  for (std::uint64_t done = 0; same && done < entry->bytes(); done += block) {
-    const auto count = static_cast<std::size_t>(std::min(block, entry->bytes() - done));
-    file->data.read_at(entry->begin + done, one.data(), count);
-    copy.file->data.read_at(copy.entry->begin + done, other.data(), count);
-    same = std::memcmp(one.data(), other.data(), count) == 0;
-  }
-  if (same) return;
+  if (same_weights(*file, *entry, *copy.file, *copy.entry)) return;
   fail_input(
       "'{}': '{}' differs from '{}', of which it should be a copy (tie_word_embeddings in "
       "config.json, or its default, says so): set tie_word_embeddings to false there if the model "
       "has both, or remove the one that it does not use",
-      copy.file->header.path().string(), copy.entry->name, entry->name);
+      copy.file->name(), copy.entry->name, entry->name);
 }
 
 const HuggingFaceWeights::Place& HuggingFaceWeights::at(const std::string& name) const {
@@ -234,36 +246,33 @@ const HuggingFaceWeights::Place& HuggingFaceWeights::at(const std::string& name)
 DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) const {
   const auto& [file, entry] = at(name);
   if (!has_shape(*entry, shape)) {
-    fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}",
-               file->header.path().string(), entry->name, shape_text(entry->shape), shape.text());
+    fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}", file->name(),
+               entry->name, shape_text(entry->shape), shape.text());
   }
   if (!entry->dtype || !can_cast(*entry->dtype, DType::f32)) {
-    fail_input("'{}': tensor '{}' is {}; supported are F64, F32, BF16 and F16",
-               file->header.path().string(), entry->name, entry->type);
+    fail_input("'{}': tensor '{}' is {}; supported are F64, F32, BF16 and F16", file->name(),
+               entry->name, entry->type);
   }
   return *entry->dtype;
 }
 
 void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, std::byte* dst) {
   const auto& [file, entry] = at(name);
-  const std::int64_t element = size_of(*entry->dtype);
-  const std::int64_t width = entry->shape.size() < 2 ? 1 : entry->shape.back();
+  const std::int64_t element = size_of(*entry->dtype), width = entry->columns();
   // Whole rows lie one after the other.
   const bool at_once = part.columns == width;
   const std::int64_t runs = at_once ? 1 : part.rows;
-  const auto run_bytes =
-      static_cast<std::size_t>((at_once ? part.rows : 1) * part.columns * element);
+  const std::int64_t run = (at_once ? part.rows : 1) * part.columns;
   for (std::int64_t i = 0; i < runs; ++i) {
-    const std::int64_t from = ((part.row + i) * width + part.column) * element;
-    file->data.read_at(entry->begin + static_cast<std::uint64_t>(from),
-                       dst + i * static_cast<std::int64_t>(run_bytes), run_bytes);
+    const std::int64_t from = (part.row + i) * width + part.column;
+    file->read(*entry, from, from + run, dst + i * run * element);
   }
 }
 
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler) {
   const Weights weights{assembler, what.dtype};
-  write_weights(folder, weights, what.max_file_bytes);
+  write_weights(folder, weights, what);
   write_file_durably(folder / "generation_config.json",
                      huggingface_generation_text(what.model.tokens));
   write_file_durably(folder / "config.json",

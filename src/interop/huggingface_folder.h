@@ -1,4 +1,4 @@
-// A Hugging Face folder's weights: model.safetensors, or shards with an index.
+// A Hugging Face folder's weights: one file or shards with an index, of safetensors or torch.save.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 #include "base/file.h"
 #include "interop/huggingface_names.h"
-#include "interop/safetensors.h"
+#include "interop/weight_file.h"
 
 namespace trireme {
 
 // Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
-// without safetensors, an index that contradicts its files or leaves the folder, tensors that the
-// model does not have, copies of tied weights that differ from them. Several threads may read at
-// once.
+// without files of weights, an index that contradicts its files or leaves the folder, tensors that
+// the model does not have, copies of tied weights that differ from them. Several threads may read
+// at once.
 class HuggingFaceWeights : public TensorSource {
  public:
   HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model);
@@ -25,24 +25,23 @@ class HuggingFaceWeights : public TensorSource {
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
 
  private:
-  // Tensors are read instead of mapped, so that converted ones do not stay in memory.
-  struct OpenFile {
-    SafetensorsFile header;
-    File data;
-    explicit OpenFile(const fs::path& path) : header(path), data(path, File::Mode::read) {}
-  };
   struct Place {
-    const OpenFile* file;
-    const SafetensorsEntry* entry;
+    const WeightFile* file;
+    const WeightEntry* entry;
   };
-  void open_index(const fs::path& index);
+  void open_index(const fs::path& index, const std::string& ending);
   void collect(const HuggingFaceModel& model);
   void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
 
   fs::path folder_;
-  std::vector<std::unique_ptr<OpenFile>> files_;
+  std::vector<std::unique_ptr<WeightFile>> files_;
   std::map<std::string, Place> places_;  // by canonical name
+};
+
+enum class HuggingFaceFiles : std::uint8_t {
+  safetensors,  // model*.safetensors
+  torch,        // pytorch_model*.bin, for older programs
 };
 
 // What to write.
@@ -50,10 +49,11 @@ struct HuggingFaceExport {
   HuggingFaceModel model;
   std::optional<DType> dtype;                   // of all tensors; none: as their sources
   std::int64_t max_file_bytes = 5'000'000'000;  // a file holds more only if one tensor does
+  HuggingFaceFiles files = HuggingFaceFiles::safetensors;
 };
 
 // Writes the weights that `assembler` makes, config.json and generation_config.json into `folder`,
-// which must exist. One file model.safetensors, or several with an index. config.json comes last: a
+// which must exist. One file of weights, or several with an index. config.json comes last: a
 // folder without it is not complete. Memory: a few rows of a tensor at a time.
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler);

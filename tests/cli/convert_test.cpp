@@ -121,12 +121,51 @@ TEST_F(Convert, GenerateAndEvalOpenATextAsPreprocessingDoes) {
   EXPECT_EQ(lines.at("tokens"), 7);
 }
 
-TEST_F(Convert, NeedsADirection) {
-  EXPECT_THAT(
-      [&] {
-        run({"convert", reference("gpt2").string(), (folder_ / "run").string()});
-      },
-      testing::ThrowsMessage<Error>(testing::HasSubstr("--from hf")));
+TEST_F(Convert, TellsFormatsByLooking) {
+  const fs::path torch = reference("").parent_path().parent_path() / "torch";
+  const auto kind = [&](const fs::path& from) {
+    const std::string to = (folder_ / from.filename()).string();
+    return nlohmann::json::parse(run({"convert", from.string(), to, "--json"}))
+        .at("model")
+        .get<std::string>();
+  };
+  EXPECT_EQ(kind(reference("gpt2")), "GPT2LMHeadModel");
+  EXPECT_EQ(kind(torch / "llama_bin"), "LlamaForCausalLM");
+  EXPECT_EQ(kind(torch / "llama_meta"), "Llama");
+  EXPECT_EQ(kind(torch / "gpt2_legacy"), "Megatron GPT");
+  EXPECT_EQ(kind(torch / "bert_legacy"), "Megatron BERT");
+}
+
+TEST_F(Convert, SaysWhatIsWrongWithItsArguments) {
+  const std::string hf = reference("llama").string(), run_folder = (folder_ / "run").string();
+  const std::string out = (folder_ / "out").string();
+  run({"convert", hf, run_folder});
+  const auto refused = [&](const std::vector<std::string>& arguments, const char* message) {
+    EXPECT_THAT([&] { run(arguments); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
+  };
+  refused({"convert", run_folder, out}, "--to hf makes a Hugging Face folder of it");
+  refused({"convert", "--from", "hf", "--to", "hf", hf, out}, "either --from");
+  refused({"convert", hf + "/config.json", out}, "is a file, and a folder was expected");
+  refused({"convert", folder_.string(), out}, "none of the formats");
+  refused({"convert", hf, out, "--set", "train.iters=3"}, "only settings of model and moe");
+  refused({"convert", "--from", "megatron", hf, out}, "mp_rank_TT");
+}
+
+TEST_F(Convert, WritesFilesOfTorchSave) {
+  const std::string first = (folder_ / "first").string(), second = (folder_ / "second").string();
+  run({"convert", reference("llama").string(), first});
+  run({"convert", "--to", "hf", "--weight-files", "bin", first, (folder_ / "bin").string()});
+  EXPECT_TRUE(fs::exists(folder_ / "bin/pytorch_model.bin"));
+  run({"convert", (folder_ / "bin").string(), second});
+  run({"convert", "--to", "hf", second, (folder_ / "back").string()});
+  const SafetensorsFile got(folder_ / "back/model.safetensors");
+  const SafetensorsFile want(reference("llama") / "model.safetensors");
+  EXPECT_EQ(got.tensors().size(), want.tensors().size());
+  for (const SafetensorsEntry& entry : want.tensors()) {
+    const auto a = want.bytes(entry), b = got.bytes(got.at(entry.name));
+    EXPECT_TRUE(std::ranges::equal(a, b)) << entry.name;
+  }
 }
 
 }  // namespace

@@ -34,17 +34,17 @@ class Foreign : public testing::Test {
 TEST_F(Foreign, FormatsAreToldApart) {
   EXPECT_THAT(with({"latest", "global_step8000/mp_rank_00_model_states.pt"}),
               AllOf(HasSubstr("a DeepSpeed checkpoint"), HasSubstr("_model_states.pt"),
-                    HasSubstr("convert --from hf")));
+                    HasSubstr("export it to a Hugging Face folder")));
   EXPECT_THAT(with({"latest_checkpointed_iteration.txt", "iter_0001000/mp_rank_00/x"}),
               HasSubstr("a Megatron checkpoint"));
   EXPECT_THAT(with({"iter_0001000/mp_rank_00/model_optim_rng.pt"}),
               HasSubstr("a Megatron checkpoint ('iter_0001000/mp_rank_00/model_optim_rng.pt')"));
   EXPECT_THAT(with({"step-1000/.metadata", "step-1000/__0_0.distcp"}), HasSubstr("(DCP)"));
   EXPECT_THAT(with({"params.json", "consolidated.00.pth"}),
-              AllOf(HasSubstr("as Meta publishes"), HasSubstr("convert_llama_weights_to_hf.py")));
+              AllOf(HasSubstr("as Meta publishes"), HasSubstr("trireme convert FOLDER RUN")));
   EXPECT_THAT(with({"config.json", "pytorch_model-00001-of-00002.bin"}),
               AllOf(HasSubstr("with PyTorch files"), HasSubstr("pytorch_model-00001-of-00002.bin"),
-                    HasSubstr("save_pretrained")));
+                    HasSubstr("trireme convert FOLDER RUN")));
   EXPECT_THAT(with({"config.json", "model.safetensors"}), HasSubstr("a Hugging Face model"));
   EXPECT_THAT(with({"model.pt"}), HasSubstr("a PyTorch checkpoint ('model.pt')"));
 }

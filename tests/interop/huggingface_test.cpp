@@ -12,6 +12,7 @@
 #include "interop/huggingface_folder.h"
 #include "interop/huggingface_names.h"
 #include "interop/huggingface_tokenizer.h"
+#include "interop/safetensors.h"
 #include "interop/safetensors_writer.h"
 
 namespace trireme {

@@ -1,0 +1,54 @@
+// The table, in the order in which folders are looked at.
+#include "cli/convert_formats.h"
+
+#include "base/error.h"
+#include "interop/foreign.h"
+#include "interop/megatron_folder.h"
+#include "megatron/checkpoint.h"
+
+namespace trireme::cli {
+namespace {
+
+bool is_huggingface_folder(const fs::path& folder) {
+  return fs::exists(folder / "config.json");
+}
+
+constexpr ForeignFormat formats[] = {
+    {"hf", "Hugging Face: config.json and *.safetensors or pytorch_model*.bin",
+     is_huggingface_folder, open_huggingface_folder},
+    {"llama", "Meta's Llama: params.json and consolidated.NN.pth", is_llama_folder,
+     open_llama_folder},
+    {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
+     is_megatron_folder, megatron::open_megatron_folder},
+};
+
+}  // namespace
+
+const ForeignFormat& foreign_format(const std::string& name, const fs::path& folder) {
+  if (!fs::exists(folder)) fail_input("'{}' does not exist", folder.string());
+  if (!fs::is_directory(folder)) {
+    const std::string foreign = describe_foreign(folder);
+    fail_input("'{}' is a file, and a folder was expected{}{}", folder.string(),
+               foreign.empty() ? "" : "; ", foreign);
+  }
+  for (const ForeignFormat& format : formats)
+    if (name.empty() ? format.is_one(folder) : name == format.name) return format;
+  const std::string foreign = describe_foreign(folder);
+  fail_input("'{}' is in none of the formats that are read{}{} (trireme convert --help lists them)",
+             folder.string(), foreign.empty() ? "" : "; ", foreign);
+}
+
+std::vector<std::string> foreign_format_names() {
+  std::vector<std::string> names;
+  for (const ForeignFormat& format : formats) names.emplace_back(format.name);
+  return names;
+}
+
+std::string foreign_formats_text() {
+  std::string text;
+  for (const ForeignFormat& format : formats)
+    text += fmt::format("  {:<10}{}\n", format.name, format.what);
+  return text;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,48 @@
+// Settings of the user, and Hugging Face's folders.
+#include "interop/foreign_model.h"
+
+#include "base/error.h"
+#include "interop/huggingface_folder.h"
+#include "interop/huggingface_names.h"
+
+namespace trireme {
+
+ModelConfig with_settings(const ModelConfig& model, const ModelSettings& settings) {
+  for (const std::string& setting : settings) {
+    if (setting.starts_with("model.") || setting.starts_with("moe.")) continue;
+    fail_input(
+        "--set {}: only settings of model and moe can be given here, for what the files do not "
+        "say; edit the config.toml of the new run for others",
+        setting);
+  }
+  if (settings.empty()) return model;
+  Config config;
+  config.model = model;
+  // A model that is trained on all of its positions still is.
+  ModelSettings all;
+  constexpr std::string_view positions = "model.max_positions=";
+  for (const std::string& setting : settings) {
+    if (setting.starts_with(positions) && model.seq_length == model.max_positions)
+      all.push_back("model.seq_length=" + setting.substr(positions.size()));
+  }
+  all.insert(all.end(), settings.begin(), settings.end());
+  return parse_config(to_toml(config), "the converted model", all).model;
+}
+
+ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings) {
+  HuggingFaceModel model = read_huggingface_config(folder);
+  model.model = with_settings(model.model, settings);
+  ForeignModel out;
+  out.kind = huggingface_class(model.kind);
+  out.model = model.model;
+  out.tokens = model.tokens;
+  out.mapping = huggingface_mapping(model);
+  out.weights = std::make_unique<HuggingFaceWeights>(folder, model);
+  out.tokenizer = [folder, kind = model.kind](const fs::path& to) {
+    return import_huggingface_tokenizer(folder, to, kind);
+  };
+  out.note = model.note;
+  return out;
+}
+
+}  // namespace trireme

@@ -1,0 +1,377 @@
+// Finds the ranks of a step, holds them against each other, and joins their tensors.
+#include "interop/megatron_folder.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/error.h"
+#include "interop/megatron_names.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
+constexpr const char* rank_file = "model_optim_rng.pt";
+constexpr int most_ranks = 4096;
+
+struct RankName {
+  int tensor_rank = 0, stage = 0;
+  int numbers = 0;  // how many the name has
+};
+
+// "mp_rank_01", "mp_rank_01_002".
+std::optional<RankName> rank_name(std::string_view name) {
+  constexpr std::string_view prefix = "mp_rank_";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  RankName rank;
+  for (int* number : {&rank.tensor_rank, &rank.stage}) {
+    const char* const end = name.data() + name.size();
+    const auto [next, error] = std::from_chars(name.data(), end, *number);
+    if (error != std::errc() || *number < 0 || *number >= most_ranks) return std::nullopt;
+    ++rank.numbers;
+    if (next == end) return rank;
+    if (*next != '_') return std::nullopt;
+    name.remove_prefix(static_cast<std::size_t>(next - name.data()) + 1);
+  }
+  rank.numbers = 3;  // a third one: of expert parallelism
+  return rank;
+}
+
+std::string rank_folder(int tensor_rank, int stage, bool has_stage) {
+  return has_stage ? fmt::format("mp_rank_{:02d}_{:03d}", tensor_rank, stage)
+                   : fmt::format("mp_rank_{:02d}", tensor_rank);
+}
+
+bool has_ranks(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error))
+    if (rank_name(item.path().filename().string())) return true;
+  return false;
+}
+
+std::string names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
+  if (names.size() <= 12) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
+}
+
+// The folder of the step to read.
+fs::path step_folder(const fs::path& folder) {
+  const fs::path tracker = folder / tracker_file;
+  if (!fs::exists(tracker)) return folder;
+  std::string text = read_file(tracker, 4096);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  int step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && step >= 0;
+  if (!is_number && text != "release") {
+    fail_input("'{}' holds {:?}; expected is the number of a step, or release", tracker.string(),
+               text.substr(0, 40));
+  }
+  fs::path named = folder / (is_number ? fmt::format("iter_{:07d}", step) : text);
+  if (fs::is_directory(named)) return named;
+  fail_input("'{}' names step {}, and '{}' is not there; found are {}", tracker.string(), text,
+             named.string(), names_in(folder));
+}
+
+// As Python's str() shows it.
+std::optional<std::string> shown_argument(const Pickle& pickle, PickleId id) {
+  switch (pickle.kind(id)) {
+    case PickleKind::none:
+      return std::nullopt;
+    case PickleKind::text:
+      return std::string(pickle[id].text);
+    case PickleKind::tuple:
+    case PickleKind::list: {
+      std::vector<std::string> items;
+      for (const PickleId item : pickle.children(id))
+        items.push_back(shown_argument(pickle, item).value_or("None"));
+      return fmt::format("({})", fmt::join(items, ","));
+    }
+    default:
+      return pickle.shown(id);
+  }
+}
+
+}  // namespace
+
+// A tensor of a chunk in all of its ranks.
+struct MegatronFolder::Found {
+  std::string name;  // ours
+  MegatronName how;
+  RankParts parts;
+};
+
+bool is_megatron_folder(const fs::path& folder) {
+  return fs::exists(folder / tracker_file) || has_ranks(folder);
+}
+
+MegatronFolder::MegatronFolder(const fs::path& folder) {
+  const fs::path step = step_folder(folder);
+  where_ = step.string();
+  find_ranks(step);
+  open_ranks(step);
+  check_ranks();
+  joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
+  find_chunks();
+  count_layers();
+}
+
+void MegatronFolder::find_ranks(const fs::path& step) {
+  if (fs::exists(step / "metadata.json") || fs::exists(step / ".metadata")) {
+    fail_input(
+        "'{}' is of Megatron-Core's distributed format (torch_dist), which is not read: save it "
+        "once more with --ckpt-format torch",
+        where_);
+  }
+  std::set<int> numbers;
+  for (const auto& item : fs::directory_iterator(step)) {
+    const auto rank = rank_name(item.path().filename().string());
+    if (!rank) continue;
+    numbers.insert(rank->numbers);
+    tp_ = std::max(tp_, rank->tensor_rank + 1);
+    pp_ = std::max(pp_, rank->stage + 1);
+  }
+  if (numbers.empty()) {
+    fail_input("'{}' has no folders mp_rank_TT or mp_rank_TT_PPP; found are {}", where_,
+               names_in(step));
+  }
+  if (numbers.contains(3)) {
+    fail_input("'{}' has ranks of expert parallelism (mp_rank_TT_PPP_EEE), which are not read",
+               where_);
+  }
+  if (numbers.size() > 1) {
+    fail_input(
+        "'{}' holds ranks of two layouts, with a number of a stage and without: remove those that "
+        "do not belong to this step; found are {}",
+        where_, names_in(step));
+  }
+}
+
+void MegatronFolder::open_ranks(const fs::path& step) {
+  const bool has_stage = fs::exists(step / rank_folder(0, 0, true));
+  const auto path = [&](int stage, int tensor_rank) {
+    return step / rank_folder(tensor_rank, stage, has_stage) / rank_file;
+  };
+  // The first one says how many there should be: more than the names may tell.
+  int tp = tp_, pp = pp_;
+  for (int stage = 0; stage < pp; ++stage) {
+    for (int tensor_rank = 0; tensor_rank < tp; ++tensor_rank) {
+      const fs::path file = path(stage, tensor_rank);
+      if (!fs::exists(file)) {
+        fail_input(
+            "'{}' is missing: by {} the step has {} x {} files (tensor x pipeline parallelism); "
+            "found are {}",
+            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp, names_in(step));
+      }
+      ranks_.push_back(std::make_shared<const TorchFile>(file));
+      if (ranks_.size() > 1) continue;
+      const auto told = [&](const char* name, const char* older, int found) {
+        auto text = argument(name);
+        if (!text) text = argument(older);
+        int number = found;
+        if (text) std::from_chars(text->data(), text->data() + text->size(), number);
+        return std::clamp(number, 1, most_ranks);
+      };
+      tp = told("tensor_model_parallel_size", "model_parallel_size", tp_);
+      pp = told("pipeline_model_parallel_size", "", pp_);
+    }
+  }
+  if (tp < tp_ || pp < pp_) {
+    fail_input(
+        "'{}' has folders for {} x {} ranks (tensor x pipeline parallelism), and its arguments say "
+        "{} x {}: files of two runs are mixed; found are {}",
+        where_, tp_, pp_, tp, pp, names_in(step));
+  }
+  tp_ = tp;
+  pp_ = pp;
+}
+
+// Ranks that were not saved together.
+void MegatronFolder::check_ranks() const {
+  const TorchFile& first = *ranks_[0];
+  const auto value = [](const TorchFile& file, const char* key, bool of_arguments) -> std::string {
+    const Pickle& pickle = file.pickle();
+    auto from = std::optional(pickle.root());
+    if (of_arguments) from = pickle.find(pickle.root(), "args");
+    const auto id = from ? pickle.find(*from, key) : std::nullopt;
+    return id ? pickle.shown(*id) : "absent";
+  };
+  for (const auto& file : ranks_) {
+    for (const auto& [key, of_arguments] : {std::pair{"iteration", false},
+                                            {"checkpoint_version", false},
+                                            {"tensor_model_parallel_size", true},
+                                            {"pipeline_model_parallel_size", true},
+                                            {"num_layers", true},
+                                            {"padded_vocab_size", true}}) {
+      const std::string expected = value(first, key, of_arguments);
+      const std::string found = value(*file, key, of_arguments);
+      if (expected == found) continue;
+      fail_input(
+          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in "
+          "the second",
+          first.name(), file->name(), key, expected, found);
+    }
+  }
+}
+
+void MegatronFolder::find_chunks() {
+  for (int chunk = 0;; ++chunk) {
+    bool any = false;
+    for (int stage = 0; stage < pp_; ++stage) {
+      const Pickle& first = rank(stage, 0).pickle();
+      const bool one = first.find(first.root(), "model").has_value();
+      Chunk made{.stage = stage, .key = one ? "model" : fmt::format("model{}", chunk), .ranks = {}};
+      if ((one && chunk > 0) || !first.find(first.root(), made.key)) continue;
+      for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
+        const auto& file = ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
+        const auto root = file->pickle().find(file->pickle().root(), made.key);
+        if (!root) fail_input("'{}' lacks '{}'", file->name(), made.key);
+        made.ranks.push_back(&joined_->keep(torch_weights(file, *root)));
+      }
+      chunks_.push_back(std::move(made));
+      any = true;
+    }
+    if (!any) break;
+  }
+  if (chunks_.empty()) {
+    fail_input("'{}' is not a checkpoint of Megatron-LM: it has neither 'model' nor 'model0'",
+               ranks_[0]->name());
+  }
+}
+
+// Stages take their turns: the first chunk of each, then the second of each.
+void MegatronFolder::count_layers() {
+  std::int64_t next = 0;
+  for (Chunk& chunk : chunks_) {
+    for (const WeightEntry& entry : chunk.ranks[0]->tensors())
+      chunk.layers = std::max(chunk.layers, megatron_name(entry.name).layer + 1);
+    chunk.first_layer = next;
+    next += chunk.layers;
+  }
+  const auto told = argument("num_layers");
+  if (!told || *told == fmt::format("{}", next)) return;
+  fail_input("'{}' holds {} layers in all stages, and its arguments say {}", where_, next, *told);
+}
+
+bool MegatronFolder::is_bert() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) {
+    return std::ranges::any_of(chunk.ranks[0]->tensors(), [](const WeightEntry& entry) {
+      return megatron_name(entry.name).ours.starts_with("masked_head.");
+    });
+  });
+}
+
+std::optional<std::string> MegatronFolder::argument(std::string_view name) const {
+  const Pickle& pickle = ranks_[0]->pickle();
+  const auto arguments = pickle.find(pickle.root(), "args");
+  if (!arguments) {
+    fail_input("'{}' lacks 'args', the arguments of the run, which say what model it is",
+               ranks_[0]->name());
+  }
+  const auto value = pickle.find(*arguments, name);
+  return value ? shown_argument(pickle, *value) : std::nullopt;
+}
+
+std::int64_t MegatronFolder::padded_vocabulary() const {
+  for (const Chunk& chunk : chunks_) {
+    for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
+      if (megatron_name(entry.name).ours == "embedding.word.weight") return entry.rows() * tp_;
+    }
+  }
+  fail_input("'{}' has no embedding of words", where_);
+}
+
+std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chunk) const {
+  std::vector<Found> found;
+  for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
+    if (is_megatron_buffer(entry.name)) continue;
+    Found one{"", megatron_name(entry.name), {}};
+    if (one.how.ours.empty()) {
+      fail_input(
+          "'{}' holds the tensor '{}' {}, which is not one of a GPT, Llama or BERT of Megatron "
+          "without experts; nothing is left out without a word",
+          chunk.ranks[0]->name(), entry.name, shape_text(entry.shape));
+    }
+    one.name = one.how.layer < 0
+                   ? one.how.ours
+                   : fmt::format("layers.{}.{}", chunk.first_layer + one.how.layer, one.how.ours);
+    for (const WeightFile* rank : chunk.ranks) {
+      const WeightEntry* part = rank->find(entry.name);
+      if (!part) fail_input("'{}' lacks the tensor '{}'", rank->name(), entry.name);
+      one.parts.push_back({rank, part});
+    }
+    found.push_back(std::move(one));
+  }
+  for (const WeightFile* rank : chunk.ranks) {
+    for (const WeightEntry& entry : rank->tensors()) {
+      if (chunk.ranks[0]->find(entry.name)) continue;
+      fail_input("'{}' holds the tensor '{}', and '{}' does not", rank->name(), entry.name,
+                 chunk.ranks[0]->name());
+    }
+  }
+  return found;
+}
+
+// Rows are wanted as version 2 and later have them: for each head its queries, keys and values.
+RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
+  const Pickle& pickle = ranks_[0]->pickle();
+  const double version = pickle.find_number(pickle.root(), "checkpoint_version").value_or(0);
+  if (version >= 2) return {};
+  if (version != 0 && version != 1) {
+    fail_input("'{}' has checkpoint_version {}; 0, 1, 2 and 3 are read", ranks_[0]->name(),
+               version);
+  }
+  if (model.num_kv_heads != model.num_heads) {
+    fail_input("'{}' has groups of heads and checkpoint_version {}, which did not have them",
+               ranks_[0]->name(), version);
+  }
+  if (version == 0) return {3, model.num_heads / tp_, model.head_dim};
+  return {model.head_dim, 3, 1};
+}
+
+JoinedTensor MegatronFolder::join_one(const std::string& name, const Found& found,
+                                      const ModelConfig& model) const {
+  switch (found.how.cut) {
+    case MegatronCut::none:
+      return join_copies(name, found.parts);
+    case MegatronCut::columns:
+      return join_columns(name, found.parts);
+    default:
+      break;
+  }
+  JoinedTensor tensor = join_rows(name, found.parts);
+  tensor.padded = found.how.cut == MegatronCut::words;
+  if (found.how.cut == MegatronCut::heads) tensor.order = head_order(model);
+  if (found.how.cut == MegatronCut::gated && has_gate(model))
+    tensor.order = {tp_, 2, model.ffn_hidden_size / tp_};
+  return tensor;
+}
+
+std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
+  std::vector<Found> copies;
+  for (const Chunk& chunk : chunks_) {
+    for (Found& found : find_tensors(chunk)) {
+      const bool tied_head = model.tie_embeddings && found.name == "head.weight";
+      if (tied_head) found.name = "embedding.word.weight";
+      if (tied_head || found.how.is_copy) {
+        copies.push_back(std::move(found));
+      } else {
+        joined_->add(join_one(found.name, found, model));
+      }
+    }
+  }
+  for (const Found& copy : copies) {
+    const JoinedTensor* original = joined_->find(copy.name);
+    for (std::size_t i = 0; original && i < copy.parts.size(); ++i)
+      require_copy(original->parts[i], copy.parts[i]);
+  }
+  return std::move(joined_);
+}
+
+}  // namespace trireme

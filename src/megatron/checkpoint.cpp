@@ -1,0 +1,169 @@
+// A table from arguments to flags, which translate() then reads.
+#include "megatron/checkpoint.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+#include "interop/megatron_folder.h"
+#include "interop/model_tensors.h"
+#include "megatron/translate.h"
+
+namespace trireme::megatron {
+namespace {
+
+enum class Word : std::uint8_t {
+  value,       // the flag with the argument's value
+  when_true,   // the flag alone where the argument is True
+  when_false,  // ... where it is False
+};
+
+struct Argument {
+  const char *name, *flag;
+  Word word = Word::value;
+};
+
+// Arguments that say what the model computes.
+constexpr std::array<Argument, 43> arguments{{
+    {"num_layers", "--num-layers"},
+    {"hidden_size", "--hidden-size"},
+    {"num_attention_heads", "--num-attention-heads"},
+    {"max_position_embeddings", "--max-position-embeddings"},
+    {"seq_length", "--seq-length"},
+    {"ffn_hidden_size", "--ffn-hidden-size"},
+    {"kv_channels", "--kv-channels"},
+    {"group_query_attention", "--group-query-attention", Word::when_true},
+    {"num_query_groups", "--num-query-groups"},
+    {"position_embedding_type", "--position-embedding-type"},
+    {"use_rotary_position_embeddings", "--use-rotary-position-embeddings", Word::when_true},
+    {"add_position_embedding", "--no-position-embedding", Word::when_false},
+    {"rotary_base", "--rotary-base"},
+    {"rotary_percent", "--rotary-percent"},
+    {"rotary_interleaved", "--rotary-interleaved", Word::when_true},
+    {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
+    {"use_rope_scaling", "--use-rope-scaling", Word::when_true},
+    {"rope_scaling_factor", "--rope-scaling-factor"},
+    {"normalization", "--normalization"},
+    {"norm_epsilon", "--norm-epsilon"},
+    {"layernorm_epsilon", "--layernorm-epsilon"},
+    {"apply_residual_connection_post_layernorm", "--apply-residual-connection-post-layernorm",
+     Word::when_true},
+    {"swiglu", "--swiglu", Word::when_true},
+    {"squared_relu", "--squared-relu", Word::when_true},
+    {"openai_gelu", "--openai-gelu", Word::when_true},
+    {"bias_gelu_fusion", "--no-bias-gelu-fusion", Word::when_false},
+    {"add_bias_linear", "--disable-bias-linear", Word::when_false},
+    {"add_qkv_bias", "--add-qkv-bias", Word::when_true},
+    {"qk_layernorm", "--qk-layernorm", Word::when_true},
+    {"window_size", "--window-size"},
+    {"window_attn_skip_freq", "--window-attn-skip-freq"},
+    {"untie_embeddings_and_output_weights", "--untie-embeddings-and-output-weights",
+     Word::when_true},
+    {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by"},
+    {"hidden_dropout", "--hidden-dropout"},
+    {"attention_dropout", "--attention-dropout"},
+    {"init_method_std", "--init-method-std"},
+    {"embed_layernorm", "--embed-layernorm", Word::when_true},
+    {"embedding_weights_in_fp32", "--embedding-weights-in-fp32", Word::when_true},
+    {"multi_latent_attention", "--multi-latent-attention", Word::when_true},
+    {"mtp_num_layers", "--mtp-num-layers"},
+    {"bert_binary_head", "--bert-no-binary-head", Word::when_false},
+    {"num_key_value_heads", "--num-key-value-heads"},
+    {"spec", "--spec"},
+}};
+
+// What would make other numbers of the same tensors and no flag of ours says.
+struct Refused {
+  const char *name, *value, *why;
+};
+constexpr std::array<Refused, 4> refused_arguments{{
+    {"apply_layernorm_1p", "True", "its norms are stored as their distance from 1"},
+    {"layernorm_zero_centered_gamma", "True", "its norms are stored as their distance from 1"},
+    {"glu_activation", "", "its gate is the second half of the rows"},
+    {"heterogeneous_layers_config_path", "", "its layers differ from each other"},
+}};
+
+void refuse(const MegatronFolder& folder, const std::string& name, const std::string& value,
+            const std::string& why) {
+  fail_input("'{}': its argument {} is {}: {}", folder.where(), name, value, why);
+}
+
+std::vector<std::string> words_of(const MegatronFolder& folder) {
+  for (const auto& [name, value, why] : refused_arguments) {
+    const auto found = folder.argument(name);
+    if (found && (*value == '\0' || *found == value)) refuse(folder, name, *found, why);
+  }
+  const std::string experts = folder.argument("num_experts").value_or("1");
+  if (experts != "1") refuse(folder, "num_experts", experts, "models with experts are not read");
+  for (const char* name :
+       {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
+    if (!folder.argument(name))
+      fail_input("'{}': its arguments lack {}, a number", folder.where(), name);
+  }
+  std::vector<std::string> words;
+  const bool has_newer_epsilon = folder.argument("norm_epsilon").has_value();
+  for (const auto& [name, flag, word] : arguments) {
+    const auto value = folder.argument(name);
+    if (!value || (std::string_view(name) == "layernorm_epsilon" && has_newer_epsilon)) continue;
+    if (word == Word::value) {
+      words.emplace_back(fmt::format("{}={}", flag, *value));
+    } else if (*value == (word == Word::when_true ? "True" : "False")) {
+      words.emplace_back(flag);
+    }
+  }
+  return words;
+}
+
+// The number of rows that are words, where an argument says so.
+std::int64_t vocabulary(const MegatronFolder& folder, std::int64_t padded, std::string& note) {
+  const auto number = [&](const char* name) -> std::int64_t {
+    const std::string text = folder.argument(name).value_or("");
+    std::int64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != padded) {
+    fail_input(
+        "'{}': the embedding has {} rows in {} ranks of tensor parallelism, and by the argument "
+        "padded_vocab_size {} were expected",
+        folder.where(), padded, folder.tensor_parallel(), told);
+  }
+  if (const std::int64_t words = number("vocab_size"); words > 0 && words <= padded) return words;
+  note = fmt::format(
+      "all {} rows of the vocabulary are kept, with those that pad it: the arguments do not say "
+      "how "
+      "many are words (--set model.vocab_size=N does)",
+      padded);
+  return padded;
+}
+
+}  // namespace
+
+ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& settings) {
+  MegatronFolder folder(path);
+  const bool bert = folder.is_bert();
+  const Translation translation =
+      translate(words_of(folder),
+                {.program = bert ? Program::bert : Program::gpt, .lenient = true, .read_file = {}});
+  for (const Note& lost : translation.lost) {
+    // Flags of the run, which do not matter here, are missing from the words.
+    if (!lost.flag.starts_with("--")) continue;
+    fail_input("'{}': its arguments amount to {}, which cannot be read: {}", folder.where(),
+               lost.flag, lost.text);
+  }
+  ForeignModel out;
+  out.kind = bert ? "Megatron BERT" : "Megatron GPT";
+  out.model = to_config(translation).model;
+  out.model.vocab_size = vocabulary(folder, folder.padded_vocabulary(), out.note);
+  resolve(out.model);
+  out.model = with_settings(out.model, settings);
+  if (out.model.vocab_size < folder.padded_vocabulary() && !settings.empty()) out.note.clear();
+  validate(out.model);
+  out.mapping = same_tensors(out.model);
+  auto weights = folder.join(out.model);
+  weights->require_use_of_all(out.mapping);
+  out.weights = std::move(weights);
+  return out;
+}
+
+}  // namespace trireme::megatron
