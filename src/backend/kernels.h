@@ -161,6 +161,14 @@ inline constexpr double choice_unit = 0x1p-20;
 struct RouterLosses {
   double aux_coeff, z_coeff;
   std::int64_t unit_rows, seq;
+  // Where ranks share units: row 0 is row first_row of what this rank's units have here and on the
+  // ranks that share these sequences' rows with it, unit_rows each; on all ranks together a unit has
+  // whole_rows (0: unit_rows).
+  std::int64_t first_row = 0, whole_rows = 0;
+  // Totals add up losses of so many rows at a time (0: of all rows of a unit that are here).
+  std::int64_t block_rows = 0;
+
+  double rows() const { return static_cast<double>(whole_rows > 0 ? whole_rows : unit_rows); }
 };
 
 // Rows by expert: the `choices` = rows * top_k choices in the order of experts and, for one expert,
@@ -169,6 +177,7 @@ struct DispatchShape {
   std::int64_t rows, experts, top_k;
   std::int64_t capacity, unit_rows;
   bool by_weight;  // those with the largest weights, the earlier of equal ones; false: the earliest
+  std::int64_t blocks = 1;  // equal blocks of rows, told apart in the offsets
 };
 
 template <class T>
@@ -314,13 +323,18 @@ struct Kernels {
                 const T* bias);
   // dlogits of the weights' gradient and of the losses. Adds the losses, the choices and the drops
   // to the step's totals of experts, where there are such, as layer `layer`. dbias may be null; it
-  // (+)= the kept choices of each expert times the loss scale times choice_unit.
+  // (+)= the kept choices of each expert times the loss scale times choice_unit. counts [units,
+  // experts]: the choices by plain score of whole units; null where all of their rows are here.
   void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, A* dlogits, A* dbias,
                      bool accumulate, const A* dweights, const A* logits,
-                     const std::int32_t* chosen, const std::int32_t* places, const StepBlock* block,
-                     std::int32_t layer);
-  // places, and the first row of each expert: offsets [experts + 1]. workspace: rows * top_k
-  // elements, with a capacity only.
+                     const std::int32_t* chosen, const std::int32_t* places,
+                     const std::int64_t* counts, const StepBlock* block, std::int32_t layer);
+  // What these rows add to the counts above, of `units` units. plain: `chosen` is by plain score.
+  void (*unit_choices)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
+                       bool plain, std::int64_t* counts, const A* logits,
+                       const std::int32_t* chosen);
+  // places, and the first row of each expert and, within it, of each block of rows: offsets
+  // [experts * blocks + 1]. workspace: rows * top_k elements, with a capacity only.
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
                    const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
   // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
@@ -396,7 +410,8 @@ struct Kernels {
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
   X(context_attention_grad) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
-  X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) X(dispatch) \
+  X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
+  X(unit_choices) X(dispatch) \
   X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
   X(gate_rows_grad) X(balance) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
@@ -416,9 +431,11 @@ struct LinearShape {
 
 // The same of several groups of rows, each with a weight of its own: weight is [groups * out, in],
 // and the rows [offsets[g], offsets[g + 1]) belong to group g. Of `rows` the last may belong to
-// none.
+// none. With blocks each group's rows are so many products, one after the other: offsets are those
+// of groups * blocks.
 struct GroupedShape {
   std::int64_t rows, in, out, groups;
+  std::int64_t blocks = 1;
 };
 
 }  // namespace trireme

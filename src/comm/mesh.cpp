@@ -66,20 +66,20 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
   }
   if (ranks % product) refuse_product(ranks, d, product);
   d.dp_shard = static_cast<int>(ranks / product);
-  if (d.dp_shard % d.ep) {
+  if (const int sharing = d.tp * d.cp * d.dp_shard; sharing % d.ep) {
     fail_input(
-        "parallel.ep is {}, but experts are spread within the {} ranks of a dp_shard group ({} "
-        "ranks / tp {} / cp {} / pp {} / dp_replicate {}): set parallel.ep = {}",
-        d.ep, d.dp_shard, ranks, d.tp, d.cp, d.pp, d.dp_replicate, divisors_near(d.dp_shard, d.ep));
+        "parallel.ep is {}, but experts are spread within the {} ranks of a stage that share one "
+        "copy of the states ({} ranks / pp {} / dp_replicate {}): set parallel.ep = {}",
+        d.ep, sharing, ranks, d.pp, d.dp_replicate, divisors_near(sharing, d.ep));
   }
   return d;
 }
 
 Mesh::Mesh(const MeshDegrees& degrees) : degrees_(degrees) {
   require_positive(degrees);
-  if (degrees.dp_shard % degrees.ep) {
-    fail_input("ep {} does not divide dp_shard {}: set ep = {}", degrees.ep, degrees.dp_shard,
-               divisors_near(degrees.dp_shard, degrees.ep));
+  if (const int sharing = degrees.tp * degrees.cp * degrees.dp_shard; sharing % degrees.ep) {
+    fail_input("ep {} does not divide tp x cp x dp_shard = {}: set ep = {}", degrees.ep, sharing,
+               divisors_near(sharing, degrees.ep));
   }
   TRIREME_CHECK(degrees.kv_copies >= 1 && degrees.tp % degrees.kv_copies == 0);
   const int sizes[axis_count] = {degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate,
@@ -169,16 +169,16 @@ std::vector<int> Mesh::embedding_group(int rank) const {
 }
 
 std::vector<int> Mesh::expert_group(int rank) const {
-  const std::vector<int> shards = group(rank, Axes::dp_shard);
-  const int first = place_of(rank).shard / degrees_.ep * degrees_.ep;
-  return {shards.begin() + first, shards.begin() + first + degrees_.ep};
+  const std::vector<int> ranks = group(rank, Axes::experts);
+  const int first = index_in_group(rank, Axes::experts) / degrees_.ep * degrees_.ep;
+  return {ranks.begin() + first, ranks.begin() + first + degrees_.ep};
 }
 
 std::vector<int> Mesh::expert_dp_group(int rank) const {
-  const int expert = place_of(rank).shard % degrees_.ep;
+  const auto number = [&](int of) { return index_in_group(of, Axes::experts) % degrees_.ep; };
   std::vector<int> same;
-  for (const int other : group(rank, Axes::dp)) {
-    if (place_of(other).shard % degrees_.ep == expert) same.push_back(other);
+  for (const int other : group(rank, Axes::stage)) {
+    if (number(other) == number(rank)) same.push_back(other);
   }
   return same;
 }

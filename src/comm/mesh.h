@@ -6,9 +6,9 @@
 //
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
-// Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive members of a
-// dp_shard group. Nor do heads of keys and values that ranks share: these are `kv_copies`
-// consecutive members of a tp group.
+// Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive ranks of those
+// that differ along tp, cp and dp_shard. Nor do heads of keys and values that ranks share: these are
+// `kv_copies` consecutive members of a tp group.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,15 @@ namespace trireme {
 struct MeshDegrees {
   int tp = 1;
   int cp = 1;
-  int ep = 1;            // divides dp_shard
+  int ep = 1;            // divides tp * cp * dp_shard
   int dp_shard = 1;      // ranks that share one copy of the sharded states
   int dp_replicate = 1;  // copies of such a group
   int pp = 1;
-  int kv_copies = 1;  // divides tp
+  int kv_copies = 1;     // divides tp
+  bool experts = false;  // the model has some
+
+  // The ranks that share gradients and states of experts are not those that share all others.
+  bool experts_apart() const { return experts && (ep > 1 || tp > 1); }
 
   int dp() const { return dp_shard * dp_replicate; }
 };
@@ -55,6 +59,7 @@ enum class Axes : unsigned {
   dp = dp_shard | dp_replicate,  // ranks that see different samples
   dp_cp = dp | cp,               // ranks that hold the same parameters: gradients are summed here
   shard_cp = dp_shard | cp,      // ranks that share one copy of ZeRO's states
+  experts = shard_cp | tp,       // ranks with different rows for experts, one copy of their states
   model = tp | pp,               // ranks that together hold one copy of the model
   stage = tp | cp | dp,          // all ranks of one pipeline stage
   world = stage | pp,

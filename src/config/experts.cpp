@@ -112,6 +112,27 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
   }
 }
 
+// Each rank routes rows of its own, of sequences that others may share.
+void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
+  if (p.tp > 1 && !p.sequence_parallel) {
+    fail_input(
+        "parallel.tp = {} with moe.num_experts needs parallel.sequence_parallel = true, so that "
+        "each rank sends other tokens to the experts: set it, or set tp = 1",
+        p.tp);
+  }
+  if (p.tp > 1 && moe.shared_ffn_hidden_size % p.tp != 0) {
+    fail_input("moe.shared_ffn_hidden_size = {} is not divisible by parallel.tp = {}: tp can be {}",
+               moe.shared_ffn_hidden_size, p.tp, divisors_near(moe.shared_ffn_hidden_size, p.tp));
+  }
+  if (moe.capacity_factor > 0 && (p.cp > 1 || p.tp > 1)) {
+    const bool context = p.cp > 1;
+    fail_input(
+        "moe.capacity_factor = {} drops tokens by what else is in their sequence, which parallel.{} "
+        "= {} ranks share: set capacity_factor = 0, which drops none, or {} = 1",
+        moe.capacity_factor, context ? "cp" : "tp", context ? p.cp : p.tp, context ? "cp" : "tp");
+  }
+}
+
 }  // namespace
 
 void check_experts(const ModelConfig& model) {
@@ -154,23 +175,8 @@ void check_experts(const Config& config) {
     }
     return;
   }
-  const auto refuse = [](const char* key, std::int64_t degree) {
-    if (degree > 1) {
-      fail_input(
-          "parallel.{} = {} does not go with moe.num_experts yet: set parallel.{} = 1 and use data "
-          "or expert parallelism, ZeRO or a pipeline",
-          key, degree, key);
-    }
-  };
-  refuse("tp", p.tp);
-  refuse("cp", p.cp);
+  check_tokens(config.model.moe, p);
   check_ranks(config.model.moe, config.model, p);
-  if (p.exact_block > 0) {
-    fail_input(
-        "parallel.exact_block = {} does not go with moe.num_experts yet: leave it out; exact "
-        "numerics then sum over a micro-batch",
-        p.exact_block);
-  }
   if (config.model.moe.expert_bias && config.run.gradient_dtype != "fp32") {
     fail_input(
         "moe.expert_bias counts choices where gradients are summed, which run.gradient_dtype = "

@@ -348,7 +348,7 @@ std::vector<Field> build_table() {
       FIELD(parallel, cp_attention, one_of({"all_gather", "ulysses"}), "",
             "with cp: keys and values come to every rank, or ranks exchange positions for heads"),
       FIELD(parallel, ep, between(1, kWide), "ranks",
-            "degree of expert parallelism, among data-parallel ranks"),
+            "degree of expert parallelism, among the ranks of a pipeline stage"),
       FIELD(parallel, dp_replicate, between(1, kWide), "",
             "hybrid sharding: number of copies of a sharded group of data-parallel ranks"),
       FIELD(parallel, virtual_stages, between(1, kManyLayers), "stages",

@@ -48,13 +48,13 @@ void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
         "parallel.dp_replicate = {} does not divide the {} data-parallel ranks: it can be {}",
         parallel.dp_replicate, dp, divisors_near(dp, parallel.dp_replicate));
   }
-  const std::int64_t shard = dp / parallel.dp_replicate;
+  const std::int64_t shard = dp / parallel.dp_replicate * parallel.cp * parallel.tp;
   if (shard % parallel.ep != 0) {
     fail_input(
-        "parallel.ep = {} does not divide the {} data-parallel ranks{}: ep can be {}", parallel.ep,
-        shard,
+        "parallel.ep = {} does not divide the {} ranks of a pipeline stage{}: ep can be {}",
+        parallel.ep, shard,
         parallel.dp_replicate > 1
-            ? fmt::format(" of each of parallel.dp_replicate = {} copies", parallel.dp_replicate)
+            ? fmt::format(" in each of parallel.dp_replicate = {} copies", parallel.dp_replicate)
             : "",
         divisors_near(shard, parallel.ep));
   }

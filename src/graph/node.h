@@ -49,6 +49,7 @@ namespace trireme {
   X(router_weight_grad)                 \
   X(route)                              \
   X(route_grad)                         \
+  X(unit_choices)                       \
   X(dispatch)                           \
   X(spread_rows)                        \
   X(collect_rows)                       \
@@ -145,24 +146,6 @@ struct TakeRowsAttributes {
 struct LossAttributes {
   std::int64_t vocab, first_id;
 };
-// As RouterShape and RouterLosses of backend/kernels.h.
-struct RouteAttributes {
-  std::int64_t top_k;
-  bool sigmoid, normalize;
-  double scaling;
-  std::int64_t groups, top_groups;
-  double aux_coeff, z_coeff;
-  std::int64_t unit_rows, seq;
-};
-// As DispatchShape of backend/kernels.h.
-struct DispatchAttributes {
-  std::int64_t experts;
-  std::int64_t capacity, unit_rows;
-  bool by_weight;
-};
-struct SpreadRowsAttributes {
-  std::int64_t taken;  // rows by expert
-};
 // The ranks that a collective op communicates with: one of this rank's groups, and its size.
 enum class GroupKind : std::uint8_t { tensor, context, expert, count };
 struct GraphGroup {
@@ -171,6 +154,33 @@ struct GraphGroup {
 };
 // "tensor", "context", "expert"
 const char* name_of(GroupKind kind);
+// As RouterShape and RouterLosses of backend/kernels.h.
+struct RouteAttributes {
+  std::int64_t top_k;
+  bool sigmoid, normalize;
+  double scaling;
+  std::int64_t groups, top_groups;
+  double aux_coeff, z_coeff;
+  std::int64_t unit_rows, seq;
+  // Of the rows of units that ranks share: those on the tensor-parallel ranks together, the first
+  // one here, and the ranks that have others of the same sequences.
+  std::int64_t all_rows = 0, first_row = 0;  // all_rows 0: those here
+  GraphGroup tensor = {}, context = {GroupKind::context, 1};
+};
+// As DispatchShape of backend/kernels.h.
+struct DispatchAttributes {
+  std::int64_t experts;
+  std::int64_t capacity, unit_rows;
+  bool by_weight;
+  std::int64_t blocks = 1;
+};
+// As GroupedShape of backend/kernels.h.
+struct GroupedAttributes {
+  std::int64_t blocks = 1;  // of the rows of each group
+};
+struct SpreadRowsAttributes {
+  std::int64_t taken;  // rows by expert
+};
 struct CollectiveAttributes {
   GraphGroup group;
   bool in_place = false;  // all_reduce: the result overwrites the operand
@@ -182,6 +192,7 @@ struct RemoteExpertsAttributes {
   GraphGroup group;
   ActivationKind kind;
   std::int64_t round_rows;  // that an owner takes at once
+  std::int64_t blocks = 1;  // of the rows of each expert
 };
 
 using Attributes =
@@ -189,7 +200,8 @@ using Attributes =
                  RopeAttributes, HeadNormAttributes, ScaleAttributes, EmbeddingAttributes,
                  AddAttributes, SliceAttributes, TakeRowsAttributes, LossAttributes,
                  LinearAttributes, CollectiveAttributes, ReorderAttributes, RouteAttributes,
-                 DispatchAttributes, SpreadRowsAttributes, RemoteExpertsAttributes>;
+                 DispatchAttributes, SpreadRowsAttributes, GroupedAttributes,
+                 RemoteExpertsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -49,8 +49,10 @@ class Builder {
   // qkv with its queries and keys normalised.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own) const;
   ValueId mlp(Graph& g, ValueId x) const;
-  // What experts make of each row, with what the shared one adds (experts.cpp).
+  // What experts make of each row, with what the shared one adds (experts.cpp). Every rank has the
+  // routers and gates, [out, hidden], for its own rows.
   ValueId experts(Graph& g, ValueId x) const;
+  ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
   // of_all_rows: under sequence parallelism too, x being the same on all ranks.
   ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;
   // The residual addition, with dropout of delta, and the norm after it.

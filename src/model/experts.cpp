@@ -18,11 +18,9 @@ ValueId expert_weights(Graph& g, const ExpertParallel& ep, std::string name, std
   ParameterSpec spec{std::move(name), {own * out, in}, {experts * out, in},
                      Init::normal,    init_std,        true};
   spec.matrix_rows.assign(static_cast<std::size_t>(own * blocks), out / blocks);
-  if (ep.size > 1) {
-    spec.pieces = {{0, ep.rank * own * out, own * out}};
-    spec.of_experts = true;
-    spec.fixed_point = ep.exact;
-  }
+  if (ep.apart) spec.of_experts = true;
+  if (ep.size > 1) spec.pieces = {{0, ep.rank * own * out, own * out}};
+  spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
   return g.parameter(std::move(spec));
 }
 
@@ -39,6 +37,13 @@ std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t seq) {
 }
 
 }  // namespace
+
+ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out) const {
+  const Shape shape = {out, m_.hidden_size};
+  ParameterSpec spec{name, shape, shape, Init::normal, m_.init_std, true};
+  spec.partial_gradient = tp_.splits_rows();
+  return g.parameter(std::move(spec));
+}
 
 ValueId Builder::experts(Graph& g, ValueId x) const {
   const ExpertConfig& moe = m_.moe;
@@ -57,12 +62,17 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   route.z_coeff = moe.z_loss_coeff;
   route.seq = seq_;
   route.unit_rows = moe.aux_loss == "batch" ? rows_ : seq_;
-  const ValueId router = normal(g, "mlp.router.weight", {moe.num_experts, hidden});
+  route.all_rows = rows_;
+  route.first_row = tp_.first_row(rows_);
+  if (tp_.splits_rows()) route.tensor = tp_.group();
+  route.context = options_.context.group();
+  const ValueId router = row_weight(g, "mlp.router.weight", moe.num_experts);
   ValueId bias = no_value;
   if (moe.expert_bias) {
     ParameterSpec spec{
         "mlp.router.bias", {moe.num_experts}, {moe.num_experts}, Init::zeros, 0, false};
     spec.balance_rate = moe.bias_update_rate;
+    spec.partial_gradient = tp_.splits_rows();
     bias = g.parameter(std::move(spec));
   }
   const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias);
@@ -73,8 +83,9 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, seq_) : 0;
   dispatch.unit_rows = seq_;
   dispatch.by_weight = moe.drop_policy == "weight";
+  if (g.exact_block() > 0) dispatch.blocks = local_rows_ / g.exact_block();
   const ops::Places places = ops::dispatch(g, routes, dispatch);
-  std::int64_t taken = rows_ * moe.top_k;
+  std::int64_t taken = local_rows_ * moe.top_k;
   if (dispatch.capacity > 0)
     taken = std::min(taken, options_.batch * dispatch.capacity * moe.num_experts);
 
@@ -86,10 +97,12 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   ValueId rows = ops::spread_rows(g, x, places, taken);
   if (ep.size > 1) {
     rows = ops::remote_experts(g, rows, places.offsets, up, down,
-                               {ep.group(), kind, round_rows(moe, ep, rows_)});
+                               {ep.group(), kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
   } else {
-    rows = ops::activation(g, ops::grouped_linear(g, rows, up, places.offsets), kind);
-    rows = ops::grouped_linear(g, rows, down, places.offsets);
+    const auto grouped = [&](ValueId x, ValueId weight) {
+      return ops::grouped_linear(g, x, weight, places.offsets, dispatch.blocks);
+    };
+    rows = grouped(ops::activation(g, grouped(rows, up), kind), down);
   }
   const ValueId made = ops::combine(g, rows, routes, places);
   if (moe.shared_ffn_hidden_size == 0) return made;
@@ -101,7 +114,7 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
       g, tp_, ops::activation(g, wide, kind));
   if (moe.shared_gate)
     all =
-        ops::gate_rows(g, all, ops::router(g, x, normal(g, "mlp.shared.gate.weight", {1, hidden})));
+        ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
   return ops::add(g, made, all, no_value, {}, seq_);
 }
 

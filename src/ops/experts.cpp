@@ -12,8 +12,9 @@ void infer_dispatch(Graph& g, Node& node) {
   const auto& a = node.as<DispatchAttributes>();
   require(a.capacity == 0 || chosen[0] % a.unit_rows == 0, g, node,
           "a capacity is for equal units of rows");
+  require(chosen[0] % a.blocks == 0, g, node, "the rows must divide into the blocks");
   add_output(g, node, 0, DType::i32, chosen);
-  add_output(g, node, 1, DType::i32, {a.experts + 1});
+  add_output(g, node, 1, DType::i32, {a.experts * a.blocks + 1});
 }
 
 std::int64_t workspace_dispatch(const Target&, const Graph& g, const Node& node) {
@@ -25,7 +26,7 @@ void launch_dispatch(const Launch& l) {
     const Shape& chosen = l.input_value(0).shape;
     const auto& a = l.node.as<DispatchAttributes>();
     kernels<T>(l).dispatch(
-        l.queue, {chosen[0], a.experts, chosen[1], a.capacity, a.unit_rows, a.by_weight},
+        l.queue, {chosen[0], a.experts, chosen[1], a.capacity, a.unit_rows, a.by_weight, a.blocks},
         l.output<std::int32_t>(0), l.output<std::int32_t>(1), l.input<std::int32_t>(0),
         l.input<Acc<T>>(1), static_cast<std::int32_t*>(l.workspace));
   });

@@ -13,8 +13,15 @@ template <Product product>
 GroupedShape shape_of(const Graph& g, const Node& node) {
   const bool is_weight_grad = product == Product::weight_grad;
   const Value& weight = g.value(is_weight_grad ? node.outputs[0] : node.inputs[1]);
-  const std::int64_t groups = g.value(node.inputs[2]).shape.count() - 1;
-  return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0] / groups, groups};
+  const std::int64_t blocks = node.as<GroupedAttributes>().blocks;
+  const std::int64_t groups = (g.value(node.inputs[2]).shape.count() - 1) / blocks;
+  return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0] / groups, groups,
+          blocks};
+}
+
+// Scratch for the gradient of one group, where gradients are summed as integers.
+std::int64_t block_bytes(const Graph& g, const GroupedShape& shape) {
+  return block_gradient_bytes(g, shape.in * shape.out);
 }
 
 template <Product product>
@@ -24,7 +31,9 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
         "the kernels of experts (moe.num_experts) have not been written for GPUs yet: use "
         "run.device = \"cpu\"");
   }
-  return cpu::grouped_workspace(target, g.compute(), product, shape_of<product>(g, node));
+  const GroupedShape shape = shape_of<product>(g, node);
+  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) +
+         cpu::grouped_workspace(target, g.compute(), product, shape);
 }
 
 template <Product product>
@@ -34,9 +43,16 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
 
 template <Product product>
 void launch(const Launch& l) {
-  const bool accumulate = product == Product::weight_grad && l.accumulate;
-  static_cast<const GroupedProduct*>(l.prepared)
-      ->run(l.queue, l.out[0], l.in[0], l.in[1], l.input<std::int32_t>(2), accumulate, l.workspace);
+  const auto& grouped = *static_cast<const GroupedProduct*>(l.prepared);
+  const bool sums = product == Product::weight_grad;
+  if (sums && l.graph.exact_block() > 0) {
+    if (!l.accumulate) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
+    const GroupedShape shape = shape_of<product>(l.graph, l.node);
+    return add_groups(l, 0, grouped, shape, l.in[0], l.in[1], l.input<std::int32_t>(2),
+                      l.workspace, static_cast<std::byte*>(l.workspace) + block_bytes(l.graph, shape));
+  }
+  grouped.run(l.queue, l.out[0], l.in[0], l.in[1], l.input<std::int32_t>(2), sums && l.accumulate,
+              l.workspace);
 }
 
 // Of all rows that may be there.
@@ -50,7 +66,8 @@ double flops(const Graph& g, const Node& node) {
 void infer_forward(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   const Value& weight = g.value(node.inputs[1]);
-  const std::int64_t groups = g.value(node.inputs[2]).shape.count() - 1;
+  const std::int64_t groups =
+      (g.value(node.inputs[2]).shape.count() - 1) / node.as<GroupedAttributes>().blocks;
   require(weight.shape.rank() == 2 && weight.shape[1] == x.shape.back() &&
               weight.shape[0] % groups == 0,
           g, node, "x is [rows, in] and the weight [experts * out, in]");
@@ -74,13 +91,14 @@ ValueId spread_again(GradientBuilder& b, ValueId x) {
 void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const ValueId x = node.inputs[0], weight = node.inputs[1], offsets = node.inputs[2];
+  const GroupedAttributes a = node.as<GroupedAttributes>();
   const ValueId dy = b.grad(node.outputs[0]);
   if (b.wants_grad(x)) {
     b.add_grad(
-        x, b.emit(Phase::input_grad, OpKind::grouped_linear_input_grad, {}, {dy, weight, offsets})
+        x, b.emit(Phase::input_grad, OpKind::grouped_linear_input_grad, a, {dy, weight, offsets})
                .outputs[0]);
   }
-  b.emit(Phase::weight_grad, OpKind::grouped_linear_weight_grad, {},
+  b.emit(Phase::weight_grad, OpKind::grouped_linear_weight_grad, a,
          {dy, spread_again(b, x), offsets, g.gradient_of(weight)});
 }
 
@@ -91,7 +109,6 @@ void infer_input_grad(Graph& g, Node& node) {
 
 // The gradient of the weight comes last, and is the output.
 void infer_weight_grad(Graph& g, Node& node) {
-  require(g.exact_block() == 0, g, node, "experts have no sums over exact blocks");
   node.outputs[0] = node.inputs[3];
   node.inputs[3] = no_value;
 }
@@ -118,8 +135,8 @@ const OpDefinition grouped_linear_weight_grad_op{.name = "grouped_linear_weight_
                                                  .prepare = prepare<Product::weight_grad>,
                                                  .launch = launch<Product::weight_grad>};
 
-ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets) {
-  return g.emit(OpKind::grouped_linear, {}, {x, weight, offsets}).outputs[0];
+ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets, std::int64_t blocks) {
+  return g.emit(OpKind::grouped_linear, GroupedAttributes{blocks}, {x, weight, offsets}).outputs[0];
 }
 
 }  // namespace trireme::ops

@@ -93,15 +93,18 @@ struct Routes {
 };
 Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value);
 // Where each choice lies among the rows by expert (i32 [rows, top_k], -1: dropped), and where each
-// expert's rows begin (i32 [experts + 1]).
+// expert's rows begin (i32 [experts + 1]; with blocks of rows, where those of each block do within
+// them: [experts * blocks + 1]).
 struct Places {
   ValueId places, offsets;
 };
 Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes);
 // The rows of x by expert, [taken, columns]; zeros after the last one.
 ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
-// x weight[e]^T for each row of expert e; weight is [experts * out, in].
-ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets);
+// x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets
+// have.
+ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
+                       std::int64_t blocks = 1);
 // x times the sigmoid of each row's number, gates [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
 // What experts that are dealt out over a group's ranks make of rows by expert, [taken, in]: the

@@ -18,29 +18,27 @@
 namespace trireme::ops {
 namespace {
 
-// Adjacent experts of an owner, and their rows among those of a source.
+// The rows of adjacent experts of an owner, among those of a source.
 struct Round {
-  std::int64_t first_expert, end_expert, row, rows;
+  std::int64_t row, rows;
 };
 
-// offsets: of all experts, at the source. Rounds without rows are left out.
-std::vector<Round> rounds_of(const std::int32_t* offsets, std::int64_t first, std::int64_t end,
-                             std::int64_t most) {
+// offsets: of all experts' blocks, at the source. Rounds without rows are left out.
+std::vector<Round> rounds_of(const std::int32_t* offsets, std::int64_t blocks, std::int64_t first,
+                             std::int64_t end, std::int64_t most) {
   std::vector<Round> rounds;
   for (std::int64_t e = first; e < end; ++e) {
-    const std::int64_t count = offsets[e + 1] - offsets[e];
+    const std::int64_t begin = offsets[e * blocks], count = offsets[(e + 1) * blocks] - begin;
     TRIREME_CHECK(count <= most);
     if (count == 0) continue;
-    if (rounds.empty() || rounds.back().rows + count > most)
-      rounds.push_back({e, e, offsets[e], 0});
-    rounds.back().end_expert = e + 1;
+    if (rounds.empty() || rounds.back().rows + count > most) rounds.push_back({begin, 0});
     rounds.back().rows += count;
   }
   return rounds;
 }
 
 struct Sizes {
-  std::int64_t ranks, experts, own;  // experts of all ranks, and of each
+  std::int64_t ranks, experts, own, blocks;  // experts of all ranks, and of each
   std::int64_t taken, round_rows, width, wide, inner, element;
 
   // inputs of both directions: rows, offsets, up, down
@@ -49,7 +47,8 @@ struct Sizes {
     const Shape &rows = g.value(node.inputs[0]).shape, &up = g.value(node.inputs[2]).shape,
                 &down = g.value(node.inputs[3]).shape;
     ranks = a.group.size;
-    experts = g.value(node.inputs[1]).shape.count() - 1;
+    blocks = a.blocks;
+    experts = (g.value(node.inputs[1]).shape.count() - 1) / blocks;
     own = experts / ranks;
     taken = rows[0];
     round_rows = a.round_rows;
@@ -58,10 +57,13 @@ struct Sizes {
     inner = down[1];
     element = size_of(g.compute());
   }
-  GroupedShape up() const { return {round_rows, width, wide, own}; }
-  GroupedShape down() const { return {round_rows, inner, width, own}; }
-  // Elements of the larger weight.
-  std::int64_t most_weights() const { return own * width * std::max(wide, inner); }
+  GroupedShape up() const { return {round_rows, width, wide, own, blocks}; }
+  GroupedShape down() const { return {round_rows, inner, width, own, blocks}; }
+  // Elements of an expert's larger weight.
+  std::int64_t most_weights() const { return width * std::max(wide, inner); }
+  // Offsets of a source's rows, and of those that one owner has.
+  std::int64_t offsets() const { return experts * blocks + 1; }
+  std::int64_t own_offsets() const { return own * blocks + 1; }
 };
 
 enum Products : std::uint8_t {
@@ -103,8 +105,8 @@ class Scratch {
  public:
   Scratch(const Sizes& s, bool backward, bool fixed_point) {
     const auto rows = [&](std::int64_t columns) { return add(s.round_rows * columns * s.element); };
-    own_offsets = add((s.own + 1) * size_of(DType::i32));
-    all_offsets = add(s.ranks * (s.experts + 1) * size_of(DType::i32));
+    own_offsets = add(s.own_offsets() * size_of(DType::i32));
+    all_offsets = add(s.ranks * s.offsets() * size_of(DType::i32));
     x = rows(s.width);
     wide = rows(s.wide);
     inner = rows(s.inner);
@@ -167,7 +169,7 @@ class Exchange {
   T* at(std::int64_t offset) const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(l_.workspace) + offset);
   }
-  std::int64_t used_rows() const { return offsets_of(group_.rank())[s_.experts]; }
+  std::int64_t used_rows() const { return offsets_of(group_.rank())[s_.offsets() - 1]; }
 
   // `inputs`: of rows by expert, and where those of another rank arrive. take(round, pointers to
   // the rows of each input) leaves its results in `made`; they go to `output`, rows by expert.
@@ -210,15 +212,16 @@ class Exchange {
  private:
   std::int64_t row_bytes() const { return s_.width * s_.element; }
   const std::int32_t* offsets_of(int source) const {
-    return offsets_.data() + source * (s_.experts + 1);
+    return offsets_.data() + source * s_.offsets();
   }
   std::vector<Round> rounds(int source, int owner) const {
-    return rounds_of(offsets_of(source), owner * s_.own, (owner + 1) * s_.own, s_.round_rows);
+    return rounds_of(offsets_of(source), s_.blocks, owner * s_.own, (owner + 1) * s_.own,
+                     s_.round_rows);
   }
 
   // Of every rank's rows. Where nothing computes nobody knows them: experts have equal loads.
   void read_offsets() {
-    const std::int64_t count = s_.experts + 1;
+    const std::int64_t count = s_.offsets();
     group_.all_gather(l_.queue, l_.in[1], at(scratch_.all_offsets), count, DType::i32);
     offsets_.resize(static_cast<std::size_t>(s_.ranks * count));
     l_.device.read(at(scratch_.all_offsets), s_.ranks * count * size_of(DType::i32),
@@ -229,19 +232,19 @@ class Exchange {
     if (l_.device.computes()) return;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       const std::int64_t before = static_cast<std::int64_t>(i) % count;
-      offsets_[i] = static_cast<std::int32_t>(before * s_.taken / s_.experts);
+      offsets_[i] = static_cast<std::int32_t>(before * s_.taken / (count - 1));
     }
   }
 
   // Where each of this rank's experts begins among the rows that have come.
   void write_own_offsets(int source, const Round& round) const {
-    const std::int32_t* const all = offsets_of(source) + group_.rank() * s_.own;
-    l_.device.write(at(scratch_.own_offsets), (s_.own + 1) * size_of(DType::i32),
+    const std::int32_t* const all = offsets_of(source) + group_.rank() * s_.own * s_.blocks;
+    l_.device.write(at(scratch_.own_offsets), s_.own_offsets() * size_of(DType::i32),
                     [&](std::byte* host) {
                       auto* const own = reinterpret_cast<std::int32_t*>(host);
-                      for (std::int64_t e = 0; e <= s_.own; ++e) {
-                        own[e] = static_cast<std::int32_t>(
-                            std::clamp<std::int64_t>(all[e] - round.row, 0, round.rows));
+                      for (std::int64_t i = 0; i < s_.own_offsets(); ++i) {
+                        own[i] = static_cast<std::int32_t>(
+                            std::clamp<std::int64_t>(all[i] - round.row, 0, round.rows));
                       }
                     });
   }
@@ -271,6 +274,11 @@ class RoundProducts {
   void operator()(Products which, void* dst, const void* a, const void* b,
                   bool accumulate = false) const {
     made_[which]->run(l_.queue, dst, a, b, offsets_, accumulate, workspace_);
+  }
+  // Adds to an output in fixed point, what a block of an expert's rows makes at once.
+  void add_blocks(Products which, int output, const Sizes& s, const void* dy, const void* x,
+                  void* made) const {
+    add_groups(l_, output, *made_[which], shape_of(s, which), dy, x, offsets_, made, workspace_);
   }
 
  private:
@@ -351,7 +359,6 @@ void gradient(GradientBuilder& b, const Node& node) {
 // inputs: rows by expert, offsets, up, down, dy, (gradients of up and down); outputs: dx, those
 // gradients
 void infer_grad(Graph& g, Node& node) {
-  require(g.exact_block() == 0, g, node, "experts have no sums over exact blocks");
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
   for (int i = 1; i <= 2; ++i) {
     node.outputs[i] = node.inputs[4 + i];
@@ -359,21 +366,12 @@ void infer_grad(Graph& g, Node& node) {
   }
 }
 
-// Adds to the gradient of a weight; as integers, what the micro-batch of one rank makes at once.
+// Adds to the gradient of a weight.
 void add_weight_grad(const Launch& l, const Exchange& exchange, const Scratch& scratch,
-                     const RoundProducts& product, Products which, const Round& round,
-                     const void* dy, const void* x) {
+                     const RoundProducts& product, Products which, const void* dy, const void* x) {
   const int output = which == up_weight ? 1 : 2;
   if (!sums_integers(l.graph, l.node)) return product(which, l.out[output], dy, x, true);
-  const Sizes& s = exchange.sizes();
-  auto* const made = exchange.at<float>(scratch.weights);
-  product(which, made, dy, x);
-  const std::int64_t expert = l.output_value(output).shape.count() / s.own;
-  const std::int64_t first = round.first_expert % s.own * expert;
-  const std::int64_t count = (round.end_expert - round.first_expert) * expert;
-  l.device.state_kernels().add_fixed_point(l.queue, l.output<std::int64_t>(output) + first,
-                                           made + first, count, l.step, l.fixed_point.limit, false,
-                                           l.fixed_point.overflows);
+  product.add_blocks(which, output, exchange.sizes(), dy, x, exchange.at(scratch.weights));
 }
 
 void launch_grad(const Launch& l) {
@@ -397,10 +395,10 @@ void launch_grad(const Launch& l) {
                    product(up_forward, wide, x, l.in[2]);
                    kernels<T>(l).activation(l.queue, kind, inner, wide, round.rows, s.inner);
                    product(down_input, dinner, dy, l.in[3]);
-                   add_weight_grad(l, exchange, scratch, product, down_weight, round, dy, inner);
+                   add_weight_grad(l, exchange, scratch, product, down_weight, dy, inner);
                    kernels<T>(l).activation_grad(l.queue, kind, dwide, dinner, wide, round.rows,
                                                  s.inner);
-                   add_weight_grad(l, exchange, scratch, product, up_weight, round, dwide, x);
+                   add_weight_grad(l, exchange, scratch, product, up_weight, dwide, x);
                    product(up_input, exchange.at(scratch.y), dwide, l.in[2]);
                  });
   });

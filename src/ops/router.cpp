@@ -57,16 +57,28 @@ void launch_input_grad(const Launch& l) {
 
 // inputs: dlogits, x, (gradient of the weight); output: that gradient
 void infer_weight_grad(Graph& g, Node& node) {
-  require(g.exact_block() == 0, g, node, "routers have no sums over exact blocks");
   node.outputs[0] = node.inputs[2];
   node.inputs[2] = no_value;
 }
 
+std::int64_t workspace_weight_grad(const Target&, const Graph& g, const Node& node) {
+  return block_gradient_bytes(g, g.value(node.outputs[0]).shape.count());
+}
+
 void launch_weight_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value &dlogits = l.input_value(0), &x = l.input_value(1);
-    kernels<T>(l).router_weight_grad(l.queue, l.output<Acc<T>>(0), l.accumulate, l.input<Acc<T>>(0),
-                                     l.input<T>(1), x.shape[0], x.shape[1], dlogits.shape[1]);
+    using A = Acc<T>;
+    const std::int64_t cols = l.input_value(1).shape[1], experts = l.input_value(0).shape[1];
+    const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);
+    const bool adds_blocks = l.graph.exact_block() > 0;
+    A* made = adds_blocks ? static_cast<A*>(l.workspace) : l.output<A>(0);
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      kernels<T>(l).router_weight_grad(l.queue, made, !adds_blocks && l.accumulate,
+                                       l.input<A>(0) + b * blocks.rows * experts,
+                                       l.input<T>(1) + b * blocks.rows * cols, blocks.rows, cols,
+                                       experts);
+      if (adds_blocks) add_block(l, 0, made, !l.accumulate && b == 0);
+    }
   });
 }
 
@@ -77,11 +89,26 @@ RouterShape shape_of(const Graph& g, const Node& node, ValueId logits) {
   return {shape[0], shape[1], a.top_k, a.sigmoid, a.normalize, a.scaling, a.groups, a.top_groups};
 }
 
+std::int64_t all_rows_of(const RouteAttributes& a, std::int64_t rows) {
+  return a.all_rows > 0 ? a.all_rows : rows;
+}
+
+RouterLosses losses_of(const Graph& g, const RouteAttributes& a) {
+  return {a.aux_coeff, a.z_coeff,   a.unit_rows,
+          a.seq,       a.first_row, a.unit_rows * a.context.size,
+          g.exact_block()};
+}
+
+// Whether a rank does not see whole units at once when it makes their losses.
+bool splits_units(const Graph& g, const RouteAttributes& a) {
+  return a.tensor.size > 1 || a.context.size > 1 || g.exact_block() > 0;
+}
+
 void infer_route(Graph& g, Node& node) {
   const Shape logits = g.value(node.inputs[0]).shape;
   const auto& a = node.as<RouteAttributes>();
   require(a.top_k <= logits[1], g, node, "there are fewer experts than a row needs");
-  require(a.unit_rows > 0 && logits[0] % a.unit_rows == 0, g, node,
+  require(a.unit_rows > 0 && all_rows_of(a, logits[0]) % a.unit_rows == 0, g, node,
           "losses are over equal units of rows");
   require(node.inputs[1] == no_value || a.sigmoid, g, node, "a bias is added to sigmoids only");
   add_output(g, node, 0, g.accumulate(), {logits[0], a.top_k});
@@ -103,32 +130,75 @@ ValueId places_of(const Graph& g, ValueId chosen) {
   fail("route: nothing dispatches the choice");
 }
 
+// The choices of whole units by expert, where no rank has all of their rows: sums of integers.
+ValueId counts_of_units(GradientBuilder& b, const Node& node) {
+  const auto a = node.as<RouteAttributes>();
+  if (a.aux_coeff == 0 || !splits_units(b.graph(), a)) return no_value;
+  ValueId counts = b.emit(Phase::input_grad, OpKind::unit_choices, a,
+                          {node.inputs[0], node.outputs[1], node.inputs[1]})
+                       .outputs[0];
+  for (const GraphGroup& group : {a.tensor, a.context}) {
+    if (group.size == 1) continue;
+    counts = b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{group, true},
+                    {counts})
+                 .outputs[0];
+  }
+  return counts;
+}
+
 void gradient_route(GradientBuilder& b, const Node& node) {
-  const ValueId chosen = node.outputs[1], bias = node.inputs[1];
-  b.add_grad(node.inputs[0],
-             b.emit(Phase::input_grad, OpKind::route_grad, node.attributes,
-                    {b.grad(node.outputs[0]), node.inputs[0], chosen, places_of(b.graph(), chosen),
+  const ValueId logits = node.inputs[0], bias = node.inputs[1], chosen = node.outputs[1];
+  const RouteAttributes a = node.as<RouteAttributes>();
+  const ValueId dweights = b.grad(node.outputs[0]), counts = counts_of_units(b, node);
+  b.add_grad(logits,
+             b.emit(Phase::input_grad, OpKind::route_grad, a,
+                    {dweights, logits, chosen, places_of(b.graph(), chosen), counts,
                      bias == no_value ? no_value : b.graph().gradient_of(bias)})
                  .outputs[0]);
 }
 
-// inputs: dweights, logits, chosen, places, (gradient of the bias); outputs: dlogits, that gradient
+// inputs: logits, chosen, bias, which is not read; output: choices by plain score [units, experts]
+void infer_choices(Graph& g, Node& node) {
+  const Shape logits = g.value(node.inputs[0]).shape;
+  const auto& a = node.as<RouteAttributes>();
+  add_output(g, node, 0, DType::i64, {all_rows_of(a, logits[0]) / a.unit_rows, logits[1]});
+}
+
+void launch_choices(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const auto& a = l.node.as<RouteAttributes>();
+    kernels<T>(l).unit_choices(
+        l.queue, shape_of(l.graph, l.node, l.node.inputs[0]), losses_of(l.graph, a),
+        l.output_value(0).shape[0], a.groups == 1 && l.node.inputs[2] == no_value,
+        l.output<std::int64_t>(0), l.input<Acc<T>>(0), l.input<std::int32_t>(1));
+  });
+}
+
+// inputs: dweights, logits, chosen, places, counts of whole units where ranks share them, (gradient
+// of the bias); outputs: dlogits, that gradient
 void infer_route_grad(Graph& g, Node& node) {
-  require(node.inputs[4] == no_value || g.exact_block() == 0, g, node,
-          "choices are not counted over exact blocks");
   add_output(g, node, 0, g.accumulate(), g.value(node.inputs[1]).shape);
-  node.outputs[1] = node.inputs[4];
-  node.inputs[4] = no_value;
+  node.outputs[1] = node.inputs[5];
+  node.inputs[5] = no_value;
+}
+
+std::int64_t workspace_route_grad(const Target&, const Graph& g, const Node& node) {
+  if (node.outputs[1] == no_value) return 0;
+  return block_gradient_bytes(g, g.value(node.outputs[1]).shape.count());
 }
 
 void launch_route_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     const auto& a = l.node.as<RouteAttributes>();
+    const bool adds_block = l.graph.exact_block() > 0 && l.out[1];
+    A* const dbias = adds_block ? static_cast<A*>(l.workspace) : l.output<A>(1);
     kernels<T>(l).route_grad(l.queue, shape_of(l.graph, l.node, l.node.inputs[1]),
-                             {a.aux_coeff, a.z_coeff, a.unit_rows, a.seq}, l.output<A>(0),
-                             l.output<A>(1), l.accumulate, l.input<A>(0), l.input<A>(1),
-                             l.input<std::int32_t>(2), l.input<std::int32_t>(3), l.step, l.layer);
+                             losses_of(l.graph, a), l.output<A>(0), dbias,
+                             !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1),
+                             l.input<std::int32_t>(2), l.input<std::int32_t>(3),
+                             l.input<std::int64_t>(4), l.step, l.layer);
+    if (adds_block) add_block(l, 1, dbias, !l.accumulate);
   });
 }
 
@@ -143,14 +213,19 @@ const OpDefinition router_input_grad_op{.name = "router_input_grad",
 const OpDefinition router_weight_grad_op{.name = "router_weight_grad",
                                          .infer = infer_weight_grad,
                                          .flops = flops_grad,
+                                         .workspace = workspace_weight_grad,
                                          .launch = launch_weight_grad};
 const OpDefinition route_op{.name = "route",
                             .infer = infer_route,
                             .gradient = gradient_route,
                             .launch = launch_route,
                             .cheap = true};
-const OpDefinition route_grad_op{
-    .name = "route_grad", .infer = infer_route_grad, .launch = launch_route_grad};
+const OpDefinition route_grad_op{.name = "route_grad",
+                                 .infer = infer_route_grad,
+                                 .workspace = workspace_route_grad,
+                                 .launch = launch_route_grad};
+const OpDefinition unit_choices_op{
+    .name = "unit_choices", .infer = infer_choices, .launch = launch_choices};
 
 ValueId router(Graph& g, ValueId x, ValueId weight) {
   return g.emit(OpKind::router, {}, {x, weight}).outputs[0];

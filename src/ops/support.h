@@ -71,6 +71,19 @@ inline void add_block(const Launch& l, int output, const void* made, bool overwr
                                            l.fixed_point.limit, overwrite, l.fixed_point.overflows);
 }
 
+// Adds to an output, a gradient in fixed point, what each block of each group makes. `made`: room
+// for the f32 gradient of one group.
+inline void add_groups(const Launch& l, int output, const GroupedProduct& product,
+                       const GroupedShape& shape, const void* dy, const void* x,
+                       const std::int32_t* offsets, void* made, void* workspace) {
+  product.run_each(l.queue, made, dy, x, offsets, workspace, [&](std::int64_t group) {
+    const std::int64_t count = shape.in * shape.out;
+    l.device.state_kernels().add_fixed_point(
+        l.queue, l.output<std::int64_t>(output) + group * count, static_cast<const float*>(made),
+        count, l.step, l.fixed_point.limit, false, l.fixed_point.overflows);
+  });
+}
+
 // Whether dropout needs the sample numbers; the builder passes no_value where it does not.
 inline ValueId ids_if_dropping(const DropoutAttributes& dropout, ValueId sample_ids) {
   return dropout.probability > 0 ? sample_ids : no_value;

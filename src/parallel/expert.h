@@ -1,4 +1,4 @@
-// Expert parallelism: the experts of a layer, dealt out over ranks that see different samples.
+// Expert parallelism: the experts of a layer, dealt out over ranks that see different tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ struct ExpertParallel {
   int size = 1;
   int rank = 0;
   bool exact = false;  // gradients are summed as integers, micro-batch by micro-batch
+  // Gradients of experts are summed, and their states shared, by other ranks than those of all else.
+  bool apart = false;
 
   GraphGroup group() const { return {GroupKind::expert, size}; }
   std::int64_t share(std::int64_t experts) const { return experts / size; }

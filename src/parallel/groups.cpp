@@ -66,9 +66,10 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);
   groups.gather = along(shard_axes(zero), "gather", QueueRole::gather);
   groups.replicate = along(replicate_axes(zero), "replicate", QueueRole::reduce);
-  if (mesh.degrees().ep > 1) {
-    const std::vector<int> shard = expert_shard_group(mesh, rank, zero);
+  if (mesh.degrees().ep > 1)
     groups.expert = make(mesh.expert_group(rank), "expert", QueueRole::compute);
+  if (mesh.degrees().experts_apart()) {
+    const std::vector<int> shard = expert_shard_group(mesh, rank, zero);
     groups.expert_shard = make(shard, "expert shard", QueueRole::reduce);
     groups.expert_gather = make(shard, "expert gather", QueueRole::gather);
     groups.expert_replicate =

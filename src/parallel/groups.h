@@ -20,8 +20,8 @@ struct Groups {
   std::unique_ptr<Communicator> shard;    // one copy of the states: gradients
   std::unique_ptr<Communicator> gather;   // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
-  // The experts of an expert-parallel rank: those that share the experts of a layer, and, of those
-  // that have the same ones, as above. Null without expert parallelism.
+  // Those that share the experts of a layer, null without expert parallelism; and, of those that have
+  // the same experts, as above, null where they are the ranks above (MeshDegrees::experts_apart).
   std::unique_ptr<Communicator> expert, expert_shard, expert_gather, expert_replicate;
   std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
   std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one

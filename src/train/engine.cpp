@@ -20,6 +20,7 @@ MeshDegrees degrees_of(const Config& config, int ranks) {
   degrees.tp = static_cast<int>(p.tp);
   degrees.cp = static_cast<int>(p.cp);
   degrees.ep = static_cast<int>(p.ep);
+  degrees.experts = config.model.moe.num_experts > 0;
   degrees.kv_copies = static_cast<int>(std::max<std::int64_t>(1, p.tp / config.model.num_kv_heads));
   degrees.pp = static_cast<int>(p.pp);
   degrees.dp_replicate = static_cast<int>(p.dp_replicate);
@@ -57,14 +58,15 @@ int index_of(const std::vector<int>& ranks, int rank) {
 StateOptions state_options(const Config& config, const Mesh& mesh, int rank, bool split) {
   const ParallelConfig& p = config.parallel;
   StateOptions options;
-  options.degree = mesh.group_size(shard_axes(static_cast<int>(p.zero)));
-  options.zero = options.degree > 1 ? static_cast<int>(p.zero) : 0;
-  options.rank = mesh.index_in_group(rank, shard_axes(static_cast<int>(p.zero)));
-  if (mesh.degrees().ep > 1 && options.zero > 0) {
-    const std::vector<int> sharing = expert_shard_group(mesh, rank, options.zero);
+  const int zero = static_cast<int>(p.zero);
+  options.degree = mesh.group_size(shard_axes(zero));
+  options.rank = mesh.index_in_group(rank, shard_axes(zero));
+  if (mesh.degrees().experts_apart()) {
+    const std::vector<int> sharing = expert_shard_group(mesh, rank, zero);
     options.expert_degree = static_cast<int>(sharing.size());
     options.expert_rank = index_of(sharing, rank);
   }
+  options.zero = options.degree > 1 || options.expert_degree > 1 ? zero : 0;
   options.exact = p.numerics == "exact";
   options.exact_blocks = p.exact_block > 0;
   options.narrow_gradients = config.run.gradient_dtype == "bf16";
@@ -92,6 +94,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.expert.size = mesh.degrees().ep;
   local.expert.rank = index_of(mesh.expert_group(rank), rank);
   local.expert.exact = config.parallel.numerics == "exact";
+  local.expert.apart = mesh.degrees().experts_apart();
   return local;
 }
 
@@ -275,7 +278,7 @@ bool Engine::speaks_for(int chunk, const ParameterSpec& spec) const {
   const bool tied_copy = spec.name == word_table && chunks_[chunk]->number > 0;
   const int copy = spec.of_experts ? index_of(expert_replicate_group(mesh_, rank_, zero_), rank_)
                                    : mesh_.index_in_group(rank_, replicate_axes(zero_));
-  return !tied_copy && (spec.split || place_.tp == 0) && copy == 0;
+  return !tied_copy && (spec.split || spec.of_experts || place_.tp == 0) && copy == 0;
 }
 
 const Schedule& Engine::schedule(std::int64_t micro_batches) {

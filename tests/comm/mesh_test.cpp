@@ -90,12 +90,15 @@ TEST(Mesh, RanksThatShareHeadsAreNeighboursInATensorGroup) {
   EXPECT_THAT(Mesh({.tp = 4}).kv_group(2), ElementsAre(2));
 }
 
-TEST(Mesh, ExpertGroupsLieInsideTheShardGroup) {
-  const Mesh mesh({.tp = 2, .ep = 2, .dp_shard = 4, .dp_replicate = 2});
-  EXPECT_THAT(mesh.expert_group(0), ElementsAre(0, 2));
-  EXPECT_THAT(mesh.expert_group(6), ElementsAre(4, 6));
+TEST(Mesh, ExpertGroupsLieInsideACopyOfTheStates) {
+  const Mesh mesh({.tp = 2, .cp = 2, .ep = 4, .dp_shard = 2, .dp_replicate = 2});
+  EXPECT_THAT(mesh.expert_group(0), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(mesh.expert_group(6), ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(mesh.expert_dp_group(0), ElementsAre(0, 4, 8, 12));
-  EXPECT_THAT(mesh.expert_dp_group(3), ElementsAre(3, 7, 11, 15));
+  EXPECT_THAT(mesh.expert_dp_group(7), ElementsAre(3, 7, 11, 15));
+  const Mesh stages({.ep = 2, .dp_shard = 4, .pp = 2});
+  EXPECT_THAT(stages.expert_group(5), ElementsAre(4, 5));
+  EXPECT_THAT(stages.expert_dp_group(5), ElementsAre(5, 7));
 }
 
 TEST(Mesh, DataParallelismIsWhatIsLeft) {

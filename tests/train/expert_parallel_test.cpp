@@ -1,4 +1,5 @@
-// Expert parallelism: ranks that share the experts compute what one rank computes.
+// Expert parallelism: ranks that share the experts compute what one rank computes, also where they
+// share sequences or layers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +14,15 @@ struct Dealt {
   const char* schedule = "";  // on two stages; empty: no pipeline
   const char* recompute = "none";
   int dp_replicate = 1;
+  int cp = 1;
+  const char* cp_attention = "all_gather";
+  int tp = 1;
 };
 
 std::string text_of(const Dealt& d) {
-  return fmt::format("{} ranks, ep {}, ZeRO {} x {}, {}, recompute {}", d.ranks, d.ep, d.zero,
-                     d.dp_replicate, *d.schedule ? d.schedule : "no pipeline", d.recompute);
+  return fmt::format("{} ranks, ep {}, ZeRO {} x {}, {}, recompute {}, cp {} {}, tp {}", d.ranks,
+                     d.ep, d.zero, d.dp_replicate, *d.schedule ? d.schedule : "no pipeline",
+                     d.recompute, d.cp, d.cp_attention, d.tp);
 }
 void PrintTo(const Dealt& d, std::ostream* out) {
   *out << text_of(d);
@@ -47,6 +52,10 @@ Config on(Config config, const Dealt& d) {
   p.zero = d.zero;
   p.recompute = d.recompute;
   p.dp_replicate = d.dp_replicate;
+  p.cp = d.cp;
+  p.cp_attention = d.cp_attention;
+  p.tp = d.tp;
+  p.sequence_parallel = d.tp > 1;
   if (*d.schedule) {
     p.pp = 2;
     p.schedule = d.schedule;
@@ -88,6 +97,66 @@ TEST_P(DealtExperts, GiveTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, DealtExperts, testing::ValuesIn(layouts));
 
+// Ranks with parts of the same sequences.
+constexpr Dealt sharing[] = {
+    {2, 2, 0, "", "none", 1, 2},
+    {4, 4, 1, "", "full", 1, 2},
+    {4, 2, 3, "", "selective", 1, 2, "ulysses"},
+    {4, 1, 2, "", "none", 1, 2},
+    {8, 4, 2, "zb1p", "none", 1, 4},
+    {8, 2, 1, "", "none", 2, 2, "ulysses"},
+};
+constexpr Dealt cutting[] = {
+    {2, 1, 1, "", "none", 1, 1, "", 2},       {2, 2, 0, "", "full", 1, 1, "", 2},
+    {4, 4, 3, "", "selective", 1, 1, "", 2},  {4, 1, 0, "1f1b", "none", 1, 1, "", 2},
+    {8, 4, 2, "", "none", 1, 2, "ulysses", 2}, {8, 2, 1, "", "none", 2, 1, "", 2},
+    {8, 2, 1, "zbv", "none", 1, 2, "", 2},
+};
+
+Config without_capacity(const std::string& precision) {
+  Config config = config_of(precision, 8, "experts");
+  config.model.moe.capacity_factor = 0;
+  config.model.moe.shared_ffn_hidden_size = 8;
+  config.model.moe.shared_gate = true;
+  return config;
+}
+
+class SharedSequences : public testing::TestWithParam<Dealt> {};
+
+TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
+  Config config = without_capacity("fp64");
+  config.parallel.numerics = "fast";
+  config.optimizer.name = "sgd";
+  static const Result expected = train(config, 1);
+  expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
+}
+
+// Those with cut layers against others of as many cuts.
+TEST_P(SharedSequences, GiveTheSameBits) {
+  const Dealt& layout = GetParam();
+  for (const std::string precision : {"bf16", "fp32"}) {
+    SCOPED_TRACE(precision);
+    Config config = without_capacity(precision);
+    config.parallel.exact_block = 1;
+    static std::map<std::pair<std::string, int>, Result> alone;
+    const auto [expected, added] = alone.try_emplace({precision, layout.tp});
+    const Dealt reference{layout.tp, 1, 0, "", "none", 1, 1, "", layout.tp};
+    if (added) expected->second = train(on(config, reference), layout.tp);
+    expect_equal(train(on(config, layout), layout.ranks), expected->second);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Context, SharedSequences, testing::ValuesIn(sharing));
+INSTANTIATE_TEST_SUITE_P(Tensor, SharedSequences, testing::ValuesIn(cutting));
+
+// Without blocks of tokens the unit of summation is what a tensor-parallel rank has of a
+// micro-batch.
+TEST(DealtExpertsOf, CutLayersWithoutBlocks) {
+  const Config config = without_capacity("bf16");
+  const Result expected = train(on(config, {2, 1, 0, "", "none", 1, 1, "", 2}), 2);
+  expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "", 2}), 4), expected);
+}
+
 // Whole matrices of each expert, and moments that are rounded by their places in the model.
 TEST(DealtExpertsOf, MuonAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
@@ -99,6 +168,9 @@ TEST(DealtExpertsOf, MuonAndNarrowMoments) {
     SCOPED_TRACE(text_of(layout));
     expect_equal(train(on(config, layout), layout.ranks), expected);
   }
+  config.model.moe.capacity_factor = 0;
+  const Result cut = train(on(config, {2, 1, 0, "", "none", 1, 1, "", 2}), 2);
+  expect_equal(train(on(config, {4, 2, 2, "", "none", 1, 1, "", 2}), 4), cut);
 }
 
 // Trains with routers that see no difference between experts at first: all rows go to the first

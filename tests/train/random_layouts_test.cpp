@@ -97,9 +97,10 @@ TEST(RandomLayouts, GiveTheSameBits) {
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
     const auto family = layouts.one_of(Names{"gpt", "llama", "experts"});
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});
-    const int block = family == "experts" ? 0 : layouts.one_of(std::vector<int>{0, 1, 2});
+    const int block = layouts.one_of(std::vector<int>{0, 1, 2});
     Config config = model_of(family, precision, moments);
     config.parallel.exact_block = block;
+    if (block > 0) config.model.moe.capacity_factor = 0;  // which does not go with cp
     const auto [reference, added] =
         alone.try_emplace({family, precision, moments, std::to_string(block)});
     if (added) reference->second = train(config, 1, steps);

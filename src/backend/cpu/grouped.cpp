@@ -91,11 +91,12 @@ Grouped<T>::~Grouped() = default;
 template <class T>
 void Grouped<T>::run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
                      bool accumulate, void* workspace) const {
-  const auto& [rows, in, out, groups] = impl_->shape;
+  const auto& [rows, in, out, weights, blocks] = impl_->shape;
+  const std::int64_t groups = weights * blocks;
   const bool sums = impl_->product == Product::weight_grad;
   const std::int64_t a_cols = impl_->product == Product::forward ? in : out;
   const std::int64_t dst_cols = impl_->product == Product::forward ? out : in;
-  TRIREME_CHECK(offsets[groups] <= rows);
+  TRIREME_CHECK(offsets[groups] <= rows && (!sums || blocks == 1));
   const T* const from = static_cast<const T*>(a);
   const T* const other = static_cast<const T*>(b);
   for (std::int64_t g = 0; g < groups; ++g) {
@@ -109,7 +110,7 @@ void Grouped<T>::run(Queue&, void* dst, const void* a, const void* b, const std:
       }
     } else if (count > 0) {
       impl_->run_group(static_cast<T*>(dst) + first * dst_cols, from + first * a_cols,
-                       other + g * out * in, count, accumulate, workspace);
+                       other + g / blocks * out * in, count, accumulate, workspace);
     }
   }
   if (sums || accumulate) return;
@@ -119,13 +120,29 @@ void Grouped<T>::run(Queue&, void* dst, const void* a, const void* b, const std:
 }
 
 template <class T>
+void Grouped<T>::run_each(Queue&, void* made, const void* a, const void* b,
+                          const std::int32_t* offsets, void* workspace,
+                          const std::function<void(std::int64_t)>& take) const {
+  const auto& [rows, in, out, weights, blocks] = impl_->shape;
+  TRIREME_CHECK(offsets[weights * blocks] <= rows && impl_->product == Product::weight_grad);
+  for (std::int64_t g = 0; g < weights * blocks; ++g) {
+    const std::int64_t first = offsets[g], count = offsets[g + 1] - first;
+    if (count == 0) continue;
+    impl_->run_group(made, static_cast<const T*>(a) + first * out,
+                     static_cast<const T*>(b) + first * in, count, false, workspace);
+    take(g / blocks);
+  }
+}
+
+template <class T>
 std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const GroupedShape& shape) {
   static std::mutex mutex;
-  static std::map<std::tuple<Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
+  static std::map<std::tuple<Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             std::int64_t>,
                   std::weak_ptr<const GroupedProduct>>
       made;
   const std::scoped_lock lock(mutex);
-  auto& known = made[{product, shape.rows, shape.in, shape.out, shape.groups}];
+  auto& known = made[{product, shape.rows, shape.in, shape.out, shape.groups, shape.blocks}];
   std::shared_ptr<const GroupedProduct> grouped = known.lock();
   if (!grouped) known = grouped = std::make_shared<const Grouped<T>>(product, shape);
   return grouped;

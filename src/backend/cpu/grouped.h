@@ -18,6 +18,8 @@ class Grouped final : public GroupedProduct {
 
   void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
            bool accumulate, void* workspace) const override;
+  void run_each(Queue&, void* made, const void* a, const void* b, const std::int32_t* offsets,
+                void* workspace, const std::function<void(std::int64_t)>& take) const override;
 
  private:
   struct Impl;

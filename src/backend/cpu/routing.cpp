@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -142,33 +143,62 @@ void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dwe
   }
 }
 
+// How often each expert would be chosen by plain score. `plain`: that is how `chosen` was made.
+template <class A>
+void count_plain(const RouterShape& shape, bool plain, std::int64_t rows, std::int64_t* counts,
+                 const A* logits, const std::int32_t* chosen) {
+  RouterShape without_groups = shape;
+  without_groups.groups = without_groups.top_groups = 1;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::int32_t picked[most_experts];
+    const std::int32_t* choice = chosen + r * shape.top_k;
+    if (!plain) {
+      const A* row = logits + r * shape.experts;
+      A scores[most_experts];
+      make_scores(shape, scores, row);
+      choose(without_groups, picked, scores, shape.sigmoid ? scores : row);
+      choice = picked;
+    }
+    for (std::int64_t j = 0; j < shape.top_k; ++j) ++counts[choice[j]];
+  }
+}
+
+// Rows of this rank that belong to one unit, of which other ranks may have more.
+struct UnitRows {
+  std::int64_t unit, first, count;
+};
+
+// Piece `number` of the rows, in order; none goes beyond a unit or a block.
+UnitRows piece_of(const RouterShape& shape, const RouterLosses& losses, std::int64_t number) {
+  const std::int64_t rows = losses.block_rows > 0 ? losses.block_rows : losses.unit_rows;
+  const std::int64_t piece = losses.first_row / rows + number;
+  const std::int64_t first = std::max<std::int64_t>(0, piece * rows - losses.first_row);
+  const std::int64_t end = std::min(shape.rows, (piece + 1) * rows - losses.first_row);
+  return {(losses.first_row + first) / losses.unit_rows, first, end - first};
+}
+
+std::int64_t pieces_of(const RouterShape& shape, const RouterLosses& losses) {
+  const std::int64_t rows = losses.block_rows > 0 ? losses.block_rows : losses.unit_rows;
+  return (losses.first_row + shape.rows - 1) / rows - losses.first_row / rows + 1;
+}
+
 // What the losses of a unit add to the gradient of one row's logits.
 template <class A>
 class UnitLosses {
  public:
-  // `chooses`: the choices are not those by plain score, which have to be made.
-  UnitLosses(const RouterShape& shape, const RouterLosses& losses, bool chooses)
-      : s_(shape), l_(losses), chooses_(chooses) {}
+  // counts: of the unit's choices by plain score.
+  UnitLosses(const RouterShape& shape, const RouterLosses& losses, const std::int64_t* counts)
+      : s_(shape), l_(losses), count_(counts) {}
 
-  // Reads the unit's rows: how often each expert would be chosen by plain score, and how much of
-  // the scores it has.
-  void measure(const A* logits, const std::int32_t* chosen) {
-    const RouterShape plain = {s_.rows,      s_.experts, s_.top_k, s_.sigmoid,
-                               s_.normalize, s_.scaling, 1,        1};
-    for (std::int64_t r = 0; r < l_.unit_rows; ++r) {
+  // Reads rows of the unit: how much of the scores each expert has.
+  void measure(const A* logits, std::int64_t rows) {
+    for (std::int64_t r = 0; r < rows; ++r) {
       const A* row = logits + r * s_.experts;
       A scores[most_experts];
       make_scores(s_, scores, row);
       const double total = s_.sigmoid ? sum(scores) : 1;
       for (std::int64_t e = 0; e < s_.experts; ++e)
         share_[e] += static_cast<double>(scores[e]) / total;
-      std::int32_t picked[most_experts];
-      const std::int32_t* choice = chosen + r * s_.top_k;
-      if (chooses_) {
-        choose(plain, picked, scores, s_.sigmoid ? scores : row);
-        choice = picked;
-      }
-      for (std::int64_t j = 0; j < s_.top_k; ++j) ++count_[choice[j]];
       if (l_.z_coeff > 0) {
         const double lse = static_cast<double>(exponentials(scores, row, s_.experts).log_sum_exp());
         squares_ += lse * lse;
@@ -176,12 +206,13 @@ class UnitLosses {
     }
   }
 
+  // The part of the unit's losses that the measured rows make.
   double aux_loss() const {
     double sum = 0;
-    for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency(e) * share_[e] / rows();
+    for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency(e) * share_[e] / l_.rows();
     return l_.aux_coeff * static_cast<double>(s_.experts) * sum;
   }
-  double z_loss() const { return l_.z_coeff * squares_ / rows(); }
+  double z_loss() const { return l_.z_coeff * squares_ / l_.rows(); }
 
   // `scale`: what the unit weighs in the gradient.
   void add_grad(A* dlogits, const A* logits, const A* scores, double scale) const {
@@ -189,15 +220,14 @@ class UnitLosses {
     if (l_.z_coeff > 0) {
       A p[most_experts];
       const SoftmaxStats<A> stats = exponentials(p, logits, s_.experts);
-      const A factor = static_cast<A>(scale * l_.z_coeff * 2 / rows()) * stats.log_sum_exp();
+      const A factor = static_cast<A>(scale * l_.z_coeff * 2 / l_.rows()) * stats.log_sum_exp();
       for (std::int64_t e = 0; e < s_.experts; ++e) dlogits[e] += factor * (p[e] / stats.sum);
     }
   }
 
  private:
-  double rows() const { return static_cast<double>(l_.unit_rows); }
   double frequency(std::int64_t e) const {
-    return static_cast<double>(count_[e]) / (static_cast<double>(s_.top_k) * rows());
+    return static_cast<double>(count_[e]) / (static_cast<double>(s_.top_k) * l_.rows());
   }
   double sum(const A* scores) const {
     double total = 0;
@@ -206,7 +236,7 @@ class UnitLosses {
   }
 
   void add_aux(A* dlogits, const A* scores, double scale) const {
-    const double factor = scale * l_.aux_coeff * static_cast<double>(s_.experts) / rows();
+    const double factor = scale * l_.aux_coeff * static_cast<double>(s_.experts) / l_.rows();
     const double total = s_.sigmoid ? sum(scores) : 1;
     double dot = 0;
     for (std::int64_t e = 0; e < s_.experts; ++e)
@@ -220,8 +250,7 @@ class UnitLosses {
 
   const RouterShape& s_;
   const RouterLosses& l_;
-  const bool chooses_;
-  std::int64_t count_[most_experts] = {};
+  const std::int64_t* const count_;
   double share_[most_experts] = {};
   double squares_ = 0;
 };
@@ -283,7 +312,8 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
 template <class A>
 void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
                 bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
-                const std::int32_t* places, const StepBlock* block, std::int32_t layer) {
+                const std::int32_t* places, const std::int64_t* counts, const StepBlock* block,
+                std::int32_t layer) {
   const bool has_losses = losses.aux_coeff > 0 || losses.z_coeff > 0;
   const double sequences = static_cast<double>(losses.unit_rows) / static_cast<double>(losses.seq);
   ExpertTotals* const totals = block->experts;
@@ -303,11 +333,18 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits
     parallel_ranges(shape.rows, rows_per_task,
                     [&](std::int64_t begin, std::int64_t end) { run_rows(begin, end, nullptr); });
   } else {
-    parallel_for(shape.rows / losses.unit_rows, [&](std::int64_t u) {
-      const std::int64_t first = u * losses.unit_rows;
-      UnitLosses<A> unit(shape, losses, shape.groups > 1 || dbias);
-      unit.measure(logits + first * shape.experts, chosen + first * shape.top_k);
-      run_rows(first, first + losses.unit_rows, &unit);
+    TRIREME_CHECK(counts || (losses.block_rows == 0 && losses.first_row == 0));
+    parallel_for(pieces_of(shape, losses), [&](std::int64_t piece) {
+      const UnitRows rows = piece_of(shape, losses, piece);
+      const A* const first = logits + rows.first * shape.experts;
+      std::int64_t own[most_experts] = {};
+      if (!counts) {
+        count_plain(shape, shape.groups == 1 && !dbias, rows.count, own, first,
+                    chosen + rows.first * shape.top_k);
+      }
+      UnitLosses<A> unit(shape, losses, counts ? counts + rows.unit * shape.experts : own);
+      unit.measure(first, rows.count);
+      run_rows(rows.first, rows.first + rows.count, &unit);
       if (!totals) return;
       const std::lock_guard lock(mutex);
       totals->aux_loss.add(unit.aux_loss() * sequences);
@@ -316,13 +353,27 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits
   }
   if (totals) count_choices(shape, totals->choices() + layer * (shape.experts + 1), chosen, places);
   if (!dbias) return;
-  std::int64_t counts[most_experts + 1] = {};
-  count_choices(shape, counts, chosen, places);
+  std::int64_t kept[most_experts + 1] = {};
+  count_choices(shape, kept, chosen, places);
   const double unit = choice_unit * block->loss_scale;
   for (std::int64_t e = 0; e < shape.experts; ++e) {
-    const A count = static_cast<A>(static_cast<double>(counts[e]) * unit);
+    const A count = static_cast<A>(static_cast<double>(kept[e]) * unit);
     dbias[e] = accumulate ? dbias[e] + count : count;
   }
+}
+
+template <class A>
+void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
+                  bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen) {
+  std::fill_n(counts, units * shape.experts, 0);
+  RouterLosses of_units = losses;
+  of_units.block_rows = 0;
+  parallel_for(pieces_of(shape, of_units), [&](std::int64_t piece) {
+    const UnitRows rows = piece_of(shape, of_units, piece);
+    TRIREME_CHECK(rows.unit < units);
+    count_plain(shape, plain, rows.count, counts + rows.unit * shape.experts,
+                logits + rows.first * shape.experts, chosen + rows.first * shape.top_k);
+  });
 }
 
 template <class T>
@@ -350,13 +401,15 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
                            workspace + first);
     });
   }
-  std::fill_n(offsets, shape.experts + 1, 0);
-  for (std::int64_t i = 0; i < choices; ++i) offsets[chosen[i] + 1] += !drops || places[i] == 0;
-  for (std::int64_t e = 0; e < shape.experts; ++e) offsets[e + 1] += offsets[e];
-  std::int32_t next[most_experts];
-  std::copy_n(offsets, shape.experts, next);
+  const std::int64_t groups = shape.experts * shape.blocks;
+  const std::int64_t block_choices = choices / shape.blocks;
+  const auto group_of = [&](std::int64_t i) { return chosen[i] * shape.blocks + i / block_choices; };
+  std::fill_n(offsets, groups + 1, 0);
+  for (std::int64_t i = 0; i < choices; ++i) offsets[group_of(i) + 1] += !drops || places[i] == 0;
+  for (std::int64_t g = 0; g < groups; ++g) offsets[g + 1] += offsets[g];
+  std::vector<std::int32_t> next(offsets, offsets + groups);
   for (std::int64_t i = 0; i < choices; ++i) {
-    if (!drops || places[i] == 0) places[i] = next[chosen[i]]++;
+    if (!drops || places[i] == 0) places[i] = next[static_cast<std::size_t>(group_of(i))]++;
   }
 }
 
@@ -371,8 +424,10 @@ TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE
 #define TRIREME_INSTANTIATE(A)                                                                    \
   template void route_grad(const RouterShape&, const RouterLosses&, A*, A*, bool, const A*,       \
-                           const A*, const std::int32_t*, const std::int32_t*, const StepBlock*,  \
-                           std::int32_t);                                                         \
+                           const A*, const std::int32_t*, const std::int32_t*,                    \
+                           const std::int64_t*, const StepBlock*, std::int32_t);                  \
+  template void unit_choices(const RouterShape&, const RouterLosses&, std::int64_t, bool,         \
+                             std::int64_t*, const A*, const std::int32_t*);                       \
   template void dispatch(const DispatchShape&, std::int32_t*, std::int32_t*, const std::int32_t*, \
                          const A*, std::int32_t*);
 TRIREME_INSTANTIATE(float)

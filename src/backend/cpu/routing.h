@@ -14,7 +14,11 @@ void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std
 template <class A>
 void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
                 bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
-                const std::int32_t* places, const StepBlock* block, std::int32_t layer);
+                const std::int32_t* places, const std::int64_t* counts, const StepBlock* block,
+                std::int32_t layer);
+template <class A>
+void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
+                  bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen);
 template <class A>
 void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* offsets,
               const std::int32_t* chosen, const A* weights, std::int32_t* workspace);

@@ -74,15 +74,21 @@ class RecordedProduct final : public LinearProduct {
 
 class RecordedGroups final : public GroupedProduct {
  public:
-  explicit RecordedGroups(Product product) : product_(product) {}
+  RecordedGroups(Product product, std::int64_t groups) : product_(product), groups_(groups) {}
 
   void run(Queue& queue, void*, const void*, const void*, const std::int32_t*, bool,
            void*) const override {
     static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
   }
+  void run_each(Queue& queue, void*, const void*, const void*, const std::int32_t*, void*,
+                const std::function<void(std::int64_t)>& take) const override {
+    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
+    for (std::int64_t group = 0; group < groups_; ++group) take(group);
+  }
 
  private:
   Product product_;
+  std::int64_t groups_;
 };
 
 constexpr std::int64_t page = 4096;
@@ -108,8 +114,8 @@ std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product prod
 }
 
 std::shared_ptr<const GroupedProduct> RecordingDevice::grouped(DType, Product product,
-                                                               const GroupedShape&) {
-  return std::make_shared<RecordedGroups>(product);
+                                                               const GroupedShape& shape) {
+  return std::make_shared<RecordedGroups>(product, shape.groups);
 }
 
 void RecordingDevice::write(void*, std::int64_t bytes, const std::function<void(std::byte*)>&) {

@@ -101,5 +101,43 @@ TYPED_TEST(GroupedProducts, AreThoseOfEachGroupAlone) {
   }
 }
 
+// Two weights with two blocks of rows each: what four groups make, of which two share a weight.
+TYPED_TEST(GroupedProducts, TakeTheRowsOfAGroupBlockByBlock) {
+  using T = TypeParam;
+  constexpr GroupedShape halves{rows, in, out, groups / 2, 2};
+  const auto a = random<T>(rows * std::max(in, out), 1), x = random<T>(rows * in, 2),
+             weights = random<T>(halves.groups * out * in, 3);
+  std::vector<T> twice;  // each weight for both of its blocks
+  for (std::int64_t g = 0; g < groups; ++g)
+    twice.insert(twice.end(), weights.begin() + g / 2 * out * in,
+                 weights.begin() + (g / 2 + 1) * out * in);
+  const double tolerance = sizeof(T) == 2 ? 0.02 : sizeof(T) == 4 ? 1e-4 : 1e-12;
+  const auto made = [&](Product product) {
+    return cpu::device().grouped(dtype_of<T>, product, halves);
+  };
+  std::vector<std::byte> workspace(static_cast<std::size_t>(std::max(
+      cpu::grouped_workspace(cpu::this_machine(), dtype_of<T>, Product::forward, halves),
+      cpu::grouped_workspace(cpu::this_machine(), dtype_of<T>, Product::weight_grad, halves))));
+  for (const auto& offsets : loads) {
+    std::vector<T> y(rows * out);
+    made(Product::forward)
+        ->run(cpu::queue(), y.data(), a.data(), weights.data(), offsets.data(), false,
+              workspace.data());
+    check(y, expected(Product::forward, a, twice, offsets), tolerance);
+    std::vector<Acc<T>> block(out * in);
+    std::vector<double> sums(halves.groups * out * in), wanted(sums.size());
+    made(Product::weight_grad)
+        ->run_each(cpu::queue(), block.data(), a.data(), x.data(), offsets.data(), workspace.data(),
+                   [&](std::int64_t g) {
+                     for (std::size_t i = 0; i < block.size(); ++i)
+                       sums[g * block.size() + i] += number(block[i]);
+                   });
+    const auto each = expected(Product::weight_grad, a, x, offsets);
+    for (std::size_t i = 0; i < each.size(); ++i)
+      wanted[i / block.size() / 2 * block.size() + i % block.size()] += each[i];
+    check(sums, wanted, tolerance);
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -156,7 +156,7 @@ TEST_P(RouterLoss, HasItsValueAndItsGradient) {
   constexpr double aux = 0.3, z = 0.7, step = 1e-6;
   kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq}, dlogits.data(), nullptr, false,
                        dweights.data(), logits.data(), routed.chosen.data(), placed.places.data(),
-                       &block, 1);
+                       nullptr, &block, 1);
   EXPECT_NEAR(memory.totals.aux_loss.value() + memory.totals.z_loss.value(),
               losses_of(logits, routed.chosen, sigmoid, aux, z), 1e-12);
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -192,9 +192,59 @@ TEST(RouterLoss, IsItsCoefficientAtPerfectBalance) {
   StepBlock block;
   block.experts = &memory.totals;
   kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq}, dlogits.data(), nullptr, false,
-                       dweights.data(), logits.data(), chosen.data(), places.data(), &block, 0);
+                       dweights.data(), logits.data(), chosen.data(), places.data(), nullptr,
+                       &block, 0);
   // One unit of two sequences.
   EXPECT_NEAR(memory.totals.aux_loss.value(), 0.01 * rows / seq, 1e-15);
+}
+
+// Ranks that share sequences add up how often experts were chosen; then each makes the losses and
+// gradients of its own rows, a few at a time. Here rows 6 to 18 are another rank's: of both
+// sequences.
+TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
+  const RouterShape whole = shape_of(true, true, 4, 2);
+  const std::vector<double> logits = random_logits();
+  const Routed routed = route(whole, logits);
+  const Placed placed = dispatch(routed, 0, true);
+  const std::vector<double> dweights(rows * top_k, 0.5);
+  struct Made {
+    ExpertTotals totals;
+    std::int64_t choices[experts + 1] = {};
+    std::vector<double> dlogits = std::vector<double>(rows * experts);
+  } expected, made;
+  StepBlock block;
+  block.sample_scale = 0.25;
+  const auto run = [&](Made& into, const RouterLosses& losses, std::int64_t first,
+                       std::int64_t count, const std::int64_t* counts) {
+    RouterShape part = whole;
+    part.rows = count;
+    block.experts = &into.totals;
+    kernels().route_grad(cpu::queue(), part, losses, into.dlogits.data() + first * experts, nullptr,
+                         false, dweights.data() + first * top_k, logits.data() + first * experts,
+                         routed.chosen.data() + first * top_k, placed.places.data() + first * top_k,
+                         counts, &block, 0);
+  };
+  RouterLosses losses{0.3, 0.7, seq, seq};
+  run(expected, losses, 0, rows, nullptr);
+  std::vector<std::int64_t> counts(2 * experts);
+  const std::pair<std::int64_t, std::int64_t> parts[] = {{0, 6}, {6, 12}, {18, 6}};
+  for (const auto& [first, count] : parts) {
+    RouterShape part = whole;
+    part.rows = count;
+    losses.first_row = first;
+    std::vector<std::int64_t> own(2 * experts, -1);
+    kernels().unit_choices(cpu::queue(), part, losses, 2, false, own.data(),
+                           logits.data() + first * experts, routed.chosen.data() + first * top_k);
+    for (std::size_t i = 0; i < own.size(); ++i) counts[i] += own[i];
+  }
+  losses.block_rows = 3;
+  for (const auto& [first, count] : parts) {
+    losses.first_row = first;
+    run(made, losses, first, count, counts.data());
+  }
+  EXPECT_EQ(made.dlogits, expected.dlogits);
+  EXPECT_NEAR(made.totals.aux_loss.value(), expected.totals.aux_loss.value(), 1e-15);
+  EXPECT_NEAR(made.totals.z_loss.value(), expected.totals.z_loss.value(), 1e-14);
 }
 
 // A bias moves the choice and no weight; its gradient counts what each expert kept.
@@ -219,7 +269,7 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
   for (const bool accumulate : {false, true}) {
     kernels().route_grad(cpu::queue(), shape, {0, 0, seq, seq}, dlogits.data(), dbias.data(),
                          accumulate, dweights.data(), logits.data(), routed.chosen.data(),
-                         placed.places.data(), &block, 0);
+                         placed.places.data(), nullptr, &block, 0);
   }
   std::vector<double> counts(experts);
   for (const std::int32_t expert : routed.chosen) ++counts[expert];
@@ -230,6 +280,22 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
     EXPECT_DOUBLE_EQ(dbias[e], 2 * 4 * counts[e] * choice_unit);
     const double step = counts[e] < mean ? 0.25 : counts[e] > mean ? -0.25 : 0;
     EXPECT_DOUBLE_EQ(moved[e], bias[e] + step) << e;
+  }
+}
+
+TEST(Dispatch, TellsBlocksOfRowsApart) {
+  constexpr std::int64_t blocks = 4;
+  const Routed routed = route(shape_of(false, true), random_logits());
+  const Placed placed = dispatch(routed, 0, true);
+  Placed cut;
+  cut.offsets.resize(experts * blocks + 1);
+  kernels().dispatch(cpu::queue(), {rows, experts, top_k, 0, seq, true, blocks}, cut.places.data(),
+                     cut.offsets.data(), routed.chosen.data(), routed.weights.data(), nullptr);
+  EXPECT_EQ(cut.places, placed.places);
+  for (std::int64_t c = 0; c < rows * top_k; ++c) {
+    const std::int64_t group = routed.chosen[c] * blocks + c / (rows / blocks * top_k);
+    EXPECT_GE(cut.places[c], cut.offsets[group]);
+    EXPECT_LT(cut.places[c], cut.offsets[group + 1]);
   }
 }
 

@@ -89,10 +89,11 @@ TEST_F(AnyLayout, SharedSequences) {
 
 // Experts of one rank, of two and of four.
 TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
-  const std::string more = exact + "run.precision=bf16 model.family=llama moe.num_experts=8";
+  const std::string more =
+      exact + "run.precision=bf16 model.family=llama moe.num_experts=8 parallel.exact_block=4";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
   const Layout two{4, "parallel.ep=2 parallel.pp=2 parallel.schedule=zbv parallel.zero=1"};
-  const Layout four{4, "parallel.ep=4 parallel.zero=2"};
+  const Layout four{4, "parallel.ep=4 parallel.cp=2 parallel.zero=2"};
   expect_same_bits(two, {1, ""}, more);
   expect_same_bits({1, ""}, four, more);
   expect_same_bits(four, two, more);
@@ -125,6 +126,12 @@ TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
 }
 
 TEST_F(SlowAnyLayout, SameLossesWhereItChanges) {
+  const std::string experts = "model.family=llama moe.num_experts=8 ";
+  ASSERT_EQ(train_on("reference", {1, exact + experts}).code, 0);
+  const std::string cut = "parallel.tp=2 parallel.sequence_parallel=true ";
+  expect_same_losses({4, cut + "parallel.ep=4 parallel.zero=1"}, {1, ""}, exact + experts);
+  expect_same_losses({2, "parallel.ep=2"}, {4, cut + "parallel.pp=2"}, exact + experts);
+  fs::remove_all(folder_ / "reference");
   for (const std::string model : {"", "model.family=llama ", "model.tie_embeddings=false "}) {
     const std::string more = exact + model;
     ASSERT_EQ(train_on("reference", {1, more}).code, 0);

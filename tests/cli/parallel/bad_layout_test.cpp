@@ -40,9 +40,9 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
   expect_refused({8, experts + "parallel.ep=4"}, "moe.num_experts = 6", "ep can be 2, 3 or 6");
   expect_refused({4, experts + "parallel.ep=3"}, "parallel.ep = 3", "ep can be 1, 2 or 4");
   expect_refused({4, experts + "parallel.ep=2 parallel.tp=2"}, "parallel.tp = 2",
-                 "parallel.tp = 1");
-  expect_refused({4, experts + "parallel.ep=2 parallel.cp=2"}, "parallel.cp = 2",
-                 "parallel.cp = 1");
+                 "parallel.sequence_parallel = true");
+  expect_refused({4, experts + "parallel.ep=2 parallel.cp=2 moe.capacity_factor=1.5"},
+                 "parallel.cp = 2", "capacity_factor = 0");
   expect_refused({4, experts + "parallel.ep=2 parallel.zero=1 parallel.dp_replicate=4"},
                  "dp_replicate = 4", "ep can be 1");
   expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},

@@ -28,6 +28,7 @@ Kernels<T> make_table() {
   table.add_losses = at_once<add_losses<Acc<T>>>;
   table.route = at_once<route<T>>;
   table.route_grad = at_once<route_grad<Acc<T>>>;
+  table.unit_choices = at_once<unit_choices<Acc<T>>>;
   table.balance = at_once<balance<T>>;
   table.dispatch = at_once<dispatch<Acc<T>>>;
   return table;
