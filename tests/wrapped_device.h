@@ -123,6 +123,11 @@ class WrappedGroups final : public GroupedProduct {
     static_cast<WrappedQueue&>(queue).device.around(
         name_, [&] { real_->run(cpu::queue(), dst, a, b, offsets, accumulate, workspace); });
   }
+  void run_each(Queue& queue, void* made, const void* a, const void* b, const std::int32_t* offsets,
+                void* workspace, const std::function<void(std::int64_t)>& take) const override {
+    static_cast<WrappedQueue&>(queue).device.around(
+        name_, [&] { real_->run_each(cpu::queue(), made, a, b, offsets, workspace, take); });
+  }
 
  private:
   std::shared_ptr<const GroupedProduct> real_;

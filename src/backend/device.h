@@ -75,13 +75,13 @@ class LinearProduct {
 class GroupedProduct {
  public:
   virtual ~GroupedProduct() = default;
-  // As LinearProduct::run, without a bias. offsets [groups * blocks + 1] lie in device memory. forward and
-  // input_grad: rows of dst that belong to no group become zero. weight_grad: a group without rows
-  // gets zeros, or with accumulate nothing; it takes no blocks.
+  // As LinearProduct::run, without a bias. offsets [groups * blocks + 1] lie in device memory.
+  // forward and input_grad: rows of dst that belong to no group become zero. weight_grad: a group
+  // without rows gets zeros, or with accumulate nothing; it takes no blocks.
   virtual void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
                    bool accumulate, void* workspace) const = 0;
-  // weight_grad of one block of one group after the other, of those with rows: `made` [out, in] gets
-  // each of them, and take(group) sees it before the next one.
+  // weight_grad of one block of one group after the other, of those with rows: `made` [out, in]
+  // gets each of them, and take(group) sees it before the next one.
   virtual void run_each(Queue&, void* made, const void* a, const void* b,
                         const std::int32_t* offsets, void* workspace,
                         const std::function<void(std::int64_t)>& take) const = 0;

@@ -162,8 +162,8 @@ struct RouterLosses {
   double aux_coeff, z_coeff;
   std::int64_t unit_rows, seq;
   // Where ranks share units: row 0 is row first_row of what this rank's units have here and on the
-  // ranks that share these sequences' rows with it, unit_rows each; on all ranks together a unit has
-  // whole_rows (0: unit_rows).
+  // ranks that share these sequences' rows with it, unit_rows each; on all ranks together a unit
+  // has whole_rows (0: unit_rows).
   std::int64_t first_row = 0, whole_rows = 0;
   // Totals add up losses of so many rows at a time (0: of all rows of a unit that are here).
   std::int64_t block_rows = 0;
@@ -246,6 +246,19 @@ struct Kernels {
   // dctx [batch * seq, ...], lse and delta [batch, heads, seq].
   void (*context_attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* qkv,
                                  const T* dctx, const A* lse, const A* delta, void* workspace);
+  // A turn of a ring: the rank's two chunks of queries against the keys and values of the rank that
+  // has the chunks `keys`, kv [batch * 2 * chunk, groups * 2 * head_dim]. `first`: of the rank's
+  // own, which come first; later turns add to sums [batch * 2 * chunk, ctx columns] and lse, as
+  // above. ctx is null but in the last turn.
+  void (*ring_attention)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first, T* ctx,
+                         A* sums, A* lse, const T* qkv, const T* kv);
+  // The same backwards: adds to dkv, like kv, and to the gradient of the queries in the workspace;
+  // dqkv, of which it writes the queries' columns, is null but in the last turn.
+  void (*ring_attention_grad)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first,
+                              T* dqkv, A* dkv, const T* qkv, const T* kv, const T* dctx,
+                              const A* lse, const A* delta, void* workspace);
+  // Writes the other columns: the sum of two dkv.
+  void (*ring_key_grads)(Queue&, const AttentionShape&, T* dqkv, const A* own, const A* arrived);
   void (*copy_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
   // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
@@ -408,7 +421,7 @@ struct Kernels {
 #define TRIREME_KERNELS(X) \
   X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) X(scale) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
-  X(context_attention_grad) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
+  X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(unit_choices) X(dispatch) \

@@ -7,8 +7,8 @@
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
 // Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive ranks of those
-// that differ along tp, cp and dp_shard. Nor do heads of keys and values that ranks share: these are
-// `kv_copies` consecutive members of a tp group.
+// that differ along tp, cp and dp_shard. Nor do heads of keys and values that ranks share: these
+// are `kv_copies` consecutive members of a tp group.
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,8 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   if (moe.capacity_factor > 0 && (p.cp > 1 || p.tp > 1)) {
     const bool context = p.cp > 1;
     fail_input(
-        "moe.capacity_factor = {} drops tokens by what else is in their sequence, which parallel.{} "
+        "moe.capacity_factor = {} drops tokens by what else is in their sequence, which "
+        "parallel.{} "
         "= {} ranks share: set capacity_factor = 0, which drops none, or {} = 1",
         moe.capacity_factor, context ? "cp" : "tp", context ? p.cp : p.tp, context ? "cp" : "tp");
   }

@@ -345,8 +345,9 @@ std::vector<Field> build_table() {
       FIELD(parallel, tp, between(1, kWide), "ranks", "degree of tensor parallelism"),
       FIELD(parallel, pp, between(1, kWide), "ranks", "degree of pipeline parallelism"),
       FIELD(parallel, cp, between(1, kWide), "ranks", "degree of context parallelism"),
-      FIELD(parallel, cp_attention, one_of({"all_gather", "ulysses"}), "",
-            "with cp: keys and values come to every rank, or ranks exchange positions for heads"),
+      FIELD(parallel, cp_attention, one_of({"all_gather", "ulysses", "ring"}), "",
+            "with cp: keys and values come to every rank, ranks exchange positions for heads, or "
+            "keys and values pass from rank to rank"),
       FIELD(parallel, ep, between(1, kWide), "ranks",
             "degree of expert parallelism, among the ranks of a pipeline stage"),
       FIELD(parallel, dp_replicate, between(1, kWide), "",

@@ -24,6 +24,31 @@ std::vector<Length> lengths_of(const Config& config) {
   return lengths;
 }
 
+// A ring adds up what it sees in another order on every rank. Dropout of attention is drawn for
+// eight keys at a time.
+void check_ring(const Config& config) {
+  constexpr std::int64_t drawn = 8;
+  const ParallelConfig& p = config.parallel;
+  if (p.cp_attention != "ring") return;
+  if (p.numerics == "exact") {
+    fail_input(
+        "parallel.cp_attention = \"ring\" adds up keys in another order on each rank, and "
+        "parallel.numerics = \"exact\" wants one that does not depend on parallel.cp = {}: use "
+        "cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
+        p.cp);
+  }
+  if (config.model.attention_dropout == 0) return;
+  for (const auto& [name, positions] : lengths_of(config)) {
+    const std::int64_t chunk = positions / (2 * p.cp);
+    if (chunk % drawn == 0) continue;
+    fail_input(
+        "parallel.cp_attention = \"ring\" with model.attention_dropout = {} needs chunks of a "
+        "multiple of {} positions, and {} / {} = {} of {} are not: use cp_attention = "
+        "\"all_gather\", or another {}",
+        config.model.attention_dropout, drawn, positions, 2 * p.cp, chunk, name, name);
+  }
+}
+
 void check_context(const Config& config) {
   const ParallelConfig& p = config.parallel;
   if (p.cp == 1) return;
@@ -36,6 +61,7 @@ void check_context(const Config& config) {
         p.cp, 2 * p.cp, name, positions,
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
   }
+  check_ring(config);
   if (p.cp_attention != "ulysses") return;
   const std::int64_t heads = std::max<std::int64_t>(1, config.model.num_kv_heads / p.tp);
   if (heads % p.cp == 0) return;

@@ -32,6 +32,8 @@ namespace trireme {
   X(context_attention)                  \
   X(context_attention_grad)             \
   X(attention_delta)                    \
+  X(ring_attention)                     \
+  X(ring_attention_grad)                \
   X(cached_attention)                   \
   X(reorder)                            \
   X(add)                                \

@@ -190,8 +190,9 @@ std::vector<Flag> parallel_flags() {
       to_key("--num-distributed-optimizer-instances", integer, "parallel.dp_replicate"),
       ignored("--DDP-impl", text, "there is one implementation"),
       rule("--cp-comm-type", texts, "parallel.cp_attention",
-           "`a2a` is `ulysses`; `p2p`, a ring, and `all_gather` are `all_gather`; `a2a+p2p` and "
-           "kinds that differ from layer to layer are refused"),
+           "`a2a` is `ulysses`, `p2p` is `ring`; `a2a+p2p` and kinds that differ from layer to "
+           "layer "
+           "are refused"),
       refused("--hierarchical-context-parallel-sizes", texts,
               "only for --cp-comm-type a2a+p2p, which is not available"),
       ignored("--use-tp-pp-dp-mapping", none,

@@ -135,8 +135,7 @@ void context(Draft& draft) {
   if (draft.integer("--context-parallel-size", 1) == 1)
     return draft.note(flag, "no effect without --context-parallel-size, as in Megatron");
   if (kind == "a2a") return draft.set_text("parallel.cp_attention", "ulysses", flag);
-  if (kind == "p2p")
-    return draft.note(flag, "keys and values are gathered instead: the same attention");
+  if (kind == "p2p") return draft.set_text("parallel.cp_attention", "ring", flag);
   if (kind != "all_gather") {
     draft.complaints().add(
         flag, fmt::format("\"{}\" is not available; use a2a, all_gather or p2p", kind));

@@ -102,6 +102,8 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
     } else if (options_.context.attention == ContextAttention::ulysses) {
       context = ops::exchanged_attention(g, qkv, first_visible, ids, a, options_.context.rank);
+    } else if (options_.context.attention == ContextAttention::ring) {
+      context = ops::passed_attention(g, qkv, first_visible, ids, a);
     } else {
       context = ops::gathered_attention(g, qkv, first_visible, ids, a);
     }

@@ -18,8 +18,10 @@ ValueId expert_weights(Graph& g, const ExpertParallel& ep, std::string name, std
   ParameterSpec spec{std::move(name), {own * out, in}, {experts * out, in},
                      Init::normal,    init_std,        true};
   spec.matrix_rows.assign(static_cast<std::size_t>(own * blocks), out / blocks);
-  if (ep.apart) spec.of_experts = true;
-  if (ep.size > 1) spec.pieces = {{0, ep.rank * own * out, own * out}};
+  if (ep.apart) {
+    spec.of_experts = true;
+    spec.pieces = {{0, ep.rank * own * out, own * out}};
+  }
   spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
   return g.parameter(std::move(spec));
 }
@@ -96,8 +98,9 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
       expert_weights(g, ep, "mlp.experts.down.weight", moe.num_experts, hidden, inner, deep_std());
   ValueId rows = ops::spread_rows(g, x, places, taken);
   if (ep.size > 1) {
-    rows = ops::remote_experts(g, rows, places.offsets, up, down,
-                               {ep.group(), kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
+    rows =
+        ops::remote_experts(g, rows, places.offsets, up, down,
+                            {ep.group(), kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
   } else {
     const auto grouped = [&](ValueId x, ValueId weight) {
       return ops::grouped_linear(g, x, weight, places.offsets, dispatch.blocks);
@@ -113,8 +116,7 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   ValueId all = RowLinear{"mlp.shared.down", shared, hidden, false, deep_std()}(
       g, tp_, ops::activation(g, wide, kind));
   if (moe.shared_gate)
-    all =
-        ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
+    all = ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
   return ops::add(g, made, all, no_value, {}, seq_);
 }
 

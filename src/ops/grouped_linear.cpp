@@ -48,8 +48,8 @@ void launch(const Launch& l) {
   if (sums && l.graph.exact_block() > 0) {
     if (!l.accumulate) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
     const GroupedShape shape = shape_of<product>(l.graph, l.node);
-    return add_groups(l, 0, grouped, shape, l.in[0], l.in[1], l.input<std::int32_t>(2),
-                      l.workspace, static_cast<std::byte*>(l.workspace) + block_bytes(l.graph, shape));
+    return add_groups(l, 0, grouped, shape, l.in[0], l.in[1], l.input<std::int32_t>(2), l.workspace,
+                      static_cast<std::byte*>(l.workspace) + block_bytes(l.graph, shape));
   }
   grouped.run(l.queue, l.out[0], l.in[0], l.in[1], l.input<std::int32_t>(2), sums && l.accumulate,
               l.workspace);
@@ -108,7 +108,7 @@ void infer_input_grad(Graph& g, Node& node) {
 }
 
 // The gradient of the weight comes last, and is the output.
-void infer_weight_grad(Graph& g, Node& node) {
+void infer_weight_grad(Graph&, Node& node) {
   node.outputs[0] = node.inputs[3];
   node.inputs[3] = no_value;
 }

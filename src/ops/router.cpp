@@ -56,7 +56,7 @@ void launch_input_grad(const Launch& l) {
 }
 
 // inputs: dlogits, x, (gradient of the weight); output: that gradient
-void infer_weight_grad(Graph& g, Node& node) {
+void infer_weight_grad(Graph&, Node& node) {
   node.outputs[0] = node.inputs[2];
   node.inputs[2] = no_value;
 }
@@ -73,10 +73,9 @@ void launch_weight_grad(const Launch& l) {
     const bool adds_blocks = l.graph.exact_block() > 0;
     A* made = adds_blocks ? static_cast<A*>(l.workspace) : l.output<A>(0);
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      kernels<T>(l).router_weight_grad(l.queue, made, !adds_blocks && l.accumulate,
-                                       l.input<A>(0) + b * blocks.rows * experts,
-                                       l.input<T>(1) + b * blocks.rows * cols, blocks.rows, cols,
-                                       experts);
+      kernels<T>(l).router_weight_grad(
+          l.queue, made, !adds_blocks && l.accumulate, l.input<A>(0) + b * blocks.rows * experts,
+          l.input<T>(1) + b * blocks.rows * cols, blocks.rows, cols, experts);
       if (adds_blocks) add_block(l, 0, made, !l.accumulate && b == 0);
     }
   });
@@ -94,8 +93,7 @@ std::int64_t all_rows_of(const RouteAttributes& a, std::int64_t rows) {
 }
 
 RouterLosses losses_of(const Graph& g, const RouteAttributes& a) {
-  return {a.aux_coeff, a.z_coeff,   a.unit_rows,
-          a.seq,       a.first_row, a.unit_rows * a.context.size,
+  return {a.aux_coeff,    a.z_coeff, a.unit_rows, a.seq, a.first_row, a.unit_rows * a.context.size,
           g.exact_block()};
 }
 
@@ -139,9 +137,9 @@ ValueId counts_of_units(GradientBuilder& b, const Node& node) {
                        .outputs[0];
   for (const GraphGroup& group : {a.tensor, a.context}) {
     if (group.size == 1) continue;
-    counts = b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{group, true},
-                    {counts})
-                 .outputs[0];
+    counts =
+        b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{group, true}, {counts})
+            .outputs[0];
   }
   return counts;
 }
@@ -150,11 +148,10 @@ void gradient_route(GradientBuilder& b, const Node& node) {
   const ValueId logits = node.inputs[0], bias = node.inputs[1], chosen = node.outputs[1];
   const RouteAttributes a = node.as<RouteAttributes>();
   const ValueId dweights = b.grad(node.outputs[0]), counts = counts_of_units(b, node);
-  b.add_grad(logits,
-             b.emit(Phase::input_grad, OpKind::route_grad, a,
-                    {dweights, logits, chosen, places_of(b.graph(), chosen), counts,
-                     bias == no_value ? no_value : b.graph().gradient_of(bias)})
-                 .outputs[0]);
+  b.add_grad(logits, b.emit(Phase::input_grad, OpKind::route_grad, a,
+                            {dweights, logits, chosen, places_of(b.graph(), chosen), counts,
+                             bias == no_value ? no_value : b.graph().gradient_of(bias)})
+                         .outputs[0]);
 }
 
 // inputs: logits, chosen, bias, which is not read; output: choices by plain score [units, experts]
@@ -193,11 +190,10 @@ void launch_route_grad(const Launch& l) {
     const auto& a = l.node.as<RouteAttributes>();
     const bool adds_block = l.graph.exact_block() > 0 && l.out[1];
     A* const dbias = adds_block ? static_cast<A*>(l.workspace) : l.output<A>(1);
-    kernels<T>(l).route_grad(l.queue, shape_of(l.graph, l.node, l.node.inputs[1]),
-                             losses_of(l.graph, a), l.output<A>(0), dbias,
-                             !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1),
-                             l.input<std::int32_t>(2), l.input<std::int32_t>(3),
-                             l.input<std::int64_t>(4), l.step, l.layer);
+    kernels<T>(l).route_grad(
+        l.queue, shape_of(l.graph, l.node, l.node.inputs[1]), losses_of(l.graph, a), l.output<A>(0),
+        dbias, !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1), l.input<std::int32_t>(2),
+        l.input<std::int32_t>(3), l.input<std::int64_t>(4), l.step, l.layer);
     if (adds_block) add_block(l, 1, dbias, !l.accumulate);
   });
 }

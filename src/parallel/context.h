@@ -10,6 +10,7 @@ namespace trireme {
 enum class ContextAttention : std::uint8_t {
   all_gather,  // keys and values come to every rank
   ulysses,     // ranks exchange positions for heads
+  ring,        // keys and values pass from rank to rank
 };
 
 // This rank's place among those that share sequences. Each has two chunks of a sequence that is cut

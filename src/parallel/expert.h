@@ -12,7 +12,8 @@ struct ExpertParallel {
   int size = 1;
   int rank = 0;
   bool exact = false;  // gradients are summed as integers, micro-batch by micro-batch
-  // Gradients of experts are summed, and their states shared, by other ranks than those of all else.
+  // Gradients of experts are summed, and their states shared, by other ranks than those of all
+  // else.
   bool apart = false;
 
   GraphGroup group() const { return {GroupKind::expert, size}; }

@@ -20,8 +20,9 @@ struct Groups {
   std::unique_ptr<Communicator> shard;    // one copy of the states: gradients
   std::unique_ptr<Communicator> gather;   // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
-  // Those that share the experts of a layer, null without expert parallelism; and, of those that have
-  // the same experts, as above, null where they are the ranks above (MeshDegrees::experts_apart).
+  // Those that share the experts of a layer, null without expert parallelism; and, of those that
+  // have the same experts, as above, null where they are the ranks above
+  // (MeshDegrees::experts_apart).
   std::unique_ptr<Communicator> expert, expert_shard, expert_gather, expert_replicate;
   std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
   std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one

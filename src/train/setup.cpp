@@ -18,8 +18,9 @@ BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
-  if (config.parallel.cp_attention == "ulysses")
-    build.context.attention = ContextAttention::ulysses;
+  build.context.attention = config.parallel.cp_attention == "ulysses" ? ContextAttention::ulysses
+                            : config.parallel.cp_attention == "ring"  ? ContextAttention::ring
+                                                                     : ContextAttention::all_gather;
   build.exact_block = config.parallel.exact_block;
   build.packed_documents = config.data.reset_attention_mask;
   if (family_of(config.model).samples == SampleKind::masked_words) {

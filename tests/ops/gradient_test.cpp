@@ -339,7 +339,8 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
   // tests/train/expert_parallel_test.cpp.
   for (const OpKind collective :
        {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,
-        OpKind::all_to_all, OpKind::context_attention, OpKind::remote_experts}) {
+        OpKind::all_to_all, OpKind::context_attention, OpKind::ring_attention,
+        OpKind::remote_experts}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {

@@ -131,12 +131,15 @@ TEST_P(RecordOfPlan, IsWhatRanksDo) {
     EXPECT_EQ(counted(rank.program), real.kernels);
     EXPECT_EQ(allocated(rank.memory), real.mapped);
     EXPECT_DOUBLE_EQ(real.sent.of("tensor"), rank.traffic.tensor);
+    EXPECT_DOUBLE_EQ(real.sent.of("context"), rank.traffic.context);
+    EXPECT_DOUBLE_EQ(real.sent.of("expert"), rank.traffic.experts);
     EXPECT_DOUBLE_EQ(real.sent.of("pipeline"), rank.traffic.pipeline);
     EXPECT_DOUBLE_EQ(real.sent.of("shard") + real.sent.of("replicate") +
                          real.sent.of("shared heads") + real.sent.of("expert shard") +
                          real.sent.of("expert replicate") + real.sent.of("embedding"),
                      rank.traffic.gradients);
-    EXPECT_DOUBLE_EQ(real.sent.of("gather"), rank.traffic.parameters);
+    EXPECT_DOUBLE_EQ(real.sent.of("gather") + real.sent.of("expert gather"),
+                     rank.traffic.parameters);
   }
 }
 
@@ -194,6 +197,14 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.family=llama", "moe.num_experts=4", "moe.top_k=4", "parallel.ep=2",
               "parallel.zero=2", "parallel.dp_replicate=2"}},
         Case{1, {"model.family=llama", "moe.num_experts=4", "moe.aux_loss_coeff=0.01"}},
+        Case{2,
+             {"model.family=llama", "moe.num_experts=4", "moe.top_k=4", "moe.aux_loss_coeff=0.01",
+              "parallel.cp=2", "parallel.cp_attention=ring", "parallel.ep=2", "parallel.zero=1",
+              "model.seq_length=32"}},
+        Case{4,
+             {"model.family=llama", "moe.num_experts=4", "moe.top_k=4", "moe.aux_loss_coeff=0.01",
+              "parallel.tp=2", "parallel.sequence_parallel=true", "parallel.cp=2", "parallel.ep=4",
+              "parallel.numerics=exact", "parallel.exact_block=8", "model.seq_length=32"}},
         Case{4,
              {"model.family=llama", "moe.num_experts=4", "moe.capacity_factor=1.5",
               "run.precision=bf16", "parallel.pp=2", "parallel.schedule=zbv", "parallel.zero=3"}},

@@ -107,8 +107,8 @@ constexpr Dealt sharing[] = {
     {8, 2, 1, "", "none", 2, 2, "ulysses"},
 };
 constexpr Dealt cutting[] = {
-    {2, 1, 1, "", "none", 1, 1, "", 2},       {2, 2, 0, "", "full", 1, 1, "", 2},
-    {4, 4, 3, "", "selective", 1, 1, "", 2},  {4, 1, 0, "1f1b", "none", 1, 1, "", 2},
+    {2, 1, 1, "", "none", 1, 1, "", 2},        {2, 2, 0, "", "full", 1, 1, "", 2},
+    {4, 4, 3, "", "selective", 1, 1, "", 2},   {4, 1, 0, "1f1b", "none", 1, 1, "", 2},
     {8, 4, 2, "", "none", 1, 2, "ulysses", 2}, {8, 2, 1, "", "none", 2, 1, "", 2},
     {8, 2, 1, "zbv", "none", 1, 2, "", 2},
 };
@@ -121,9 +121,9 @@ Config without_capacity(const std::string& precision) {
   return config;
 }
 
-class SharedSequences : public testing::TestWithParam<Dealt> {};
+class SharedTokens : public testing::TestWithParam<Dealt> {};
 
-TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
+TEST_P(SharedTokens, ComputeWhatOneRankComputes) {
   Config config = without_capacity("fp64");
   config.parallel.numerics = "fast";
   config.optimizer.name = "sgd";
@@ -132,7 +132,7 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
 }
 
 // Those with cut layers against others of as many cuts.
-TEST_P(SharedSequences, GiveTheSameBits) {
+TEST_P(SharedTokens, GiveTheSameBits) {
   const Dealt& layout = GetParam();
   for (const std::string precision : {"bf16", "fp32"}) {
     SCOPED_TRACE(precision);
@@ -146,8 +146,10 @@ TEST_P(SharedSequences, GiveTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Context, SharedSequences, testing::ValuesIn(sharing));
-INSTANTIATE_TEST_SUITE_P(Tensor, SharedSequences, testing::ValuesIn(cutting));
+constexpr Dealt of_both{4, 4, 1, "", "none", 1, 2, "", 2};
+INSTANTIATE_TEST_SUITE_P(ContextAndTensor, SharedTokens, testing::Values(sharing[0], of_both));
+INSTANTIATE_TEST_SUITE_P(SlowContext, SharedTokens, testing::ValuesIn(sharing));
+INSTANTIATE_TEST_SUITE_P(SlowTensor, SharedTokens, testing::ValuesIn(cutting));
 
 // Without blocks of tokens the unit of summation is what a tensor-parallel rank has of a
 // micro-batch.

@@ -137,9 +137,9 @@ void Grouped<T>::run_each(Queue&, void* made, const void* a, const void* b,
 template <class T>
 std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const GroupedShape& shape) {
   static std::mutex mutex;
-  static std::map<std::tuple<Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                             std::int64_t>,
-                  std::weak_ptr<const GroupedProduct>>
+  static std::map<
+      std::tuple<Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
+      std::weak_ptr<const GroupedProduct>>
       made;
   const std::scoped_lock lock(mutex);
   auto& known = made[{product, shape.rows, shape.in, shape.out, shape.groups, shape.blocks}];

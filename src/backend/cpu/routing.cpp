@@ -403,7 +403,9 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
   }
   const std::int64_t groups = shape.experts * shape.blocks;
   const std::int64_t block_choices = choices / shape.blocks;
-  const auto group_of = [&](std::int64_t i) { return chosen[i] * shape.blocks + i / block_choices; };
+  const auto group_of = [&](std::int64_t i) {
+    return chosen[i] * shape.blocks + i / block_choices;
+  };
   std::fill_n(offsets, groups + 1, 0);
   for (std::int64_t i = 0; i < choices; ++i) offsets[group_of(i) + 1] += !drops || places[i] == 0;
   for (std::int64_t g = 0; g < groups; ++g) offsets[g + 1] += offsets[g];

@@ -74,7 +74,7 @@ class RecordedProduct final : public LinearProduct {
 
 class RecordedGroups final : public GroupedProduct {
  public:
-  RecordedGroups(Product product, std::int64_t groups) : product_(product), groups_(groups) {}
+  RecordedGroups(Product product, const GroupedShape& shape) : product_(product), shape_(shape) {}
 
   void run(Queue& queue, void*, const void*, const void*, const std::int32_t*, bool,
            void*) const override {
@@ -83,12 +83,12 @@ class RecordedGroups final : public GroupedProduct {
   void run_each(Queue& queue, void*, const void*, const void*, const std::int32_t*, void*,
                 const std::function<void(std::int64_t)>& take) const override {
     static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
-    for (std::int64_t group = 0; group < groups_; ++group) take(group);
+    for (std::int64_t i = 0; i < shape_.groups * shape_.blocks; ++i) take(i / shape_.blocks);
   }
 
  private:
   Product product_;
-  std::int64_t groups_;
+  GroupedShape shape_;
 };
 
 constexpr std::int64_t page = 4096;
@@ -115,7 +115,7 @@ std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product prod
 
 std::shared_ptr<const GroupedProduct> RecordingDevice::grouped(DType, Product product,
                                                                const GroupedShape& shape) {
-  return std::make_shared<RecordedGroups>(product, shape.groups);
+  return std::make_shared<RecordedGroups>(product, shape);
 }
 
 void RecordingDevice::write(void*, std::int64_t bytes, const std::function<void(std::byte*)>&) {

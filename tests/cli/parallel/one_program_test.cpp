@@ -166,7 +166,8 @@ TEST_F(OneProgram, IsPlannedAndRun) {
   compare({2, "parallel.tp=2 parallel.sequence_parallel=true"});
   compare({4, "parallel.pp=2 parallel.schedule=zbv parallel.zero=3"});
   compare({4, "parallel.cp=2 parallel.zero=1"});
-  compare({4, even_experts + "parallel.ep=2 parallel.zero=2"});
+  compare(
+      {4, even_experts + "parallel.cp=2 parallel.cp_attention=ring parallel.ep=4 parallel.zero=2"});
 }
 
 TEST_F(SlowOneProgram, OfManyLayouts) {
@@ -197,7 +198,12 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
            {8, "parallel.cp=4 run.precision=bf16 parallel.recompute=selective"},
            {8, "parallel.cp=2 parallel.tp=2 parallel.sequence_parallel=true"},
            {8, "parallel.cp=2 parallel.pp=2 parallel.schedule=zb1p parallel.recompute=full"},
+           {4, "parallel.cp=4 parallel.cp_attention=ring parallel.recompute=full"},
+           {8, "parallel.cp=2 parallel.cp_attention=ring parallel.pp=2 run.precision=bf16"},
            {2, even_experts + "parallel.ep=2 parallel.recompute=full"},
+           {4, even_experts + "parallel.tp=2 parallel.sequence_parallel=true parallel.ep=4"},
+           {4, even_experts + "parallel.cp=2 parallel.zero=1 parallel.numerics=exact "
+                              "parallel.exact_block=8 moe.aux_loss_coeff=0.01"},
            {4, even_experts + "parallel.ep=4 parallel.zero=3 run.precision=bf16"},
            {4, even_experts + "parallel.ep=2 parallel.zero=1 parallel.numerics=exact"},
            {4, even_experts + "parallel.ep=2 parallel.zero=2 parallel.dp_replicate=2"},

@@ -25,6 +25,18 @@ void context_attention_grad(const AttentionShape&, T* dqkv, const T* qkv, const 
                             const Acc<T>* lse, const Acc<T>* delta, void* workspace);
 
 template <class T>
+void ring_attention(const AttentionShape&, const SequenceCut& keys, bool first, T* ctx,
+                    Acc<T>* sums, Acc<T>* lse, const T* qkv, const T* kv);
+
+template <class T>
+void ring_attention_grad(const AttentionShape&, const SequenceCut& keys, bool first, T* dqkv,
+                         Acc<T>* dkv, const T* qkv, const T* kv, const T* dctx, const Acc<T>* lse,
+                         const Acc<T>* delta, void* workspace);
+
+template <class T>
+void ring_key_grads(const AttentionShape&, T* dqkv, const Acc<T>* own, const Acc<T>* arrived);
+
+template <class T>
 void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                       T* value_cache, const std::int32_t* lengths, Acc<T>* workspace);
 

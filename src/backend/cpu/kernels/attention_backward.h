@@ -23,6 +23,8 @@ struct GroupGrads {
   Acc<T>* dq_sums;
   // Products of ctx and dctx, like lse; null: from the rows.
   const Acc<T>* delta = nullptr;
+  // In the place of dk and dv: what gradients of keys are added to.
+  Rows<Acc<T>> dk_sums = {}, dv_sums = {};
 };
 
 template <class E>
@@ -42,6 +44,9 @@ class BackwardPass {
     std::int64_t first_head, last_head, first_query, last_query, first_key, last_key;
     // Keys before it are walked over and not written: dropout is drawn for eight keys at a time.
     std::int64_t first_written_key = 0;
+    // Walks over other keys come before or after: dq is added to its accumulators, and written by
+    // the last of them.
+    bool resumes = false, last = true;
   };
 
   static std::int64_t key_block(std::int64_t head_dim) { return keys_at_once(E::padded(head_dim)); }
@@ -67,7 +72,7 @@ class BackwardPass {
       const std::int64_t rest = part.last_key - key;
       pass.template run_block<want_dq, want_dkv>(key, rest < pass.block_ ? rest : pass.block_);
     }
-    if constexpr (want_dq) pass.write_dq();
+    if (want_dq && part.last) pass.write_dq();
   }
 
  private:
@@ -136,12 +141,13 @@ class BackwardPass {
     tile.head = head;
     tile.query = query;
     tile.dq = dq_sums(head, query);
-    if (want_dq && block == part_.first_key) clear(tile.dq, tile_queries * width_);
+    if (want_dq && !part_.resumes && block == part_.first_key)
+      clear(tile.dq, tile_queries * width_);
     tile.visible.set(view_, query, count);
     if (!tile.visible.sees_any_of(block, block + padded)) return;
     load_queries<want_dkv>(tile, count);
     prefetch_queries(head, query + tile_queries);
-    const std::int64_t limit = round_up(tile.visible.any.end, key_step);
+    const std::int64_t limit = block + round_up(tile.visible.any.end - block, key_step);
     const std::int64_t last = limit < block + padded ? limit : block + padded;
     for (std::int64_t key = block; key < last; key += tile_keys) {
       const std::int64_t end = key + tile_keys < last ? key + tile_keys : last;
@@ -275,6 +281,7 @@ class BackwardPass {
 
   void write_key_grads(std::int64_t first, std::int64_t count) {
     constexpr std::int64_t ahead = 16;
+    if (grads_.dk_sums.data) return add_key_grads(first, count);
     const std::int64_t skipped = part_.first_written_key - first;
     for (std::int64_t i = skipped > 0 ? skipped : 0; i < count; ++i) {
       if (i + ahead < count) {
@@ -284,6 +291,18 @@ class BackwardPass {
       store_row<T>(grads_.dk.row(first + i), s_.dk + i * width_, view_.head_dim,
                    static_cast<A>(view_.scale));
       store_row<T>(grads_.dv.row(first + i), s_.dv + i * width_, view_.head_dim, A{1});
+    }
+  }
+
+  void add_key_grads(std::int64_t first, std::int64_t count) {
+    const auto add = [&](A* to, const A* made, A factor) {
+      for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+        store(to + d, load(to + d, amount) + load(made + d) * splat(factor), amount);
+      });
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      add(grads_.dk_sums.row(first + i), s_.dk + i * width_, static_cast<A>(view_.scale));
+      add(grads_.dv_sums.row(first + i), s_.dv + i * width_, A{1});
     }
   }
 

@@ -29,12 +29,19 @@ class ForwardPass {
   static void run(const GroupView<T>& view, std::int64_t first_head, std::int64_t heads,
                   std::int64_t first, std::int64_t last, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
     ForwardPass pass(view);
-    for (std::int64_t head = first_head; head < first_head + heads; ++head) {
-      for (std::int64_t query = first; query < last; query += tile_queries) {
-        const std::int64_t rest = last - query;
-        pass.begin_tile(head, query, rest < tile_queries ? rest : tile_queries);
-      }
-    }
+    pass.begin_tiles(first_head, heads, first, last);
+    pass.run_keys();
+    for (int i = 0; i < pass.tiles_; ++i) pass.end_tile(pass.s_.tile[i], ctx, lse, lse_ld);
+  }
+  // The same over a part of the keys, with ctx in full. `resumes`: ctx and lse hold the results of
+  // other keys, and get those of all of them.
+  static void run_part(const GroupView<T>& view, std::int64_t first_head, std::int64_t heads,
+                       std::int64_t first, std::int64_t last, Rows<A> ctx, A* lse,
+                       std::int64_t lse_ld, bool resumes) {
+    ForwardPass pass(view);
+    pass.begin_tiles(first_head, heads, first, last);
+    for (int i = 0; resumes && i < pass.tiles_; ++i)
+      pass.resume_tile(pass.s_.tile[i], ctx, lse, lse_ld);
     pass.run_keys();
     for (int i = 0; i < pass.tiles_; ++i) pass.end_tile(pass.s_.tile[i], ctx, lse, lse_ld);
   }
@@ -73,6 +80,33 @@ class ForwardPass {
         block_(keys_at_once(width_)),
         exponent_scale_(static_cast<A>(view.scale * log2_of_e)) {}
 
+  void begin_tiles(std::int64_t first_head, std::int64_t heads, std::int64_t first,
+                   std::int64_t last) {
+    for (std::int64_t head = first_head; head < first_head + heads; ++head) {
+      for (std::int64_t query = first; query < last; query += tile_queries) {
+        const std::int64_t rest = last - query;
+        begin_tile(head, query, rest < tile_queries ? rest : tile_queries);
+      }
+    }
+  }
+
+  // What was divided by its sum lse stands for: a sum of 1 against a reference of lse.
+  void resume_tile(Tile& tile, Rows<A> ctx, const A* lse, std::int64_t lse_ld) {
+    const std::int64_t column = tile.head * view_.head_dim;
+    for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(s_.rows + i, splat(A{0}));
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      const A* const from = ctx.row(tile.query + i) + column;
+      for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+        store(s_.rows + i * width_ + d, load(from + d, amount));
+      });
+      const A sum = lse[tile.head * lse_ld + tile.query + i];
+      if (sum == static_cast<A>(-INFINITY)) continue;
+      tile.largest[i] = sum * static_cast<A>(log2_of_e);
+      tile.sum[i] = 1;
+    }
+    transpose(tile.ctx, tile_queries, s_.rows, width_, tile_queries, width_);
+  }
+
   void begin_tile(std::int64_t head, std::int64_t query, std::int64_t count) {
     const std::int64_t size = tile_queries * width_;
     Tile& tile = s_.tile[tiles_];
@@ -100,7 +134,8 @@ class ForwardPass {
       begin = any.begin < begin ? any.begin : begin;
       end = any.end > end ? any.end : end;
     }
-    for (std::int64_t key = begin / block_ * block_; key < end; key += block_) {
+    const std::int64_t origin = view_.first_key;
+    for (std::int64_t key = origin + (begin - origin) / block_ * block_; key < end; key += block_) {
       const std::int64_t rest = end - key;
       run_block(key, rest < block_ ? rest : block_);
     }
@@ -112,7 +147,8 @@ class ForwardPass {
     E::pack_left_columns(s_.v, {view_.v.row(first), view_.v.stride}, count, padded, view_.head_dim);
     for (int i = 0; i < tiles_; ++i) {
       Tile& tile = s_.tile[i];
-      const std::int64_t limit = round_up(tile.visible.any.end, key_step);
+      if (tile.visible.any.end <= first) continue;
+      const std::int64_t limit = first + round_up(tile.visible.any.end - first, key_step);
       const std::int64_t last = limit < first + padded ? limit : first + padded;
       for (std::int64_t key = first; key < last; key += tile_keys) {
         const std::int64_t end = key + tile_keys < last ? key + tile_keys : last;
@@ -230,7 +266,8 @@ class ForwardPass {
     for (int v = 0; v < vectors; ++v) store(tile.sum + v * lanes, sum[v]);
   }
 
-  void end_tile(const Tile& tile, Rows<T> ctx, A* lse, std::int64_t lse_ld) {
+  template <class To>
+  void end_tile(const Tile& tile, Rows<To> ctx, A* lse, std::int64_t lse_ld) {
     const std::int64_t column = tile.head * view_.head_dim;
     for (std::int64_t i = 0; i < tile.count; ++i) {
       prefetch_row<_MM_HINT_ET0>(ctx.row(tile.query + i) + column, view_.head_dim);
@@ -238,8 +275,8 @@ class ForwardPass {
     transpose(s_.rows, width_, tile.ctx, tile_queries, width_, tile_queries);
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const A sum = tile.sum[i];
-      store_row<T>(ctx.row(tile.query + i) + column, s_.rows + i * width_, view_.head_dim,
-                   sum == 0 ? A{0} : A{1} / sum);
+      store_row<To>(ctx.row(tile.query + i) + column, s_.rows + i * width_, view_.head_dim,
+                    sum == 0 ? A{0} : A{1} / sum);
       if (!lse) continue;
       lse[tile.head * lse_ld + tile.query + i] =
           sum == 0 ? static_cast<A>(-INFINITY)

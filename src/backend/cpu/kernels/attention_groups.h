@@ -94,10 +94,10 @@ struct ForwardCut {
   }
 };
 
-// Runs the forward pass over all groups; view(group index) and ctx(group index) give their rows.
-template <class E, class View, class Ctx, class Lse>
-void forward_groups(std::int64_t groups, std::int64_t heads, std::int64_t queries,
-                    std::int64_t head_dim, const View& view, const Ctx& ctx, const Lse& lse) {
+// Calls run(group, first head, heads, first row, end of rows) for all pieces of all groups.
+template <class E, class Run>
+void forward_pieces(std::int64_t groups, std::int64_t heads, std::int64_t queries,
+                    std::int64_t head_dim, const Run& run) {
   const auto cut = ForwardCut::of<E>(groups, heads, queries, head_dim);
   const std::int64_t pieces = groups * cut.head_cuts;
   parallel_tasks(pieces * cut.row_cuts, [&](std::int64_t task) {
@@ -107,10 +107,21 @@ void forward_groups(std::int64_t groups, std::int64_t heads, std::int64_t querie
     const std::int64_t head = task % cut.head_cuts * cut.heads;
     const std::int64_t rest = heads - head;
     [[maybe_unused]] const typename E::Session session;
-    ForwardPass<E>::run(view(group), head, rest < cut.heads ? rest : cut.heads, row,
-                        row + cut.rows < queries ? row + cut.rows : queries, ctx(group), lse(group),
-                        queries);
+    run(group, head, rest < cut.heads ? rest : cut.heads, row,
+        row + cut.rows < queries ? row + cut.rows : queries);
   });
+}
+
+// Runs the forward pass over all groups; view(group index) and ctx(group index) give their rows.
+template <class E, class View, class Ctx, class Lse>
+void forward_groups(std::int64_t groups, std::int64_t heads, std::int64_t queries,
+                    std::int64_t head_dim, const View& view, const Ctx& ctx, const Lse& lse) {
+  forward_pieces<E>(groups, heads, queries, head_dim,
+                    [&](std::int64_t group, std::int64_t head, std::int64_t count, std::int64_t row,
+                        std::int64_t end) {
+                      ForwardPass<E>::run(view(group), head, count, row, end, ctx(group),
+                                          lse(group), queries);
+                    });
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -39,7 +39,7 @@ struct GroupView {
   std::int64_t heads, head_dim;
   std::int64_t queries;      // rows of q
   std::int64_t first_query;  // position of row 0 of q within the sample
-  std::int64_t keys;         // positions [0, keys) may be looked at
+  std::int64_t keys;         // positions [first_key, keys) may be looked at
   bool causal;
   double scale;
   const std::int32_t* first_visible;  // [queries] or null
@@ -48,11 +48,13 @@ struct GroupView {
   const Dropout* dropout;           // null: none
   std::int64_t sample, first_head;  // global numbers, for dropout and slopes
   std::int64_t alibi_heads = 0;     // of the whole layer; 0: no slopes
+  std::int64_t first_key = 0;
 
   KeyRange visible(std::int64_t query) const {
     std::int64_t begin = first_visible ? first_visible[query] : 0;
     std::int64_t end = first_query + query + 1;
     if (window > 0 && end - window > begin) begin = end - window;
+    if (begin < first_key) begin = first_key;
     if (!causal || end > keys) end = keys;
     return {begin, end < begin ? begin : end};
   }

@@ -19,6 +19,9 @@ Kernels<T> make_table() {
   table.context_attention = at_once<context_attention<T>>;
   table.attention_delta = at_once<attention_delta<T>>;
   table.context_attention_grad = at_once<context_attention_grad<T>>;
+  table.ring_attention = at_once<ring_attention<T>>;
+  table.ring_attention_grad = at_once<ring_attention_grad<T>>;
+  table.ring_key_grads = at_once<ring_key_grads<T>>;
   table.copy_blocks = at_once<copy_blocks<T>>;
   table.cached_attention = at_once<cached_attention<T>>;
   table.take_rows = at_once<take_rows<T>>;
