@@ -147,13 +147,13 @@ TEST_P(SharedTokens, GiveTheSameBits) {
 }
 
 constexpr Dealt of_both{4, 4, 1, "", "none", 1, 2, "", 2};
-INSTANTIATE_TEST_SUITE_P(ContextAndTensor, SharedTokens, testing::Values(sharing[0], of_both));
+INSTANTIATE_TEST_SUITE_P(ContextAndTensor, SharedTokens, testing::Values(of_both));
 INSTANTIATE_TEST_SUITE_P(SlowContext, SharedTokens, testing::ValuesIn(sharing));
 INSTANTIATE_TEST_SUITE_P(SlowTensor, SharedTokens, testing::ValuesIn(cutting));
 
 // Without blocks of tokens the unit of summation is what a tensor-parallel rank has of a
 // micro-batch.
-TEST(DealtExpertsOf, CutLayersWithoutBlocks) {
+TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   const Config config = without_capacity("bf16");
   const Result expected = train(on(config, {2, 1, 0, "", "none", 1, 1, "", 2}), 2);
   expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "", 2}), 4), expected);

@@ -134,14 +134,11 @@ TEST_F(SameBits, Experts) {
           1);
 }
 // Ranks with parts of the same sequences; and with parts of the same layers.
-TEST_F(SameBits, ExpertsOfSharedSequences) {
-  compare(experts + "run.precision=bf16 parallel.exact_block=4",
-          {{4, "parallel.cp=2 parallel.ep=4 parallel.zero=1 train.micro_batch_size=2"}}, 1);
-}
 TEST_F(SlowSameBits, ExpertsOfSharedSequencesAndLayers) {
   const std::string more = experts + "run.precision=bf16 parallel.exact_block=4 ";
   compare(more,
           {{8, "parallel.cp=2 parallel.ep=2 parallel.pp=2 parallel.schedule=zb1p parallel.zero=2"},
+           {4, "parallel.cp=2 parallel.ep=4 parallel.zero=1 train.micro_batch_size=2"},
            {4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.recompute=full"}},
           1);
   compare(more + "parallel.tp=2 parallel.sequence_parallel=true",
