@@ -231,9 +231,10 @@ TEST_F(Train, DumpsItsGraph) {
 // Four layers of GPT-2 124M.
 TEST_F(SlowTrain, MemoryStaysWithinItsPlan) {
   for (const char* precision : {"bf16", "fp32"}) {
-    const Outcome outcome = run({"bench", "step", "--steps", "1", "--json", "model.num_layers=4",
-                                 "train.micro_batch_size=1", "train.global_batch_size=1",
-                                 std::string("run.precision=") + precision});
+    const Outcome outcome =
+        run({"bench", "step", "--steps", "1", "--json", "model.num_layers=4",
+             "model.seq_length=256", "train.micro_batch_size=1", "train.global_batch_size=1",
+             std::string("run.precision=") + precision});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     const auto number = [&](const std::string& key) {
       return std::stod(outcome.out.substr(outcome.out.find("\"" + key + "\":") + key.size() + 3));

@@ -101,6 +101,13 @@ const std::vector<Layout> recomputing = {
      "parallel.schedule=vhalf"},
 };
 
+// Jobs of eight ranks take seconds: each mixture is run by one family.
+std::vector<Layout> every_other(const std::vector<Layout>& all, std::size_t first) {
+  std::vector<Layout> layouts;
+  for (std::size_t i = first; i < all.size(); i += 2) layouts.push_back(all[i]);
+  return layouts;
+}
+
 const std::string llama = "model.family=llama ";
 
 TEST_F(SlowSameLoss, GptOverTensorRanks) {
@@ -116,7 +123,7 @@ TEST_F(SlowSameLoss, GptRecomputing) {
   compare("", recomputing);
 }
 TEST_F(SlowSameLoss, GptOverMixtures) {
-  compare("", mixtures);
+  compare("", every_other(mixtures, 0));
 }
 TEST_F(SlowSameLoss, GptWithAHeadOfItsOwn) {
   compare("model.tie_embeddings=false",
@@ -133,7 +140,7 @@ TEST_F(SlowSameLoss, LlamaOverDataRanks) {
   compare(llama, data_layouts);
 }
 TEST_F(SlowSameLoss, LlamaOverMixtures) {
-  compare(llama + "model.num_kv_heads=4", mixtures);
+  compare(llama + "model.num_kv_heads=4", every_other(mixtures, 1));
 }
 TEST_F(SlowSameLoss, TiedLlama) {
   compare(llama + "model.tie_embeddings=true",
