@@ -18,7 +18,8 @@ namespace {
 // Checkpoints as a source of rows. One thread at a time.
 class CheckpointSource : public TensorSource {
  public:
-  explicit CheckpointSource(CheckpointReader& reader) : reader_(reader) {}
+  CheckpointSource(CheckpointReader& reader, const ExportOptions& options)
+      : reader_(reader), options_(options) {}
 
   DType check(const std::string& name, const Shape& shape) const override {
     const StoredTensor* tensor = reader_.find(name);
@@ -68,11 +69,13 @@ class CheckpointSource : public TensorSource {
         dst);
   }
   void read_region(const StoredTensor& tensor, const Region& region, std::byte* dst) {
+    if (options_.stopped.stop_requested()) fail("the process was told to stop");
     const TargetSlice target{tensor.name, tensor.dtype, tensor.shape, region, dst};
-    reader_.read({&target, 1});
+    reader_.read({&target, 1}, {.pool = options_.pool, .progress = options_.progress});
   }
 
   CheckpointReader& reader_;
+  const ExportOptions& options_;
   std::string kept_;
   std::vector<std::byte> memory_;
 };
@@ -246,7 +249,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const HuggingFaceModel model{huggingface_kind(config.model), config.model,
                                tokens_of(reader.state(), options.tokens)};
   const TensorMapping mapping = huggingface_mapping(model);
-  CheckpointSource source(reader);
+  CheckpointSource source(reader, options);
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
 
   OutputFolder output(to);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/progress.h"
 #include "config/config.h"
 #include "interop/foreign_model.h"
 #include "interop/huggingface_config.h"
@@ -41,6 +43,9 @@ struct ExportOptions {
   TokenizerFiles tokenizer;
   std::int64_t max_file_bytes = 5'000'000'000;
   HuggingFaceFiles files = HuggingFaceFiles::safetensors;
+  ThreadPool* pool = &ThreadPool::global();  // reads; null: the calling thread
+  FileProgress* progress = nullptr;
+  std::stop_token stopped;  // ends it as an error does
 };
 
 // The configuration that a checkpoint carries, with `overrides` such as "data.vocab_file=...".

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
+#include "train/exports.h"
 
 namespace trireme::cli {
 namespace {
@@ -32,15 +33,6 @@ Config run_config(const ConvertOptions& options) {
     locate_tokenizer(config, checkpoint_config(reader.folder()), run_folder(reader.folder()));
   }
   return config;
-}
-
-// The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
-HuggingFaceTokens special_tokens(const Config& config) {
-  if (config.data.tokenizer.empty()) return {};
-  const auto tokenizer = make_tokenizer(config);
-  const SpecialIds& ids = tokenizer->special();
-  const std::int32_t end = ids.eos >= 0 ? ids.eos : ids.eod;
-  return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
 }
 
 // What is in the output already might be taken for a part of it later.
@@ -66,14 +58,11 @@ ConversionReport import_foreign(const ConvertOptions& options) {
 }
 
 ConversionReport export_to_huggingface(const ConvertOptions& options) {
-  ExportOptions how;
+  const Config config = run_config(options);
+  ExportOptions how = export_options(config);
   if (options.dtype == "fp32") how.dtype = DType::f32;
   if (options.dtype == "bf16") how.dtype = DType::bf16;
   if (options.dtype == "fp16") how.dtype = DType::f16;
-  const Config config = run_config(options);
-  how.tokens = special_tokens(config);
-  how.tokenizer = {config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
-                   config.data.tokenizer_model};
   how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
   if (options.weight_files == "bin") how.files = HuggingFaceFiles::torch;
   return export_huggingface(options.input, options.output, how);

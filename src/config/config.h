@@ -213,7 +213,9 @@ struct CheckpointConfig {
   bool async = false;
   std::string load;  // folder to start from; "": run.dir
   bool load_optimizer = true;
-  bool finetune = false;  // weights only, counters from zero
+  bool finetune = false;               // weights only, counters from zero
+  std::string export_format = "none";  // of further copies of the weights: none, hf
+  std::int64_t export_interval = 0;    // 0: only the last checkpoint
   bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
 };
 

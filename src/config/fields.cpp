@@ -389,6 +389,13 @@ std::vector<Field> build_table() {
       FIELD(checkpoint, load, any(), "", "folder to start from; \"\": run.dir"),
       FIELD(checkpoint, load_optimizer, any(), "", "load the optimizer states too"),
       FIELD(checkpoint, finetune, any(), "", "load only the weights; counters start at zero"),
+      {"checkpoint", "export", [](Config& c) -> FieldSlot { return &c.checkpoint.export_format; },
+       one_of({"none", "hf"}), "",
+       "hf: write checkpoints as Hugging Face folders too, run.dir/exports/step-..., while "
+       "training goes on"},
+      FIELD(checkpoint, export_interval, count(), "iterations",
+            "interval between checkpoints that are exported, a multiple of checkpoint.interval; 0: "
+            "only the last one"),
       FIELD(checkpoint, fallback, any(), "",
             "check the newest checkpoint before going on from it; where it is damaged, go on from "
             "the newest sound one"),

@@ -380,6 +380,23 @@ void check_narrow_states(const Config& config) {
   }
 }
 
+void check_export(const CheckpointConfig& checkpoint) {
+  const std::int64_t every = checkpoint.export_interval;
+  if (every == 0) return;
+  if (checkpoint.export_format == "none") {
+    fail_input(
+        "checkpoint.export_interval = {} needs checkpoint.export = \"hf\", which says what is "
+        "written",
+        every);
+  }
+  if (checkpoint.interval == 0 || every % checkpoint.interval != 0) {
+    fail_input(
+        "checkpoint.export_interval = {} must be a multiple of checkpoint.interval = {}: what is "
+        "exported is a checkpoint",
+        every, checkpoint.interval);
+  }
+}
+
 void check_offload(const Config& config) {
   if (config.offload.optimizer != "file") return;
   if (config.offload.path.empty()) {
@@ -479,6 +496,7 @@ void validate(const Config& config) {
   check_batches(config.train);
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
+  check_export(config.checkpoint);
   check_offload(config);
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);

@@ -57,6 +57,7 @@ void Trainer::Parts::train_one_step() {
     scheduled_samples += samples;
   }
   if (!last.saving) checkpoints.finish();
+  exports.poll();
   ++step;
   consumed_samples += samples;
   consumed_tokens += samples * engine.length();
@@ -145,12 +146,16 @@ TrainSummary Trainer::Parts::run() {
     }
   }
   checkpoints.finish();
+  exports.finish();
   trace(true);
   return summary(stop);
 }
 
 void Trainer::Parts::save() {
   folder.sync();  // a resume finds the lines of all steps that it does not repeat
+  // What is being exported must not be the one that checkpoint.keep removes.
+  checkpoints.finish();
+  exports.finish();
   checkpoints.save(*this);
 }
 

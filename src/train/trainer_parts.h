@@ -12,6 +12,7 @@
 #include "train/console.h"
 #include "train/curriculum.h"
 #include "train/engine.h"
+#include "train/exports.h"
 #include "train/interrupt.h"
 #include "train/lr_schedule.h"
 #include "train/progress.h"
@@ -90,6 +91,7 @@ struct Trainer::Parts : RunState {
   Engine engine;
   Tuning tuning;
   CheckpointKeeper checkpoints;
+  Exports exports;  // of the first rank
   const std::span<const Loss> losses;
 
   std::optional<Loader> loader, valid_loader;

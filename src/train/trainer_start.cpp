@@ -69,8 +69,11 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Tra
                    .tuning = [this] { return tuning.text(device_of(config.run.device)); },
                    .saved =
                        [this] {
-                         if (leads()) write_status("running", "");
+                         if (!leads()) return;
+                         write_status("running", "");
+                         exports.start(checkpoints.saved_step());
                        }}),
+      exports(config, total_steps, console, files.get()),
       losses(losses_of(config.model)) {
   if (transport) transport->set_activity(activity_of(files));
   print_plan();

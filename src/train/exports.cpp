@@ -1,0 +1,116 @@
+// A thread per export; what it reads and writes is a few rows at a time.
+#include "train/exports.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "data/configured_tokenizer.h"
+#include "interop/huggingface_config.h"
+#include "model/transformer.h"
+#include "runtime/memory.h"
+#include "train/interrupt.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::chrono::milliseconds between_looks{50};
+
+std::int64_t bytes_of(const fs::path& folder) {
+  std::int64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file()) bytes += static_cast<std::int64_t>(entry.file_size());
+  return bytes;
+}
+
+// The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
+HuggingFaceTokens special_tokens(const Config& config) {
+  if (config.data.tokenizer.empty()) return {};
+  const auto tokenizer = make_tokenizer(config);
+  const SpecialIds& ids = tokenizer->special();
+  const std::int32_t end = ids.eos >= 0 ? ids.eos : ids.eod;
+  return {ids.bos >= 0 ? ids.bos : end, end, ids.pad, {}};
+}
+
+}  // namespace
+
+ExportOptions export_options(const Config& config) {
+  ExportOptions options;
+  options.tokens = special_tokens(config);
+  options.tokenizer = {config.data.tokenizer, config.data.vocab_file, config.data.merge_file,
+                       config.data.tokenizer_model};
+  return options;
+}
+
+Exports::Exports(const Config& config, std::int64_t last_step, Console& console,
+                 FileProgress* files)
+    : config_(config), last_step_(last_step), console_(console), files_(files) {
+  if (config.checkpoint.export_format != "none") huggingface_kind(config.model);
+}
+
+bool Exports::is_due(std::int64_t step) const {
+  const CheckpointConfig& c = config_.checkpoint;
+  if (c.export_format == "none") return false;
+  return step == last_step_ || (c.export_interval > 0 && step % c.export_interval == 0);
+}
+
+void Exports::start(std::int64_t step) {
+  if (!is_due(step) || InterruptGuard::pending() != 0) return;
+  finish();
+  step_ = step;
+  stop_ = {};
+  under_way_ = std::async(std::launch::async, [this, step, stopped = stop_.get_token()] {
+    return write(step, stopped);
+  });
+}
+
+Exports::Written Exports::write(std::int64_t step, const std::stop_token& stopped) const {
+  const auto begin = std::chrono::steady_clock::now();
+  const fs::path run = config_.run.dir, folder = run / "exports" / step_folder(step);
+  const fs::path unfinished = folder.string() + ".tmp";
+  fs::remove_all(unfinished);
+  ExportOptions options = export_options(config_);
+  if (const DType dtype = compute_dtype(config_.run.precision); dtype != DType::f64)
+    options.dtype = dtype;
+  options.pool = nullptr;  // the cores belong to training
+  options.progress = files_;
+  options.stopped = stopped;
+  export_huggingface(run / "checkpoints" / step_folder(step), unfinished, options);
+  fs::remove_all(folder);  // of a run that did these steps before
+  rename_durably(unfinished, folder);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return {folder, bytes_of(folder), seconds.count()};
+}
+
+void Exports::report() {
+  try {
+    const Written written = under_way_.get();
+    console_.print_now(fmt::format("exported {} ({}, {:.2f} s)", written.folder.string(),
+                                   bytes_to_text(written.bytes), written.seconds));
+  } catch (const std::exception& error) {
+    console_.print_now(fmt::format(
+        "warning: step {} was not exported: {}; `trireme convert --to hf` exports its checkpoint",
+        step_, error.what()));
+  }
+}
+
+void Exports::poll() {
+  if (!under_way_.valid()) return;
+  if (under_way_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) report();
+}
+
+void Exports::finish() {
+  if (!under_way_.valid()) return;
+  const FileProgress::Phase phase(files_, "is exporting a checkpoint");
+  while (under_way_.wait_for(between_looks) != std::future_status::ready)
+    if (InterruptGuard::pending() != 0) stop_.request_stop();
+  report();
+}
+
+void Exports::stop() {
+  if (!under_way_.valid()) return;
+  stop_.request_stop();
+  finish();
+}
+
+}  // namespace trireme

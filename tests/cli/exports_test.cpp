@@ -1,0 +1,87 @@
+// `checkpoint.export`: checkpoints as Hugging Face folders while a run trains.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "cli/program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Exports : public Workspace {
+ protected:
+  void SetUp() override { prepare_data(); }
+
+  Outcome train(std::vector<std::string> more) const {
+    more.insert(more.end(), {"train.iters=10", "checkpoint.interval=2", "checkpoint.export=hf"});
+    return run(train_arguments("run", more));
+  }
+  std::vector<std::string> exported() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / "run/exports"))
+      names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+  // Of all its files, by name.
+  static std::map<std::string, std::string> files_of(const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder))
+      files[entry.path().filename()] = contents(entry.path());
+    return files;
+  }
+};
+
+TEST_F(Exports, AreWhatConvertWritesOfTheSameCheckpoints) {
+  for (const std::string async : {"false", "true"}) {
+    const Outcome outcome =
+        train({"checkpoint.export_interval=4", "checkpoint.async=" + async, "checkpoint.keep=0"});
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("exported " + path("run/exports/step-00000004")));
+    EXPECT_THAT(exported(),
+                testing::ElementsAre("step-00000004", "step-00000008", "step-00000010"));
+    for (const std::string& step : exported()) {
+      const Outcome converted = run({"convert", "--to", "hf", "--dtype", "bf16",
+                                     path("run/checkpoints/" + step), path(async + step)});
+      ASSERT_EQ(converted.code, 0) << converted.out;
+      const auto files = files_of(folder_ / "run/exports" / step);
+      EXPECT_THAT(files, testing::Contains(testing::Key("model.safetensors")));
+      EXPECT_EQ(files, files_of(folder_ / (async + step)));
+    }
+    fs::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(Exports, OfTheLastCheckpointAloneUnlessAnIntervalIsGiven) {
+  ASSERT_EQ(train({"checkpoint.keep=1"}).code, 0);
+  EXPECT_THAT(exported(), testing::ElementsAre("step-00000010"));
+}
+
+TEST_F(Exports, ThatCannotBeWrittenAreAWarning) {
+  fs::create_directories(folder_ / "run");
+  write("run/exports", "a file where the folder should be");
+  const Outcome outcome = train({});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("warning: step 10 was not exported: "));
+  EXPECT_THAT(outcome.out, HasSubstr("trireme convert --to hf"));
+}
+
+TEST_F(Exports, ThatCannotBeAreRefusedBeforeTheRunStarts) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"checkpoint.export_interval=3", "must be a multiple of checkpoint.interval = 2"},
+      {"checkpoint.export=onnx", "checkpoint.export"},
+      {"model.activation=relu2", "activation"},
+  };
+  for (const auto& [setting, message] : cases) {
+    const Outcome outcome = run(train_arguments(
+        "run", {"checkpoint.interval=2", "checkpoint.export=hf", "train.iters=4", setting}));
+    EXPECT_EQ(outcome.code, 2) << setting << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
