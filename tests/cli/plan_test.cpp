@@ -109,7 +109,7 @@ TEST_F(Plan, OfLongStepsAndDeepModelsTakesSeconds) {
         "[model]\nnum_layers = 8192\nhidden_size = 64\nnum_heads = 4\nseq_length = 32\n"
         "vocab_size = 1000\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n");
   for (const std::string layout :
-       {"parallel.pp=1", "parallel.pp=128 train.global_batch_size=30000"}) {
+       {"parallel.pp=1", "parallel.pp=128 train.global_batch_size=100000"}) {
     const double begin = processor_seconds_of_children();
     std::vector<std::string> arguments = {"plan", path("deep.toml")};
     for (std::size_t at = 0; at < layout.size();) {
@@ -119,8 +119,8 @@ TEST_F(Plan, OfLongStepsAndDeepModelsTakesSeconds) {
     }
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
-    // Two seconds on a quiet machine; minutes where a plan looks at all pairs of layers or stages.
-    EXPECT_LT(processor_seconds_of_children() - begin, 15) << layout;
+    // Both took minutes; ten seconds is what the slower one takes.
+    EXPECT_LT(processor_seconds_of_children() - begin, 30) << layout;
   }
 }
 
