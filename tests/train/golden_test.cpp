@@ -172,9 +172,9 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, Fp32LossesFollowPyTorch) {
   GoldenRun run(golden_, "fp32");
   const json& expected = golden_["runs"]["fp32"];
-  // Lion steps by signs: where one value is nearly zero, rounding, which differs between processors,
-  // moves a weight by two whole steps the other way, and more of them follow. The formula is held
-  // to fp64.
+  // Lion steps by signs: where one value is nearly zero, rounding, which differs between
+  // processors, moves a weight by two whole steps the other way, and more of them follow. The
+  // formula is held to fp64.
   const double scale = golden_["optimizer"]["name"] == "lion" ? 100 : 1;
   for (int s = 0; s < golden_["steps"]; ++s) {
     const StepResult result = run.step(s);
