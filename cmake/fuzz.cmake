@@ -81,9 +81,10 @@ function(trireme_fuzz_module module)
   set(sources ${sources} PARENT_SCOPE)
 endfunction()
 
-# trireme_fuzzer(<name> <source> [modules, files under src/ and -l flags...]): builds fuzz_<name> from
-# <source>, the named files and all files of the named modules (`base` is always there), and runs it
-# for a few seconds as the test fuzz_<name> on the corpus that <source> seeds itself (tests/fuzz.h).
+# trireme_fuzzer(<name> <source> [modules, files under src/ and -l flags...] [EXCEPT <files>...]): builds
+# fuzz_<name> from <source>, the named files and all files of the named modules (`base` is always there) but for
+# those EXCEPT names, which must be APART in their modules, and runs it for a few seconds as the test fuzz_<name>
+# on the corpus that <source> seeds itself (tests/fuzz.h).
 # Without clang++ the test is reported as skipped.
 function(trireme_fuzzer name source)
   if(NOT TRIREME_FUZZ_COMPILER)
@@ -92,9 +93,11 @@ function(trireme_fuzzer name source)
     set_tests_properties(fuzz_${name} PROPERTIES LABELS fast SKIP_RETURN_CODE 77)
     return()
   endif()
+  cmake_parse_arguments(PARSE_ARGV 2 fuzzer "" "" "EXCEPT")
+  list(TRANSFORM fuzzer_EXCEPT PREPEND ${PROJECT_SOURCE_DIR}/src/)
   set(libraries -lfmt -lxxhash -pthread)
   get_filename_component(all ${source} ABSOLUTE)
-  foreach(part base ${ARGN})
+  foreach(part base ${fuzzer_UNPARSED_ARGUMENTS})
     if(part MATCHES "^-")
       list(APPEND libraries ${part})
     elseif(part MATCHES "[.]cpp$")
@@ -104,6 +107,9 @@ function(trireme_fuzzer name source)
       list(APPEND all ${sources})
     endif()
   endforeach()
+  if(fuzzer_EXCEPT)
+    list(REMOVE_ITEM all ${fuzzer_EXCEPT})
+  endif()
   set(objects "")
   foreach(file ${all})
     trireme_fuzz_object(${file})

@@ -106,7 +106,7 @@ void write_file(const fs::path& path, const std::vector<std::size_t>& targets,
     const DType dtype = weights.dtype(target);
     const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
     entries.push_back({tensor.name, dtype, shape});
-    state.emplace_back(tensor.name, TorchValue{TorchTensor{dtype, shape}});
+    state.push_back({tensor.name, {TorchTensor{dtype, shape}}});
   }
   if (files == HuggingFaceFiles::torch) {
     TorchWriter writer(path, {std::move(state)});

@@ -20,13 +20,19 @@ struct TorchTensor {
 };
 
 struct TorchValue;
-using TorchDict = std::vector<std::pair<std::string, TorchValue>>;
+struct TorchItem;
+using TorchDict = std::vector<TorchItem>;
 using TorchList = std::vector<TorchValue>;
 
 struct TorchValue {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, TorchTensor, TorchList,
                TorchDict>
       value;  // std::monostate: None
+};
+
+struct TorchItem {
+  std::string key;
+  TorchValue value;
 };
 
 class TorchWriter {

@@ -123,7 +123,7 @@ TEST_F(TorchFolders, RanksOfTwoStepsAreNamed) {
   const auto file = open_weight_file(folder / "consolidated.01.pth");
   TorchDict tensors;
   for (const WeightEntry& entry : file->tensors())
-    tensors.emplace_back(entry.name, TorchValue{TorchTensor{*entry.dtype, entry.shape}});
+    tensors.push_back({entry.name, {TorchTensor{*entry.dtype, entry.shape}}});
   TorchWriter writer(folder / "other", {tensors});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightEntry& entry = file->tensors()[i];

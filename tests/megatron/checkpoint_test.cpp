@@ -149,7 +149,7 @@ void forge(const fs::path& folder, int rank, const Forged& what) {
   make_folders(place);
   TorchWriter writer(place / "model_optim_rng.pt", {saved});
   for (std::size_t i = 0; i < model.size(); ++i) {
-    const std::string zeros(std::get<TorchTensor>(model[i].second.value).bytes(), '\0');
+    const std::string zeros(std::get<TorchTensor>(model[i].value.value).bytes(), '\0');
     writer.write(i, 0, zeros.data(), zeros.size());
   }
   writer.finish();
