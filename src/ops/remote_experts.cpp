@@ -5,6 +5,10 @@
 // one k places after it; turn 0 stays at home. A turn has several rounds where more rows arrive
 // than memory was planned for: as many experts at once as fit, each with all its rows. So an expert
 // sees the rows of a micro-batch in one product, whatever the ranks and the balance.
+//
+// What the first product makes is kept for the backward pass at the ranks of the experts: of as
+// many rows as a rank has itself, which is all where loads are even. Rows beyond that are
+// multiplied again, so that an overloaded rank needs no more memory than the others.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -288,7 +292,28 @@ class RoundProducts {
   void* workspace_;
 };
 
-// --- forward; inputs: rows by expert, offsets, up, down
+// Where the first product of each round lies between the passes, which take the same rounds.
+template <class T>
+class KeptRows {
+ public:
+  KeptRows(T* rows, const Sizes& s) : rows_(rows), left_(s.taken), width_(s.wide) {}
+
+  // Null where there is no room for a round.
+  T* next(const Round& round) {
+    if (round.rows > left_) return nullptr;
+    T* const rows = rows_;
+    rows_ += round.rows * width_;
+    left_ -= round.rows;
+    return rows;
+  }
+
+ private:
+  T* rows_;
+  std::int64_t left_, width_;
+};
+
+// --- forward; inputs: rows by expert, offsets, up, down; outputs: rows by expert, rows that are
+// kept
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RemoteExpertsAttributes>();
   const Sizes s(g, node);
@@ -298,6 +323,7 @@ void infer(Graph& g, Node& node) {
               up[0] == s.own * s.inner * (is_gated(a.kind) ? 2 : 1),
           g, node, "up is [own experts * wide, in] and down [own experts * in, inner]");
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
+  add_output(g, node, 1, g.compute(), {s.taken, s.wide});
 }
 
 double flops(const Graph& g, const Node& node) {
@@ -308,9 +334,7 @@ double flops(const Graph& g, const Node& node) {
 
 // Both gradients at once, so that rows travel no more often than they must.
 double flops_grad(const Graph& g, const Node& node) {
-  const Sizes s(g, node);
-  return 2 * flops(g, node) + 2.0 * static_cast<double>(s.taken) * static_cast<double>(s.width) *
-                                  static_cast<double>(s.wide);
+  return 2 * flops(g, node);
 }
 
 void launch(const Launch& l) {
@@ -320,11 +344,15 @@ void launch(const Launch& l) {
   const RoundProducts product(l, exchange, scratch);
   const Exchange::Input inputs[] = {{l.input<std::byte>(0), exchange.at(scratch.x)}};
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    KeptRows<T> kept(l.output<T>(1), s);
     exchange.run(inputs, exchange.at(scratch.y), l.output<std::byte>(0),
                  [&](const Round& round, const std::byte* const* rows) {
                    T* const wide = exchange.at<T>(scratch.wide);
                    T* const inner = exchange.at<T>(scratch.inner);
                    product(up_forward, wide, rows[0], l.in[2]);
+                   // A product fills its result to the end of a whole round: it is copied.
+                   if (T* const keep = kept.next(round))
+                     l.queue.copy(keep, wide, round.rows * s.wide * s.element);
                    kernels<T>(l).activation(l.queue, l.node.as<RemoteExpertsAttributes>().kind,
                                             inner, wide, round.rows, s.inner);
                    product(down_forward, exchange.at(scratch.y), inner, l.in[3]);
@@ -332,8 +360,7 @@ void launch(const Launch& l) {
   });
 }
 
-// The rows are spread again, and the first product is run again where the rows arrive: nothing is
-// kept where the experts are.
+// The rows are spread again: those that arrive are not kept where the experts are.
 ValueId spread_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
     if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;
@@ -352,17 +379,18 @@ void gradient(GradientBuilder& b, const Node& node) {
   const ValueId up = node.inputs[2], down = node.inputs[3];
   const ValueId dy = b.grad(node.outputs[0]), again = spread_again(b, rows);
   b.add_grad(rows, b.emit(Phase::input_grad, OpKind::remote_experts_grad, node.attributes,
-                          {again, offsets, up, down, dy, g.gradient_of(up), g.gradient_of(down)})
+                          {again, offsets, up, down, dy, node.outputs[1], g.gradient_of(up),
+                           g.gradient_of(down)})
                        .outputs[0]);
 }
 
-// inputs: rows by expert, offsets, up, down, dy, (gradients of up and down); outputs: dx, those
-// gradients
+// inputs: rows by expert, offsets, up, down, dy, rows that were kept, (gradients of up and down);
+// outputs: dx, those gradients
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
   for (int i = 1; i <= 2; ++i) {
-    node.outputs[i] = node.inputs[4 + i];
-    node.inputs[4 + i] = no_value;
+    node.outputs[i] = node.inputs[5 + i];
+    node.inputs[5 + i] = no_value;
   }
 }
 
@@ -385,14 +413,17 @@ void launch_grad(const Launch& l) {
                                     {l.input<std::byte>(4), exchange.at(scratch.y)}};
   const ActivationKind kind = l.node.as<RemoteExpertsAttributes>().kind;
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    T* const wide = exchange.at<T>(scratch.wide);
+    // Only read where it was kept.
+    KeptRows<T> kept(const_cast<T*>(l.input<T>(5)), s);
     T* const inner = exchange.at<T>(scratch.inner);
     T* const dwide = exchange.at<T>(scratch.wide_grad);
     T* const dinner = exchange.at<T>(scratch.inner_grad);
     exchange.run(inputs, exchange.at(scratch.y), l.output<std::byte>(0),
                  [&](const Round& round, const std::byte* const* rows) {
                    const auto [x, dy] = std::pair(rows[0], rows[1]);
-                   product(up_forward, wide, x, l.in[2]);
+                   T* const keep = kept.next(round);
+                   T* const wide = keep ? keep : exchange.at<T>(scratch.wide);
+                   if (!keep) product(up_forward, wide, x, l.in[2]);
                    kernels<T>(l).activation(l.queue, kind, inner, wide, round.rows, s.inner);
                    product(down_input, dinner, dy, l.in[3]);
                    add_weight_grad(l, exchange, scratch, product, down_weight, dy, inner);
