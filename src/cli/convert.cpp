@@ -19,8 +19,8 @@ namespace {
 
 struct ConvertOptions {
   std::string from, to, input, output, dtype;
-  double max_file_gb = 5;
-  std::string weight_files = "safetensors";
+  std::optional<double> max_file_gb;
+  std::string weight_files;
   std::vector<std::string> overrides;
   bool as_json = false;
 };
@@ -47,6 +47,8 @@ void require_new_folder(const fs::path& folder) {
 
 ConversionReport import_foreign(const ConvertOptions& options) {
   if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
+  if (!options.weight_files.empty()) fail_input("--weight-files is for --to hf");
+  if (options.max_file_gb) fail_input("--max-file-size is for --to hf");
   if (find_checkpoint(options.input)) {
     fail_input(
         "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
@@ -63,7 +65,8 @@ ConversionReport export_to_huggingface(const ConvertOptions& options) {
   if (options.dtype == "fp32") how.dtype = DType::f32;
   if (options.dtype == "bf16") how.dtype = DType::bf16;
   if (options.dtype == "fp16") how.dtype = DType::f16;
-  how.max_file_bytes = static_cast<std::int64_t>(options.max_file_gb * 1e9);
+  if (options.max_file_gb)
+    how.max_file_bytes = static_cast<std::int64_t>(*options.max_file_gb * 1e9);
   if (options.weight_files == "bin") how.files = HuggingFaceFiles::torch;
   return export_huggingface(options.input, options.output, how);
 }
@@ -126,13 +129,12 @@ void add_convert(CLI::App& app) {
   command
       ->add_option(
           "--weight-files", options->weight_files,
-          "With --to hf: safetensors, or bin for pytorch_model.bin as torch.save writes it")
-      ->capture_default_str()
+          "With --to hf: safetensors (the default), or bin for pytorch_model.bin as torch.save "
+          "writes it")
       ->check(CLI::IsMember({"safetensors", "bin"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to hf: largest size of a file of weights, in GB")
-      ->capture_default_str()
+                   "With --to hf: largest size of a file of weights, in GB; default: 5")
       ->check(CLI::Range(1e-6, 1e6));
   command->add_option(
       "--set", options->overrides,

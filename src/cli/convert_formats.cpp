@@ -22,6 +22,12 @@ constexpr ForeignFormat formats[] = {
      is_megatron_folder, megatron::open_megatron_folder},
 };
 
+bool is_one_rank(const fs::path& folder) {
+  const fs::path whole = fs::absolute(folder / ".").lexically_normal().parent_path();
+  return whole.filename().string().starts_with("mp_rank_") &&
+         fs::exists(folder / "model_optim_rng.pt");
+}
+
 }  // namespace
 
 const ForeignFormat& foreign_format(const std::string& name, const fs::path& folder) {
@@ -33,6 +39,12 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
   }
   for (const ForeignFormat& format : formats)
     if (name.empty() ? format.is_one(folder) : name == format.name) return format;
+  if (is_one_rank(folder)) {
+    fail_input(
+        "'{}' is one rank of a checkpoint of Megatron, and the folder of all ranks was expected: "
+        "'{}'",
+        folder.string(), fs::absolute(folder).lexically_normal().parent_path().string());
+  }
   const std::string foreign = describe_foreign(folder);
   fail_input("'{}' is in none of the formats that are read{}{} (trireme convert --help lists them)",
              folder.string(), foreign.empty() ? "" : "; ", foreign);

@@ -389,7 +389,13 @@ void check_export(const CheckpointConfig& checkpoint) {
         "written",
         every);
   }
-  if (checkpoint.interval == 0 || every % checkpoint.interval != 0) {
+  if (checkpoint.interval == 0) {
+    fail_input(
+        "checkpoint.export_interval = {} needs checkpoint.interval, which is 0 (only the last step "
+        "is saved): set it to {} or a divisor of it",
+        every, every);
+  }
+  if (every % checkpoint.interval != 0) {
     fail_input(
         "checkpoint.export_interval = {} must be a multiple of checkpoint.interval = {}: what is "
         "exported is a checkpoint",

@@ -1,13 +1,21 @@
 // Settings of the user, and Hugging Face's folders.
 #include "interop/foreign_model.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "interop/huggingface_folder.h"
 #include "interop/huggingface_names.h"
 
 namespace trireme {
 
-ModelConfig with_settings(const ModelConfig& model, const ModelSettings& settings) {
+void add_note(std::string& note, const std::string& more) {
+  if (!note.empty() && !more.empty()) note += "; ";
+  note += more;
+}
+
+ModelConfig with_settings(const ModelConfig& model, const ModelSettings& settings,
+                          std::string& note) {
   for (const std::string& setting : settings) {
     if (setting.starts_with("model.") || setting.starts_with("moe.")) continue;
     fail_input(
@@ -26,13 +34,18 @@ ModelConfig with_settings(const ModelConfig& model, const ModelSettings& setting
       all.push_back("model.seq_length=" + setting.substr(positions.size()));
   }
   all.insert(all.end(), settings.begin(), settings.end());
-  return parse_config(to_toml(config), "the converted model", all).model;
+  const Config set = parse_config(to_toml(config), "the converted model", all);
+  std::vector<std::string> keys;
+  for (const std::string& setting : settings) keys.push_back(setting.substr(0, setting.find('=')));
+  if (const auto changed = changes(config, set, keys); !changed.empty())
+    add_note(note, fmt::format("by --set, {}", fmt::join(changed, ", ")));
+  return set.model;
 }
 
 ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings) {
   HuggingFaceModel model = read_huggingface_config(folder);
-  model.model = with_settings(model.model, settings);
   ForeignModel out;
+  model.model = with_settings(model.model, settings, out.note);
   out.kind = huggingface_class(model.kind);
   out.model = model.model;
   out.tokens = model.tokens;
@@ -41,7 +54,7 @@ ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings
   out.tokenizer = [folder, kind = model.kind](const fs::path& to) {
     return import_huggingface_tokenizer(folder, to, kind);
   };
-  out.note = model.note;
+  add_note(out.note, model.note);
   return out;
 }
 

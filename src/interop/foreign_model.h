@@ -24,9 +24,13 @@ struct ForeignModel {
 };
 
 // Settings such as "model.max_positions=4096", in order, for what the files of other programs do
-// not say or say differently. Refused (exit code 2): keys of other sections.
+// not say or say differently: the note says what they changed. Refused (exit code 2): keys of other
+// sections.
 using ModelSettings = std::vector<std::string>;
-ModelConfig with_settings(const ModelConfig& model, const ModelSettings& settings);
+ModelConfig with_settings(const ModelConfig& model, const ModelSettings& settings,
+                          std::string& note);
+// Appends, with "; " between.
+void add_note(std::string& note, const std::string& more);
 
 // A folder of Hugging Face's: config.json and weights of safetensors or torch.save.
 ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings = {});

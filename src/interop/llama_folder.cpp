@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "interop/foreign_model.h"
 #include "interop/huggingface_names.h"
@@ -75,9 +76,9 @@ class LlamaShards {
     const auto count = static_cast<std::int64_t>(shards_.size());
     if (rows * count == query_rows) return;
     fail_input(
-        "'{}' has {} files consolidated.NN.pth with {} rows of '{}' each, and by {} there are {} "
+        "'{}' has {} (consolidated.NN.pth) with {} rows of '{}' each, and by {} there are {} "
         "rows, so {} files were expected",
-        folder_.string(), count, rows, first.entry->name, params_file, query_rows,
+        folder_.string(), counted(count, "file"), rows, first.entry->name, params_file, query_rows,
         rows > 0 && query_rows % rows == 0 ? fmt::format("{}", query_rows / rows) : "other");
   }
 
@@ -93,6 +94,12 @@ class LlamaShards {
   }
 
   std::unique_ptr<JoinedTensors> join(const ModelConfig& model) {
+    if (model.tie_embeddings && !is_tied()) {
+      fail_input(
+          "'{}': 'output.weight' is not the embedding once more, and model.tie_embeddings = true "
+          "would leave it out",
+          folder_.string());
+    }
     for (const WeightEntry& entry : shards_[0]->tensors()) {
       const std::string theirs = huggingface_name(entry.name);
       const bool tied_head = model.tie_embeddings && entry.name == "output.weight";
@@ -183,6 +190,10 @@ void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
   auto width = 2 * (4 * m.hidden_size) / 3;
   if (json.has("ffn_dim_multiplier")) {
     const double factor = json.number("ffn_dim_multiplier", "rope_scaling_factor");
+    if (!(factor > 0 && factor < 1000)) {
+      fail_input("'{}' has ffn_dim_multiplier = {}, and a number between 0 and 1000 was expected",
+                 json.name(), factor);
+    }
     width = static_cast<std::int64_t>(factor * static_cast<double>(width));
   }
   width = (width + multiple - 1) / multiple * multiple;
@@ -284,10 +295,10 @@ ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& sett
   model.kind = HuggingFaceKind::llama;
   model.model = read_params(json, shards, assumed);
   resolve(model.model);
-  model.model = with_settings(model.model, settings);
+  ForeignModel out;
+  model.model = with_settings(model.model, settings, out.note);
   validate(model.model);
 
-  ForeignModel out;
   out.kind = "Llama";
   out.model = model.model;
   out.mapping = huggingface_mapping(model);
@@ -296,8 +307,9 @@ ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& sett
   out.weights = std::move(weights);
   out.tokenizer = [folder](const fs::path& to) { return copy_tokenizer(folder, to); };
   if (!assumed.empty()) {
-    out.note = fmt::format("{} does not give all of the positions; assumed: {} (--set changes it)",
-                           params_file, assumed);
+    add_note(out.note,
+             fmt::format("{} does not give all of the positions; assumed: {} (--set changes it)",
+                         params_file, assumed));
   }
   return out;
 }

@@ -117,6 +117,7 @@ MegatronFolder::MegatronFolder(const fs::path& folder) {
   find_ranks(step);
   open_ranks(step);
   check_ranks();
+  check_order();
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   find_chunks();
   count_layers();
@@ -220,6 +221,28 @@ void MegatronFolder::check_ranks() const {
   }
 }
 
+// The number of each process among all of them, where it was saved: it grows with the tensor
+// parallel rank, and from stage to stage.
+void MegatronFolder::check_order() const {
+  std::vector<double> numbers;
+  for (const auto& file : ranks_) {
+    const Pickle& pickle = file->pickle();
+    const auto arguments = pickle.find(pickle.root(), "args");
+    const auto number = arguments ? pickle.find_number(*arguments, "rank") : std::nullopt;
+    if (!number) return;
+    numbers.push_back(*number);
+  }
+  // Tools that save all ranks from one process number none of them.
+  if (std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; })) return;
+  const auto wrong = std::ranges::adjacent_find(numbers, std::ranges::greater_equal());
+  if (wrong == numbers.end()) return;
+  const auto at = static_cast<std::size_t>(wrong - numbers.begin());
+  fail_input(
+      "'{}' was saved by process {} and '{}' by process {}, and a later one was expected: the "
+      "folders of ranks have other names than they were saved with",
+      ranks_[at]->name(), numbers[at], ranks_[at + 1]->name(), numbers[at + 1]);
+}
+
 void MegatronFolder::find_chunks() {
   for (int chunk = 0;; ++chunk) {
     bool any = false;
@@ -297,6 +320,16 @@ std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chu
           "'{}' holds the tensor '{}' {}, which is not one of a GPT, Llama or BERT of Megatron "
           "without experts; nothing is left out without a word",
           chunk.ranks[0]->name(), entry.name, shape_text(entry.shape));
+    }
+    const bool first_has_it = one.how.ours.starts_with("embedding.") && !one.how.is_copy;
+    const bool last_has_it =
+        one.how.layer < 0 && !one.how.ours.starts_with("embedding.") && !one.how.is_copy;
+    if ((first_has_it && &chunk != &chunks_.front()) ||
+        (last_has_it && &chunk != &chunks_.back())) {
+      fail_input(
+          "'{}' holds the tensor '{}', which the {} stage of a pipeline has: the folders of its "
+          "ranks have other names than they were saved with",
+          chunk.ranks[0]->name(), entry.name, first_has_it ? "first" : "last");
     }
     one.name = one.how.layer < 0
                    ? one.how.ours

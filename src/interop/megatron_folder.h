@@ -51,6 +51,7 @@ class MegatronFolder {
   void find_ranks(const fs::path& step);
   void open_ranks(const fs::path& step);
   void check_ranks() const;
+  void check_order() const;
   void find_chunks();
   void count_layers();
   const TorchFile& rank(int stage, int tensor_rank) const {

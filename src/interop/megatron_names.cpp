@@ -99,7 +99,9 @@ MegatronName megatron_name(std::string_view theirs) {
   std::int64_t number = -1;
   const char* const end = layer.data() + layer.size();
   const auto [dot, error] = std::from_chars(layer.data(), end, number);
-  if (error != std::errc() || dot == end || *dot != '.' || number < 0) return {};
+  constexpr std::int64_t most_layers = 1'000'000;
+  if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
+    return {};
   MegatronName name = look_up(in_layers, std::string_view(dot + 1, end), is_weight);
   name.layer = number;
   return name;

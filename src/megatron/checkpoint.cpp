@@ -72,15 +72,30 @@ constexpr std::array<Argument, 43> arguments{{
     {"spec", "--spec"},
 }};
 
-// What would make other numbers of the same tensors and no flag of ours says.
+// What makes other numbers of the same tensors, and no flag of ours says. None and False are
+// harmless everywhere; `plain` is where it is there.
 struct Refused {
-  const char *name, *value, *why;
+  const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 4> refused_arguments{{
-    {"apply_layernorm_1p", "True", "its norms are stored as their distance from 1"},
-    {"layernorm_zero_centered_gamma", "True", "its norms are stored as their distance from 1"},
-    {"glu_activation", "", "its gate is the second half of the rows"},
-    {"heterogeneous_layers_config_path", "", "its layers differ from each other"},
+constexpr std::array<Refused, 18> refused_arguments{{
+    {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
+    {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
+    {"glu_activation", "its gate is the second half of the rows"},
+    {"heterogeneous_layers_config_path", "its layers differ from each other"},
+    {"quick_geglu", "its activation is another one"},
+    {"activation_func_clamp_value", "its activation is clamped"},
+    {"glu_linear_offset", "its gate has an offset", "0.0"},
+    {"softmax_type", "its attention has another softmax", "vanilla"},
+    {"softmax_scale", "its attention has a scale of its own"},
+    {"qk_l2_norm", "its queries and keys are divided by their lengths"},
+    {"no_rope_freq", "some of its layers have no positions"},
+    {"attention_output_gate", "its attention has a gate"},
+    {"experimental_attention_variant", "its attention is another one"},
+    {"linear_attention_type", "its attention is another one"},
+    {"mrope_section", "its positions have several parts"},
+    {"use_mup", "its outputs are scaled by widths"},
+    {"is_hybrid_model", "not all of its layers are attention"},
+    {"hybrid_override_pattern", "not all of its layers are attention"},
 }};
 
 void refuse(const MegatronFolder& folder, const std::string& name, const std::string& value,
@@ -89,9 +104,9 @@ void refuse(const MegatronFolder& folder, const std::string& name, const std::st
 }
 
 std::vector<std::string> words_of(const MegatronFolder& folder) {
-  for (const auto& [name, value, why] : refused_arguments) {
-    const auto found = folder.argument(name);
-    if (found && (*value == '\0' || *found == value)) refuse(folder, name, *found, why);
+  for (const auto& [name, why, plain] : refused_arguments) {
+    const std::string found = folder.argument(name).value_or("None");
+    if (found != "None" && found != "False" && found != plain) refuse(folder, name, found, why);
   }
   const std::string experts = folder.argument("num_experts").value_or("1");
   if (experts != "1") refuse(folder, "num_experts", experts, "models with experts are not read");
@@ -114,8 +129,8 @@ std::vector<std::string> words_of(const MegatronFolder& folder) {
   return words;
 }
 
-// The number of rows that are words, where an argument says so.
-std::int64_t vocabulary(const MegatronFolder& folder, std::int64_t padded, std::string& note) {
+// All rows: which of them a tokenizer with ids of its own beyond its words uses is in no argument.
+std::string check_vocabulary(const MegatronFolder& folder, std::int64_t padded) {
   const auto number = [&](const char* name) -> std::int64_t {
     const std::string text = folder.argument(name).value_or("");
     std::int64_t value = 0;
@@ -128,13 +143,12 @@ std::int64_t vocabulary(const MegatronFolder& folder, std::int64_t padded, std::
         "padded_vocab_size {} were expected",
         folder.where(), padded, folder.tensor_parallel(), told);
   }
-  if (const std::int64_t words = number("vocab_size"); words > 0 && words <= padded) return words;
-  note = fmt::format(
-      "all {} rows of the vocabulary are kept, with those that pad it: the arguments do not say "
-      "how "
-      "many are words (--set model.vocab_size=N does)",
-      padded);
-  return padded;
+  const std::int64_t words = number("vocab_size");
+  if (words == padded) return "";
+  return fmt::format(
+      "all {} rows of the vocabulary are kept, with those that pad it{} (--set "
+      "model.vocab_size=N keeps the first N)",
+      padded, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
 }
 
 }  // namespace
@@ -154,10 +168,12 @@ ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& set
   ForeignModel out;
   out.kind = bert ? "Megatron BERT" : "Megatron GPT";
   out.model = to_config(translation).model;
-  out.model.vocab_size = vocabulary(folder, folder.padded_vocabulary(), out.note);
+  const std::int64_t padded = folder.padded_vocabulary();
+  const std::string kept = check_vocabulary(folder, padded);
+  out.model.vocab_size = padded;
   resolve(out.model);
-  out.model = with_settings(out.model, settings);
-  if (out.model.vocab_size < folder.padded_vocabulary() && !settings.empty()) out.note.clear();
+  out.model = with_settings(out.model, settings, out.note);
+  if (out.model.vocab_size == padded) add_note(out.note, kept);
   validate(out.model);
   out.mapping = same_tensors(out.model);
   auto weights = folder.join(out.model);

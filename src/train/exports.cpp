@@ -15,6 +15,13 @@ namespace trireme {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{50};
+constexpr const char* unfinished = ".tmp";
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) fail("cannot remove '{}': {}", folder.string(), error.message());
+}
 
 std::int64_t bytes_of(const fs::path& folder) {
   std::int64_t bytes = 0;
@@ -48,6 +55,16 @@ Exports::Exports(const Config& config, std::int64_t last_step, Console& console,
   if (config.checkpoint.export_format != "none") huggingface_kind(config.model);
 }
 
+void Exports::open(std::int64_t loaded_step) {
+  if (config_.checkpoint.export_format == "none") return;
+  make_folders(folder());
+  for (const auto& entry : fs::directory_iterator(folder()))
+    if (entry.path().extension() == unfinished) remove_folder(entry.path());
+  if (loaded_step >= 0 && !fs::exists(folder() / step_folder(loaded_step)) &&
+      fs::exists(checkpoint(loaded_step)))
+    start(loaded_step);
+}
+
 bool Exports::is_due(std::int64_t step) const {
   const CheckpointConfig& c = config_.checkpoint;
   if (c.export_format == "none") return false;
@@ -64,22 +81,25 @@ void Exports::start(std::int64_t step) {
   });
 }
 
+fs::path Exports::checkpoint(std::int64_t step) const {
+  return fs::path(config_.run.dir) / "checkpoints" / step_folder(step);
+}
+
 Exports::Written Exports::write(std::int64_t step, const std::stop_token& stopped) const {
   const auto begin = std::chrono::steady_clock::now();
-  const fs::path run = config_.run.dir, folder = run / "exports" / step_folder(step);
-  const fs::path unfinished = folder.string() + ".tmp";
-  fs::remove_all(unfinished);
+  const fs::path whole = folder() / step_folder(step), part = whole.string() + unfinished;
+  remove_folder(part);
   ExportOptions options = export_options(config_);
   if (const DType dtype = compute_dtype(config_.run.precision); dtype != DType::f64)
     options.dtype = dtype;
   options.pool = nullptr;  // the cores belong to training
   options.progress = files_;
   options.stopped = stopped;
-  export_huggingface(run / "checkpoints" / step_folder(step), unfinished, options);
-  fs::remove_all(folder);  // of a run that did these steps before
-  rename_durably(unfinished, folder);
+  export_huggingface(checkpoint(step), part, options);
+  remove_folder(whole);  // of a run that did these steps before
+  rename_durably(part, whole);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  return {folder, bytes_of(folder), seconds.count()};
+  return {whole, bytes_of(whole), seconds.count()};
 }
 
 void Exports::report() {

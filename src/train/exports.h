@@ -24,6 +24,9 @@ class Exports {
  public:
   // The arguments outlive it. Refuses (exit code 2) a model that no class of transformers is.
   Exports(const Config& config, std::int64_t last_step, Console& console, FileProgress* files);
+  // Makes the folder, removes what a killed run left in it, and makes up for the export of the
+  // step that the run goes on from (-1: none). Refuses a folder that cannot be made.
+  void open(std::int64_t loaded_step);
   ~Exports() { stop(); }
 
   // Begins to export the run's checkpoint of a step, where one is due.
@@ -43,6 +46,8 @@ class Exports {
   };
 
   bool is_due(std::int64_t step) const;
+  fs::path folder() const { return fs::path(config_.run.dir) / "exports"; }
+  fs::path checkpoint(std::int64_t step) const;
   Written write(std::int64_t step, const std::stop_token& stopped) const;
   void report();
 

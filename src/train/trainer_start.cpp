@@ -228,6 +228,7 @@ void Trainer::Parts::begin() {
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);
+    exports.open(checkpoints.saved_step());
     write_status("running", "");
   }
   progress.emplace(console, step, total_steps);

@@ -59,13 +59,25 @@ TEST_F(Exports, OfTheLastCheckpointAloneUnlessAnIntervalIsGiven) {
   EXPECT_THAT(exported(), testing::ElementsAre("step-00000010"));
 }
 
-TEST_F(Exports, ThatCannotBeWrittenAreAWarning) {
+TEST_F(Exports, ThatAKillCutOffAreMadeUpFor) {
+  ASSERT_EQ(train({}).code, 0);
+  const fs::path exports = folder_ / "run/exports";
+  const auto files = files_of(exports / "step-00000010");
+  fs::rename(exports / "step-00000010", exports / "step-00000010.tmp");
+  fs::remove(exports / "step-00000010.tmp/config.json");
+  const Outcome outcome = train({});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(exported(), testing::ElementsAre("step-00000010"));
+  EXPECT_EQ(files_of(exports / "step-00000010"), files);
+}
+
+TEST_F(Exports, IntoAFolderThatCannotBeMadeAreRefused) {
   fs::create_directories(folder_ / "run");
   write("run/exports", "a file where the folder should be");
   const Outcome outcome = train({});
-  EXPECT_EQ(outcome.code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("warning: step 10 was not exported: "));
-  EXPECT_THAT(outcome.out, HasSubstr("trireme convert --to hf"));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("run/exports"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints"));
 }
 
 TEST_F(Exports, ThatCannotBeAreRefusedBeforeTheRunStarts) {

@@ -104,11 +104,19 @@ TEST_F(TorchFolders, WhatIsWrongWithALlamaIsNamed) {
   EXPECT_THAT(with("n_heads", "4"), HasSubstr("n_heads"));
 }
 
+TEST_F(TorchFolders, SettingsLeaveNothingOutWithoutAWord) {
+  const fs::path folder = data("torch/llama_meta");
+  EXPECT_THAT(refusal_of([&] { open_llama_folder(folder, {"model.tie_embeddings=true"}); }),
+              HasSubstr("'output.weight' is not the embedding"));
+  EXPECT_THAT(open_llama_folder(folder, {"model.norm_eps=0.5"}).note,
+              HasSubstr("by --set, model.norm_eps"));
+}
+
 TEST_F(TorchFolders, AMissingRankOfALlamaIsNamed) {
   const fs::path folder = copy("torch/llama_meta");
   fs::rename(folder / "consolidated.01.pth", folder / "kept");
   EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }),
-              AllOf(HasSubstr("has 1 files"), HasSubstr("2 files were expected")));
+              AllOf(HasSubstr("has 1 file"), HasSubstr("2 files were expected")));
   fs::remove(folder / "consolidated.00.pth");
   fs::rename(folder / "kept", folder / "consolidated.01.pth");
   EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }),

@@ -65,7 +65,8 @@ TEST_F(Megatron, PaddingOfTheVocabularyIsKeptUnlessWordsAreCounted) {
   const ForeignModel model = open_megatron_folder(data("torch/gpt2_legacy"));
   EXPECT_EQ(model.model.vocab_size, 64);
   EXPECT_THAT(model.note, HasSubstr("all 64 rows of the vocabulary are kept"));
-  EXPECT_EQ(open_megatron_folder(data("torch/gpt2_legacy"), words).note, "");
+  EXPECT_THAT(open_megatron_folder(data("torch/gpt2_legacy"), words).note,
+              AllOf(HasSubstr("by --set, model.vocab_size"), Not(HasSubstr("are kept"))));
   EXPECT_THAT(refusal(data("torch/gpt2_legacy"), {"model.vocab_size=65"}),
               AllOf(HasSubstr("[64,16] in 2 parts"), HasSubstr("gives [65, 16]")));
 }
@@ -172,6 +173,30 @@ TEST_F(Megatron, RanksThatDoNotBelongTogetherAreNamed) {
   EXPECT_THAT(with({}, {.norm = {5}}), HasSubstr("linear_qkv.layer_norm_weight"));
 }
 
+TEST_F(Megatron, RanksUnderOtherNamesAreNoticed) {
+  const auto number = [](std::int64_t rank) { return Forged{.further = {{"rank", {rank}}}}; };
+  const auto with = [&](std::int64_t first, std::int64_t second) {
+    fs::remove_all(folder_ / "run");
+    forge(folder_ / "run", 0, number(first));
+    forge(folder_ / "run", 1, number(second));
+    return refusal(folder_ / "run", {});
+  };
+  EXPECT_EQ(with(0, 1), "accepted");
+  EXPECT_EQ(with(4, 12), "accepted");
+  EXPECT_EQ(with(0, 0), "accepted");  // all saved by one process
+  EXPECT_THAT(with(1, 0), AllOf(HasSubstr("saved by process 1"), HasSubstr("by process 0")));
+
+  const fs::path stages = copy("torch/gpt2_legacy"), step = stages / "iter_0000100";
+  for (const char* rank : {"mp_rank_00", "mp_rank_01"}) {
+    const fs::path first = step / (std::string(rank) + "_000");
+    const fs::path second = step / (std::string(rank) + "_001");
+    fs::rename(first, step / "other");
+    fs::rename(second, first);
+    fs::rename(step / "other", second);
+  }
+  EXPECT_THAT(refusal(stages), HasSubstr("stage of a pipeline has"));
+}
+
 TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   const auto with = [&](const Forged& what) {
     fs::remove_all(folder_ / "run");
@@ -184,6 +209,11 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   };
   EXPECT_THAT(argument("num_experts", {std::int64_t{8}}), HasSubstr("num_experts is 8"));
   EXPECT_THAT(argument("apply_layernorm_1p", {true}), HasSubstr("distance from 1"));
+  EXPECT_THAT(argument("quick_geglu", {true}), HasSubstr("quick_geglu is True"));
+  EXPECT_EQ(argument("quick_geglu", {false}), "accepted");
+  EXPECT_THAT(argument("softmax_type", {std::string("off-by-one")}), HasSubstr("softmax"));
+  EXPECT_EQ(argument("softmax_type", {std::string("vanilla")}), "accepted");
+  EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}), HasSubstr("no positions"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
   EXPECT_THAT(argument("add_bias_linear", {false}), HasSubstr("nothing is left out"));
