@@ -15,9 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds shortest_nap = 20us;
-constexpr std::chrono::nanoseconds longest_nap = 100us;  // while something is under way
-// Where ranks outnumber cores, each look at the wire takes time from the rank that it waits for.
-constexpr std::chrono::nanoseconds crowded_nap = 300us;
+constexpr std::chrono::nanoseconds longest_nap = 100us;   // while something is under way
 constexpr std::chrono::nanoseconds longest_sleep = 20ms;  // control messages still get answers
 constexpr std::chrono::nanoseconds worth_waking = 1ms;
 
@@ -178,10 +176,8 @@ void ProgressEngine::pause(int round) const {
     for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
   } else if (round < spins + 8) {
     sched_yield();
-  } else if (round < spins + 40) {
-    std::this_thread::sleep_for(shortest_nap);
   } else {
-    std::this_thread::sleep_for(oversubscribed_ ? crowded_nap : longest_nap / 2);
+    std::this_thread::sleep_for(round < spins + 40 ? shortest_nap : longest_nap / 2);
   }
 }
 
@@ -241,8 +237,7 @@ void ProgressEngine::run_until_stopped() {
       if (callers_.load() > 0) std::this_thread::yield();
       continue;
     }
-    const bool crowded = oversubscribed_ && waiters_.load() > 0;
-    nap = std::min(nap * 2, !busy ? longest_sleep : crowded ? crowded_nap : longest_nap);
+    nap = std::min(nap * 2, busy ? longest_nap : longest_sleep);
     asleep_ = nap >= worth_waking;
     std::unique_lock lock(sleep_mutex_);
     sleep_.wait_for(lock, nap, [&] { return stop_ || woken_; });

@@ -198,7 +198,7 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
            {8, "parallel.cp=4 run.precision=bf16 parallel.recompute=selective"},
            {8, "parallel.cp=2 parallel.tp=2 parallel.sequence_parallel=true"},
            {8, "parallel.cp=2 parallel.pp=2 parallel.schedule=zb1p parallel.recompute=full"},
-           {4, "parallel.cp=4 parallel.cp_attention=ring parallel.recompute=full"},
+           {4, "parallel.cp=2 parallel.cp_attention=ring parallel.recompute=full"},
            {8, "parallel.cp=2 parallel.cp_attention=ring parallel.pp=2 run.precision=bf16"},
            {2, even_experts + "parallel.ep=2 parallel.recompute=full"},
            {4, even_experts + "parallel.tp=2 parallel.sequence_parallel=true parallel.ep=4"},
