@@ -26,6 +26,14 @@ struct Layout {
   std::string text() const { return std::to_string(ranks) + " ranks " + settings; }
 };
 
+// Half of the layouts: where two tests share a list between them, each takes the places that the
+// other leaves out.
+inline std::vector<Layout> every_other(const std::vector<Layout>& all, std::size_t first) {
+  std::vector<Layout> layouts;
+  for (std::size_t i = first; i < all.size(); i += 2) layouts.push_back(all[i]);
+  return layouts;
+}
+
 inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
@@ -36,6 +44,12 @@ inline std::vector<std::string> words_of(const std::string& text) {
 inline bool have_mpirun() {
   return ::access(TRIREME_MPIEXEC, X_OK) == 0;
 }
+
+// What layouts are compared over: a dozen steps with two evaluations, since ranks that share two
+// cores take most of their time to wake each other. The moments, the clipping and the decay of the
+// learning rate show within a few.
+constexpr int compared_steps = 12;
+inline const std::string compared_run = "train.iters=12 train.eval_interval=6 ";
 
 // The launcher, for more processes than cores and as root in a container: in variables, which Open
 // MPI understands and others do not mind.
