@@ -18,6 +18,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_train(app);
   cli::add_config(app);
   cli::add_plan(app);
+  cli::add_slurm(app);
   cli::add_pretrain(app);
   cli::add_generate(app);
   cli::add_eval(app);

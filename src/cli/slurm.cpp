@@ -1,0 +1,150 @@
+// `trireme slurm`: the batch script of a run on a cluster.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cluster/slurm_script.h"
+#include "plan/machine.h"
+#include "plan/verdict.h"
+#include "train/setup.h"
+
+namespace trireme::cli {
+namespace {
+
+struct SlurmArguments {
+  std::string cluster, time, output;
+  int ranks_per_node = 0, cores_per_rank = 0;
+  bool once = false, unchecked = false;
+  SlurmJob job;
+};
+
+// What the site says, or else the user; both may not differ.
+int of_node(int said, int known, const Site& site, const char* flag, const char* what) {
+  if (said == 0 && known == 0)
+    fail_input("--cluster {} does not say how many {} there are: add {}", site.name, what, flag);
+  if (said != 0 && known != 0 && said != known)
+    fail_input("{} {}: {} has {} {}", flag, said, site.name, known, what);
+  return said != 0 ? said : known;
+}
+
+void check_time(const Site& site, const SlurmJob& job) {
+  const int longest = longest_walltime(site, job.nodes);
+  if (longest > 0 && job.minutes > longest)
+    fail_input("--time {}: jobs of {} nodes on {} end after {} at the latest",
+               walltime_text(job.minutes), job.nodes, site.name, walltime_text(longest));
+  if (job.save_seconds >= 60 * job.minutes)
+    fail_input("--save-seconds {}: expected less than the {} of --time", job.save_seconds,
+               walltime_text(job.minutes));
+}
+
+// A job that does not fit would end in its first seconds, after days in the queue.
+void check_memory(const Config& config, const Site& site, int ranks) {
+  if (site.rank_bytes == 0) return;
+  Config planned = config;
+  assume_vocabulary(planned);
+  const LayoutPlan plan = plan_layout(planned, ranks, target_of(planned.run.device));
+  const Verdict verdict = judge(plan, planned, ranks, site.rank_bytes);
+  if (!verdict.fits())
+    fail_input("this does not fit into {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
+}
+
+void run(SlurmArguments& arguments) {
+  const Site& site = find_site(arguments.cluster);
+  SlurmJob& job = arguments.job;
+  job.minutes = parse_walltime(arguments.time);
+  job.ranks_per_node = of_node(arguments.ranks_per_node, site.ranks_per_node, site,
+                               "--ranks-per-node", "ranks in a node");
+  job.cores_per_rank = of_node(arguments.cores_per_rank, site.cores_per_rank, site,
+                               "--cores-per-rank", "cores for a rank");
+  job.requeue = !arguments.once;
+  job.check_nodes = !arguments.unchecked;
+  check_time(site, job);
+  if (site.needs_account && job.account.empty())
+    fail_input("{} runs no job without an account: add --account PROJECT", site.name);
+
+  const std::vector<std::string> overrides(job.arguments.begin() + 1, job.arguments.end());
+  const Config config = load_config(job.arguments.front(), overrides);
+  const int ranks = job.nodes * job.ranks_per_node;
+  validate(config);
+  validate_layout(config, ranks);
+  if (!site.device.empty() && config.run.device != site.device)
+    fail_input("run.device is \"{}\", and the nodes of {} have GPUs: add run.device={}",
+               config.run.device, site.name, site.device);
+  check_memory(config, site, ranks);
+  job.run_dir = config.run.dir;
+  job.device = config.run.device;
+  if (job.name.empty()) job.name = fs::path(job.arguments.front()).stem();
+
+  const std::string script = slurm_script(site, job);
+  if (arguments.output.empty()) {
+    fmt::print("{}", script);
+    return;
+  }
+  if (fs::exists(arguments.output))
+    fail_input("'{}' exists already: name another file", arguments.output);
+  write_file_durably(arguments.output, script);
+  fmt::print("batch script written to {}: sbatch {}\n", arguments.output,
+             shell_word(arguments.output));
+}
+
+std::string names_of_sites() {
+  std::vector<std::string_view> names;
+  for (const Site& site : all_sites()) names.push_back(site.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void add_slurm(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "slurm", "Write the batch script of a training run for a cluster with SLURM");
+  auto arguments = std::make_shared<SlurmArguments>();
+  SlurmJob& job = arguments->job;
+  command
+      ->add_option("file", job.arguments, "TOML file and section.key=value overrides, as for train")
+      ->required();
+  command
+      ->add_option("--cluster", arguments->cluster,
+                   fmt::format("The cluster: {}", names_of_sites()))
+      ->required();
+  command->add_option("--nodes", job.nodes, "Number of nodes")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--time", arguments->time, "Longest time of the job, as 12:00:00 or 1-12:00:00")
+      ->required();
+  command->add_option("--account", job.account, "Project that pays for it");
+  command->add_option("--partition", job.partition,
+                      "Partition (default: the cluster's for large jobs on GPUs)");
+  command->add_option("--name", job.name, "Name of the job (default: that of the file)");
+  command
+      ->add_option("--ranks-per-node", arguments->ranks_per_node,
+                   "Ranks in a node, one for each GPU, where the cluster is generic")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--cores-per-rank", arguments->cores_per_rank,
+                   "Cores of a rank, where the cluster is generic")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--save-seconds", job.save_seconds,
+                   "How long before its end the run saves and stops")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command->add_option("--mpi", job.mpi,
+                      "srun --mpi, for example pmix or pmi2 (default: the cluster's)");
+  command->add_option("--container", job.container,
+                      "Image of Singularity or Apptainer that holds trireme");
+  command->add_option("--program", job.program, "How the nodes find trireme")
+      ->capture_default_str();
+  command->add_flag("--once", arguments->once,
+                    "Do not start the job again where the run is not done");
+  command->add_flag("--no-check", arguments->unchecked,
+                    "Start without asking trireme doctor on each node first");
+  command->add_option("-o,--output", arguments->output,
+                      "Write to this file, which must not exist, instead of the terminal");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace trireme::cli

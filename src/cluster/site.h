@@ -1,0 +1,49 @@
+// Clusters whose nodes the program knows: what a batch script there has to say, with the reason for
+// each line.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// An environment variable of the ranks.
+struct SiteVariable {
+  std::string_view name, value, reason;
+};
+
+// Jobs of at most so many nodes may run for so long; the first row that holds a job counts.
+struct WalltimeLimit {
+  int nodes;
+  int minutes;
+};
+
+struct Site {
+  std::string_view name;        // as --cluster takes it
+  std::string_view title;       // "LUMI-G: ..."
+  std::string_view device;      // run.device of its ranks; "": what the configuration says
+  int ranks_per_node = 0;       // 0: has to be given
+  int cores_per_rank = 0;       // 0: has to be given
+  std::int64_t rank_bytes = 0;  // memory of a rank's device; 0: unknown
+  std::string_view partition;   // "": that of the cluster
+  bool needs_account = false;   // sbatch refuses jobs without one
+  std::string_view launch;      // further options of srun
+  std::vector<std::string_view> directives;  // further #SBATCH lines
+  std::vector<SiteVariable> variables;
+  std::vector<SiteVariable> network_variables;  // of jobs of several nodes only
+  std::vector<WalltimeLimit> limits;            // by nodes, fewest first; empty: unknown
+};
+
+std::span<const Site> all_sites();
+
+// Fails (exit code 2), naming those that are known, where there is no such site.
+const Site& find_site(std::string_view name);
+
+// The longest time of a job of so many nodes, in minutes; 0 where it is not known. Fails (exit code
+// 2) where a job may not have so many.
+int longest_walltime(const Site& site, int nodes);
+
+}  // namespace trireme
