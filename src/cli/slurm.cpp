@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cluster/site.h"
 #include "cluster/slurm_script.h"
 #include "plan/machine.h"
 #include "plan/verdict.h"
