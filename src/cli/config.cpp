@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/config_questions.h"
 #include "config/presets.h"
 #include "config/reference.h"
 
@@ -11,8 +12,9 @@ namespace trireme::cli {
 namespace {
 
 struct ConfigArguments {
-  bool for_editing = false, presets = false;
+  bool for_editing = false, presets = false, yes = false;
   std::string output;
+  std::map<std::string, std::string> answers;
 };
 
 std::string presets_text() {
@@ -22,14 +24,21 @@ std::string presets_text() {
   return text;
 }
 
+std::string text_of(const ConfigArguments& arguments) {
+  if (arguments.presets) return presets_text();
+  if (arguments.for_editing) return configuration_template();
+  Questions questions(arguments.answers, arguments.yes);
+  return configuration_by_questions(questions);
+}
+
 void run(const ConfigArguments& arguments) {
-  const std::string text = arguments.presets ? presets_text() : configuration_template();
+  if (!arguments.output.empty() && fs::exists(arguments.output))
+    fail_input("'{}' exists already: name another file", arguments.output);
+  const std::string text = text_of(arguments);
   if (arguments.output.empty()) {
     fmt::print("{}", text);
     return;
   }
-  if (fs::exists(arguments.output))
-    fail_input("'{}' exists already: name another file", arguments.output);
   write_file_durably(arguments.output, text);
   fmt::print("configuration written to {}\n", arguments.output);
 }
@@ -37,13 +46,22 @@ void run(const ConfigArguments& arguments) {
 }  // namespace
 
 void add_config(CLI::App& app) {
-  auto* command = app.add_subcommand("config", "Print a configuration to start from");
+  auto* command = app.add_subcommand(
+      "config", "Write a first configuration by questions, or print a template or the presets");
   auto arguments = std::make_shared<ConfigArguments>();
   auto* choice = command->add_option_group("content");
   choice->add_flag("--template", arguments->for_editing,
                    "A configuration file with all keys, their defaults, units and valid values");
   choice->add_flag("--presets", arguments->presets, "The models that model.preset knows");
-  choice->require_option(1);
+  choice->require_option(0, 1);
+  command->add_flag("-y,--yes", arguments->yes, "Ask nothing, and take everything as proposed");
+  for (const Question& question : config_questions())
+    command->add_option_function<std::string>(
+        fmt::format("--{}", question.name),
+        [arguments, name = question.name](const std::string& answer) {
+          arguments->answers[name] = answer;
+        },
+        fmt::format("Answers: {}", question.text));
   command->add_option("-o,--output", arguments->output,
                       "Write to this file, which must not exist, instead of the terminal");
   command->callback([arguments] { run(*arguments); });

@@ -1,0 +1,299 @@
+// The questions, their proposals, and the file that the answers make.
+#include "cli/config_questions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "cluster/site.h"
+#include "config/families.h"
+#include "config/presets.h"
+#include "plan/choose_layout.h"
+#include "plan/layout_plan.h"
+#include "runtime/devices.h"
+#include "runtime/memory.h"
+
+namespace trireme::cli {
+namespace {
+
+// Places in the table below.
+enum class Ask : std::uint8_t {
+  machine,
+  nodes,
+  ranks,
+  memory,
+  model,
+  layers,
+  hidden,
+  heads,
+  length,
+  precision,
+  data,
+  tokenizer,
+  batch,
+  iters,
+  rate,
+};
+
+constexpr std::array<Question, 15> table = {{
+    {"machine",
+     "Where will it run: this (this machine), lumi, frontier, or cuda or hip (other machines with "
+     "GPUs)?"},
+    {"nodes", "How many nodes?"},
+    {"ranks", "How many GPUs in a node (on this machine: how many processes)?"},
+    {"memory", "How much memory has each of them?"},
+    {"model",
+     "Which model: a preset (trireme config --presets lists them), or gpt or llama with sizes of "
+     "your own?"},
+    {"layers", "How many layers?"},
+    {"hidden", "Which hidden size?"},
+    {"heads", "How many heads?"},
+    {"seq-length", "How many tokens in a sequence?"},
+    {"precision", "Which precision: bf16, fp16 or fp32?"},
+    {"data", "Where is the data (the prefix that trireme preprocess wrote)?"},
+    {"tokenizer",
+     "Which tokenizer file: vocab.json of GPT-2, a tokenizer.json, a SentencePiece or tiktoken "
+     "model?"},
+    {"batch", "How many sequences in a global batch?"},
+    {"iters", "How many steps?"},
+    {"lr", "Which peak learning rate?"},
+}};
+
+const Question& question(Ask which) {
+  return table[static_cast<std::size_t>(which)];
+}
+
+// What the answers have said so far.
+struct Answers {
+  std::string machine, device, dir;
+  RankSet set;
+  std::string model;
+  bool preset = false;
+  Config config;
+  std::string tokenizer_lines;
+};
+
+std::string some_text(const std::string& text) {
+  return text.empty() ? "expected some text" : "";
+}
+
+std::string as_bytes(const std::string& text) {
+  try {
+    parse_byte_size(text, "memory");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+void ask_machine(Questions& questions, Answers& answers) {
+  const std::array<std::string, 5> machines = {"this", "lumi", "frontier", "cuda", "hip"};
+  answers.machine = questions.ask_one_of(question(Ask::machine), "this", machines);
+  RankSet& set = answers.set;
+  if (answers.machine == "this") {
+    answers.device = "cpu";
+    set.ranks = static_cast<int>(questions.ask_count(question(Ask::ranks), 1, 1024));
+    set.ranks_per_node = set.ranks;
+    set.memory = machine_memory_bytes() / set.ranks;
+    return;
+  }
+  const std::int64_t count = questions.ask_count(question(Ask::nodes), 1, 1 << 16);
+  if (answers.machine == "cuda" || answers.machine == "hip") {
+    answers.device = answers.machine;
+    set.ranks_per_node = static_cast<int>(questions.ask_count(question(Ask::ranks), 8, 64));
+    set.memory =
+        parse_byte_size(questions.ask(question(Ask::memory), "80GiB", as_bytes), "--memory");
+  } else {
+    const Site& site = find_site(answers.machine);
+    answers.device = site.device;
+    set.ranks_per_node = site.ranks_per_node;
+    set.memory = site.rank_bytes;
+  }
+  set.ranks = static_cast<int>(count) * set.ranks_per_node;
+}
+
+std::string known_model(const std::string& name) {
+  if (name == "gpt" || name == "llama" || find_preset(name)) return "";
+  std::string known;
+  for (const Preset& preset : all_presets()) known += fmt::format(", {}", preset.name);
+  return "expected gpt, llama, or a preset: " + known.substr(2);
+}
+
+// The model section; the size of a model of one's own is proposed for a first try on this machine.
+std::string ask_model(Questions& questions, Answers& answers) {
+  const bool here = answers.machine == "this";
+  answers.model = questions.ask(question(Ask::model), here ? "gpt" : "llama3-8b", known_model);
+  const Preset* preset = find_preset(answers.model);
+  answers.preset = preset != nullptr;
+  answers.dir = "runs/" + answers.model;
+  if (preset) {
+    const std::int64_t usual =
+        parse_config("model.preset = \"" + answers.model + "\"", "a preset").model.seq_length;
+    const std::int64_t asked = questions.ask_count(question(Ask::length), usual, 1 << 24);
+    const std::string more = asked == usual ? "" : fmt::format("seq_length = {}\n", asked);
+    return fmt::format("preset = \"{}\"\n{}", answers.model, more);
+  }
+  const std::int64_t count = questions.ask_count(question(Ask::layers), here ? 4 : 24, 4096);
+  const std::int64_t size = questions.ask_count(question(Ask::hidden), here ? 256 : 2048, 1 << 20);
+  const std::int64_t proposed_heads = std::max<std::int64_t>(1, size / (here ? 64 : 128));
+  const std::int64_t head_count =
+      questions.ask_count(question(Ask::heads), proposed_heads, 1 << 16);
+  const std::int64_t tokens =
+      questions.ask_count(question(Ask::length), here ? 256 : 4096, 1 << 24);
+  return fmt::format(
+      "family = \"{}\"\nnum_layers = {}\nhidden_size = {}\nnum_heads = {}\nseq_length = {}\n",
+      answers.model, count, size, head_count, tokens);
+}
+
+// What the name of a tokenizer's file says of its kind.
+std::string tokenizer_lines(const std::string& file) {
+  const auto ends = [&](std::string_view end) { return file.ends_with(end); };
+  if (ends("vocab.json")) {
+    const std::string folder = file.substr(0, file.size() - std::string_view("vocab.json").size());
+    return fmt::format("tokenizer = \"gpt2\"\nvocab_file = \"{}\"\nmerge_file = \"{}merges.txt\"\n",
+                       file, folder);
+  }
+  if (ends("tokenizer.json"))
+    return fmt::format("tokenizer = \"hf\"\ntokenizer_model = \"{}\"\n", file);
+  if (ends(".txt")) return fmt::format("tokenizer = \"bert\"\nvocab_file = \"{}\"\n", file);
+  if (ends(".tiktoken"))
+    return fmt::format("tokenizer = \"tiktoken\"\ntokenizer_model = \"{}\"\n", file);
+  return fmt::format("tokenizer = \"sentencepiece\"\ntokenizer_model = \"{}\"\n", file);
+}
+
+std::string proposed_tokenizer(const Answers& answers) {
+  if (answers.model.starts_with("bert")) return "vocab.txt";
+  if (answers.model.starts_with("llama3")) return "tokenizer.json";
+  if (answers.model.starts_with("llama")) return "tokenizer.model";
+  return "vocab.json";
+}
+
+// Of table 2.1 of Brown et al. 2020, by parameters: the learning rate falls and the batch grows
+// with the model.
+struct Recommended {
+  double parameters, rate, batch_tokens;
+};
+constexpr std::array<Recommended, 8> recommended = {{{0.125e9, 6e-4, 0.5e6},
+                                                     {0.35e9, 3e-4, 0.5e6},
+                                                     {0.76e9, 2.5e-4, 0.5e6},
+                                                     {1.3e9, 2e-4, 1e6},
+                                                     {2.7e9, 1.6e-4, 1e6},
+                                                     {6.7e9, 1.2e-4, 2e6},
+                                                     {13e9, 1e-4, 2e6},
+                                                     {175e9, 0.6e-4, 3.2e6}}};
+
+const Recommended& recommended_for(double parameters) {
+  for (const Recommended& row : recommended)
+    if (parameters <= 1.2 * row.parameters) return row;
+  return recommended.back();
+}
+
+// Parameters of a model that knows its vocabulary.
+double parameters_of(Config config, const std::string& device) {
+  config.run.device = device;
+  config.train.global_batch_size = config.train.micro_batch_size = 1;
+  config.parallel.recompute = "full";
+  return static_cast<double>(plan_layout(config, 1, target_of(device)).parameters);
+}
+
+std::string positive(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0 && std::isfinite(value) && value > 0 && value < 10
+             ? ""
+             : "expected a number above 0, as 3e-4";
+}
+
+// Rounded to a power of two, at least one sample for each rank.
+std::int64_t proposed_batch(double tokens, std::int64_t seq_length, int rank_count) {
+  std::int64_t batch = 1;
+  while (std::sqrt(2.0) * static_cast<double>(batch * seq_length) <= tokens) batch *= 2;
+  while (batch < rank_count) batch *= 2;
+  return batch;
+}
+
+std::string layout_lines(const LayoutChoice& choice, const Answers& answers) {
+  const ParallelConfig& p = choice.config.parallel;
+  std::string text =
+      fmt::format("# Planned: {} of {} in each of {}{}.\n", bytes_to_text(choice.needed),
+                  bytes_to_text(answers.set.memory), counted(answers.set.ranks, "rank"),
+                  choice.reason.empty() ? "" : ". With " + choice.reason);
+  text += fmt::format("[parallel]\ntp = {}\npp = {}\nzero = {}\nrecompute = \"{}\"\n", p.tp, p.pp,
+                      p.zero, p.recompute);
+  if (p.sequence_parallel) text += "sequence_parallel = true\n";
+  return text;
+}
+
+}  // namespace
+
+std::span<const Question> config_questions() {
+  return table;
+}
+
+std::string configuration_by_questions(Questions& questions) {
+  Answers answers;
+  ask_machine(questions, answers);
+  const std::string model_lines = ask_model(questions, answers);
+  const std::array<std::string, 3> precisions = {"bf16", "fp16", "fp32"};
+  const std::string chosen_precision =
+      questions.ask_one_of(question(Ask::precision), "bf16", precisions);
+  const std::string prefix =
+      questions.ask(question(Ask::data), "data/corpus_text_document", some_text);
+  const std::string file =
+      questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text);
+
+  std::string head = fmt::format(
+      "# Written by `trireme config`: docs/configuration.md has every key.\n"
+      "[run]\ndir = \"{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
+      "[data]\npath = [\"{}\"]\nsplit = \"969,30,1\"\n{}\n",
+      answers.dir, answers.device, chosen_precision, model_lines, prefix, tokenizer_lines(file));
+  Config config =
+      parse_config(head + "[train]\niters = 1\n[optimizer]\nlr = 1e-4\n", "the answers");
+  assume_vocabulary(config);
+  validate(config);
+
+  const double parameters = parameters_of(config, answers.device);
+  const Recommended& row = recommended_for(parameters);
+  const bool here = answers.machine == "this";
+  const std::int64_t seq_length = config.model.seq_length;
+  const std::string why =
+      fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020", parameters / 1e6);
+  const std::int64_t samples =
+      questions.ask_count(question(Ask::batch),
+                          here ? 16 * answers.set.ranks
+                               : proposed_batch(row.batch_tokens, seq_length, answers.set.ranks),
+                          1 << 24, here ? "" : why);
+  const double tokens_per_step = static_cast<double>(samples * seq_length);
+  const std::int64_t steps = questions.ask_count(
+      question(Ask::iters),
+      here ? 1000 : static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step)),
+      1LL << 40, here ? "" : "20 tokens for each parameter");
+  const std::string peak =
+      questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why);
+
+  config.train.global_batch_size = samples;
+  const std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
+  if (!choice)
+    fail_input(
+        "no layout of this model fits into {} ranks of {}: more nodes, a smaller model or shorter "
+        "sequences would",
+        answers.set.ranks, bytes_to_text(answers.set.memory));
+  const std::int64_t warmup = std::min<std::int64_t>(2000, steps / 100);
+  return head + fmt::format(
+                    "[train]\nmicro_batch_size = {}\nglobal_batch_size = {}\niters = "
+                    "{}\neval_interval = {}\neval_iters = 8\n\n"
+                    "[optimizer]\nlr = {}\nmin_lr = {:.2g}\ndecay_style = \"cosine\"\nwarmup_iters "
+                    "= {}\nweight_decay = 0.1\n"
+                    "beta2 = 0.95\nclip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
+                    choice->config.train.micro_batch_size, samples, steps,
+                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)), peak,
+                    std::stod(peak) / 10, warmup, layout_lines(*choice, answers),
+                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)));
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,20 @@
+// `trireme config`: a first configuration by questions.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "cli/questions.h"
+
+namespace trireme::cli {
+
+// All questions, in the order in which they are asked; each has a flag of its name.
+std::span<const Question> config_questions();
+
+// Asks what is not answered, works out what can be, and returns the configuration as TOML with the
+// reason next to what was worked out. Fails (exit code 2) where nothing fits, saying what the
+// largest machine of that kind would need.
+std::string configuration_by_questions(Questions& questions);
+
+}  // namespace trireme::cli

@@ -1,0 +1,41 @@
+// Questions with proposals: answered by flags, at a terminal or by lines of a pipe, or all taken as
+// proposed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+namespace trireme::cli {
+
+// One question. `name` is that of its flag, and of its answer.
+struct Question {
+  const char* name;
+  const char* text;
+};
+
+class Questions {
+ public:
+  // `given`: answers by name, from flags. `take_proposals`: ask nothing.
+  Questions(std::map<std::string, std::string> given, bool take_proposals)
+      : given_(std::move(given)), take_proposals_(take_proposals) {}
+
+  // The answer, which `check` accepts: it returns "" or what is wrong. A wrong answer at the
+  // terminal is asked for again; one by a flag, or one of a pipe, is an error (exit code 2).
+  // `reason`: why this is proposed, or "".
+  using Check = std::function<std::string(const std::string&)>;
+  std::string ask(const Question& question, const std::string& proposal, const Check& check,
+                  const std::string& reason = "");
+  std::int64_t ask_count(const Question& question, std::int64_t proposal, std::int64_t largest,
+                         const std::string& reason = "");
+  std::string ask_one_of(const Question& question, const std::string& proposal,
+                         std::span<const std::string> choices);
+
+ private:
+  std::map<std::string, std::string> given_;
+  bool take_proposals_;
+};
+
+}  // namespace trireme::cli

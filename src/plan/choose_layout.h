@@ -1,0 +1,35 @@
+// Picks a layout for a model, a batch and a number of ranks: the one that cuts the model least
+// among those that fit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/config.h"
+
+namespace trireme {
+
+// What the ranks are.
+struct RankSet {
+  int ranks = 1;
+  int ranks_per_node = 1;   // tensor parallelism stays within a node
+  std::int64_t memory = 0;  // bytes of each
+};
+
+struct LayoutChoice {
+  Config config;            // the given one with the layout in it
+  std::int64_t needed = 0;  // bytes of the rank that needs most
+  // Why the model is cut and recomputed as it is: what the simplest layout would need. "": it is
+  // the simplest.
+  std::string reason;
+};
+
+// Chooses parallel.tp, pp, sequence_parallel, zero and recompute, and the largest
+// train.micro_batch_size of 1, 2, 4 and 8 with which it still fits; all else of `config`, which is
+// valid and knows its vocabulary and its global batch, stays. Layouts are tried from those that cut
+// a model into the fewest parts on, and whole layers are recomputed only where nothing else fits.
+// Nothing where no layout fits.
+std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set);
+
+}  // namespace trireme

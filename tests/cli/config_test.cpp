@@ -1,0 +1,77 @@
+// `trireme config`: what the answers make is a configuration that trains, or plans.
+#include <gmock/gmock.h>
+
+#include "cli/program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class ConfigQuestions : public Workspace {
+ protected:
+  // The program under a shell, with these lines to read.
+  Outcome answer(const std::string& lines, const std::string& command) const {
+    write("answers", lines);
+    const int status =
+        std::system((command + " <" + path("answers") + " >" + path("out") + " 2>&1").c_str());
+    return {WEXITSTATUS(status), contents(path("out"))};
+  }
+  std::string config(const std::string& file) const {
+    return std::string(TRIREME_BINARY) + " config -o " + path(file);
+  }
+};
+
+TEST_F(ConfigQuestions, OfThisMachineMakeAFileThatTrains) {
+  prepare_data();
+  const std::string lines = "this\n\ngpt\n2\n32\n4\n16\nfp32\n" + path("corpus_text_document") +
+                            "\n" + path("tok/vocab.json") + "\n8\n3\n1e-3\n";
+  const Outcome asked = answer(lines, config("mine.toml"));
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  EXPECT_THAT(asked.out, HasSubstr("How many layers? [4]: 2"));
+  const Outcome trained = run({"train", path("mine.toml"), "run.dir=" + path("run")});
+  EXPECT_EQ(trained.code, 0) << trained.out;
+  EXPECT_EQ(values_of(metrics("run"), "loss").size(), 3u);
+}
+
+// At a terminal a wrong answer is asked for again.
+TEST_F(ConfigQuestions, OfANodeOfGpusAreAskedAtATerminal) {
+  if (std::system("script --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "there is no program 'script'";
+  const std::string lines = "mars\ncuda\n1\n8\n80GiB\nllama3-8b\n\n\n\n\n\n\n\n";
+  const Outcome asked = answer(lines, "script -qec '" + config("node.toml") + "' /dev/null");
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  EXPECT_THAT(asked.out, HasSubstr("expected one of this, lumi, frontier, cuda, hip"));
+  const Outcome planned = run({"plan", path("node.toml"), "--ranks", "8", "--memory", "80GiB"});
+  EXPECT_EQ(planned.code, 0) << planned.out;
+}
+
+TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
+  const Outcome asked = run({"config", "--yes", "--machine", "lumi", "--nodes", "2", "--model",
+                             "gpt3-13b", "-o", path("lumi.toml")});
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  // What was worked out has its reason.
+  EXPECT_THAT(contents(path("lumi.toml")), HasSubstr("without recomputation needs"));
+  const Outcome planned = run({"plan", path("lumi.toml"), "--ranks", "16", "--memory", "63.98GiB"});
+  EXPECT_EQ(planned.code, 0) << planned.out;
+}
+
+TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
+  const Outcome model = run({"config", "--yes", "--model", "gpt5"});
+  EXPECT_EQ(model.code, 2);
+  EXPECT_THAT(model.out, HasSubstr("--model 'gpt5': expected gpt, llama, or a preset: gpt2-124m"));
+  const Outcome heads = run({"config", "--yes", "--heads", "7"});
+  EXPECT_EQ(heads.code, 2);
+  EXPECT_THAT(heads.out, HasSubstr("num_heads"));
+  const Outcome large = run({"config", "--yes", "--machine", "lumi", "--model", "llama3-405b"});
+  EXPECT_EQ(large.code, 2);
+  EXPECT_THAT(large.out, HasSubstr("no layout of this model fits into 8 ranks of 63.98 GiB"));
+  const Outcome ended = answer("this\n", config("x.toml"));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.out, HasSubstr("--yes takes everything as proposed"));
+  write("taken.toml", "");
+  EXPECT_EQ(run({"config", "--yes", "-o", path("taken.toml")}).code, 2);
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
