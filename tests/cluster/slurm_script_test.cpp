@@ -91,7 +91,9 @@ TEST(SlurmScript, SaysWhatASiteNeedsWithTheReasons) {
   std::istringstream lines(script);
   std::string before;
   for (std::string line; std::getline(lines, line); before = line) {
-    if (line.starts_with("export ")) EXPECT_TRUE(before.starts_with("# ")) << line;
+    if (line.starts_with("export ")) {
+      EXPECT_TRUE(before.starts_with("# ")) << line;
+    }
   }
 }
 
