@@ -27,9 +27,10 @@ struct ConversionReport {
   std::string note;  // what the user should know, or ""
 };
 
-// Makes `to` a run's folder with one checkpoint of step 0 (weights in the element types of the
-// model's files, the configuration), its tokenizer's files and config.toml. `to` must not hold a
-// checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
+// Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,
+// the configuration), its tokenizer's files and config.toml. Without the states of an optimizer it
+// is one of step 0, from which training begins; with them training goes on from their step. `to`
+// must not hold a checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool);
 // The same for a folder of Hugging Face's.
@@ -54,6 +55,7 @@ Config checkpoint_config(const fs::path& checkpoint,
 
 // The special tokens that an imported checkpoint brought along; -1 and none in any other.
 HuggingFaceTokens imported_tokens(const CheckpointState& state);
+void keep_tokens(CheckpointState& state, const HuggingFaceTokens& tokens);
 
 // Writes the weights of a checkpoint, config.json, generation_config.json and the tokenizer's files
 // into the folder `to`, which must be empty or not exist.

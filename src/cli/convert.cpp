@@ -6,7 +6,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/stop.h"
-#include "checkpoint/huggingface.h"
+#include "checkpoint/dcp.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
@@ -18,7 +18,7 @@ namespace trireme::cli {
 namespace {
 
 struct ConvertOptions {
-  std::string from, to, input, output, dtype;
+  std::string from, to, input, output, config, dtype;
   std::optional<double> max_file_gb;
   std::string weight_files;
   std::vector<std::string> overrides;
@@ -46,20 +46,29 @@ void require_new_folder(const fs::path& folder) {
 }
 
 ConversionReport import_foreign(const ConvertOptions& options) {
-  if (!options.dtype.empty()) fail_input("--dtype is for --to hf; a run chooses run.precision");
+  if (!options.dtype.empty()) fail_input("--dtype is for --to; a run chooses run.precision");
   if (!options.weight_files.empty()) fail_input("--weight-files is for --to hf");
-  if (options.max_file_gb) fail_input("--max-file-size is for --to hf");
+  if (options.max_file_gb) fail_input("--max-file-size is for --to");
   if (find_checkpoint(options.input)) {
     fail_input(
         "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
         options.input);
   }
   const ForeignFormat& format = foreign_format(options.from, options.input);
-  return import_model(format.open(options.input, options.overrides), options.output,
-                      "trireme convert", &ThreadPool::global());
+  if (!options.config.empty() && !format.open_with) {
+    fail_input("--config is for --from dcp; the files of --from {} say what model they hold",
+               format.name);
+  }
+  const ForeignModel model =
+      format.open_with ? format.open_with(options.input, options.overrides, options.config)
+                       : format.open(options.input, options.overrides);
+  return import_model(model, options.output, "trireme convert", &ThreadPool::global());
 }
 
-ConversionReport export_to_huggingface(const ConvertOptions& options) {
+ConversionReport export_to_other(const ConvertOptions& options) {
+  if (!options.config.empty()) fail_input("--config is for --from dcp");
+  const bool is_hf = options.to == "hf";
+  if (!is_hf && !options.weight_files.empty()) fail_input("--weight-files is for --to hf");
   const Config config = run_config(options);
   ExportOptions how = export_options(config);
   if (options.dtype == "fp32") how.dtype = DType::f32;
@@ -68,6 +77,10 @@ ConversionReport export_to_huggingface(const ConvertOptions& options) {
   if (options.max_file_gb)
     how.max_file_bytes = static_cast<std::int64_t>(*options.max_file_gb * 1e9);
   if (options.weight_files == "bin") how.files = HuggingFaceFiles::torch;
+  if (!is_hf) {
+    return export_dcp(options.input, options.output,
+                      options.to == "dcp" ? DcpNames::huggingface : DcpNames::torchtitan, how);
+  }
   return export_huggingface(options.input, options.output, how);
 }
 
@@ -78,7 +91,7 @@ ConversionReport convert(const ConvertOptions& options) {
         "give either --from, which makes a run's folder of another program's, or --to, which makes "
         "another program's of a checkpoint");
   }
-  return options.to.empty() ? import_foreign(options) : export_to_huggingface(options);
+  return options.to.empty() ? import_foreign(options) : export_to_other(options);
 }
 
 void run_convert(const ConvertOptions& options) {
@@ -106,25 +119,34 @@ void add_convert(CLI::App& app) {
   command->footer("FORMAT of --from, which is told by looking where it is not given:\n" +
                   foreign_formats_text());
   // Users of other programs try their names: say more than which values there are.
-  const CLI::Validator only_hf(
+  const CLI::Validator written(
       [](std::string& kind) -> std::string {
-        if (kind == "hf") return "";
-        return fmt::format("must be hf, the only format that is written, not '{}'", kind);
+        if (kind == "hf" || kind == "dcp" || kind == "torchtitan") return "";
+        return fmt::format("must be hf, dcp or torchtitan, the formats that are written, not '{}'",
+                           kind);
       },
-      "hf");
+      "hf, dcp, torchtitan");
   command->add_option("--from", options->from, "Format of the input; default: told by looking")
       ->check(CLI::IsMember(foreign_format_names()));
-  command->add_option("--to", options->to, "Export a checkpoint of Trireme in this format")
-      ->check(only_hf);
+  command
+      ->add_option("--to", options->to,
+                   "Export a checkpoint of Trireme in this format: hf (Hugging Face), dcp (a folder "
+                   "of torch.distributed.checkpoint with Hugging Face's names) or torchtitan (the "
+                   "same with torchtitan's names of Llama)")
+      ->check(written);
   command
       ->add_option("input", options->input,
-                   "Folder of another program; with --to hf that of a checkpoint or run")
+                   "Folder of another program; with --to that of a checkpoint or run")
       ->required();
   command->add_option("output", options->output, "Folder to write; must not exist or be empty")
       ->required();
+  command->add_option(
+      "--config", options->config,
+      "With --from dcp: what model it is, and how it is trained: a TOML file of Trireme, or a "
+      "config.json of Hugging Face; default: the config.json in the folder");
   command
       ->add_option("--dtype", options->dtype,
-                   "With --to hf: element type of all weights; default: each as it is stored")
+                   "With --to: element type of all weights; default: each as it is stored")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command
       ->add_option(
@@ -134,7 +156,7 @@ void add_convert(CLI::App& app) {
       ->check(CLI::IsMember({"safetensors", "bin"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to hf: largest size of a file of weights, in GB; default: 5")
+                   "With --to: largest size of a file of weights, in GB; default: 5")
       ->check(CLI::Range(1e-6, 1e6));
   command->add_option(
       "--set", options->overrides,

@@ -5,6 +5,7 @@
 #include "interop/foreign.h"
 #include "interop/megatron_folder.h"
 #include "megatron/checkpoint.h"
+#include "torch/dcp_folder.h"
 
 namespace trireme::cli {
 namespace {
@@ -13,7 +14,15 @@ bool is_huggingface_folder(const fs::path& folder) {
   return fs::exists(folder / "config.json");
 }
 
+ForeignModel open_dcp(const fs::path& folder, const ModelSettings& settings) {
+  return open_dcp_folder(folder, settings);
+}
+
 constexpr ForeignFormat formats[] = {
+    {"dcp",
+     "torch.distributed.checkpoint: .metadata and *.distcp, with torchtitan's names or Hugging "
+     "Face's",
+     is_dcp_folder, open_dcp, open_dcp_folder},
     {"hf", "Hugging Face: config.json and *.safetensors or pytorch_model*.bin",
      is_huggingface_folder, open_huggingface_folder},
     {"llama", "Meta's Llama: params.json and consolidated.NN.pth", is_llama_folder,

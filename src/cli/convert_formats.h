@@ -12,6 +12,9 @@ struct ForeignFormat {
   const char *name, *what;
   bool (*is_one)(const fs::path& folder);
   ForeignModel (*open)(const fs::path& folder, const ModelSettings& settings);
+  // Of formats whose files do not say what model they hold: the same with a file that says it.
+  ForeignModel (*open_with)(const fs::path& folder, const ModelSettings& settings,
+                            const fs::path& config) = nullptr;
 };
 
 // By its name, or by looking at the folder where the name is "". Refused (exit code 2): what no

@@ -14,29 +14,13 @@
 #include "data/indexed_dataset.h"
 #include "interop/foreign.h"
 #include "interop/safetensors.h"
+#include "torch/dcp_folder.h"
 #include "torch/torch_file.h"
 
 namespace trireme::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Reads a tensor in pieces, however large it is.
-TensorStats stats_of(CheckpointReader& reader, const StoredTensor& tensor) {
-  constexpr std::int64_t piece = std::int64_t{16} << 20;
-  const std::int64_t count = tensor.shape.count();
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(
-      static_cast<std::size_t>(std::min(piece, count) * size_of(tensor.dtype)));
-  TensorStats stats;
-  for (std::int64_t begin = 0; begin < count; begin += piece) {
-    const std::int64_t end = std::min(count, begin + piece);
-    const TargetSlice target{tensor.name, tensor.dtype, tensor.shape,
-                             Region::range(tensor.shape, begin, end), memory.get()};
-    reader.read({&target, 1});
-    stats.add(tensor.dtype, memory.get(), end - begin);
-  }
-  return stats;
-}
 
 void inspect_checkpoint(const InspectOptions& options) {
   CheckpointReader reader(options.path);
@@ -51,7 +35,14 @@ void inspect_checkpoint(const InspectOptions& options) {
                     std::string(name_of(tensor.dtype)),
                     {tensor.shape.begin(), tensor.shape.end()},
                     static_cast<std::uint64_t>(tensor.bytes())});
-    if (options.stats) rows.back().stats = stats_of(reader, tensor);
+    if (options.stats) {
+      add_stats(rows.back(), tensor.dtype, tensor.shape.count(),
+                [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
+                  const TargetSlice target{tensor.name, tensor.dtype, tensor.shape,
+                                           Region::range(tensor.shape, begin, end), dst};
+                  reader.read({&target, 1});
+                });
+    }
     elements += tensor.shape.count();
     bytes += rows.back().bytes;
   }
@@ -135,7 +126,11 @@ void inspect_dataset(const InspectOptions& options) {
 
 void inspect(const InspectOptions& options) {
   const fs::path path = options.path;
-  if (fs::is_directory(path)) return inspect_checkpoint(options);
+  if (fs::is_directory(path)) {
+    if (is_dcp_folder(path)) return inspect_dcp(options);
+    if (!find_checkpoint(path) && inspect_weights(options)) return;
+    return inspect_checkpoint(options);
+  }
   if (path.extension() == ".safetensors") return inspect_safetensors(options);
   if (fs::is_regular_file(path) && is_torch_file(path)) return inspect_torch(options);
   if (fs::exists(dataset_prefix(options.path) + ".idx")) return inspect_dataset(options);
@@ -158,16 +153,17 @@ void add_inspect(CLI::App& app) {
   command
       ->add_option(
           "path", options->path,
-          "Folder of a checkpoint or a run, .safetensors file, file of torch.save (.pt, .pth, "
-          ".bin), or prefix of .bin/.idx")
+          "Folder of a checkpoint or a run, folder of torch.distributed.checkpoint, Hugging Face, "
+          "Meta's Llama or Megatron, .safetensors file, file of torch.save (.pt, .pth, .bin), or "
+          "prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--stats", options->stats,
                     "Minimum, maximum, mean, NaNs and infinities of every tensor");
   command->add_flag(
       "--no-verify", options->no_verify,
-      "Do not read the shards of a checkpoint, or the tensors of a file of torch.save, to "
-      "check their checksums");
+      "Do not read the shards of a checkpoint, or the tensors of files of torch.save, to check "
+      "their checksums");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] {
     options->tensors = options->tensors || options->stats;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "base/error.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print(const std::string& text) {
+void print_out(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     fail("cannot write to standard output");
   }
@@ -73,6 +74,18 @@ std::string table(const std::vector<InspectRow>& rows, bool stats) {
 
 }  // namespace
 
+void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read) {
+  constexpr std::int64_t piece = std::int64_t{16} << 20;
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(
+      static_cast<std::size_t>(std::min(piece, count) * size_of(dtype)));
+  if (!row.stats) row.stats.emplace();
+  for (std::int64_t begin = 0; begin < count; begin += piece) {
+    const std::int64_t end = std::min(count, begin + piece);
+    read(begin, end, memory.get());
+    row.stats->add(dtype, memory.get(), end - begin);
+  }
+}
+
 void report(const InspectOptions& options, const std::string& text, Json json,
             const std::vector<InspectRow>& rows) {
   if (options.as_json) {
@@ -81,10 +94,10 @@ void report(const InspectOptions& options, const std::string& text, Json json,
       for (const InspectRow& row : rows) list.push_back(to_json(row));
     }
     // Names in files of other programs may be of any bytes.
-    print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_out(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
     return;
   }
-  print(text + (options.tensors ? "\n" + table(rows, options.stats) : ""));
+  print_out(text + (options.tensors ? "\n" + table(rows, options.stats) : ""));
 }
 
 }  // namespace trireme::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -31,11 +32,18 @@ struct InspectRow {
 
 std::string human_bytes(std::uint64_t bytes);
 
+// Adds to the numbers of a row, in pieces of a tensor however large it is.
+using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
+void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
+
 // Prints either the text, with the table of tensors where it is wanted, or the JSON object.
 void report(const InspectOptions& options, const std::string& text, nlohmann::ordered_json json,
             const std::vector<InspectRow>& rows);
 
-// A file of torch.save.
+// A file of torch.save, and a folder of torch.distributed.checkpoint.
 void inspect_torch(const InspectOptions& options);
+void inspect_dcp(const InspectOptions& options);
+// A folder with files of weights of another program; false where there are none.
+bool inspect_weights(const InspectOptions& options);
 
 }  // namespace trireme::cli

@@ -9,22 +9,6 @@
 
 namespace trireme::cli {
 namespace {
-
-// In pieces, however large the tensor is.
-TensorStats torch_stats(const TorchFile& file, const PickleTensor& tensor) {
-  constexpr std::int64_t piece = std::int64_t{1} << 20;
-  const DType dtype = *tensor.type->ours;
-  const std::int64_t count = tensor.count();
-  std::vector<std::byte> memory(static_cast<std::size_t>(std::min(piece, count) * size_of(dtype)));
-  TensorStats stats;
-  for (std::int64_t begin = 0; begin < count; begin += piece) {
-    const std::int64_t end = std::min(count, begin + piece);
-    file.read(tensor, begin, end, memory.data());
-    stats.add(dtype, memory.data(), end - begin);
-  }
-  return stats;
-}
-
 // What the file holds besides tensors, of the outermost dictionary: "iteration = 100".
 std::map<std::string, std::string> other_values(const Pickle& pickle) {
   std::map<std::string, std::string> values;
@@ -55,7 +39,10 @@ void inspect_torch(const InspectOptions& options) {
                     entry.tensor.bytes()});
     elements += entry.tensor.count();
     if (options.stats && entry.tensor.type->ours) {
-      rows.back().stats = torch_stats(file, entry.tensor);
+      add_stats(rows.back(), *entry.tensor.type->ours, entry.tensor.count(),
+                [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
+                  file.read(entry.tensor, begin, end, dst);
+                });
     }
   }
   const auto values = other_values(file.pickle());

@@ -306,6 +306,9 @@ std::vector<Field> build_table() {
       FIELD(optimizer, weight_decay, between(0, 1e6), "",
             "decoupled decay of matrices (adamw, lion, muon), or L2 term of the gradient (adam, "
             "sgd)"),
+      FIELD(optimizer, decay_vectors, any(), "",
+            "whether biases and the weights of norms decay as matrices do, as PyTorch's optimizers "
+            "have it where all parameters are one group"),
       FIELD(optimizer, clip_grad, at_least(0), "",
             "largest L2 norm of the gradient; a larger one is scaled down; 0: off"),
       FIELD(optimizer, beta1, fraction(), "", "decay of the first moment"),

@@ -44,7 +44,7 @@ constexpr Sign signs[] = {
     {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", convert_it},
     {"mp_rank_*", "a Megatron checkpoint", convert_it},
     {"iter_0*", "a Megatron checkpoint", convert_it},
-    {"*.distcp", "a PyTorch distributed checkpoint (DCP)", export_first},
+    {"*.distcp", "a PyTorch distributed checkpoint (DCP)", convert_it},
     {"consolidated.*.pth", "Llama weights as Meta publishes them", convert_it},
     {"pytorch_model*.bin", "a Hugging Face model with PyTorch files", convert_it},
     {"tf_model*.h5", "a Hugging Face model with TensorFlow files", save_as_safetensors},

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,15 +13,25 @@
 
 namespace trireme {
 
+// Where a run was whose optimizer's states came along.
+struct ForeignTraining {
+  std::int64_t step = 0;             // of the run
+  std::int64_t optimizer_steps = 0;  // on which Adam's corrections depend
+  std::int64_t samples = 0, tokens = 0;
+  OptimizerConfig optimizer;
+};
+
 struct ForeignModel {
   std::string kind;          // for the report: "LlamaForCausalLM"
   ModelConfig model;         // resolved
   HuggingFaceTokens tokens;  // as far as the files give them
-  TensorMapping mapping;     // between ours and those of `weights`
+  TensorMapping mapping;     // between ours and those of `weights`; with `training` moments too
   std::unique_ptr<TensorSource> weights;
   // Copies the tokenizer's files to a folder, which is made if there are any.
   std::function<TokenizerFiles(const fs::path& to)> tokenizer;
   std::string note;  // what the user should know, or ""
+  std::optional<ForeignTraining> training;
+  std::optional<Config> config;  // of the run; `model` counts for its model
 };
 
 // Settings such as "model.max_positions=4096", in order, for what the files of other programs do
@@ -39,5 +50,11 @@ ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings
 // tensor parallelism. What params.json does not say is assumed, and the note says what.
 bool is_llama_folder(const fs::path& folder);
 ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& settings = {});
+
+// A folder of torch.distributed.checkpoint with torchtitan's names of a Llama or with Hugging
+// Face's, and the states of AdamW where they are there. `config` says what model it is: a TOML file
+// of Trireme or a config.json of Hugging Face; "": the config.json in the folder, or the settings.
+ForeignModel open_dcp_folder(const fs::path& folder, const ModelSettings& settings = {},
+                             const fs::path& config = {});
 
 }  // namespace trireme

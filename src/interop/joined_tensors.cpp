@@ -172,4 +172,28 @@ void JoinedTensors::read(const std::string& name, const Rectangle& part, std::by
   }
 }
 
+bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
+                   const std::string& other) {
+  const JoinedTensor &one = *tensors.find(name), &two = *others.find(other);
+  const WeightEntry& first = *one.parts[0].entry;
+  if (one.shape != two.shape || first.type != two.parts[0].entry->type || !first.dtype)
+    return false;
+  std::int64_t rows = 1;
+  for (const std::int64_t size : one.shape) rows *= size;
+  const std::int64_t columns = one.shape.size() < 2 ? 1 : one.shape.back();
+  if (columns == 0) return true;
+  rows /= columns;
+  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / columns);
+  const auto most = static_cast<std::size_t>(std::min(rows, step) * columns * size_of(*first.dtype));
+  std::vector<std::byte> a(most), b(most);
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const Rectangle part{row, 0, std::min(step, rows - row), columns};
+    tensors.read(name, part, a.data());
+    others.read(other, part, b.data());
+    const auto bytes = static_cast<std::size_t>(part.rows * columns * size_of(*first.dtype));
+    if (std::memcmp(a.data(), b.data(), bytes) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace trireme

@@ -75,4 +75,8 @@ class JoinedTensors : public TensorSource {
   std::map<std::string, JoinedTensor> tensors_;
 };
 
+// Whether two tensors have the same type, shape and elements.
+bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
+                   const std::string& other);
+
 }  // namespace trireme

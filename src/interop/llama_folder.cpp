@@ -13,6 +13,7 @@
 #include "interop/huggingface_names.h"
 #include "interop/huggingface_reader.h"
 #include "interop/joined_tensors.h"
+#include "interop/llama_names.h"
 
 namespace trireme {
 namespace {
@@ -101,7 +102,7 @@ class LlamaShards {
           folder_.string());
     }
     for (const WeightEntry& entry : shards_[0]->tensors()) {
-      const std::string theirs = huggingface_name(entry.name);
+      const std::string theirs = huggingface_name_of_llama(entry.name);
       const bool tied_head = model.tie_embeddings && entry.name == "output.weight";
       if (entry.name != "rope.freqs" && !tied_head) joined_->add(joined(entry, theirs, model));
     }
@@ -116,38 +117,6 @@ class LlamaShards {
   }
 
  private:
-  struct Name {
-    const char *meta, *huggingface;
-  };
-  static constexpr std::array<Name, 9> layer_names{{
-      {"attention.wq.weight", "self_attn.q_proj.weight"},
-      {"attention.wk.weight", "self_attn.k_proj.weight"},
-      {"attention.wv.weight", "self_attn.v_proj.weight"},
-      {"attention.wo.weight", "self_attn.o_proj.weight"},
-      {"feed_forward.w1.weight", "mlp.gate_proj.weight"},
-      {"feed_forward.w3.weight", "mlp.up_proj.weight"},
-      {"feed_forward.w2.weight", "mlp.down_proj.weight"},
-      {"attention_norm.weight", "input_layernorm.weight"},
-      {"ffn_norm.weight", "post_attention_layernorm.weight"},
-  }};
-  static constexpr std::array<Name, 3> other_names{{
-      {"tok_embeddings.weight", "model.embed_tokens.weight"},
-      {"norm.weight", "model.norm.weight"},
-      {"output.weight", "lm_head.weight"},
-  }};
-
-  // An unknown tensor keeps its name, and is then one that no model has.
-  static std::string huggingface_name(const std::string& name) {
-    for (const auto& [meta, huggingface] : other_names)
-      if (name == meta) return huggingface;
-    for (const auto& [meta, huggingface] : layer_names) {
-      const std::string ending = std::string(".") + meta;
-      if (name.starts_with("layers.") && name.ends_with(ending))
-        return "model." + name.substr(0, name.size() - ending.size() + 1) + huggingface;
-    }
-    return name;
-  }
-
   JoinedTensor joined(const WeightEntry& entry, const std::string& theirs,
                       const ModelConfig& model) const {
     RankParts all = parts(entry.name);
@@ -159,9 +128,7 @@ class LlamaShards {
     if (by_columns) return join_columns(theirs, std::move(all));
     if (entry.shape.size() < 2) return join_copies(theirs, all);
     JoinedTensor tensor = join_rows(theirs, std::move(all));
-    // Pairs that are rotated together lie side by side here, and half a head apart there.
-    if (entry.name.ends_with(".wq.weight") || entry.name.ends_with(".wk.weight"))
-      tensor.order = {model.head_dim / 2, 2, 1};
+    tensor.order = llama_row_order(theirs, model);
     return tensor;
   }
 

@@ -74,6 +74,12 @@ void TensorMapping::add(const NamedTensor& our, const NamedTensor& their) {
   link(add_ours(our), 0, add_theirs(their), 0, our.rows());
 }
 
+std::int64_t count_elements(const std::vector<NamedTensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const NamedTensor& tensor : tensors) elements += tensor.shape.count();
+  return elements;
+}
+
 void check_mapping(const TensorMapping& mapping) {
   check_side(mapping.ours, mapping.links, &RowLink::ours, &RowLink::ours_row);
   check_side(mapping.theirs, mapping.links, &RowLink::theirs, &RowLink::theirs_row);

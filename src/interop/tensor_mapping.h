@@ -47,6 +47,9 @@ struct TensorMapping {
 // does not is a mistake in its table.
 void check_mapping(const TensorMapping& mapping);
 
+// Elements of all tensors together.
+std::int64_t count_elements(const std::vector<NamedTensor>& tensors);
+
 // A part of a stored tensor read as a matrix: its last dimension is the columns (a vector has one).
 struct Rectangle {
   std::int64_t row = 0, column = 0;

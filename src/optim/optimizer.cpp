@@ -222,7 +222,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   const UpdateRule& rule = rule_of(entry_for(slice.parameter));
   UpdateRange range{};
   range.block = step;
-  range.decay = spec(slice).decay ? config_.weight_decay : 0;
+  range.decay = spec(slice).decay || config_.decay_vectors ? config_.weight_decay : 0;
   const bool needs_master = phase == Phase::update;
   if (needs_master) range.master = master(slice);
   if (states_.kinds().masters) {

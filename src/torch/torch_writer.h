@@ -17,16 +17,20 @@ struct TorchTensor {
   std::vector<std::int64_t> shape;
 
   std::uint64_t bytes() const;
+  std::vector<std::int64_t> strides() const;
 };
 
 struct TorchValue;
 struct TorchItem;
 using TorchDict = std::vector<TorchItem>;
 using TorchList = std::vector<TorchValue>;
+struct TorchTuple {
+  TorchList items;
+};
 
 struct TorchValue {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, TorchTensor, TorchList,
-               TorchDict>
+               TorchTuple, TorchDict>
       value;  // std::monostate: None
 };
 
@@ -40,15 +44,18 @@ class TorchWriter {
   // Creates the file, as PATH.tmp until it is finished. Tensors count in the order in which they
   // occur in `root`. Each has a storage of its own.
   TorchWriter(const fs::path& path, const TorchValue& root, bool always_wide = false);
+  // Into another file, from a byte of it on. That file is not finished by this object.
+  TorchWriter(NewFile& file, std::uint64_t begin, const TorchValue& root);
 
   // Writes bytes [offset, offset + count) of a tensor, one tensor after the other and without gaps.
   void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
 
   // Checks that all tensors were written, makes the file durable, closes and renames it. Without
-  // it, no file remains.
-  void finish();
+  // it, no file remains. Returns how many bytes were written.
+  std::uint64_t finish();
 
  private:
+  void begin(const TorchValue& root);
   void begin_next();
 
   ZipWriter zip_;

@@ -37,14 +37,14 @@ std::string wide_field(const std::string& numbers) {
 }  // namespace
 
 ZipWriter::ZipWriter(const fs::path& path, bool always_wide)
-    : file_(path), always_wide_(always_wide) {}
+    : own_(path), file_(&*own_), always_wide_(always_wide) {}
 
 bool ZipWriter::is_wide(std::uint64_t number) const {
   return always_wide_ || number >= wide_mark;
 }
 
 void ZipWriter::append(std::string_view bytes) {
-  file_.file().write_at(at_, bytes.data(), bytes.size());
+  file_->file().write_at(base_ + at_, bytes.data(), bytes.size());
   at_ += bytes.size();
 }
 
@@ -74,7 +74,7 @@ void ZipWriter::write(std::span<const std::byte> bytes) {
 void ZipWriter::end_entry() {
   TRIREME_CHECK(left_ == 0);
   const Entry& entry = entries_.back();
-  file_.file().write_at(entry.header + crc_in_header, &entry.crc, sizeof entry.crc);
+  file_->file().write_at(base_ + entry.header + crc_in_header, &entry.crc, sizeof entry.crc);
 }
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
@@ -82,7 +82,7 @@ void ZipWriter::add(const std::string& name, std::string_view content) {
   write(std::as_bytes(std::span(content)));
 }
 
-void ZipWriter::finish() {
+std::uint64_t ZipWriter::finish() {
   end_entry();
   const std::uint64_t begin = at_;
   for (const Entry& entry : entries_) {
@@ -105,7 +105,8 @@ void ZipWriter::finish() {
   const std::string entries = half(all_wide ? 0xffff : count);
   append("PK\5\6" + half(0) + half(0) + entries + entries + word(all_wide ? wide_mark : bytes) +
          word(all_wide ? wide_mark : begin) + half(0));
-  file_.keep();
+  if (own_) own_->keep();
+  return at_;
 }
 
 }  // namespace trireme

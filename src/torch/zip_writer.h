@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ class ZipWriter {
   // Creates the file, as PATH.tmp until it is finished. `always_wide` writes all numbers in the
   // fields of 64 bits, as is done for those that need them.
   explicit ZipWriter(const fs::path& path, bool always_wide = false);
+  // Into another file, from byte `base` of it on. That file is not finished by this object.
+  ZipWriter(NewFile& file, std::uint64_t base) : file_(&file), base_(base) {}
+  ZipWriter(const ZipWriter&) = delete;
+  ZipWriter& operator=(const ZipWriter&) = delete;
 
   // Begins an entry of that many bytes; the one before it must be complete.
   void begin(const std::string& name, std::uint64_t bytes);
@@ -25,8 +30,8 @@ class ZipWriter {
   void add(const std::string& name, std::string_view content);
 
   // Writes the directory, makes the file durable, closes and renames it. Without it, no file
-  // remains.
-  void finish();
+  // remains. Returns how many bytes were written.
+  std::uint64_t finish();
 
  private:
   struct Entry {
@@ -38,10 +43,13 @@ class ZipWriter {
   void append(std::string_view bytes);
   void end_entry();
 
-  NewFile file_;
-  bool always_wide_;
+  std::optional<NewFile> own_;
+  NewFile* file_;
+  std::uint64_t base_ = 0;
+  bool always_wide_ = false;
   std::vector<Entry> entries_;
-  std::uint64_t at_ = 0, left_ = 0;
+  std::uint64_t at_ = 0;  // of the archive
+  std::uint64_t left_ = 0;
 };
 
 }  // namespace trireme

@@ -69,10 +69,6 @@ std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
 
 }  // namespace
 
-std::string moment_name(const std::string& parameter, int which) {
-  return (which == 0 ? "optimizer.first_moment." : "optimizer.second_moment.") + parameter;
-}
-
 std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t begin,
                                      std::int64_t end) {
   const bool matrix = spec.shape.rank() > 1;

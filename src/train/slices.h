@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "checkpoint/region.h"
+#include "interop/optimizer_states.h"
 #include "optim/optimizer.h"
 
 namespace trireme {
-
-// Names on disk: a parameter's master weights under its own name, its moments with a prefix.
-std::string moment_name(const std::string& parameter, int which);
 
 struct SliceOptions {
   bool weights = true;

@@ -1,0 +1,200 @@
+// The tensors of Hugging Face's mapping under the keys of a training state.
+#include "checkpoint/dcp.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint_source.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/output_folder.h"
+#include "interop/huggingface_names.h"
+#include "interop/llama_names.h"
+#include "interop/optimizer_states.h"
+#include "torch/dcp_writer.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* moment_keys[adam_moments] = {"exp_avg", "exp_avg_sq"};
+
+class DcpExport {
+ public:
+  DcpExport(CheckpointReader& reader, const fs::path& to, DcpNames names,
+            const ExportOptions& options)
+      : state_(reader.state()),
+        config_(checkpoint_config(reader.folder())),
+        titan_(names == DcpNames::torchtitan),
+        model_{huggingface_kind(config_.model), config_.model, {}, ""},
+        mapping_(huggingface_mapping(model_)),
+        weights_(mapping_.theirs.size()),
+        source_(reader, {options.pool, options.progress, options.stopped}),
+        options_(options),
+        writer_(to, static_cast<std::uint64_t>(options.max_file_bytes)) {
+    if (titan_ && model_.kind != HuggingFaceKind::llama) {
+      fail_input(
+          "'{}' holds a {}, and torchtitan's names are written for Llama alone: --to dcp writes "
+          "Hugging Face's names",
+          reader.folder().string(), huggingface_class(model_.kind));
+    }
+    with_states_ = config_.optimizer.name.starts_with("adam") &&
+                   reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
+    if (with_states_) add_moments(mapping_, moment_name);
+  }
+
+  ConversionReport write() {
+    const TensorAssembler assembler(mapping_, Direction::to_theirs, source_);
+    for (std::size_t i = 0; i < mapping_.theirs.size(); ++i) write_tensor(assembler, i);
+    if (with_states_) write_states();
+    write_progress();
+    writer_.finish();
+    ConversionReport report;
+    report.kind = titan_ ? "torchtitan Llama" : huggingface_class(model_.kind);
+    report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
+    report.elements = count_elements(mapping_.theirs);
+    if (!with_states_) report.note = "weights alone: the checkpoint has no states of Adam or AdamW";
+    return report;
+  }
+
+ private:
+  std::string own_name(const std::string& huggingface) const {
+    return titan_ ? torchtitan_name(huggingface) : huggingface;
+  }
+  DcpPath weight_path(const std::string& name) const {
+    if (titan_) return {own_name(name)};
+    return {"model", name};
+  }
+  DcpPath state_path(const std::string& name, const char* key) const {
+    if (titan_) return {"optimizer", fmt::format("state.{}.{}", own_name(name), key)};
+    return {"optimizer", "state", name, key};
+  }
+
+  void write_tensor(const TensorAssembler& assembler, std::size_t i) {
+    const NamedTensor& tensor = mapping_.theirs[i];
+    const std::size_t weight = i % weights_;
+    const std::string& name = mapping_.theirs[weight].name;
+    const bool is_weight = i < weights_;
+    const DType dtype = is_weight ? options_.dtype.value_or(assembler.dtype(i)) : assembler.dtype(i);
+    writer_.begin(is_weight ? weight_path(name) : state_path(name, moment_keys[i / weights_ - 1]),
+                  {dtype, {tensor.shape.begin(), tensor.shape.end()}});
+    const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
+    // Whole heads, as their rows change places.
+    const std::int64_t width = tensor.shape.rank() < 2 ? 1 : tensor.shape.back();
+    const std::int64_t unit = order.outer * order.inner * order.block;
+    const std::int64_t rows = width == 0 ? 0 : tensor.shape.count() / width;
+    const std::int64_t step =
+        std::max<std::int64_t>(1, piece_elements / std::max<std::int64_t>(1, width * unit)) * unit;
+    const std::int64_t row_bytes = width * size_of(dtype);
+    std::vector<std::byte> memory, ordered;
+    for (std::int64_t row = 0; row < rows; row += step) {
+      const std::int64_t end = std::min(rows, row + step);
+      memory.resize(static_cast<std::size_t>((end - row) * row_bytes));
+      assembler.produce(i, dtype, row * width, end * width, memory.data());
+      if (unit > 1) {
+        ordered.resize(memory.size());
+        for (std::int64_t r = 0; r < end - row; ++r)
+          std::copy_n(memory.data() + r * row_bytes, row_bytes,
+                      ordered.data() + order.stored(r) * row_bytes);
+        memory.swap(ordered);
+      }
+      writer_.write(memory.data(), memory.size());
+    }
+    if (is_weight) write_tied(name);
+  }
+
+  // Models list a tied head too, and load it where they list it.
+  void write_tied(const std::string& name) {
+    constexpr const char* head = "lm_head.weight";
+    if (tied_huggingface_tensor(model_, head) == name) writer_.add_copy(weight_path(head));
+  }
+
+  void write_states() {
+    const auto at = state_.counters.find("optimizer_steps");
+    const auto steps =
+        static_cast<float>(at == state_.counters.end() ? state_.step : at->second);
+    for (std::size_t i = 0; i < weights_; ++i) {
+      writer_.begin(state_path(mapping_.theirs[i].name, "step"), {DType::f32, {}});
+      writer_.write(&steps, sizeof steps);
+    }
+    if (titan_) {
+      for (std::size_t i = 0; i < weights_; ++i) {
+        const NamedTensor& tensor = mapping_.theirs[i];
+        for (const TorchItem& item : settings(decay_of(tensor))) {
+          writer_.add({"optimizer", fmt::format("param_groups.{}.{}", own_name(tensor.name),
+                                                item.key)},
+                      item.value);
+        }
+      }
+      return;
+    }
+    // Matrices, and what does not decay.
+    std::int64_t group = 0;
+    for (const double decay : {config_.optimizer.weight_decay, 0.0}) {
+      TorchList names;
+      for (std::size_t i = 0; i < weights_; ++i) {
+        if (decay_of(mapping_.theirs[i]) == decay)
+          names.push_back({mapping_.theirs[i].name});
+      }
+      if (names.empty() || (group > 0 && config_.optimizer.weight_decay == 0)) continue;
+      for (const TorchItem& item : settings(decay))
+        writer_.add({"optimizer", "param_groups", group, item.key}, item.value);
+      writer_.add({"optimizer", "param_groups", group++, "params"}, {names});
+    }
+  }
+
+  double decay_of(const NamedTensor& tensor) const {
+    const bool decays = tensor.shape.rank() > 1 || config_.optimizer.decay_vectors;
+    return decays ? config_.optimizer.weight_decay : 0;
+  }
+
+  // The keys of a group of torch.optim.AdamW.
+  TorchDict settings(double decay) const {
+    const OptimizerConfig& o = config_.optimizer;
+    return {{"lr", {o.lr}},
+            {"betas", {TorchTuple{{{o.beta1}, {o.beta2}}}}},
+            {"eps", {o.eps}},
+            {"weight_decay", {decay}},
+            {"amsgrad", {false}},
+            {"maximize", {false}},
+            {"foreach", {}},
+            {"capturable", {false}},
+            {"differentiable", {false}},
+            {"fused", {}},
+            {"decoupled_weight_decay", {o.name == "adamw"}}};
+  }
+
+  void write_progress() {
+    if (!titan_) return writer_.add({"step"}, {state_.step});
+    writer_.add({"train_state", "step"}, {state_.step});
+    writer_.add({"train_state", "ntokens_seen"}, {state_.consumed_tokens});
+    writer_.add({"lr_scheduler", "last_epoch"}, {state_.step});
+  }
+
+  static constexpr std::int64_t piece_elements = std::int64_t{4} << 20;
+
+  const CheckpointState& state_;
+  Config config_;
+  bool titan_, with_states_ = false;
+  HuggingFaceModel model_;
+  TensorMapping mapping_;
+  std::size_t weights_;  // how many of its tensors are weights, which come first
+  CheckpointSource source_;
+  const ExportOptions& options_;
+  DcpWriter writer_;
+};
+
+}  // namespace
+
+ConversionReport export_dcp(const fs::path& checkpoint, const fs::path& to, DcpNames names,
+                            const ExportOptions& options) {
+  if (fs::exists(to) && !fs::is_empty(to)) {
+    fail_input("'{}' is not an empty folder; give another one", to.string());
+  }
+  CheckpointReader reader(checkpoint);
+  OutputFolder output(to);
+  ConversionReport report = DcpExport(reader, to, names, options).write();
+  report.folder = to;
+  output.keep();
+  return report;
+}
+
+}  // namespace trireme

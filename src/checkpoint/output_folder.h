@@ -1,0 +1,35 @@
+// The folder that a conversion writes.
+#pragma once
+
+#include "base/file.h"
+
+namespace trireme {
+
+// The folder of a conversion. If it was new or empty it is so again unless the conversion is kept;
+// it may be a mounted volume, so it is not written elsewhere and renamed.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const fs::path& folder) : folder_(folder), existed_(fs::exists(folder)) {
+    make_folders(folder);
+    kept_ = !fs::is_empty(folder);
+  }
+  ~OutputFolder() {
+    if (kept_) return;
+    std::error_code ignored;  // the error that led here says more
+    for (fs::directory_iterator it(folder_, ignored), end; !ignored && it != end;
+         it.increment(ignored)) {
+      fs::remove_all(it->path(), ignored);
+    }
+    if (!existed_) fs::remove(folder_, ignored);
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path folder_;
+  bool existed_, kept_ = false;
+};
+
+}  // namespace trireme

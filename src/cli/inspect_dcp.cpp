@@ -1,0 +1,63 @@
+// `trireme inspect` for folders of torch.distributed.checkpoint.
+#include "base/counted.h"
+#include "base/error.h"
+#include "cli/inspect_report.h"
+#include "torch/dcp_folder.h"
+
+namespace trireme::cli {
+
+void inspect_dcp(const InspectOptions& options) {
+  const DcpFolder folder(options.path);
+  const DcpMetadata& metadata = folder.metadata();
+  std::vector<InspectRow> rows;
+  std::int64_t elements = 0;
+  std::size_t cut = 0;
+  for (const DcpTensor& tensor : metadata.tensors) {
+    if (const std::string fault = dcp_tiling_fault(tensor); !fault.empty())
+      fail_input("'{}': the tensor '{}' is not whole: {}", options.path, tensor.name, fault);
+    elements += tensor.count();
+    cut += tensor.chunks.size() > 1 ? 1 : 0;
+    rows.push_back({tensor.name, std::string(tensor.type->name), tensor.shape,
+                    static_cast<std::uint64_t>(tensor.count() * tensor.type->bytes)});
+    for (const DcpChunk& chunk : tensor.chunks) {
+      if (options.no_verify && !options.stats) break;
+      const auto file = folder.open(tensor, chunk);
+      if (!options.no_verify) file->verify();
+      if (!options.stats || !tensor.type->ours) continue;
+      const PickleTensor& held = file->pickle().tensor(file->pickle().root());
+      add_stats(rows.back(), *tensor.type->ours, held.count(),
+                [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
+                  file->read(held, begin, end, dst);
+                });
+    }
+  }
+  std::map<std::string, std::string> values;
+  for (const DcpValue& value : metadata.values) {
+    const auto file = folder.open(value.name);
+    values[value.name] = file->pickle().shown(file->pickle().root());
+  }
+  std::string text = fmt::format(
+      "PyTorch distributed checkpoint {}\n{} ({} of them in several parts), {}, {} in {}; {}\n",
+      options.path, counted(rows.size(), "tensor"), cut, counted(elements, "element"),
+      human_bytes(folder.bytes()), counted(metadata.files.size(), "file"),
+      options.no_verify ? "checksums not checked" : "all checksums are right");
+  // Those of an optimizer are as many as its parameters.
+  constexpr std::size_t most_shown = 40;
+  std::size_t shown = 0;
+  for (const auto& [name, value] : values)
+    if (shown++ < most_shown) text += fmt::format("{} = {}\n", name, value);
+  if (shown > most_shown) text += fmt::format("and {} more values\n", shown - most_shown);
+  report(options, text,
+         {{"kind", "dcp"},
+          {"path", options.path},
+          {"version", metadata.version},
+          {"verified", !options.no_verify},
+          {"files", metadata.files},
+          {"values", values},
+          {"tensor_count", rows.size()},
+          {"elements", elements},
+          {"bytes", folder.bytes()}},
+         rows);
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,77 @@
+// `trireme inspect` for folders with files of weights of other programs.
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "cli/inspect_report.h"
+#include "interop/foreign.h"
+#include "interop/weight_file.h"
+
+namespace trireme::cli {
+namespace {
+
+// In the folder, or in the folders of ranks in it.
+std::vector<fs::path> weight_files(const fs::path& folder) {
+  constexpr const char* patterns[] = {"*.safetensors", "pytorch_model*.bin", "consolidated.*.pth",
+                                      "model_optim_rng.pt"};
+  std::vector<fs::path> files;
+  const auto add = [&](const fs::path& path) {
+    const std::string name = path.filename().string();
+    const bool known = std::ranges::any_of(
+        patterns, [&](const char* pattern) { return fnmatch(pattern, name.c_str(), 0) == 0; });
+    if (known && fs::is_regular_file(path)) files.push_back(path);
+  };
+  for (const auto& item : fs::directory_iterator(folder)) {
+    add(item.path());
+    if (!item.is_directory() || !item.path().filename().string().starts_with("mp_rank_")) continue;
+    for (const auto& part : fs::directory_iterator(item.path())) add(part.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+bool inspect_weights(const InspectOptions& options) {
+  const fs::path folder = options.path;
+  const std::vector<fs::path> paths = weight_files(folder);
+  if (paths.empty()) return false;
+  std::vector<InspectRow> rows;
+  std::vector<std::string> names;
+  std::int64_t elements = 0;
+  std::uint64_t bytes = 0;
+  for (const fs::path& path : paths) {
+    const auto file = open_weight_file(path);
+    names.push_back(path.lexically_relative(folder).string());
+    bytes += fs::file_size(path);
+    // Files of ranks hold parts under the same names.
+    const bool is_rank = path.extension() == ".pth" || path.extension() == ".pt";
+    for (const WeightEntry& entry : file->tensors()) {
+      const std::uint64_t size =
+          entry.dtype ? static_cast<std::uint64_t>(entry.count() * size_of(*entry.dtype)) : 0;
+      rows.push_back({is_rank ? fmt::format("{}: {}", names.back(), entry.name) : entry.name,
+                      std::string(entry.type), entry.shape, size});
+      elements += entry.count();
+      if (!options.stats || !entry.dtype) continue;
+      add_stats(rows.back(), *entry.dtype, entry.count(),
+                [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
+                  file->read(entry, begin, end, dst);
+                });
+    }
+  }
+  report(options,
+         fmt::format("files of weights in {}\n{}, {}, {} in {}\n", options.path,
+                     counted(rows.size(), "tensor"), counted(elements, "element"),
+                     human_bytes(bytes), counted(names.size(), "file")),
+         {{"kind", "weights"},
+          {"path", options.path},
+          {"files", names},
+          {"tensor_count", rows.size()},
+          {"elements", elements},
+          {"bytes", bytes}},
+         rows);
+  return true;
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,21 @@
+// The states that Adam keeps of each parameter, beside the weights of checkpoints.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "interop/tensor_mapping.h"
+
+namespace trireme {
+
+inline constexpr int adam_moments = 2;
+
+// The name of a moment in our checkpoints.
+std::string moment_name(const std::string& parameter, int which);
+
+// Adds the moments of all tensors to a mapping: they are cut and ordered as their weights are.
+// `theirs` names them at the other program.
+using MomentNames = std::function<std::string(const std::string& tensor, int which)>;
+void add_moments(TensorMapping& mapping, const MomentNames& theirs);
+
+}  // namespace trireme
