@@ -46,10 +46,11 @@ void CheckpointSource::read(const std::string& name, const Rectangle& part, std:
   }
 }
 
-void CheckpointSource::read_part(const StoredTensor& tensor, const Rectangle& part, std::byte* dst) {
+void CheckpointSource::read_part(const StoredTensor& tensor, const Rectangle& part,
+                                 std::byte* dst) {
   if (tensor.shape.rank() == 2) {
-    return read_region(
-        tensor, Region::rectangle({part.row, part.column}, {part.rows, part.columns}), dst);
+    return read_region(tensor,
+                       Region::rectangle({part.row, part.column}, {part.rows, part.columns}), dst);
   }
   TRIREME_CHECK(part.columns == width(tensor));
   read_region(
@@ -58,7 +59,8 @@ void CheckpointSource::read_part(const StoredTensor& tensor, const Rectangle& pa
       dst);
 }
 
-void CheckpointSource::read_region(const StoredTensor& tensor, const Region& region, std::byte* dst) {
+void CheckpointSource::read_region(const StoredTensor& tensor, const Region& region,
+                                   std::byte* dst) {
   if (options_.stopped.stop_requested()) fail("the process was told to stop");
   const TargetSlice target{tensor.name, tensor.dtype, tensor.shape, region, dst};
   reader_.read({&target, 1}, {.pool = options_.pool, .progress = options_.progress});

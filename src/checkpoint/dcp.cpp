@@ -73,7 +73,8 @@ class DcpExport {
     const std::size_t weight = i % weights_;
     const std::string& name = mapping_.theirs[weight].name;
     const bool is_weight = i < weights_;
-    const DType dtype = is_weight ? options_.dtype.value_or(assembler.dtype(i)) : assembler.dtype(i);
+    const DType dtype =
+        is_weight ? options_.dtype.value_or(assembler.dtype(i)) : assembler.dtype(i);
     writer_.begin(is_weight ? weight_path(name) : state_path(name, moment_keys[i / weights_ - 1]),
                   {dtype, {tensor.shape.begin(), tensor.shape.end()}});
     const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
@@ -109,8 +110,7 @@ class DcpExport {
 
   void write_states() {
     const auto at = state_.counters.find("optimizer_steps");
-    const auto steps =
-        static_cast<float>(at == state_.counters.end() ? state_.step : at->second);
+    const auto steps = static_cast<float>(at == state_.counters.end() ? state_.step : at->second);
     for (std::size_t i = 0; i < weights_; ++i) {
       writer_.begin(state_path(mapping_.theirs[i].name, "step"), {DType::f32, {}});
       writer_.write(&steps, sizeof steps);
@@ -119,9 +119,9 @@ class DcpExport {
       for (std::size_t i = 0; i < weights_; ++i) {
         const NamedTensor& tensor = mapping_.theirs[i];
         for (const TorchItem& item : settings(decay_of(tensor))) {
-          writer_.add({"optimizer", fmt::format("param_groups.{}.{}", own_name(tensor.name),
-                                                item.key)},
-                      item.value);
+          writer_.add(
+              {"optimizer", fmt::format("param_groups.{}.{}", own_name(tensor.name), item.key)},
+              item.value);
         }
       }
       return;
@@ -131,8 +131,7 @@ class DcpExport {
     for (const double decay : {config_.optimizer.weight_decay, 0.0}) {
       TorchList names;
       for (std::size_t i = 0; i < weights_; ++i) {
-        if (decay_of(mapping_.theirs[i]) == decay)
-          names.push_back({mapping_.theirs[i].name});
+        if (decay_of(mapping_.theirs[i]) == decay) names.push_back({mapping_.theirs[i].name});
       }
       if (names.empty() || (group > 0 && config_.optimizer.weight_decay == 0)) continue;
       for (const TorchItem& item : settings(decay))

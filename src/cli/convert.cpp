@@ -129,10 +129,11 @@ void add_convert(CLI::App& app) {
   command->add_option("--from", options->from, "Format of the input; default: told by looking")
       ->check(CLI::IsMember(foreign_format_names()));
   command
-      ->add_option("--to", options->to,
-                   "Export a checkpoint of Trireme in this format: hf (Hugging Face), dcp (a folder "
-                   "of torch.distributed.checkpoint with Hugging Face's names) or torchtitan (the "
-                   "same with torchtitan's names of Llama)")
+      ->add_option(
+          "--to", options->to,
+          "Export a checkpoint of Trireme in this format: hf (Hugging Face), dcp (a folder "
+          "of torch.distributed.checkpoint with Hugging Face's names) or torchtitan (the "
+          "same with torchtitan's names of Llama)")
       ->check(written);
   command
       ->add_option("input", options->input,

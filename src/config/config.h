@@ -162,7 +162,7 @@ struct OptimizerConfig {
   std::string wsd_decay_style = "exponential";  // exponential | linear | cosine | minus_sqrt
   double weight_decay = 0.01;
   bool decay_vectors = false;  // biases and norms decay as well
-  double clip_grad = 1.0;  // 0: off
+  double clip_grad = 1.0;      // 0: off
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;

@@ -21,8 +21,8 @@ constexpr const char* titan_words = "tok_embeddings.weight";
 
 // Keys of what runs keep besides the model, at the beginning of names.
 constexpr std::array<std::string_view, 12> other_keys{
-    "optimizer.", "optim.",      "optimizers.",  "lr_scheduler.", "scheduler.", "train_state.",
-    "dataloader.", "data_loader.", "rng",        "scaler.",       "step",       "extra_state."};
+    "optimizer.",  "optim.",       "optimizers.", "lr_scheduler.", "scheduler.", "train_state.",
+    "dataloader.", "data_loader.", "rng",         "scaler.",       "step",       "extra_state."};
 
 bool is_of_the_run(std::string_view name) {
   return std::ranges::any_of(other_keys, [&](auto key) { return name.starts_with(key); });
@@ -96,8 +96,8 @@ class DcpModel {
     given_ = read_given(path, config, settings, titan_);
     read_model(config.empty() && !given_.kind ? ModelSettings{} : settings);
     joined_ = std::make_unique<JoinedTensors>(folder_->where(), given_.name);
-    weights_ = static_cast<const DcpWeights*>(
-        &joined_->keep(std::make_unique<DcpWeights>(folder_)));
+    weights_ =
+        static_cast<const DcpWeights*>(&joined_->keep(std::make_unique<DcpWeights>(folder_)));
     collect();
   }
 
@@ -234,8 +234,7 @@ class DcpModel {
     if (!optimizer.is_there()) return;
     for (std::size_t i = 0; i < names.size(); ++i) {
       for (int which = 0; which < adam_moments; ++which)
-        joined_->add(
-            join(optimizer.moment(own[i], which), names[i], moment_name(names[i], which)));
+        joined_->add(join(optimizer.moment(own[i], which), names[i], moment_name(names[i], which)));
     }
     add_moments(out.mapping, moment_name);
     out.training.emplace();
@@ -263,9 +262,10 @@ class DcpModel {
       training.samples = training.step * batch;
       training.tokens = training.samples * length;
     } else {
-      add_note(note_,
-               "how many samples it had seen is not known, so that data and the schedule of the "
-               "learning rate begin anew (--config FILE.toml with train.global_batch_size says it)");
+      add_note(
+          note_,
+          "how many samples it had seen is not known, so that data and the schedule of the "
+          "learning rate begin anew (--config FILE.toml with train.global_batch_size says it)");
     }
   }
 

@@ -44,9 +44,10 @@ JoinedTensor DcpWeights::whole(const DcpTensor& tensor, const std::string& name)
     if (rank > 0) part.row = chunk.offsets[0];
     for (std::size_t axis = 1; axis + 1 < rank; ++axis) {
       if (chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
-        fail_input("'{}': the tensor '{}' of shape {} is cut along its dimension {}, and only cuts "
-                   "of the first and the last one are read",
-                   this->name(), tensor.name, shape_text(tensor.shape), axis);
+        fail_input(
+            "'{}': the tensor '{}' of shape {} is cut along its dimension {}, and only cuts "
+            "of the first and the last one are read",
+            this->name(), tensor.name, shape_text(tensor.shape), axis);
       }
       part.row *= tensor.shape[axis];
     }

@@ -32,7 +32,7 @@ class DcpWeights : public WeightFile {
   DcpWeights(std::shared_ptr<const DcpFolder> folder, std::vector<Place> places);
 
   std::shared_ptr<const DcpFolder> folder_;
-  std::vector<Place> places_;                    // by entry
+  std::vector<Place> places_;                      // by entry
   std::map<const DcpTensor*, std::size_t> first_;  // entry of a tensor
 };
 

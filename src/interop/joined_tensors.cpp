@@ -184,7 +184,8 @@ bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensor
   if (columns == 0) return true;
   rows /= columns;
   const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / columns);
-  const auto most = static_cast<std::size_t>(std::min(rows, step) * columns * size_of(*first.dtype));
+  const auto most =
+      static_cast<std::size_t>(std::min(rows, step) * columns * size_of(*first.dtype));
   std::vector<std::byte> a(most), b(most);
   for (std::int64_t row = 0; row < rows; row += step) {
     const Rectangle part{row, 0, std::min(step, rows - row), columns};

@@ -41,8 +41,7 @@ std::string huggingface_name_of_llama(const std::string& name) {
     if (name == row.meta || name == row.torchtitan) return row.huggingface;
   for (const Name& row : layer_names) {
     for (const char* theirs : {row.meta, row.torchtitan}) {
-      if (const auto layer = layer_of(name, "", theirs))
-        return "model." + *layer + row.huggingface;
+      if (const auto layer = layer_of(name, "", theirs)) return "model." + *layer + row.huggingface;
     }
   }
   return name;

@@ -64,8 +64,7 @@ DcpFolder::DcpFolder(const fs::path& folder)
     : where_(folder.string()), metadata_(read_metadata(folder)) {
   for (const std::string& file : metadata_.files) {
     if (!fs::exists(folder / file)) {
-      fail_input("'{}' lacks '{}', which its {} names", where_, printable(file),
-                 dcp_metadata_file);
+      fail_input("'{}' lacks '{}', which its {} names", where_, printable(file), dcp_metadata_file);
     }
     files_.push_back(std::make_shared<const TorchBytes>(folder / file));
     bytes_ += files_.back()->map.bytes().size();
@@ -86,8 +85,8 @@ std::shared_ptr<const TorchFile> DcpFolder::open(const DcpItem& item, std::strin
     const auto at = opened_.find(place);
     if (at != opened_.end() && at->second->size() == item.bytes) return at->second;
   }
-  const std::string shown = fmt::format("{}/{}: {}", where_, metadata_.files[item.file],
-                                        printable(name));
+  const std::string shown =
+      fmt::format("{}/{}: {}", where_, metadata_.files[item.file], printable(name));
   auto file = std::make_shared<const TorchFile>(files_[item.file], item.begin, item.bytes, shown);
   const std::scoped_lock lock(mutex_);
   if (opened_.size() == most_opened) opened_.clear();

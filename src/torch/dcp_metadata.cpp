@@ -43,8 +43,8 @@ class MetadataReader {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) read_item(items[i], items[i + 1]);
     if (!places_.empty()) {
       const auto& [name, offsets] = places_.begin()->first;
-      refuse(fmt::format("there is a place for '{}' at {}, and no such part of it",
-                         printable(name), shown(offsets)));
+      refuse(fmt::format("there is a place for '{}' at {}, and no such part of it", printable(name),
+                         shown(offsets)));
     }
     return std::move(out_);
   }
@@ -74,9 +74,9 @@ class MetadataReader {
     if (items.size() > max_tensor_rank) refuse(fmt::format("{} has too many dimensions", key));
     for (const PickleId item : items) {
       const PickleValue& value = pickle_[item];
-      const bool sound = value.kind == PickleKind::integer && value.integer >= 0 &&
-                         !__builtin_mul_overflow(count, std::max<std::int64_t>(1, value.integer),
-                                                 &count);
+      const bool sound =
+          value.kind == PickleKind::integer && value.integer >= 0 &&
+          !__builtin_mul_overflow(count, std::max<std::int64_t>(1, value.integer), &count);
       if (!sound) refuse(fmt::format("{} holds {}", key, pickle_.shown(item)));
       out.push_back(value.integer);
     }
@@ -158,8 +158,8 @@ class MetadataReader {
     DcpTensor tensor{std::string(name), element_type(name, value), sizes(value, "size"), {}};
     for (const PickleId id : pickle_.children(wanted(value, "chunks", PickleKind::list))) {
       DcpChunk chunk{sizes(id, "offsets"), sizes(id, "sizes"), {}};
-      bool inside = chunk.offsets.size() == tensor.shape.size() &&
-                    chunk.sizes.size() == tensor.shape.size();
+      bool inside =
+          chunk.offsets.size() == tensor.shape.size() && chunk.sizes.size() == tensor.shape.size();
       for (std::size_t i = 0; inside && i < tensor.shape.size(); ++i) {
         inside = chunk.offsets[i] <= tensor.shape[i] &&
                  chunk.sizes[i] <= tensor.shape[i] - chunk.offsets[i];
@@ -239,7 +239,8 @@ std::string dcp_tiling_fault(const DcpTensor& tensor) {
   for (const DcpChunk& chunk : tensor.chunks) {
     if (chunk.count() > 0) chunks.push_back(&chunk);
   }
-  std::ranges::sort(chunks, {}, [](const DcpChunk* chunk) -> const auto& { return chunk->offsets; });
+  std::ranges::sort(
+      chunks, {}, [](const DcpChunk* chunk) -> const auto& { return chunk->offsets; });
   for (const DcpChunk* chunk : chunks) {
     if (!chunk->sizes.empty()) {
       std::erase_if(beside, [&](const DcpChunk* other) {

@@ -13,12 +13,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-fs::path data(const std::string& name) {
+fs::path saved(const std::string& name) {
   return fs::path(TRIREME_TEST_DATA) / name;
 }
 
 fs::path config() {
-  return data("hf/llama/config.json");
+  return saved("hf/llama/config.json");
 }
 
 class Dcp : public testing::Test {
@@ -26,28 +26,28 @@ class Dcp : public testing::Test {
   // A copy of a folder, to be damaged.
   fs::path copy(const std::string& name) {
     fs::remove_all(folder_ / "copy");
-    fs::copy(data(name), folder_ / "copy");
+    fs::copy(saved(name), folder_ / "copy");
     return folder_ / "copy";
   }
   ScratchFolder folder_;
 };
 
 TEST_F(Dcp, WeightsUnderHuggingFacesNamesAreRead) {
-  const ForeignModel model = open_dcp_folder(data("dcp/huggingface"), {}, config());
+  const ForeignModel model = open_dcp_folder(saved("dcp/huggingface"), {}, config());
   EXPECT_EQ(model.kind, "LlamaForCausalLM");
   auto tensors = assembled(model);
-  const auto reference = assembled(open_huggingface_folder(data("hf/llama")));
+  const auto reference = assembled(open_huggingface_folder(saved("hf/llama")));
   for (const auto& [name, tensor] : reference) EXPECT_EQ(tensors.at(name), tensor) << name;
 }
 
 TEST_F(Dcp, WeightsUnderTorchtitansNamesAreRead) {
-  const ForeignModel model = open_dcp_folder(data("dcp/titan"), {}, config());
-  EXPECT_THAT(differences(model, open_huggingface_folder(data("hf/llama"))), IsEmpty());
+  const ForeignModel model = open_dcp_folder(saved("dcp/titan"), {}, config());
+  EXPECT_THAT(differences(model, open_huggingface_folder(saved("hf/llama"))), IsEmpty());
   EXPECT_FALSE(model.training);
 }
 
 TEST_F(Dcp, StatesOfTheOptimizerComeAlong) {
-  const ForeignModel model = open_dcp_folder(data("dcp/huggingface"), {}, config());
+  const ForeignModel model = open_dcp_folder(saved("dcp/huggingface"), {}, config());
   ASSERT_TRUE(model.training);
   EXPECT_EQ(model.training->step, 5);
   EXPECT_EQ(model.training->optimizer_steps, 3);
@@ -69,11 +69,11 @@ TEST_F(Dcp, StatesOfTheOptimizerComeAlong) {
 }
 
 TEST_F(Dcp, TheModelMustBeSaid) {
-  EXPECT_THAT(refusal_of([&] { open_dcp_folder(data("dcp/titan")); }),
+  EXPECT_THAT(refusal_of([&] { open_dcp_folder(saved("dcp/titan")); }),
               AllOf(HasSubstr("--config FILE"), HasSubstr("[model]")));
-  EXPECT_THAT(refusal_of([&] { open_dcp_folder(data("dcp/titan"), {"model.preset=llama3-8b"}); }),
+  EXPECT_THAT(refusal_of([&] { open_dcp_folder(saved("dcp/titan"), {"model.preset=llama3-8b"}); }),
               HasSubstr("the shape"));
-  EXPECT_THAT(refusal_of([&] { open_dcp_folder(data("dcp/titan"), {}, data("nothing.json")); }),
+  EXPECT_THAT(refusal_of([&] { open_dcp_folder(saved("dcp/titan"), {}, saved("nothing.json")); }),
               HasSubstr("is not a file"));
 }
 
