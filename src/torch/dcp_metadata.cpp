@@ -181,9 +181,9 @@ class MetadataReader {
     const auto state = pickle_.children(pickle_.state(properties));
     const bool named = pickle_.kind(pickle_.state(properties)) == PickleKind::tuple &&
                        !state.empty() && pickle_.kind(state[0]) == PickleKind::name;
-    const std::string_view type = named ? pickle_.full_name(state[0]) : "";
+    const std::string type = named ? pickle_.full_name(state[0]) : "";
     const TorchType* found =
-        type.starts_with("torch.") ? find_torch_dtype(type.substr(6)) : nullptr;
+        type.starts_with("torch.") ? find_torch_dtype(std::string_view(type).substr(6)) : nullptr;
     if (!found) {
       refuse(fmt::format("'{}' has {} as its type", printable(name),
                          state.empty() ? "nothing" : pickle_.shown(state[0])));
