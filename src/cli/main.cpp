@@ -31,6 +31,8 @@ ExitCode run(int argc, char** argv) {
   cli::add_inspect(app);
   cli::add_convert(app);
   cli::add_import_args(app);
+  cli::add_completion(app);
+  cli::add_man(app);
   try {
     app.parse(argc, argv);
     return ExitCode::ok;

@@ -9,6 +9,7 @@
 #include "cluster/slurm_script.h"
 #include "plan/machine.h"
 #include "plan/verdict.h"
+#include "runtime/devices.h"
 #include "train/setup.h"
 
 namespace trireme::cli {

@@ -1,6 +1,8 @@
 // `trireme config`: what the answers make is a configuration that trains, or plans.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 #include "cli/program.h"
 
 namespace trireme::testing_cli {

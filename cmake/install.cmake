@@ -1,0 +1,26 @@
+# `cmake --install build/release --prefix PREFIX`: the program, its plug-ins where it looks for them, the manual page and
+# the shells' completions, which the program itself writes.
+include(GNUInstallDirs)
+
+install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+foreach(plugin trireme_mpi trireme_cuda trireme_hip)
+  if(TARGET ${plugin})
+    # As it was linked: the vendor's compiler says where its libraries are.
+    install(PROGRAMS $<TARGET_FILE:${plugin}> DESTINATION lib/trireme)
+  endif()
+endforeach()
+
+# trireme_install_output(<file under the prefix> <arguments>...): what the program prints.
+function(trireme_install_output file)
+  get_filename_component(folder ${file} DIRECTORY)
+  list(JOIN ARGN " " arguments)
+  install(CODE "
+    set(output \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${file}\")
+    message(STATUS \"Installing: \${output}\")
+    file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:trireme>\" ${arguments} OUTPUT_FILE \"\${output}\" COMMAND_ERROR_IS_FATAL ANY)")
+endfunction()
+trireme_install_output(${CMAKE_INSTALL_DATADIR}/man/man1/trireme.1 man)
+trireme_install_output(${CMAKE_INSTALL_DATADIR}/bash-completion/completions/trireme completion bash)
+trireme_install_output(${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_trireme completion zsh)
+trireme_install_output(${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/trireme.fish completion fish)
