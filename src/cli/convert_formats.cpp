@@ -54,6 +54,13 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
         "'{}'",
         folder.string(), fs::absolute(folder).lexically_normal().parent_path().string());
   }
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!is_dcp_folder(item.path())) continue;
+    fail_input(
+        "'{}' holds folders of torch.distributed.checkpoint, and one of them was expected, such as "
+        "'{}'",
+        folder.string(), item.path().string());
+  }
   const std::string foreign = describe_foreign(folder);
   fail_input("'{}' is in none of the formats that are read{}{} (trireme convert --help lists them)",
              folder.string(), foreign.empty() ? "" : "; ", foreign);
