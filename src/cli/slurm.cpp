@@ -10,6 +10,7 @@
 #include "plan/machine.h"
 #include "plan/verdict.h"
 #include "runtime/devices.h"
+#include "runtime/devices.h"
 #include "train/setup.h"
 
 namespace trireme::cli {
