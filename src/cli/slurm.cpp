@@ -10,7 +10,6 @@
 #include "plan/machine.h"
 #include "plan/verdict.h"
 #include "runtime/devices.h"
-#include "runtime/devices.h"
 #include "train/setup.h"
 
 namespace trireme::cli {
