@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "parallel/draw.h"
 #include "plan/machine.h"
+#include "plan/time_plan.h"
 #include "plan/verdict.h"
 #include "runtime/devices.h"
 #include "train/setup.h"
@@ -22,17 +23,52 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   bool schedule = false, json = false;
-  std::string svg, memory, program, machine;
+  std::string svg, memory, program, machine, stack = "trireme", trace;
 };
 
 // What the run will compute on: the machine that was named, or the device of the configuration.
-Target target_for(const Config& config, const std::string& machine) {
-  if (machine.empty()) return target_of(config.run.device);
-  const Target target = find_machine(machine);
-  if (name_of(target.device) != config.run.device)
-    fail_input("--machine {} computes on run.device = \"{}\", and the configuration says \"{}\"",
-               machine, name_of(target.device), config.run.device);
-  return target;
+Machine machine_for(const Config& config, const std::string& name) {
+  if (name.empty()) return {"this machine", target_of(config.run.device), {}};
+  Machine machine = find_machine(name);
+  if (name_of(machine.target.device) != config.run.device)
+    fail_input(
+        "--machine {0} computes on run.device = \"{1}\", and the configuration says \"{2}\": add "
+        "run.device={1}",
+        name, name_of(machine.target.device), config.run.device);
+  return machine;
+}
+
+nlohmann::json to_json(const TimeByKind& times) {
+  nlohmann::json json = nlohmann::json::object();
+  for (std::size_t k = 0; k < time_kinds; ++k)
+    if (times[k] > 0) json[name_of(static_cast<TimeKind>(k))] = times[k];
+  return json;
+}
+
+nlohmann::json to_json(const TimePlan& time) {
+  nlohmann::json json = {{"machine", time.machine}, {"stack", time.stack->name}};
+  if (!time.refused.empty()) json["refused"] = time.refused;
+  if (time.seconds == 0) return json;
+  const Utilisation u = time.utilisation();
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankTime& rank : time.ranks)
+    ranks.push_back({{"busy", to_json(rank.busy)}, {"waits", to_json(rank.waits)}});
+  json.update({{"seconds", time.seconds},
+               {"samples_per_second", time.samples_per_second()},
+               {"tokens_per_second_per_device", time.tokens_per_second()},
+               {"flops_per_second_per_device", time.flops_rate()},
+               {"utilisation",
+                {{"necessary", u.necessary},
+                 {"uncut", u.uncut},
+                 {"recomputed", u.recomputed},
+                 {"executed", u.executed}}},
+               {"bubble", time.bubble},
+               {"critical_path", to_json(time.path)},
+               {"efficiency", time.efficiency},
+               {"band", time.band},
+               {"band_reason", time.band_reason},
+               {"pipeline_ranks", ranks}});
+  return json;
 }
 
 // Activations of how many micro-batches of a whole rank.
@@ -105,26 +141,37 @@ void run(const PlanArguments& arguments) {
   const std::int64_t ranks =
       arguments.ranks > 0 ? arguments.ranks : p.tp * p.cp * p.pp * p.dp_replicate;
   const std::string& memory = arguments.memory.empty() ? config.run.memory : arguments.memory;
-  const std::int64_t limit = memory.empty() ? 0 : parse_byte_size(memory, "--memory");
+  std::int64_t limit = memory.empty() ? 0 : parse_byte_size(memory, "--memory");
   validate(config);
   validate_layout(config, ranks);
   refuse_what_is_not_there(config);
   std::vector<std::string> notes = layout_notes(config, ranks);
   if (std::string note = assume_vocabulary(config); !note.empty()) notes.push_back(note);
-  const LayoutPlan plan =
-      plan_layout(config, static_cast<int>(ranks), target_for(config, arguments.machine));
+  const Machine machine = machine_for(config, arguments.machine);
+  const Stack& stack = find_stack(arguments.stack);
+  if (limit == 0 && machine.speed && stack.is_own())
+    limit = static_cast<std::int64_t>(machine.speed->memory_bytes);
+  const LayoutPlan plan = plan_layout(config, static_cast<int>(ranks), machine.target);
+  std::optional<TimePlan> time;
+  if (machine.speed) time = plan_time(plan, config, machine, stack);
+  if (!time && !arguments.trace.empty())
+    fail_input("--trace needs a machine with figures of its speed: name one with --machine");
   std::optional<Verdict> verdict;
   if (limit > 0) verdict = judge(plan, config, static_cast<int>(ranks), limit);
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };
   if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
+  if (!arguments.trace.empty())
+    write_file_durably(arguments.trace, trace_of(plan, config, machine, stack));
   if (!arguments.program.empty()) write_file_durably(arguments.program, program_text(plan));
   if (arguments.json) {
     nlohmann::json json = to_json(plan);
     json["notes"] = notes;
     if (verdict) json["verdict"] = to_json(*verdict);
+    if (time) json["time"] = to_json(*time);
     fmt::print("{}\n", json.dump());
   } else {
     fmt::print("{}", to_text(plan, config));
+    if (time) fmt::print("\n{}", to_text(*time));
     for (const std::string& note : notes) fmt::print("note: {}\n", note);
     if (verdict) fmt::print("\n{}", to_text(*verdict));
     if (arguments.schedule) fmt::print("\n{}", drawing().text);
@@ -151,7 +198,8 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24));
   command->add_option("--memory", arguments->memory,
                       "Memory of a rank, for example 64GiB: says whether the layout fits and what "
-                      "would; exit code 1 if it does not (default: run.memory)");
+                      "would; exit code 1 if it does not (default: run.memory, or that of a device of "
+                      "--machine)");
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
@@ -159,12 +207,18 @@ void add_plan(CLI::App& app) {
       ->add_option(
           "--machine", arguments->machine,
           fmt::format(
-              "What the run computes on, which sizes the scratch of kernels: {}, or a TOML file "
-              "like them (default: this machine)",
+              "What the run computes on, which sizes the scratch of kernels and, where its figures "
+              "are known, says how long a step takes: {}, or a TOML file like them (default: this "
+              "machine)",
               fmt::join(machine_names(), ", ")))
       ->check([](const std::string& name) {
         return std::string(name.empty() ? "is empty: leave it out to plan for this machine" : "");
       });
+  command->add_option("--trace", arguments->trace,
+                      "Write the simulated step to this file as a Chrome trace");
+  command->add_option("--stack", arguments->stack,
+                      "Time the step as another software would run it, to compare with what is "
+                      "published of it: torchtitan, megatron-deepspeed ... (default: trireme)");
   command->add_option("--program", arguments->program,
                       "Write what a rank of each pipeline position is told to do in a step to this "
                       "file: kernels, copies and messages in their order");

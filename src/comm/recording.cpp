@@ -9,51 +9,73 @@
 namespace trireme {
 namespace {
 
+// Complete at once, but for those who ask whether they have to wait.
+class RecordedOperation final : public Work::Pending {
+ public:
+  RecordedOperation(Record& record, std::int32_t operation)
+      : record_(record), operation_(operation) {}
+  bool done() override { return false; }
+  void wait() override { record_.add_wait(operation_); }
+  void detach() override {}
+
+ private:
+  Record& record_;
+  std::int32_t operation_;
+};
+
 class RecordingCommunicator final : public Communicator {
  public:
   RecordingCommunicator(std::vector<int> world_ranks, int rank, std::string name, Record& record)
-      : Communicator(std::move(world_ranks), rank, std::move(name)), record_(record) {}
+      : Communicator(std::move(world_ranks), rank, std::move(name)),
+        record_(record),
+        group_(static_cast<std::int16_t>(
+            record.add_group({this->name(), this->world_ranks(), this->rank()}))) {}
 
   Work all_reduce(void*, std::int64_t count, DType dtype, Reduction, Label label) override {
-    return add(label, all_reduce_traffic(bytes(count, dtype), size()));
+    return add(MessageKind::all_reduce, label, all_reduce_traffic(bytes(count, dtype), size()));
   }
   Work reduce_scatter(const void*, void*, std::int64_t count, DType dtype, Reduction,
                       Label label) override {
-    return add(label, scatter_traffic(bytes(count * size(), dtype), size()));
+    return add(MessageKind::reduce_scatter, label, scatter_traffic(bytes(count * size(), dtype), size()));
   }
   Work all_gather(const void*, void*, std::int64_t count, DType dtype, Label label) override {
-    return add(label, scatter_traffic(bytes(count * size(), dtype), size()));
+    return add(MessageKind::all_gather, label, scatter_traffic(bytes(count * size(), dtype), size()));
   }
   Work broadcast(void*, std::int64_t count, DType dtype, int root, Label label) override {
-    return add(label, root == rank() ? bytes(count, dtype) : 0);
+    return add(MessageKind::broadcast, label, root == rank() ? bytes(count, dtype) : 0);
   }
   Work all_to_all(const void*, void*, std::int64_t count, DType dtype, Label label) override {
-    return add(label, bytes(count * (size() - 1), dtype));
+    return add(MessageKind::all_to_all, label, bytes(count * (size() - 1), dtype));
   }
-  Work barrier(Label label) override { return add(label, 0); }
+  Work barrier(Label label) override { return add(MessageKind::barrier, label, 0); }
   Work exchange(std::span<const Transfer> transfers, Label label) override {
     double sent = 0;
-    for (const Transfer& t : transfers)
-      if (t.direction == Transfer::Direction::send) sent += bytes(t.count, t.dtype);
-    return add(label, sent);
+    MessageKind kind = MessageKind::exchange;
+    for (const Transfer& t : transfers) {
+      const bool sends = t.direction == Transfer::Direction::send;
+      if (sends) sent += bytes(t.count, t.dtype);
+      if (transfers.size() == 1) kind = sends ? MessageKind::send : MessageKind::receive;
+    }
+    return add(kind, label, sent, transfers.empty() ? -1 : transfers.front().peer);
   }
 
  private:
   static double bytes(std::int64_t count, DType dtype) {
     return static_cast<double>(count * size_of(dtype));
   }
-  Work add(const Label& label, double sent) {
-    if (size() > 1) {
-      record_.add({.kind = RecordedWork::Kind::message,
-                   .name = label.what,
-                   .group = name(),
-                   .op = {},
-                   .bytes = sent});
-    }
-    return {};
+  Work add(MessageKind kind, const Label& label, double sent, int peer = -1) {
+    if (size() == 1) return {};
+    const std::int32_t operation = record_.add_message({.kind = RecordedWork::Kind::message,
+                                                        .message = kind,
+                                                        .group = group_,
+                                                        .peer = peer,
+                                                        .name = label.what,
+                                                        .bytes = sent});
+    return Work(std::make_unique<RecordedOperation>(record_, operation));
   }
 
   Record& record_;
+  std::int16_t group_;
 };
 
 class RecordingTransport final : public Transport {

@@ -10,7 +10,8 @@
 namespace trireme {
 
 // Rank `rank` of `size`. Every operation is complete at once and moves nothing; the record, which
-// outlives the transport, gets a message for each, with the bytes that this rank would send.
+// outlives the transport, gets its groups, a message for each operation, with the bytes that this
+// rank would send, and the waits for them.
 std::unique_ptr<Transport> make_recording_transport(int rank, int size, Record& record);
 
 }  // namespace trireme

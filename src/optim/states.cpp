@@ -138,8 +138,6 @@ void States::record(bool reads, const Block& block) const {
   for (const StateFile::Piece& piece : pieces_of(block, 0)) bytes += piece.bytes;
   recording->record().add({.kind = reads ? RecordedWork::Kind::read : RecordedWork::Kind::write,
                            .name = reads ? "states from the file" : "states to the file",
-                           .group = {},
-                           .op = {},
                            .bytes = static_cast<double>(bytes)});
 }
 

@@ -10,21 +10,30 @@
 #include "comm/recording.h"
 #include "config/presets.h"
 #include "graph/op.h"
+#include "timing/costs.h"
 #include "train/setup.h"
 
 namespace trireme {
 namespace {
 
+// Totals of a step count nowhere.
 double& part_of(Traffic& traffic, const std::string& group, double& rest) {
-  if (group == "tensor") return traffic.tensor;
-  if (group == "context") return traffic.context;
-  if (group == "pipeline") return traffic.pipeline;
-  if (group == "expert") return traffic.experts;
-  if (group == "gather" || group == "expert gather") return traffic.parameters;
-  for (const char* name :
-       {"shard", "replicate", "embedding", "expert shard", "expert replicate", "shared heads"})
-    if (group == name) return traffic.gradients;
-  return rest;
+  switch (kind_of_group(group)) {
+    case TimeKind::tensor:
+      return traffic.tensor;
+    case TimeKind::context:
+      return traffic.context;
+    case TimeKind::pipeline:
+      return traffic.pipeline;
+    case TimeKind::experts:
+      return traffic.experts;
+    case TimeKind::parameters:
+      return traffic.parameters;
+    case TimeKind::gradients:
+      return traffic.gradients;
+    default:
+      return rest;
+  }
 }
 
 // Flops and bytes of a recorded step, and flops by chunk and pass of one micro-batch.
@@ -39,7 +48,7 @@ StepCosts costs_of(const Record& record) {
   record.for_each([&](const RecordedWork& work, std::int64_t times) {
     costs.flops += work.flops * static_cast<double>(times);
     if (work.kind == RecordedWork::Kind::message)
-      part_of(costs.traffic, work.group, rest) += work.bytes * static_cast<double>(times);
+      part_of(costs.traffic, record.group_of(work).name, rest) += work.bytes * static_cast<double>(times);
   });
   return costs;
 }
@@ -54,14 +63,14 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
            extend(a.parameters, b.parameters)}};
 }
 
-// Tells the record which op launches what, and its flops.
+// Tells the record which op launches what, and its cost.
 class OpNames : public Observer {
  public:
   explicit OpNames(Record& record) : record_(record) {}
-  void before(const Launch& launch) override { record_.set_op(definition(launch.node.op).name); }
+  void before(const Launch& launch) override { record_.begin_op(definition(launch.node.op).name); }
   void after(const Launch& launch) override {
-    record_.set_flops(cost_of(launch.graph, launch.node).flops);
-    record_.set_op("");
+    const Cost cost = cost_of(launch.graph, launch.node);
+    record_.end_op(cost.flops, cost.bytes);
   }
 
  private:
@@ -85,7 +94,7 @@ struct RecordedRank {
 
   // The record of one step.
   Record record_step(std::int64_t micro_batches) {
-    device.record() = {};
+    device.record().clear();
     OpNames names(device.record());
     const Batch nothing;
     StepInput input;
@@ -96,18 +105,22 @@ struct RecordedRank {
   }
 };
 
-// A long step repeats turns of its schedule: with two of them all that can happen has happened, and
-// each further turn is like the second.
-StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, Record& shown) {
+// A long step repeats turns of its schedule: with so many of them all that can happen has happened,
+// and each further turn is like the last.
+constexpr int recorded_turns = 2;
+
+StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, RankPlan& plan,
+                       double& further) {
   const Schedule& schedule = rank.engine.schedule(micro_batches);
-  if (schedule.more_turns < 3) {
-    shown = rank.record_step(micro_batches);
-    return costs_of(shown);
+  if (schedule.more_turns <= recorded_turns) {
+    plan.program = rank.record_step(micro_batches);
+    return costs_of(plan.program);
   }
-  const std::int64_t turn = schedule.turn, more = schedule.more_turns - 1;
-  const StepCosts one = costs_of(rank.record_step(micro_batches - more * turn));
-  shown = rank.record_step(micro_batches - (more - 1) * turn);
-  return extended(one, costs_of(shown), static_cast<double>(more));
+  const std::int64_t turn = schedule.turn, more = schedule.more_turns - recorded_turns;
+  further = static_cast<double>(more);
+  plan.shorter = rank.record_step(micro_batches - (more + 1) * turn);
+  plan.program = rank.record_step(micro_batches - more * turn);
+  return extended(costs_of(plan.shorter), costs_of(plan.program), further + 1);
 }
 
 // Flops of one micro-batch in each pass of a chunk.
@@ -154,7 +167,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
     one.file_bytes = engine.file_bytes();
     one.besides = memory_besides(engine, config,
                                  target.threads > 0 ? target.threads : ThreadPool::global().size());
-    const StepCosts costs = record_costs(recorded, plan.micro_batches, one.program);
+    const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
     one.traffic = costs.traffic;
     for (int c = 0; c < engine.chunks(); ++c) {
@@ -180,15 +193,20 @@ std::string name_of_piece(const WorkKey& key) {
                      key.first_micro_batch ? ", first micro-batch" : "");
 }
 
-std::string list(const RecordedPiece& piece) {
+std::string list(const Record& record, const RecordedPiece& piece) {
   std::string text;
   for (const RecordedWork& work : piece.work) {
     if (work.kind == RecordedWork::Kind::piece) {
       text += fmt::format("    {}\n", name_of_piece(work.key));
       continue;
     }
+    if (work.kind == RecordedWork::Kind::wait) {
+      text += fmt::format("    {:<22} wait for number {}\n", work.op, work.operation);
+      continue;
+    }
     text += fmt::format("    {:<22} {}", work.op, work.name);
-    if (!work.group.empty()) text += fmt::format(" [{}]", work.group);
+    if (work.group >= 0)
+      text += fmt::format(" [{}, number {}]", record.group_of(work).name, work.operation);
     if (work.flops > 0) text += fmt::format("  {:.4g} flops", work.flops);
     if (work.bytes > 0) text += fmt::format("  {:.0f} bytes", work.bytes);
     text += '\n';
@@ -203,8 +221,8 @@ std::string program_text(const LayoutPlan& plan) {
   for (const RankPlan& rank : plan.ranks) {
     text += fmt::format("rank of pp {}\n", rank.pipeline_rank);
     for (const auto& [key, piece] : rank.program.pieces())
-      text += fmt::format("  {}, {} times\n{}", name_of_piece(key), piece.times, list(piece));
-    text += "  the step\n" + list(rank.program.rest());
+      text += fmt::format("  {}, {} times\n{}", name_of_piece(key), piece.times, list(rank.program, piece));
+    text += "  the step\n" + list(rank.program, rank.program.rest());
   }
   return text;
 }

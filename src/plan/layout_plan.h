@@ -33,8 +33,9 @@ struct RankPlan {
   MemoryPlan besides;              // what the process holds in addition, estimated from above
   double flops = 0;                // executed per step, recomputation included
   Traffic traffic;
-  // The recorded step; of a long one, which repeats itself, with two turns of its schedule.
-  Record program;
+  // The recorded step; of a long one, which repeats itself, with few turns of its schedule, and
+  // then also with one turn fewer.
+  Record program, shorter;
 };
 
 struct LayoutPlan {
@@ -45,6 +46,7 @@ struct LayoutPlan {
   double tokens = 0;               // per step
   double flops = 0;                // necessary per step, all ranks together
   std::vector<RankPlan> ranks;     // by pipeline position
+  double further_turns = 0;        // of the step, after those of the recorded programs
   Schedule schedule;
   ScheduleReport even;      // every pass of every stage takes equally long
   ScheduleReport by_flops;  // passes take as long as their flops; times in TFLOP of one rank

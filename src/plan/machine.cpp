@@ -1,4 +1,4 @@
-// Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`.
+// Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`, and tables of figures.
 #include "plan/machine.h"
 
 #include <fmt/ranges.h>
@@ -9,6 +9,7 @@
 #include "backend/cpu/isa.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "plan/machine_speed.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +18,8 @@ struct MachineFile {
   const char* name;
   const char* text;
 };
+
+constexpr std::size_t largest_file = 1 << 20;
 
 // clang-format off
 constexpr MachineFile known_machines[] = {
@@ -37,7 +40,7 @@ DeviceKind parse_device(const std::string& text, const std::string& where) {
   fail_input("{}: device is '{}'; it must be cpu, cuda, hip or emulated", where, text);
 }
 
-Target parse_machine(const std::string& text, const std::string& where) {
+Machine parse_machine(const std::string& text, const std::string& where) {
   const toml::parse_result parsed = [&] {
     try {
       return toml::parse(text);
@@ -64,8 +67,9 @@ Target parse_machine(const std::string& text, const std::string& where) {
       if (!given || *given < 1 || *given > 4096)
         fail_input("{}: threads must be a number from 1 to 4096", where);
       target.threads = static_cast<int>(*given);
-    } else {
-      fail_input("{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads",
+    } else if (!is_speed_table(name)) {
+      fail_input("{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, "
+                 "and the tables of docs/time.md",
                  where, name);
     }
   }
@@ -77,7 +81,7 @@ Target parse_machine(const std::string& text, const std::string& where) {
   if (target.isa == cpu::Isa::avx2 && target.bf16_dot_products)
     fail_input("{}: processors with isa avx2 have no bf16_dot_products", where);
   if (target.isa == cpu::Isa::amx) target.bf16_dot_products = true;
-  return target;
+  return {std::filesystem::path(where).stem().string(), target, parse_speed(parsed, where)};
 }
 
 }  // namespace
@@ -88,16 +92,21 @@ std::vector<std::string> machine_names() {
   return names;
 }
 
-Target find_machine(const std::string& name_or_file) {
-  if (name_or_file.empty()) return cpu::this_machine();
-  for (const MachineFile& machine : known_machines) {
-    if (name_or_file == machine.name) return parse_machine(machine.text, name_or_file);
-  }
+std::string machine_text(const std::string& name) {
+  for (const MachineFile& machine : known_machines)
+    if (name == machine.name) return machine.text;
+  return "";
+}
+
+Machine find_machine(const std::string& name_or_file) {
+  if (name_or_file.empty()) return {"this machine", cpu::this_machine(), {}};
+  if (const std::string text = machine_text(name_or_file); !text.empty())
+    return parse_machine(text, name_or_file);
   if (!std::filesystem::is_regular_file(name_or_file)) {
     fail_input("--machine {}: neither a file nor a machine that the program knows ({})",
                name_or_file, fmt::join(machine_names(), ", "));
   }
-  return parse_machine(read_file(name_or_file), name_or_file);
+  return parse_machine(read_file(name_or_file, largest_file), name_or_file);
 }
 
 }  // namespace trireme

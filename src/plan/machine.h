@@ -2,19 +2,30 @@
 // the program, or one of the user's.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/target.h"
+#include "timing/speed.h"
 
 namespace trireme {
+
+struct Machine {
+  std::string name;
+  Target target;
+  std::optional<MachineSpeed> speed;  // where the file has figures
+};
 
 // Names of the machines that the program knows, in order.
 std::vector<std::string> machine_names();
 
-// The target of a machine: `name_or_file` is one of machine_names(), or a path. Empty: the
-// processor that the program runs on. Fails (exit code 2), naming what is known, where there is no
-// such machine, and with the key where its file has one that is unknown or wrong.
-Target find_machine(const std::string& name_or_file);
+// The file of one of them; empty where there is none of that name.
+std::string machine_text(const std::string& name);
+
+// `name_or_file` is one of machine_names(), or a path. Empty: the processor that the program runs
+// on, of whose speed nothing is known. Fails (exit code 2), naming what is known, where there is no
+// such machine, and with the key where its file has one that is unknown, wrong or missing.
+Machine find_machine(const std::string& name_or_file);
 
 }  // namespace trireme

@@ -32,15 +32,15 @@ std::string file_with(const std::string& text) {
 
 TEST(Machine, IsKnownByName) {
   for (const std::string& name : machine_names()) EXPECT_EQ(error_of(name), "");
-  EXPECT_EQ(find_machine("cpu-amx").isa, cpu::Isa::amx);
-  EXPECT_TRUE(find_machine("cpu-avx512-bf16").bf16_dot_products);
-  EXPECT_FALSE(find_machine("cpu-avx2").bf16_dot_products);
-  EXPECT_EQ(find_machine("").isa, cpu::this_machine().isa);
+  EXPECT_EQ(find_machine("cpu-amx").target.isa, cpu::Isa::amx);
+  EXPECT_TRUE(find_machine("cpu-avx512-bf16").target.bf16_dot_products);
+  EXPECT_FALSE(find_machine("cpu-avx2").target.bf16_dot_products);
+  EXPECT_EQ(find_machine("").target.isa, cpu::this_machine().isa);
 }
 
 TEST(Machine, IsReadFromAFile) {
-  EXPECT_EQ(find_machine(file_with("device = \"hip\"\n")).device, DeviceKind::hip);
-  const Target target = find_machine(file_with("device = \"cpu\"\nisa = \"amx\"\n"));
+  EXPECT_EQ(find_machine(file_with("device = \"hip\"\n")).target.device, DeviceKind::hip);
+  const Target target = find_machine(file_with("device = \"cpu\"\nisa = \"amx\"\n")).target;
   EXPECT_EQ(target.isa, cpu::Isa::amx);
   EXPECT_TRUE(target.bf16_dot_products);  // all of them have
 }
@@ -63,11 +63,55 @@ TEST(Machine, WhatIsWrongIsNamed) {
   EXPECT_THAT(error_of(file_with("bf16_dot_products = 1")), HasSubstr("true or false"));
 }
 
+// A file of the program with one piece of text replaced.
+std::string changed(const std::string& what, const std::string& by) {
+  const std::string path = testing::TempDir() + "changed.toml";
+  std::string text = machine_text("lumi-g");
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  text.replace(at, what.size(), by);
+  std::ofstream(path) << text;
+  return error_of(path);
+}
+
+TEST(Machine, HasFiguresOfItsSpeed) {
+  const Machine lumi = find_machine("lumi-g");
+  ASSERT_TRUE(lumi.speed.has_value());
+  EXPECT_EQ(lumi.name, "lumi-g");
+  EXPECT_EQ(lumi.target.device, DeviceKind::hip);
+  EXPECT_DOUBLE_EQ(lumi.speed->bf16.peak, 191.5e12);
+  EXPECT_EQ(lumi.speed->devices, 8);
+  EXPECT_FALSE(lumi.speed->fits.empty());
+  EXPECT_FALSE(find_machine("cpu-avx2").speed.has_value());
+}
+
+TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
+  using testing::AllOf;
+  using testing::HasSubstr;
+  EXPECT_THAT(changed("rate = 1.3e12", ""), HasSubstr("rate is missing from [memory]"));
+  EXPECT_THAT(changed("rate = 1.3e12", "rate = 1.3"),
+              AllOf(HasSubstr("rate of [memory] is 1.3"), HasSubstr("bytes per second")));
+  EXPECT_THAT(changed("rate = 1.3e12", "rate = nan"), HasSubstr("rate of [memory] is nan"));
+  EXPECT_THAT(changed("rate = 1.3e12", "rate = -1e12"), HasSubstr("it must be from"));
+  EXPECT_THAT(changed("rate = 1.3e12", "rate = \"fast\""), HasSubstr("must be a number"));
+  EXPECT_THAT(changed("bf16_ceiling = 147.0e12", "bf16_ceiling = 200e12"),
+              HasSubstr("above bf16_peak"));
+  EXPECT_THAT(changed("bf16_ceiling = 147.0e12", ""), HasSubstr("needs both"));
+  EXPECT_THAT(changed("[launch]", "[lunch]"), HasSubstr("unknown key 'lunch'"));
+  EXPECT_THAT(changed("host = 3e-6", "hots = 3e-6"), HasSubstr("host is missing from [launch]"));
+  EXPECT_THAT(changed("host = 3e-6", "host = 3e-6\nhots = 1"), HasSubstr("unknown key 'hots'"));
+  EXPECT_THAT(changed("[4, 75e9]", "[1, 75e9]"), HasSubstr("bus"));
+  EXPECT_THAT(changed("[4, 75e9]", "[2, 75e9]"), HasSubstr("must rise"));
+  EXPECT_THAT(changed("[4, 75e9]", "[4]"), HasSubstr("must have 2 figures"));
+  EXPECT_THAT(changed("efficiency = ", "efficiency = 7"), HasSubstr("efficiency of [fitted."));
+  EXPECT_THAT(changed("[attention]", "attention = 3\n[other]"), HasSubstr("attention"));
+}
+
 // The scratch of kernels is that of the machine that runs, not of the one that plans.
 TEST(Machine, SizesScratch) {
   const Config config = small({"model.hidden_size=128", "model.seq_length=128"});
   const auto planned = [&](const std::string& machine) {
-    return to_text(plan_layout(config, 1, find_machine(machine)).ranks[0].memory);
+    return to_text(plan_layout(config, 1, find_machine(machine).target).ranks[0].memory);
   };
   EXPECT_EQ(planned("cpu-avx512"), planned("cpu-avx512"));
   EXPECT_NE(planned("cpu-amx"), planned("cpu-avx2"));

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "backend/entry_name.h"
 
 namespace trireme {
@@ -15,8 +18,10 @@ class RecordingQueue final : public Queue {
   explicit RecordingQueue(Record& record) : record_(record) {}
 
   void add(Kind kind, const char* name, std::int64_t bytes = 0) {
-    record_.add(
-        {.kind = kind, .name = name, .group = {}, .op = {}, .bytes = static_cast<double>(bytes)});
+    record_.add({.kind = kind, .name = name, .bytes = static_cast<double>(bytes)});
+  }
+  void add_product(const char* name, const RecordedProductShape& shape) {
+    record_.add({.kind = Kind::product, .name = name, .product = shape});
   }
   void copy(void*, const void*, std::int64_t bytes) override { add(Kind::copy, "copy", bytes); }
   void fill(void*, std::uint8_t, std::int64_t bytes) override { add(Kind::fill, "fill", bytes); }
@@ -28,12 +33,46 @@ class RecordingQueue final : public Queue {
   Record& record_;
 };
 
+// What an elementwise kernel moves, from its arguments: every array of numbers is read, and written
+// unless it is const; the first count is that of its elements. Ops say better what theirs move.
+class MovedBytes {
+ public:
+  void see(std::int64_t count) {
+    if (count_ < 0) count_ = count;
+  }
+  void see(DType dtype) { element_ = size_of(dtype); }
+  template <class T>
+  void see(T* array) {
+    using Element = std::remove_const_t<T>;
+    if (!array) return;
+    const int passes = std::is_const_v<T> ? 1 : 2;
+    if constexpr (std::is_void_v<Element>) {
+      untyped_ += passes;
+    } else if constexpr (std::is_arithmetic_v<Element> || std::is_same_v<Element, bf16> ||
+                         std::is_same_v<Element, f16>) {
+      typed_ += passes * static_cast<std::int64_t>(sizeof(Element));
+    }
+  }
+  template <class Other>
+    requires(!std::is_pointer_v<Other>)
+  void see(const Other&) {}
+
+  std::int64_t bytes() const {
+    return std::max<std::int64_t>(count_, 0) * (typed_ + untyped_ * element_);
+  }
+
+ private:
+  std::int64_t count_ = -1, typed_ = 0, untyped_ = 0, element_ = 1;
+};
+
 template <auto entry, EntryName name>
 struct Recorded;
 template <class Table, class... Args, void (*Table::*entry)(Queue&, Args...), EntryName name>
 struct Recorded<entry, name> {
-  static void run(Queue& queue, Args...) {
-    static_cast<RecordingQueue&>(queue).add(Kind::kernel, name.characters);
+  static void run(Queue& queue, Args... args) {
+    MovedBytes moved;
+    (moved.see(args), ...);
+    static_cast<RecordingQueue&>(queue).add(Kind::kernel, name.characters, moved.bytes());
   }
 };
 
@@ -60,35 +99,51 @@ const StateKernels& recording_state_kernels() {
   return table;
 }
 
+RecordedProductShape shape_of(Product product, std::int64_t rows, std::int64_t in,
+                              std::int64_t out) {
+  if (product == Product::forward) return {rows, out, in};
+  return product == Product::input_grad ? RecordedProductShape{rows, in, out}
+                                        : RecordedProductShape{out, in, rows};
+}
+
 class RecordedProduct final : public LinearProduct {
  public:
-  explicit RecordedProduct(Product product) : product_(product) {}
+  RecordedProduct(Product product, const LinearShape& shape)
+      : product_(product), shape_(shape_of(product, shape.rows, shape.in, shape.out)) {}
 
   void run(Queue& queue, void*, const void*, const void*, const void*, bool, void*) const override {
-    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of(product_));
+    static_cast<RecordingQueue&>(queue).add_product(name_of(product_), shape_);
   }
 
  private:
   Product product_;
+  RecordedProductShape shape_;
 };
 
 class RecordedGroups final : public GroupedProduct {
  public:
-  RecordedGroups(Product product, const GroupedShape& shape) : product_(product), shape_(shape) {}
+  RecordedGroups(Product product, const GroupedShape& shape)
+      : product_(product),
+        shape_(shape),
+        each_(shape_of(product, (shape.rows + shape.groups - 1) / shape.groups, shape.in,
+                       shape.out)) {
+    each_.groups = static_cast<std::int32_t>(shape.groups);
+  }
 
   void run(Queue& queue, void*, const void*, const void*, const std::int32_t*, bool,
            void*) const override {
-    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
+    static_cast<RecordingQueue&>(queue).add_product(name_of_grouped(product_), each_);
   }
   void run_each(Queue& queue, void*, const void*, const void*, const std::int32_t*, void*,
                 const std::function<void(std::int64_t)>& take) const override {
-    static_cast<RecordingQueue&>(queue).add(Kind::product, name_of_grouped(product_));
+    static_cast<RecordingQueue&>(queue).add_product(name_of_grouped(product_), each_);
     for (std::int64_t i = 0; i < shape_.groups * shape_.blocks; ++i) take(i / shape_.blocks);
   }
 
  private:
   Product product_;
   GroupedShape shape_;
+  RecordedProductShape each_;
 };
 
 constexpr std::int64_t page = 4096;
@@ -109,8 +164,8 @@ std::string RecordingDevice::name() const {
 }
 
 std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product product,
-                                                             const LinearShape&) {
-  return std::make_shared<RecordedProduct>(product);
+                                                             const LinearShape& shape) {
+  return std::make_shared<RecordedProduct>(product, shape);
 }
 
 std::shared_ptr<const GroupedProduct> RecordingDevice::grouped(DType, Product product,

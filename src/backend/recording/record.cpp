@@ -5,24 +5,58 @@
 
 namespace trireme {
 
+void Record::clear() {
+  std::vector<RecordedGroup> groups = std::move(groups_);
+  *this = {};
+  groups_ = std::move(groups);
+}
+
 bool Record::begin(const WorkKey& key) {
   TRIREME_CHECK(!open_);
   RecordedPiece& piece = pieces_[key];
-  rest_.work.push_back(
-      {.kind = RecordedWork::Kind::piece, .name = {}, .group = {}, .op = {}, .key = key});
+  rest_.work.push_back({.kind = RecordedWork::Kind::piece, .key = key});
   if (piece.times++ > 0) return false;
   open_ = &piece;
   return true;
 }
 
-void Record::add(RecordedWork work) {
-  work.op = op_;
-  (open_ ? open_ : &rest_)->work.push_back(std::move(work));
+int Record::add_group(RecordedGroup group) {
+  groups_.push_back(std::move(group));
+  return static_cast<int>(groups_.size()) - 1;
 }
 
-void Record::set_flops(double flops) {
-  std::vector<RecordedWork>& work = (open_ ? open_ : &rest_)->work;
-  if (!work.empty()) work.back().flops = flops;
+void Record::add(RecordedWork work) {
+  work.op = op_;
+  open().push_back(work);
+}
+
+std::int32_t Record::add_message(RecordedWork message) {
+  message.kind = RecordedWork::Kind::message;
+  message.operation = operations_++;
+  add(message);
+  return message.operation;
+}
+
+void Record::add_wait(std::int32_t operation) {
+  add({.kind = RecordedWork::Kind::wait, .operation = operation});
+}
+
+void Record::begin_op(const char* name) {
+  op_ = name;
+  op_begin_ = open().size();
+}
+
+void Record::end_op(double flops, double bytes) {
+  std::vector<RecordedWork>& work = open();
+  for (std::size_t i = work.size(); i-- > op_begin_;) {
+    RecordedWork& launched = work[i];
+    if (launched.kind != RecordedWork::Kind::kernel && launched.kind != RecordedWork::Kind::product)
+      continue;
+    launched.flops = flops;
+    launched.bytes = bytes;
+    break;
+  }
+  op_ = "";
 }
 
 }  // namespace trireme

@@ -11,16 +11,60 @@
 
 namespace trireme {
 
+// A communicator, by name and members: world ranks in the group's order.
+struct RecordedGroup {
+  std::string name;
+  std::vector<int> ranks;
+  int own = 0;  // this rank among them
+};
+
+// How a message moves data among the members of its group.
+enum class MessageKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  all_to_all,
+  barrier,
+  send,
+  receive,
+  exchange,  // sends and receives at once
+};
+
+// One of a product of `groups` matrices: [rows, inner] x [inner, columns].
+struct RecordedProductShape {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  std::int32_t groups = 1;
+};
+
 struct RecordedWork {
-  enum class Kind : std::uint8_t { kernel, product, copy, fill, write, read, message, piece };
+  enum class Kind : std::uint8_t {
+    kernel,
+    product,
+    copy,
+    fill,
+    write,
+    read,
+    message,
+    wait,   // what follows waits for a message
+    piece,  // all of it happens here
+  };
 
   Kind kind;
-  std::string name;   // of the kernel, the product, or what a message is for
-  std::string group;  // of a message: its communicator
-  std::string op;     // that launched it; empty outside of graphs
-  double bytes = 0;   // moved by copies and by accesses of the host; sent by messages
+  MessageKind message = MessageKind::barrier;
+  std::int16_t group = -1;     // of a message: its number in Record::groups()
+  std::int32_t operation = 0;  // of a message and of the waits for it
+  std::int32_t peer = -1;      // of a send or a receive, in the group
+  // Literals: of the kernel, the product, or what a message is for; and the op that launched it,
+  // empty outside of graphs.
+  const char* name = "";
+  const char* op = "";
+  // Moved by copies and by accesses of the host, read and written by kernels and products; sent by
+  // messages, by this rank.
+  double bytes = 0;
   double flops = 0;
-  WorkKey key{};  // of a piece: all of it happens here
+  RecordedProductShape product{};
+  WorkKey key{};  // of a piece
 };
 
 // Work in the order in which it was enqueued, `times` times in all.
@@ -31,34 +75,56 @@ struct RecordedPiece {
 
 class Record {
  public:
+  // Forgets all work, and keeps the groups.
+  void clear();
+
   // As Device::begin_once() and end_once().
   bool begin(const WorkKey& key);
   void end() { open_ = nullptr; }
 
+  int add_group(RecordedGroup group);
   void add(RecordedWork work);
-  // The work that is added until the next call belongs to this op, or, empty, to none.
-  void set_op(std::string name) { op_ = std::move(name); }
-  // Of the work that was added last.
-  void set_flops(double flops);
+  // Adds a message and returns its number, which waits for it name.
+  std::int32_t add_message(RecordedWork message);
+  void add_wait(std::int32_t operation);
+
+  // The work that is added until end_op() belongs to this op.
+  void begin_op(const char* name);
+  // What the op costs, put down to the last kernel or product that it launched.
+  void end_op(double flops, double bytes);
 
   // Pieces by key, and all else in its order, with a reference where each piece happens.
   const std::map<WorkKey, RecordedPiece>& pieces() const { return pieces_; }
   const RecordedPiece& rest() const { return rest_; }
+  const std::vector<RecordedGroup>& groups() const { return groups_; }
+  const RecordedGroup& group_of(const RecordedWork& message) const {
+    return groups_[static_cast<std::size_t>(message.group)];
+  }
+  std::int32_t operations() const { return operations_; }
 
-  // Calls use(work, times) for everything.
+  // Calls use(work, times) for everything but waits.
   template <class Use>
   void for_each(const Use& use) const {
-    for (const auto& [key, piece] : pieces_)
-      for (const RecordedWork& work : piece.work) use(work, piece.times);
-    for (const RecordedWork& work : rest_.work)
-      if (work.kind != RecordedWork::Kind::piece) use(work, rest_.times);
+    const auto each = [&](const RecordedPiece& piece) {
+      for (const RecordedWork& work : piece.work) {
+        if (work.kind != RecordedWork::Kind::piece && work.kind != RecordedWork::Kind::wait)
+          use(work, piece.times);
+      }
+    };
+    for (const auto& [key, piece] : pieces_) each(piece);
+    each(rest_);
   }
 
  private:
+  std::vector<RecordedWork>& open() { return (open_ ? open_ : &rest_)->work; }
+
+  std::vector<RecordedGroup> groups_;
   std::map<WorkKey, RecordedPiece> pieces_;
   RecordedPiece rest_{.work = {}, .times = 1};
   RecordedPiece* open_ = nullptr;
-  std::string op_;
+  std::int32_t operations_ = 0;
+  const char* op_ = "";
+  std::size_t op_begin_ = 0;  // among the open work
 };
 
 }  // namespace trireme

@@ -1,0 +1,266 @@
+// Replays what was recorded, and extends what repeats itself.
+#include "plan/time_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+// Above this share of a device's memory allocators of other stacks free and map again, and
+// fragments decide: no model says how long that takes.
+constexpr double fullest = 0.95;
+// A foreign host that is late for more than this share of the step decides how long it takes.
+constexpr double latest_host = 0.02;
+
+bool is_wide(const Config& config) {
+  return config.run.precision == "fp32" || config.run.precision == "fp64";
+}
+
+const Fit* fit_of(const MachineSpeed& speed, const std::string& name) {
+  for (const Fit& fit : speed.fits)
+    if (fit.stack == name) return &fit;
+  return nullptr;
+}
+
+// Memory of a rank as the stack would need it.
+double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& config,
+                 const Stack& stack) {
+  double bytes = stack.runtime_memory;
+  if (rank.pipeline_rank + 1 == static_cast<int>(plan.ranks.size())) {
+    const std::int64_t positions = config.train.micro_batch_size * config.model.seq_length;
+    bytes += stack.logit_memory * static_cast<double>(positions * config.model.vocab_size) /
+             static_cast<double>(config.parallel.tp * config.parallel.cp);
+  }
+  for (const MemoryRegion& region : rank.memory.regions) {
+    double share = 1;
+    if (region.name == "gradients" || region.name == "gradient sums") share = stack.gradient_memory;
+    if (region.name == "saved activations") share = stack.activation_memory;
+    if (region.name.find("master") == 0) share = stack.master_memory;
+    if (region.name.find("moment") != std::string::npos) share = stack.moment_memory;
+    bytes += share * static_cast<double>(region.bytes);
+  }
+  return bytes;
+}
+
+void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
+  const ModelConfig& m = config.model;
+  time.uncut_flops = plan.flops;
+  time.flops = plan.flops;
+  if (m.family != "bert") {  // with a causal mask half of what is counted for attention is needed
+    ModelConfig blind = m;
+    blind.num_heads = 0;
+    blind.num_kv_heads = 0;
+    const double layers = static_cast<double>(m.num_layers), heads = static_cast<double>(m.num_heads),
+                 groups = static_cast<double>(m.num_kv_heads),
+                 h = static_cast<double>(m.hidden_size), d = static_cast<double>(m.head_dim);
+    const double projections = 6 * layers * h * d * (2 * heads + 2 * groups);
+    const double attention =
+        training_flops_per_token(m) - training_flops_per_token(blind) - projections;
+    time.flops -= plan.tokens * attention / 2;
+  }
+  time.recomputed_flops =
+      time.uncut_flops * (config.parallel.recompute == "full" ? 4.0 / 3.0 : 1.0);
+  double executed = 0;
+  for (const RankPlan& rank : plan.ranks) executed += rank.flops;
+  time.executed_flops = executed * time.devices / static_cast<double>(plan.ranks.size());
+}
+
+std::vector<const Record*> programs_of(const LayoutPlan& plan, bool shorter) {
+  std::vector<const Record*> programs;
+  for (const RankPlan& rank : plan.ranks)
+    programs.push_back(shorter ? &rank.shorter : &rank.program);
+  return programs;
+}
+
+void extend(TimeByKind& a, const TimeByKind& shorter, double turns) {
+  for (std::size_t k = 0; k < time_kinds; ++k) a[k] += turns * (a[k] - shorter[k]);
+}
+
+// Of the whole step: a turn more takes what the last one took.
+Replay replay_step(const LayoutPlan& plan, const CostModel& costs) {
+  Replay step = replay(programs_of(plan, false), costs);
+  if (plan.further_turns == 0) return step;
+  const Replay one = replay(programs_of(plan, true), costs);
+  const double turns = plan.further_turns;
+  step.end.at += turns * (step.end.at - one.end.at);
+  extend(step.end.path, one.end.path, turns);
+  for (std::size_t p = 0; p < step.ranks.size(); ++p) {
+    RankTime& rank = step.ranks[p];
+    rank.end += turns * (rank.end - one.ranks[p].end);
+    extend(rank.busy, one.ranks[p].busy, turns);
+    extend(rank.waits, one.ranks[p].waits, turns);
+  }
+  return step;
+}
+
+double sum(const TimeByKind& times) {
+  double all = 0;
+  for (const double one : times) all += one;
+  return all;
+}
+
+// A scalar that another stack has shown says less than one of the same stack.
+void set_efficiency(const Machine& machine, const Stack& stack, double given, TimePlan& time) {
+  const MachineSpeed& speed = *machine.speed;
+  if (given > 0) {
+    time.efficiency = given;
+    time.band = 0.08;
+    time.band_reason = "the efficiency was given";
+  } else if (const Fit* fit = fit_of(speed, stack.fit)) {
+    time.efficiency = fit->efficiency;
+    time.band = 0.08;
+    time.band_reason = fmt::format("kernels at {:.2f} of their model's speed, fitted to {}",
+                                   fit->efficiency, fit->from);
+  } else if (!speed.fits.empty()) {
+    double mean = 0;
+    for (const Fit& other : speed.fits)
+      mean += other.efficiency / static_cast<double>(speed.fits.size());
+    time.efficiency = mean;
+    time.band = 0.2;
+    time.band_reason = fmt::format(
+        "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} was "
+        "never measured on it",
+        mean, stack.name);
+  } else {
+    time.band = 0.3;
+    time.band_reason = "nothing was ever fitted on this machine";
+  }
+}
+
+CostModel costs_for(const Config& config, const Machine& machine, const Stack& stack,
+                    double efficiency) {
+  return {*machine.speed, stack, efficiency, is_wide(config)};
+}
+
+}  // namespace
+
+Utilisation TimePlan::utilisation() const {
+  const double all = seconds * devices * peak;
+  return {flops / all, uncut_flops / all, recomputed_flops / all, executed_flops / all};
+}
+
+TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& machine,
+                   const Stack& stack, double efficiency) {
+  TRIREME_CHECK(machine.speed.has_value());
+  const MachineSpeed& speed = *machine.speed;
+  TimePlan time;
+  time.stack = &stack;
+  time.machine = machine.name;
+  time.devices = plan.mesh.size();
+  time.tokens = plan.tokens;
+  time.samples = plan.tokens / static_cast<double>(config.model.seq_length);
+  const ProductRate& rate = is_wide(config) ? speed.fp32 : speed.bf16;
+  if (rate.peak == 0 || config.run.precision == "fp64") {
+    time.refused = fmt::format("the machine file has no figures for products in {}",
+                               config.run.precision);
+    return time;
+  }
+  if (plan.mesh.size() > speed.devices && speed.nics == 0) {
+    time.refused = fmt::format(
+        "the machine file has no [network], and {} ranks do not fit on a node of {}",
+        plan.mesh.size(), speed.devices);
+    return time;
+  }
+  for (const RankPlan& rank : plan.ranks)
+    time.memory_share = std::max(time.memory_share, memory_of(rank, plan, config, stack) / speed.memory_bytes);
+  if (time.memory_share > fullest) {
+    time.refused = fmt::format("a rank needs {:.1f}% of the device's memory{}",
+                               100 * time.memory_share,
+                               time.memory_share > 1
+                                   ? ""
+                                   : "; above 95% allocators decide how long a step takes");
+    return time;
+  }
+  time.peak = rate.peak;
+  count_flops(plan, config, time);
+  set_efficiency(machine, stack, efficiency, time);
+  const Replay step = replay_step(plan, costs_for(config, machine, stack, time.efficiency));
+  time.seconds = step.end.at;
+  time.path = step.end.path;
+  time.ranks = step.ranks;
+  double busy = 0;
+  for (const RankTime& rank : step.ranks) busy += sum(rank.busy);
+  time.bubble = 1 - busy / (time.seconds * static_cast<double>(step.ranks.size()));
+  const double late = time.path[static_cast<std::size_t>(TimeKind::host)] / time.seconds;
+  if (!stack.is_own() && late > latest_host)
+    time.refused = fmt::format("the host of {} is late for {:.0f}% of the step, and no model knows it",
+                               stack.name, 100 * late);
+  return time;
+}
+
+std::string trace_of(const LayoutPlan& plan, const Config& config, const Machine& machine,
+                     const Stack& stack) {
+  TimePlan time;
+  set_efficiency(machine, stack, 0, time);
+  const CostModel costs = costs_for(config, machine, stack, time.efficiency);
+  return chrome_trace(replay(programs_of(plan, false), costs, true));
+}
+
+namespace {
+
+std::string seconds_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
+                         : fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+// Where a rank's time goes: computing, waiting, idle at the ends.
+std::string rank_table(const TimePlan& time) {
+  constexpr std::size_t room = 6;
+  const std::size_t count = time.ranks.size();
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < std::min(count, room); ++i)
+    shown.push_back(count <= room ? i : i * (count - 1) / (room - 1));
+  std::string text = fmt::format("{:<28}", "share of the step");
+  for (const std::size_t p : shown) text += fmt::format(" {:>9}", fmt::format("pp {}", p));
+  text += '\n';
+  const auto row = [&](const std::string& name, const auto& value) {
+    bool any = false;
+    std::string line = fmt::format("  {:<26}", name);
+    for (const std::size_t p : shown) {
+      const double share = value(time.ranks[p]) / time.seconds;
+      any |= share >= 0.0005;
+      line += fmt::format(" {:>8.1f}%", 100 * share);
+    }
+    if (any) text += line + '\n';
+  };
+  for (std::size_t k = 0; k < time_kinds; ++k) {
+    const std::string name = name_of(static_cast<TimeKind>(k));
+    row(name, [&](const RankTime& rank) { return rank.busy[k]; });
+    row("waits for " + name, [&](const RankTime& rank) { return rank.waits[k]; });
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const TimePlan& time) {
+  const std::string who = time.stack->is_own()
+                              ? fmt::format("on {}", time.machine)
+                              : fmt::format("on {}, as {} would run it", time.machine,
+                                            time.stack->about);
+  if (!time.refused.empty()) return fmt::format("time: none {}: {}\n", who, time.refused);
+  std::string text = fmt::format(
+      "time: {} a step {}, +-{:.0f}% ({})\n"
+      "  {:.3f} samples/s, {:.0f} tokens/s per device, {:.1f} TFLOP/s per device\n",
+      seconds_text(time.seconds), who, 100 * time.band, time.band_reason,
+      time.samples_per_second(), time.tokens_per_second(), time.flops_rate() / 1e12);
+  const Utilisation u = time.utilisation();
+  text += fmt::format(
+      "  share of the peak: {:.1f}% necessary, {:.1f}% with attention to all positions counted "
+      "(Megatron-LM, torchtitan), {:.1f}% with full recomputation counted too, {:.1f}% executed\n",
+      100 * u.necessary, 100 * u.uncut, 100 * u.recomputed, 100 * u.executed);
+  text += "  the chain of work that decides it:";
+  for (std::size_t k = 0; k < time_kinds; ++k) {
+    if (time.path[k] >= 0.0005 * time.seconds)
+      text += fmt::format(" {} {:.1f}%", name_of(static_cast<TimeKind>(k)),
+                          100 * time.path[k] / time.seconds);
+  }
+  return text + '\n' + rank_table(time);
+}
+
+}  // namespace trireme

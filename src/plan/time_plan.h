@@ -1,0 +1,58 @@
+// How long a planned step takes: the plan's records, replayed against a machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/layout_plan.h"
+#include "plan/machine.h"
+#include "timing/replay.h"
+#include "timing/stack.h"
+
+namespace trireme {
+
+// Flops of a step over its time and the peak of all devices, as others count them.
+struct Utilisation {
+  double necessary = 0;   // no recomputation, attention to earlier positions only
+  double uncut = 0;       // attention as if every position saw all: Megatron-LM, torchtitan
+  double recomputed = 0;  // the same, a forward pass more with full recomputation: Megatron's counter
+  double executed = 0;    // what the kernels do
+};
+
+struct TimePlan {
+  const Stack* stack = nullptr;
+  std::string machine;
+  // Why there is no time; empty: there is one.
+  std::string refused;
+  double memory_share = 0;  // of a device, of the rank that needs most
+  double seconds = 0;       // of a step
+  double samples = 0;       // of a step
+  double tokens = 0;
+  int devices = 0;
+  double flops = 0, uncut_flops = 0, recomputed_flops = 0, executed_flops = 0;  // of a step
+  double peak = 0;                                                              // of a device
+  TimeByKind path{};            // what the step's chain of work goes to
+  std::vector<RankTime> ranks;  // by pipeline position
+  double bubble = 0;            // share of rank-time in which nothing is computed
+  double efficiency = 1;        // as fitted
+  double band = 0;              // the error to expect, as a share
+  std::string band_reason;
+
+  double samples_per_second() const { return samples / seconds; }
+  double tokens_per_second() const { return tokens / seconds / devices; }  // of a device
+  double flops_rate() const { return uncut_flops / seconds / devices; }    // of a device
+  Utilisation utilisation() const;
+};
+
+// `efficiency`: that of kernels; 0: as fitted for machine and stack.
+TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& machine,
+                   const Stack& stack, double efficiency = 0);
+
+// As printed by `trireme plan`.
+std::string to_text(const TimePlan& time);
+
+// The simulated step; of a long one, which repeats itself, with few turns of its schedule.
+std::string trace_of(const LayoutPlan& plan, const Config& config, const Machine& machine,
+                     const Stack& stack);
+
+}  // namespace trireme

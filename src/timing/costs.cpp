@@ -1,0 +1,180 @@
+// The roofline of kernels, and rings of messages over links and network cards.
+#include "timing/costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using Kind = RecordedWork::Kind;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Of the members of a group: how many lie on the fullest node, and on how many nodes.
+struct Spread {
+  int on_node = 1, nodes = 1;
+};
+
+Spread spread_of(const RecordedGroup& group, int devices) {
+  Spread spread{0, 0};
+  int node = -1, count = 0;
+  for (const int rank : group.ranks) {
+    if (rank / devices != node) {
+      node = rank / devices;
+      ++spread.nodes;
+      count = 0;
+    }
+    spread.on_node = std::max(spread.on_node, ++count);
+  }
+  return spread;
+}
+
+// Of what a collective works on, where `message` says what a rank sends for it.
+double whole_bytes(const RecordedWork& message, const RecordedGroup& group) {
+  const auto ranks = static_cast<double>(group.ranks.size());
+  return message.bytes * ranks / (ranks - 1) /
+         (message.message == MessageKind::all_reduce ? 2 : 1);
+}
+
+double bus_rate(const MachineSpeed& machine, int ranks) {
+  for (const BusRate& bus : machine.bus)
+    if (ranks <= bus.devices) return bus.rate;
+  return machine.bus.empty() ? 0 : machine.bus.back().rate;
+}
+
+}  // namespace
+
+const char* name_of(TimeKind kind) {
+  constexpr std::array<const char*, time_kinds> names = {
+      "products",  "attention", "other kernels", "optimizer and sums", "host",       "layers' messages",
+      "sequences", "experts",   "pipeline",      "gradients",          "parameters", "totals"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+TimeKind kind_of_group(const std::string& group) {
+  if (group == "tensor") return TimeKind::tensor;
+  if (group == "context") return TimeKind::context;
+  if (group == "pipeline") return TimeKind::pipeline;
+  if (group == "expert") return TimeKind::experts;
+  if (group == "gather" || group == "expert gather") return TimeKind::parameters;
+  return group == "totals" || group == "world" ? TimeKind::totals : TimeKind::gradients;
+}
+
+CostModel::CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide)
+    : machine_(machine),
+      stack_(stack),
+      efficiency_(efficiency),
+      ceiling_((wide ? machine.fp32 : machine.bf16).ceiling),
+      element_(wide ? 4 : 2),
+      host_(stack.host > 0 ? stack.host : machine.host) {
+  TRIREME_CHECK(ceiling_ > 0 && efficiency > 0);
+}
+
+// The best of the tiles, and of splitting the inner dimension where there are too few of them.
+double CostModel::product(const RecordedProductShape& shape) const {
+  const auto rows = static_cast<double>(shape.rows), columns = static_cast<double>(shape.columns),
+             inner = static_cast<double>(shape.inner);
+  double best = INFINITY;
+  for (const ProductTile& tile : machine_.tiles) {
+    for (double split = 1; split <= 8; split *= 2) {
+      if (split > 1 && inner / split < 512) break;
+      const double tiles = std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns) *
+                           static_cast<double>(shape.groups) * split;
+      const double wave = 2 * tile.rows * tile.columns * (inner / split + machine_.half_depth) *
+                          machine_.units / (ceiling_ * tile.share);
+      const double sums = split > 1 ? 8 * split * rows * columns / machine_.memory_rate : 0;
+      best = std::min(best, std::ceil(tiles / machine_.units) * wave + sums);
+    }
+  }
+  return best;
+}
+
+TimeKind CostModel::kind_of(const RecordedWork& work) const {
+  if (work.kind == Kind::product) return TimeKind::products;
+  if (work.kind != Kind::kernel || !*work.op)
+    return *work.op ? TimeKind::kernels : TimeKind::states;
+  return work.flops > 0 && has(work.op, "attention") ? TimeKind::attention : TimeKind::kernels;
+}
+
+double CostModel::work(const RecordedWork& work, bool forward) const {
+  switch (work.kind) {
+    case Kind::product: {
+      const RecordedProductShape& p = work.product;
+      const auto rows = static_cast<double>(p.rows), columns = static_cast<double>(p.columns),
+                 inner = static_cast<double>(p.inner);
+      const double bytes = std::max(work.bytes, element_ * p.groups *
+                                                    (rows * inner + inner * columns + rows * columns));
+      double seconds = std::max(product(p), bytes / machine_.memory_rate) / efficiency_;
+      if (forward) seconds *= 1 + stack_.products_again;
+      return seconds + machine_.launch;
+    }
+    case Kind::kernel: {
+      const bool grad = has(work.op, "_grad");
+      const double share = grad ? machine_.attention_grad : machine_.attention;
+      const double flops = work.flops / (ceiling_ * share);
+      const double traffic = work.flops > 0 || !*work.op ? 1 : stack_.traffic;
+      return std::max(flops, traffic * work.bytes / machine_.memory_rate) / efficiency_ +
+             machine_.launch;
+    }
+    case Kind::copy:
+      return 2 * work.bytes / machine_.memory_rate + machine_.launch;
+    case Kind::fill:
+      return work.bytes / machine_.memory_rate + machine_.launch;
+    case Kind::write:
+    case Kind::read:
+      return work.bytes / machine_.host_rate + machine_.launch;
+    default:
+      return 0;
+  }
+}
+
+// Collectives go along rings that enter and leave each node once for every device of the group that
+// is on it; the groups that the node's other devices form have the other network cards.
+double CostModel::transfer(const RecordedWork& message, const RecordedGroup& group) const {
+  const Spread spread = spread_of(group, machine_.devices);
+  const int devices = machine_.devices;
+  const bool pairs = message.message == MessageKind::send || message.message == MessageKind::exchange;
+  if (pairs) {
+    const int own = group.ranks[static_cast<std::size_t>(group.own)];
+    const int peer = group.ranks[static_cast<std::size_t>(message.peer)];
+    if (own / devices == peer / devices)
+      return machine_.node_latency + message.bytes / machine_.pair;
+    // As many devices of the node send at once as lie between the two, up to all.
+    const int at_once = std::min(std::abs(own - peer), devices);
+    return machine_.network_latency +
+           message.bytes / std::min(machine_.nic, machine_.nics * machine_.nic / at_once);
+  }
+  double rate = spread.on_node > 1 ? bus_rate(machine_, spread.on_node) : INFINITY;
+  double latency = spread.on_node > 1 ? machine_.node_latency : 0;
+  double half = machine_.node_half;
+  if (spread.nodes > 1) {
+    rate = std::min(rate, machine_.nics * machine_.nic * spread.on_node / devices);
+    latency += machine_.network_latency * std::ceil(std::log2(spread.nodes));
+    half = machine_.network_half;
+  }
+  if (message.bytes == 0) return latency;
+  // Half of the rate at that size, and not less below it: small messages take other protocols.
+  const double slower = 1 + std::min(1.0, half / whole_bytes(message, group));
+  return latency + slower * message.bytes / rate;
+}
+
+double CostModel::message(const RecordedWork& message, const RecordedGroup& group) const {
+  if (message.message == MessageKind::receive) return 0;
+  if (kind_of_group(group.name) != TimeKind::gradients) return transfer(message, group);
+  RecordedWork scaled = message;
+  scaled.bytes *= stack_.gradient_bytes;
+  return transfer(scaled, group);
+}
+
+double CostModel::beside(const RecordedWork& message, const RecordedGroup& group) const {
+  if (kind_of_group(group.name) != TimeKind::gradients) return 0;
+  return stack_.gradient_passes * whole_bytes(message, group) / machine_.memory_rate;
+}
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// How long one kernel and one message of a recorded step take on a machine.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "backend/recording/record.h"
+#include "timing/speed.h"
+#include "timing/stack.h"
+
+namespace trireme {
+
+// What a stretch of time goes to.
+enum class TimeKind : std::uint8_t {
+  products,
+  attention,
+  kernels,     // all others of the model
+  states,      // sums of gradients, the optimizer
+  host,        // the host is late
+  tensor,      // messages within layers
+  context,
+  experts,
+  pipeline,
+  gradients,
+  parameters,
+  totals,
+  count,
+};
+inline constexpr std::size_t time_kinds = static_cast<std::size_t>(TimeKind::count);
+const char* name_of(TimeKind kind);
+using TimeByKind = std::array<double, time_kinds>;
+
+// What the messages of a group are for, by its name.
+TimeKind kind_of_group(const std::string& group);
+
+class CostModel {
+ public:
+  // `wide`: products are computed in 32 bits. Both outlive the model.
+  CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide);
+
+  // Seconds of a kernel, a product, a copy or an access of the host, with its launch. `forward`: it
+  // belongs to the forward pass of layers.
+  double work(const RecordedWork& work, bool forward = false) const;
+  TimeKind kind_of(const RecordedWork& work) const;
+  // Seconds of one of a product's matrices, without what memory and launches add.
+  double product(const RecordedProductShape& shape) const;
+
+  // Seconds of a message from its start on all ranks to its end. Of a receive: 0, its sender says.
+  double message(const RecordedWork& message, const RecordedGroup& group) const;
+  // Of the device itself next to a message: passes over gradients.
+  double beside(const RecordedWork& message, const RecordedGroup& group) const;
+  double host() const { return host_; }
+
+  const MachineSpeed& machine() const { return machine_; }
+  const Stack& stack() const { return stack_; }
+
+ private:
+  double transfer(const RecordedWork& message, const RecordedGroup& group) const;
+
+  const MachineSpeed& machine_;
+  const Stack& stack_;
+  double efficiency_, ceiling_, element_, host_;
+};
+
+}  // namespace trireme

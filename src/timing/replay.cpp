@@ -1,0 +1,335 @@
+// Each rank goes on as far as the messages that it waits for are known; then others take their turn.
+#include "timing/replay.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using Kind = RecordedWork::Kind;
+
+constexpr int forward_pass = 0, backward_pass = 1;
+constexpr const char* pass_names[] = {"forward", "backward", "weight gradient", "evaluation"};
+
+struct Cost {
+  double seconds = 0;
+  double beside = 0;  // on the compute queue
+  TimeKind kind = TimeKind::kernels;
+};
+
+// Of a piece: of each work, and what else the device does in it.
+struct PieceCost {
+  std::vector<Cost> work;
+  TimeByKind besides{};
+};
+
+// A collective of ranks on several pipeline positions.
+struct Meeting {
+  int arrived = 0;
+  Clock begin;
+};
+
+// What ranks of different positions know of each other.
+struct Meetings {
+  // When the data of each send is across, in order: by sender, receiver.
+  std::map<std::pair<int, int>, std::vector<Clock>> sent;
+  std::map<std::pair<std::string, int>, Meeting> collectives;  // by group and number
+};
+
+class RankReplay {
+ public:
+  RankReplay(int position, const std::vector<const Record*>& programs, const CostModel& costs,
+             Meetings& meetings, std::vector<TimedEvent>* events)
+      : position_(position),
+        record_(*programs[static_cast<std::size_t>(position)]),
+        costs_(costs),
+        meetings_(meetings),
+        events_(events),
+        operations_(static_cast<std::size_t>(record_.operations())) {
+    for (const auto& [key, piece] : record_.pieces())
+      price(piece, key.pass == forward_pass, pieces_[key].work);
+    if (costs.stack().whole_recomputation) add_dead_ends();
+    price(record_.rest(), false, rest_);
+    const auto count = static_cast<int>(programs.size());
+    for (const RecordedGroup& group : record_.groups()) {
+      // Ranks that stand for a position: equal steps apart, as the pipeline's group has them.
+      int members = 0;
+      for (int p = 0; p < count; ++p)
+        members +=
+            std::binary_search(group.ranks.begin(), group.ranks.end(), first_rank(programs, p));
+      members_.push_back(members);
+    }
+  }
+
+  bool is_done() const { return next_ == record_.rest().work.size(); }
+
+  // Goes on until the end or until something that is not known yet; returns whether it moved.
+  bool advance() {
+    bool moved = false;
+    while (!is_done()) {
+      const RecordedWork& work = record_.rest().work[next_];
+      if (work.kind == Kind::piece) {
+        run_piece(work.key);
+      } else if (!run(work, rest_[next_])) {
+        return moved;
+      }
+      ++next_;
+      moved = true;
+    }
+    if (is_done()) result_.end = std::max(compute_.at, host_.at);
+    return moved;
+  }
+
+  const RankTime& result() const { return result_; }
+  Clock end() const {
+    Clock end = compute_;
+    end.wait_for(host_);
+    for (const auto& [name, clock] : lanes_) end.wait_for(clock);
+    return end;
+  }
+
+ private:
+  static int first_rank(const std::vector<const Record*>& programs, int position) {
+    const auto& groups = programs[static_cast<std::size_t>(position)]->groups();
+    return groups.empty() ? position
+                          : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
+  }
+
+  void price(const RecordedPiece& piece, bool forward, std::vector<Cost>& costs) const {
+    for (const RecordedWork& work : piece.work) {
+      Cost cost;
+      if (work.kind == Kind::message) {
+        const RecordedGroup& group = record_.group_of(work);
+        cost = {costs_.message(work, group), costs_.beside(work, group), kind_of_group(group.name)};
+      } else if (work.kind != Kind::wait && work.kind != Kind::piece) {
+        cost = {costs_.work(work, forward && work.kind == Kind::product), 0, costs_.kind_of(work)};
+      }
+      costs.push_back(cost);
+    }
+  }
+
+  // Where a backward pass recomputes a layer, our graph leaves out what nobody reads: the difference
+  // to the whole forward pass. A sum over ranks has its dual among the gradients too.
+  void add_dead_ends() {
+    for (auto& [key, cost] : pieces_) {
+      if (key.pass != backward_pass) continue;
+      const auto forward = pieces_.find({key.chunk, forward_pass, key.segment, false});
+      if (forward == pieces_.end()) continue;
+      const std::vector<RecordedWork>& again = record_.pieces().at(key).work;
+      const auto is_product = [](const RecordedWork& work) {
+        return std::string_view(work.op) == "linear";
+      };
+      if (std::none_of(again.begin(), again.end(), is_product)) continue;
+      const std::vector<RecordedWork>& first = record_.pieces().at(forward->first).work;
+      const auto sum = [](const std::vector<RecordedWork>& work, const std::vector<Cost>& costs,
+                          std::string_view op) {
+        double seconds = 0;
+        for (std::size_t i = 0; i < work.size(); ++i)
+          if (op == work[i].op) seconds += costs[i].seconds;
+        return seconds;
+      };
+      for (const auto& [op, kind, times] :
+           {std::tuple{"linear", TimeKind::products, 1}, {"all_reduce", TimeKind::tensor, 2}}) {
+        const double missing =
+            times * sum(first, forward->second.work, op) - sum(again, cost.work, op);
+        cost.besides[static_cast<std::size_t>(kind)] += std::max(0.0, missing);
+      }
+    }
+  }
+
+  void run_piece(const WorkKey& key) {
+    const RecordedPiece& piece = record_.pieces().at(key);
+    const PieceCost& costs = pieces_.at(key);
+    const double begin = compute_.at;
+    for (std::size_t i = 0; i < piece.work.size(); ++i)
+      TRIREME_CHECK(run(piece.work[i], costs.work[i]));
+    for (std::size_t k = 0; k < time_kinds; ++k) spend(static_cast<TimeKind>(k), costs.besides[k]);
+    keep("compute", begin, compute_.at, [&] {
+      return fmt::format("{} {}.{}", pass_names[key.pass], key.chunk, key.segment);
+    });
+  }
+
+  // False: it waits for what is not known yet, and nothing has changed.
+  bool run(const RecordedWork& work, const Cost& cost) {
+    switch (work.kind) {
+      case Kind::wait:
+        return wait(work.operation);
+      case Kind::message:
+        start(work, cost);
+        return true;
+      default:
+        compute(work, cost);
+        return true;
+    }
+  }
+
+  void compute(const RecordedWork& work, const Cost& cost) {
+    host_.spend(TimeKind::host, costs_.host());
+    compute_.wait_for(host_);
+    const double begin = compute_.at;
+    spend(cost.kind, cost.seconds);
+    if (work.kind == Kind::read) host_.wait_for(compute_);
+    if (!*work.op) keep("compute", begin, compute_.at, [&] { return std::string(work.name); });
+  }
+
+  void spend(TimeKind kind, double seconds) {
+    compute_.spend(kind, seconds);
+    result_.busy[static_cast<std::size_t>(kind)] += seconds;
+  }
+
+  void start(const RecordedWork& work, const Cost& cost) {
+    if (cost.beside > 0) spend(TimeKind::states, cost.beside);
+    const RecordedGroup& group = record_.group_of(work);
+    Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
+    operation = {.work = &work, .cost = cost};
+    if (work.message == MessageKind::receive) {
+      operation.number = received_[work.peer]++;
+      return;
+    }
+    const bool sends = work.message == MessageKind::send;
+    Clock& lane = lanes_[sends ? group.name + ", sends" : group.name];
+    lane.wait_for(compute_);
+    if (!sends && members_[static_cast<std::size_t>(work.group)] > 1) {
+      operation.number = numbers_[group.name]++;
+      Meeting& meeting = meetings_.collectives[{group.name, operation.number}];
+      meeting.begin.wait_for(lane);
+      ++meeting.arrived;
+      return;
+    }
+    complete(operation, lane);
+    lane = *operation.end;
+    if (sends) meetings_.sent[{position_, work.peer}].push_back(lane);
+    if ((cost.kind == TimeKind::gradients && costs_.stack().blocking_gradients) ||
+        (cost.kind == TimeKind::pipeline && costs_.stack().blocking_messages))
+      wait_on(operation);
+  }
+
+  // A message on its way: what it is, and once that is known, when it has arrived.
+  struct Operation {
+    const RecordedWork* work = nullptr;
+    Cost cost;
+    int number = -1;  // among the receives from a rank, or a group's collectives of several positions
+    std::optional<Clock> end;
+  };
+
+  void complete(Operation& operation, Clock begin) {
+    const RecordedGroup& group = record_.group_of(*operation.work);
+    const double at = begin.at;
+    begin.spend(operation.cost.kind, operation.cost.seconds);
+    operation.end = begin;
+    keep(group.name.c_str(), at, begin.at, [&] { return std::string(operation.work->name); });
+  }
+
+  // Of a receive, or of a collective with other positions. False where it is not known yet.
+  bool settle(Operation& operation) {
+    if (operation.work->message == MessageKind::receive) {
+      const std::vector<Clock>& sent = meetings_.sent[{operation.work->peer, position_}];
+      if (static_cast<std::size_t>(operation.number) >= sent.size()) return false;
+      operation.end = sent[static_cast<std::size_t>(operation.number)];
+      return true;
+    }
+    const std::string& group = record_.group_of(*operation.work).name;
+    const Meeting& meeting = meetings_.collectives.at({group, operation.number});
+    if (meeting.arrived < members_[static_cast<std::size_t>(operation.work->group)]) return false;
+    complete(operation, meeting.begin);
+    lanes_[group].wait_for(*operation.end);
+    return true;
+  }
+
+  bool wait(std::int32_t number) {
+    Operation& operation = operations_[static_cast<std::size_t>(number)];
+    TRIREME_CHECK(operation.work);
+    if (!operation.end && !settle(operation)) return false;
+    wait_on(operation);
+    return true;
+  }
+
+  void wait_on(const Operation& operation) {
+    const TimeKind kind = operation.cost.kind;
+    result_.waits[static_cast<std::size_t>(kind)] +=
+        std::max(0.0, operation.end->at - compute_.at);
+    compute_.wait_for(*operation.end);
+    if (kind == TimeKind::totals) host_.wait_for(*operation.end);
+  }
+
+  template <class Name>
+  void keep(const char* lane, double begin, double end, const Name& name) {
+    if (events_ && end > begin) events_->push_back({position_, lane, name(), begin, end});
+  }
+
+  const int position_;
+  const Record& record_;
+  const CostModel& costs_;
+  Meetings& meetings_;
+  std::vector<TimedEvent>* events_;
+  std::map<WorkKey, PieceCost> pieces_;
+  std::vector<Cost> rest_;
+  std::vector<int> members_;  // by group: positions
+  std::size_t next_ = 0;
+  Clock compute_, host_;
+  std::map<std::string, Clock> lanes_;
+  std::map<std::string, int> numbers_;  // of collectives with other positions, by group
+  std::map<int, int> received_;         // messages, by sender
+  std::vector<Operation> operations_;
+  RankTime result_;
+};
+
+}  // namespace
+
+Replay replay(const std::vector<const Record*>& programs, const CostModel& costs, bool events) {
+  Replay result;
+  Meetings meetings;
+  std::vector<std::unique_ptr<RankReplay>> ranks;
+  for (int p = 0; p < static_cast<int>(programs.size()); ++p) {
+    ranks.push_back(std::make_unique<RankReplay>(p, programs, costs, meetings,
+                                                 events ? &result.events : nullptr));
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& rank : ranks) moved |= rank->advance();
+  }
+  for (const auto& rank : ranks) {
+    TRIREME_CHECK(rank->is_done());
+    result.ranks.push_back(rank->result());
+    result.end.wait_for(rank->end());
+  }
+  return result;
+}
+
+std::string chrome_trace(const Replay& replay) {
+  std::string text = "[";
+  std::map<std::pair<int, std::string>, int> lanes;
+  for (const TimedEvent& event : replay.events)
+    lanes.emplace(std::pair{event.rank, event.lane}, static_cast<int>(lanes.size()));
+  for (std::size_t p = 0; p < replay.ranks.size(); ++p) {
+    text += fmt::format(
+        R"({}{{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank of pp {}"}}}})",
+        p == 0 ? "" : ",\n", p, p);
+  }
+  for (const auto& [lane, thread] : lanes) {
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+        lane.first, thread, lane.second);
+  }
+  for (const TimedEvent& event : replay.events) {
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})",
+        event.name, event.rank, lanes.at({event.rank, event.lane}), event.begin * 1e6,
+        (event.end - event.begin) * 1e6);
+  }
+  return text + "]\n";
+}
+
+}  // namespace trireme

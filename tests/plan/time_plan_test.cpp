@@ -1,0 +1,93 @@
+// Times of planned steps.
+#include "plan/time_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/small_config.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+TimePlan time_of(const Config& config, int ranks, const std::string& machine_name,
+                 const std::string& stack = "trireme") {
+  const Machine machine = find_machine(machine_name);
+  return plan_time(plan_layout(config, ranks, machine.target), config, machine, find_stack(stack));
+}
+
+Config gpt_13b(std::vector<std::string> more) {
+  std::vector<std::string> settings = {
+      "model.preset=gpt3-13b",    "model.vocab_size=50257",       "train.iters=1",
+      "optimizer.lr=1e-4",        "train.micro_batch_size=2",     "train.global_batch_size=1024",
+      "run.precision=fp16",       "parallel.recompute=full",      "run.device=hip"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return parse_config("", "test", settings);
+}
+
+TEST(TimePlan, HasWhatUsersCompare) {
+  const TimePlan time = time_of(gpt_13b({"parallel.zero=2"}), 16, "lumi-g");
+  EXPECT_EQ(time.refused, "");
+  EXPECT_NEAR(time.samples_per_second() * time.seconds, 1024, 1e-6);
+  EXPECT_NEAR(time.tokens_per_second() * time.seconds * 16, 1024 * 2048, 1e-3);
+  const Utilisation u = time.utilisation();
+  EXPECT_LT(u.necessary, u.uncut);
+  EXPECT_DOUBLE_EQ(u.recomputed, u.uncut * 4 / 3);
+  EXPECT_NEAR(time.flops_rate() / 191.5e12, u.uncut, 1e-9);
+  double path = 0;
+  for (const double part : time.path) path += part;
+  EXPECT_NEAR(path, time.seconds, 1e-6 * time.seconds);
+  EXPECT_THAT(to_text(time), HasSubstr("samples/s"));
+}
+
+// What is published of LUMI: one row does not fit, one fills the memory, one waits for the host.
+TEST(TimePlan, RefusesWhatNoModelKnows) {
+  const auto refused = [](const std::vector<std::string>& settings, int ranks) {
+    return time_of(gpt_13b(settings), ranks, "lumi-g", "megatron-deepspeed").refused;
+  };
+  EXPECT_THAT(refused({"parallel.zero=1"}, 8), HasSubstr("of the device's memory"));
+  EXPECT_THAT(refused({"parallel.zero=1"}, 16), HasSubstr("above 95%"));
+  EXPECT_THAT(refused({"model.preset=gpt3-125m", "train.global_batch_size=256", "parallel.pp=2",
+                       "parallel.tp=2"},
+                      16),
+              HasSubstr("the host"));
+  EXPECT_EQ(refused({"parallel.zero=2"}, 16), "");
+}
+
+TEST(TimePlan, RefusesWhatTheMachineFileDoesNotKnow) {
+  EXPECT_THAT(time_of(small({"run.precision=fp64", "run.device=hip"}), 1, "lumi-g").refused,
+              HasSubstr("no figures for products in fp64"));
+}
+
+// A published row that the fit was not made of.
+TEST(TimePlan, IsNearWhatWasMeasured) {
+  const TimePlan time = time_of(gpt_13b({"parallel.pp=8", "parallel.tp=2"}), 16, "lumi-g",
+                                "megatron-deepspeed");
+  EXPECT_NEAR(time.samples_per_second() / 4.498, 1, time.band);
+}
+
+// Turns of a long schedule are extended: each further one takes as long as the last.
+TEST(TimePlan, OfALongStepGrowsEvenly) {
+  const auto seconds = [](int samples) {
+    return time_of(small({"parallel.pp=2", "run.device=hip",
+                          "train.global_batch_size=" + std::to_string(samples)}),
+                   2, "lumi-g")
+        .seconds;
+  };
+  const double a = seconds(400), b = seconds(800), c = seconds(1200);
+  EXPECT_NEAR(c - b, b - a, 1e-6 * c);
+  EXPECT_GT(b, 1.5 * a);
+  // The same as a step that is short enough to be recorded in full, per micro-batch.
+  EXPECT_NEAR((b - a) / 200, (seconds(32) - seconds(24)) / 4, 0.02 * (b - a) / 200);
+}
+
+TEST(TimePlan, IsShorterWhereMessagesAreHidden) {
+  const auto seconds = [](const char* stack) {
+    return time_of(gpt_13b({"parallel.zero=2"}), 16, "lumi-g", stack).seconds;
+  };
+  EXPECT_LT(seconds("trireme"), seconds("megatron-deepspeed"));
+}
+
+}  // namespace
+}  // namespace trireme

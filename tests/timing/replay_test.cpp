@@ -1,0 +1,140 @@
+// Replays of steps that are made by hand.
+#include "timing/replay.h"
+
+#include <gtest/gtest.h>
+
+#include "timing/hand_made.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing_timing;
+
+double seconds_of(const Record& record, const Stack& stack = own_stack()) {
+  const MachineSpeed machine = slow_machine();
+  return replay({&record}, CostModel(machine, stack, 1, false)).end.at;
+}
+
+TEST(Replay, OverlapsMessagesWithKernels) {
+  for (const auto& [sent, expected] : {std::pair{20.0, 4.0}, {50.0, 6.0 + 0.5}}) {
+    Record record;
+    record.add_group(group_of("shard", {0, 1}));
+    record.add(kernel(1));
+    const int number = record.add_message(message(MessageKind::reduce_scatter, 0, sent));
+    record.add(kernel(3));
+    record.add_wait(number);
+    if (sent > 20) record.add(kernel(0.5));
+    // After the first kernel 2 or 5 seconds of the message next to 3 of a kernel.
+    EXPECT_DOUBLE_EQ(seconds_of(record), expected);
+  }
+}
+
+TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
+  for (const bool same : {true, false}) {
+    Record record;
+    record.add_group(group_of("shard", {0, 1}));
+    record.add_group(group_of("gather", {0, 1}));
+    const int one = record.add_message(message(MessageKind::all_gather, 0, 10));
+    const int two = record.add_message(message(MessageKind::all_gather, same ? 0 : 1, 10));
+    record.add_wait(one);
+    record.add_wait(two);
+    EXPECT_DOUBLE_EQ(seconds_of(record), same ? 2 : 1);
+  }
+}
+
+TEST(Replay, RepeatsPieces) {
+  Record record;
+  for (int i = 0; i < 5; ++i) {
+    if (record.begin({})) record.add(kernel(2));
+    record.end();
+  }
+  EXPECT_DOUBLE_EQ(seconds_of(record), 10);
+}
+
+// A stack that waits for every bucket hides none of them.
+TEST(Replay, OfAStackThatBlocksHidesNothing) {
+  Record record;
+  record.add_group(group_of("shard", {0, 1}));
+  Stack blocking = own_stack();
+  blocking.blocking_gradients = true;
+  const int number = record.add_message(message(MessageKind::reduce_scatter, 0, 20));
+  record.add(kernel(3));
+  record.add_wait(number);
+  EXPECT_DOUBLE_EQ(seconds_of(record), 3);
+  EXPECT_DOUBLE_EQ(seconds_of(record, blocking), 5);
+}
+
+TEST(Replay, IsLateWhereTheHostIs) {
+  Record record;
+  for (int i = 0; i < 4; ++i) record.add(kernel(1));
+  Stack slow = own_stack();
+  slow.host = 2;
+  const MachineSpeed machine = slow_machine();
+  const Replay step = replay({&record}, CostModel(machine, slow, 1, false));
+  EXPECT_DOUBLE_EQ(step.end.at, 4 * 2 + 1);
+  EXPECT_DOUBLE_EQ(step.end.path[static_cast<std::size_t>(TimeKind::host)], 8);
+}
+
+// The record of a stage in a 1F1B schedule, whose passes forward take a second and back two.
+Record one_f_one_b(int stage, int stages, int micro_batches) {
+  Record record;
+  std::vector<int> ranks = ranks_up_to(stages);
+  record.add_group(group_of("world", ranks, stage));
+  record.add_group(group_of("pipeline", ranks, stage));
+  const auto pass = [&](int from, int to, double seconds) {
+    if (from >= 0 && from < stages)
+      record.add_wait(record.add_message(message(MessageKind::receive, 1, 0, from)));
+    record.add(kernel(seconds));
+    if (to >= 0 && to < stages) record.add_message(message(MessageKind::send, 1, 1e-12, to));
+  };
+  const auto forward = [&] { pass(stage - 1, stage + 1, 1); };
+  const auto back = [&] { pass(stage + 1, stage - 1, 2); };
+  const int first = std::min(micro_batches, stages - 1 - stage);
+  for (int i = 0; i < first; ++i) forward();
+  for (int i = first; i < micro_batches; ++i) {
+    forward();
+    back();
+  }
+  for (int i = 0; i < first; ++i) back();
+  return record;
+}
+
+TEST(Replay, HasTheBubbleOfOneForwardOneBackward) {
+  const MachineSpeed machine = slow_machine();
+  for (const int stages : {1, 2, 4, 7}) {
+    for (const int micro_batches : {stages, 2 * stages, 3 * stages + 1}) {
+      std::vector<Record> records;
+      for (int s = 0; s < stages; ++s) records.push_back(one_f_one_b(s, stages, micro_batches));
+      std::vector<const Record*> programs;
+      for (const Record& record : records) programs.push_back(&record);
+      const Replay step = replay(programs, CostModel(machine, own_stack(), 1, false));
+      EXPECT_NEAR(step.end.at, (micro_batches + stages - 1) * 3, 1e-9)
+          << stages << " stages, " << micro_batches << " micro-batches";
+      double path = 0;
+      for (const double part : step.end.path) path += part;
+      EXPECT_NEAR(path, step.end.at, 1e-9) << "the chain of work adds up to the step";
+    }
+  }
+}
+
+// Ranks of several positions begin a common sum when the last of them is there.
+TEST(Replay, MeetsOnOtherPositions) {
+  const MachineSpeed machine = slow_machine();
+  std::vector<Record> records(2);
+  for (int r = 0; r < 2; ++r) {
+    records[r].add_group(group_of("world", {0, 1}, r));
+    records[r].add(kernel(r == 0 ? 1 : 4));
+    records[r].add_wait(records[r].add_message(message(MessageKind::all_reduce, 0, 10)));
+  }
+  const Replay step =
+      replay({&records[0], &records[1]}, CostModel(machine, own_stack(), 1, false), true);
+  EXPECT_DOUBLE_EQ(step.end.at, 4 + 1);
+  EXPECT_DOUBLE_EQ(step.ranks[0].waits[static_cast<std::size_t>(TimeKind::totals)], 4);
+  EXPECT_DOUBLE_EQ(step.ranks[1].waits[static_cast<std::size_t>(TimeKind::totals)], 1);
+  const std::string trace = chrome_trace(step);
+  EXPECT_NE(trace.find(R"("name":"kernel","ph":"X","pid":1,"tid":)"), std::string::npos);
+  EXPECT_NE(trace.find(R"("ts":4000000.000,"dur":1000000.000)"), std::string::npos) << trace;
+}
+
+}  // namespace
+}  // namespace trireme
