@@ -1,5 +1,6 @@
-// Published results against the time model: every row of a machine and a stack serves once as the one
-// that the model is fitted to, and all errors are printed. `plan` itself says which rows have no time.
+// Published results against the time model: every row of a machine and a stack serves once as the
+// one that the model is fitted to, and all errors are printed. `plan` itself says which rows have
+// no time.
 #include <fmt/format.h>
 
 #include <toml++/toml.h>
@@ -103,13 +104,15 @@ int run(const std::string& path) {
         within += std::abs(error) <= 0.08;
       }
       for (const Row* row : wanted) {
-        const TimePlan time = plan_time(row->plan, row->config, row->machine, *row->stack, efficiency);
+        const TimePlan time =
+            plan_time(row->plan, row->config, row->machine, *row->stack, efficiency);
         fmt::print("    {:<56} {:>9.3f} s, {:.3f} samples/s, {:.1f} TFLOP/s, never measured\n",
                    row->name, time.seconds, time.samples_per_second(), time.flops_rate() / 1e12);
       }
     }
   }
-  fmt::print("{} predictions: mean error {:.1f}%, {} within 8%\n", errors, 100 * sum / errors, within);
+  fmt::print("{} predictions: mean error {:.1f}%, {} within 8%\n", errors, 100 * sum / errors,
+             within);
   return 0;
 }
 

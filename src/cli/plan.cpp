@@ -196,10 +196,11 @@ void add_plan(CLI::App& app) {
       ->add_option("--ranks", arguments->ranks,
                    "Number of ranks; by default tp x cp x pp x dp_replicate")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--memory", arguments->memory,
-                      "Memory of a rank, for example 64GiB: says whether the layout fits and what "
-                      "would; exit code 1 if it does not (default: run.memory, or that of a device of "
-                      "--machine)");
+  command->add_option(
+      "--memory", arguments->memory,
+      "Memory of a rank, for example 64GiB: says whether the layout fits and what "
+      "would; exit code 1 if it does not (default: run.memory, or that of a device of "
+      "--machine)");
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg, "Draw the schedule into this file");

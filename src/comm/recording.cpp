@@ -36,10 +36,12 @@ class RecordingCommunicator final : public Communicator {
   }
   Work reduce_scatter(const void*, void*, std::int64_t count, DType dtype, Reduction,
                       Label label) override {
-    return add(MessageKind::reduce_scatter, label, scatter_traffic(bytes(count * size(), dtype), size()));
+    return add(MessageKind::reduce_scatter, label,
+               scatter_traffic(bytes(count * size(), dtype), size()));
   }
   Work all_gather(const void*, void*, std::int64_t count, DType dtype, Label label) override {
-    return add(MessageKind::all_gather, label, scatter_traffic(bytes(count * size(), dtype), size()));
+    return add(MessageKind::all_gather, label,
+               scatter_traffic(bytes(count * size(), dtype), size()));
   }
   Work broadcast(void*, std::int64_t count, DType dtype, int root, Label label) override {
     return add(MessageKind::broadcast, label, root == rank() ? bytes(count, dtype) : 0);

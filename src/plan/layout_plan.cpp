@@ -48,7 +48,8 @@ StepCosts costs_of(const Record& record) {
   record.for_each([&](const RecordedWork& work, std::int64_t times) {
     costs.flops += work.flops * static_cast<double>(times);
     if (work.kind == RecordedWork::Kind::message)
-      part_of(costs.traffic, record.group_of(work).name, rest) += work.bytes * static_cast<double>(times);
+      part_of(costs.traffic, record.group_of(work).name, rest) +=
+          work.bytes * static_cast<double>(times);
   });
   return costs;
 }
@@ -221,7 +222,8 @@ std::string program_text(const LayoutPlan& plan) {
   for (const RankPlan& rank : plan.ranks) {
     text += fmt::format("rank of pp {}\n", rank.pipeline_rank);
     for (const auto& [key, piece] : rank.program.pieces())
-      text += fmt::format("  {}, {} times\n{}", name_of_piece(key), piece.times, list(rank.program, piece));
+      text += fmt::format("  {}, {} times\n{}", name_of_piece(key), piece.times,
+                          list(rank.program, piece));
     text += "  the step\n" + list(rank.program, rank.program.rest());
   }
   return text;

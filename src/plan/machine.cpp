@@ -1,4 +1,5 @@
-// Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`, and tables of figures.
+// Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`, and tables of
+// figures.
 #include "plan/machine.h"
 
 #include <fmt/ranges.h>
@@ -68,9 +69,10 @@ Machine parse_machine(const std::string& text, const std::string& where) {
         fail_input("{}: threads must be a number from 1 to 4096", where);
       target.threads = static_cast<int>(*given);
     } else if (!is_speed_table(name)) {
-      fail_input("{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, "
-                 "and the tables of docs/time.md",
-                 where, name);
+      fail_input(
+          "{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, "
+          "and the tables of docs/time.md",
+          where, name);
     }
   }
   if (!has_device) fail_input("{}: device must be set", where);

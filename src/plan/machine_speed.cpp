@@ -27,7 +27,8 @@ class Table {
 
   bool is_there() const { return table_ != nullptr; }
   void require() const {
-    if (!table_) fail_input("{}: the table [{}] is missing; the other figures need it", where_, name_);
+    if (!table_)
+      fail_input("{}: the table [{}] is missing; the other figures need it", where_, name_);
   }
 
   double figure(const std::string& key, double least, double most, const char* unit) {
@@ -143,7 +144,8 @@ void parse_node(const toml::table& file, const std::string& where, MachineSpeed&
   speed.nics = network.figure("cards", 1, 64, "network cards of a node");
   speed.nic = network.figure("rate", 1e6, 1e12, "bytes per second of one card");
   speed.network_latency = network.figure("latency", 0, 0.1, "seconds of a message");
-  speed.network_half = network.figure("half_size", 0, 1e10, "bytes of a collective at half the rate");
+  speed.network_half =
+      network.figure("half_size", 0, 1e10, "bytes of a collective at half the rate");
   network.refuse_others();
 }
 
@@ -154,8 +156,8 @@ void parse_fits(const toml::table& file, const std::string& where, MachineSpeed&
     const std::string name(stack.str());
     if (!value.is_table()) fail_input("{}: [fitted.{}] must be a table", where, name);
     Table one(*value.as_table(), "fitted." + name, where, 0);
-    speed.fits.push_back({name, one.figure("efficiency", 0.05, 2, "share of the model's speed"),
-                          one.text("from")});
+    speed.fits.push_back(
+        {name, one.figure("efficiency", 0.05, 2, "share of the model's speed"), one.text("from")});
     one.refuse_others();
   }
 }

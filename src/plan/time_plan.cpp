@@ -51,15 +51,16 @@ void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
   time.uncut_flops = plan.flops;
   time.flops = plan.flops;
   if (m.family != "bert") {  // with a causal mask half of what is counted for attention is needed
-    ModelConfig blind = m;
-    blind.num_heads = 0;
-    blind.num_kv_heads = 0;
-    const double layers = static_cast<double>(m.num_layers), heads = static_cast<double>(m.num_heads),
+    ModelConfig without = m;
+    without.num_heads = 0;
+    without.num_kv_heads = 0;
+    const double layers = static_cast<double>(m.num_layers),
+                 heads = static_cast<double>(m.num_heads),
                  groups = static_cast<double>(m.num_kv_heads),
                  h = static_cast<double>(m.hidden_size), d = static_cast<double>(m.head_dim);
     const double projections = 6 * layers * h * d * (2 * heads + 2 * groups);
     const double attention =
-        training_flops_per_token(m) - training_flops_per_token(blind) - projections;
+        training_flops_per_token(m) - training_flops_per_token(without) - projections;
     time.flops -= plan.tokens * attention / 2;
   }
   time.recomputed_flops =
@@ -122,7 +123,8 @@ void set_efficiency(const Machine& machine, const Stack& stack, double given, Ti
     time.efficiency = mean;
     time.band = 0.2;
     time.band_reason = fmt::format(
-        "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} was "
+        "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} "
+        "was "
         "never measured on it",
         mean, stack.name);
   } else {
@@ -155,24 +157,23 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   time.samples = plan.tokens / static_cast<double>(config.model.seq_length);
   const ProductRate& rate = is_wide(config) ? speed.fp32 : speed.bf16;
   if (rate.peak == 0 || config.run.precision == "fp64") {
-    time.refused = fmt::format("the machine file has no figures for products in {}",
-                               config.run.precision);
+    time.refused =
+        fmt::format("the machine file has no figures for products in {}", config.run.precision);
     return time;
   }
   if (plan.mesh.size() > speed.devices && speed.nics == 0) {
-    time.refused = fmt::format(
-        "the machine file has no [network], and {} ranks do not fit on a node of {}",
-        plan.mesh.size(), speed.devices);
+    time.refused =
+        fmt::format("the machine file has no [network], and {} ranks do not fit on a node of {}",
+                    plan.mesh.size(), speed.devices);
     return time;
   }
   for (const RankPlan& rank : plan.ranks)
-    time.memory_share = std::max(time.memory_share, memory_of(rank, plan, config, stack) / speed.memory_bytes);
+    time.memory_share =
+        std::max(time.memory_share, memory_of(rank, plan, config, stack) / speed.memory_bytes);
   if (time.memory_share > fullest) {
-    time.refused = fmt::format("a rank needs {:.1f}% of the device's memory{}",
-                               100 * time.memory_share,
-                               time.memory_share > 1
-                                   ? ""
-                                   : "; above 95% allocators decide how long a step takes");
+    time.refused = fmt::format(
+        "a rank needs {:.1f}% of the device's memory{}", 100 * time.memory_share,
+        time.memory_share > 1 ? "" : "; above 95% allocators decide how long a step takes");
     return time;
   }
   time.peak = rate.peak;
@@ -187,8 +188,9 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   time.bubble = 1 - busy / (time.seconds * static_cast<double>(step.ranks.size()));
   const double late = time.path[static_cast<std::size_t>(TimeKind::host)] / time.seconds;
   if (!stack.is_own() && late > latest_host)
-    time.refused = fmt::format("the host of {} is late for {:.0f}% of the step, and no model knows it",
-                               stack.name, 100 * late);
+    time.refused =
+        fmt::format("the host of {} is late for {:.0f}% of the step, and no model knows it",
+                    stack.name, 100 * late);
   return time;
 }
 
@@ -239,16 +241,14 @@ std::string rank_table(const TimePlan& time) {
 }  // namespace
 
 std::string to_text(const TimePlan& time) {
-  const std::string who = time.stack->is_own()
-                              ? fmt::format("on {}", time.machine)
-                              : fmt::format("on {}, as {} would run it", time.machine,
-                                            time.stack->about);
+  std::string who = "on " + time.machine;
+  if (!time.stack->is_own()) who += fmt::format(", as {} would run it", time.stack->name);
   if (!time.refused.empty()) return fmt::format("time: none {}: {}\n", who, time.refused);
   std::string text = fmt::format(
       "time: {} a step {}, +-{:.0f}% ({})\n"
       "  {:.3f} samples/s, {:.0f} tokens/s per device, {:.1f} TFLOP/s per device\n",
-      seconds_text(time.seconds), who, 100 * time.band, time.band_reason,
-      time.samples_per_second(), time.tokens_per_second(), time.flops_rate() / 1e12);
+      seconds_text(time.seconds), who, 100 * time.band, time.band_reason, time.samples_per_second(),
+      time.tokens_per_second(), time.flops_rate() / 1e12);
   const Utilisation u = time.utilisation();
   text += fmt::format(
       "  share of the peak: {:.1f}% necessary, {:.1f}% with attention to all positions counted "

@@ -13,10 +13,11 @@ namespace trireme {
 
 // Flops of a step over its time and the peak of all devices, as others count them.
 struct Utilisation {
-  double necessary = 0;   // no recomputation, attention to earlier positions only
-  double uncut = 0;       // attention as if every position saw all: Megatron-LM, torchtitan
-  double recomputed = 0;  // the same, a forward pass more with full recomputation: Megatron's counter
-  double executed = 0;    // what the kernels do
+  double necessary = 0;  // no recomputation, attention to earlier positions only
+  double uncut = 0;      // attention as if every position saw all: Megatron-LM, torchtitan
+  double recomputed =
+      0;                // the same, a forward pass more with full recomputation: Megatron's counter
+  double executed = 0;  // what the kernels do
 };
 
 struct TimePlan {

@@ -38,8 +38,7 @@ Spread spread_of(const RecordedGroup& group, int devices) {
 // Of what a collective works on, where `message` says what a rank sends for it.
 double whole_bytes(const RecordedWork& message, const RecordedGroup& group) {
   const auto ranks = static_cast<double>(group.ranks.size());
-  return message.bytes * ranks / (ranks - 1) /
-         (message.message == MessageKind::all_reduce ? 2 : 1);
+  return message.bytes * ranks / (ranks - 1) / (message.message == MessageKind::all_reduce ? 2 : 1);
 }
 
 double bus_rate(const MachineSpeed& machine, int ranks) {
@@ -52,8 +51,9 @@ double bus_rate(const MachineSpeed& machine, int ranks) {
 
 const char* name_of(TimeKind kind) {
   constexpr std::array<const char*, time_kinds> names = {
-      "products",  "attention", "other kernels", "optimizer and sums", "host",       "layers' messages",
-      "sequences", "experts",   "pipeline",      "gradients",          "parameters", "totals"};
+      "products", "attention",        "other kernels", "optimizer and sums",
+      "host",     "layers' messages", "sequences",     "experts",
+      "pipeline", "gradients",        "parameters",    "totals"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -108,8 +108,8 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
       const RecordedProductShape& p = work.product;
       const auto rows = static_cast<double>(p.rows), columns = static_cast<double>(p.columns),
                  inner = static_cast<double>(p.inner);
-      const double bytes = std::max(work.bytes, element_ * p.groups *
-                                                    (rows * inner + inner * columns + rows * columns));
+      const double bytes = std::max(
+          work.bytes, element_ * p.groups * (rows * inner + inner * columns + rows * columns));
       double seconds = std::max(product(p), bytes / machine_.memory_rate) / efficiency_;
       if (forward) seconds *= 1 + stack_.products_again;
       return seconds + machine_.launch;
@@ -139,7 +139,8 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
 double CostModel::transfer(const RecordedWork& message, const RecordedGroup& group) const {
   const Spread spread = spread_of(group, machine_.devices);
   const int devices = machine_.devices;
-  const bool pairs = message.message == MessageKind::send || message.message == MessageKind::exchange;
+  const bool pairs =
+      message.message == MessageKind::send || message.message == MessageKind::exchange;
   if (pairs) {
     const int own = group.ranks[static_cast<std::size_t>(group.own)];
     const int peer = group.ranks[static_cast<std::size_t>(message.peer)];

@@ -14,10 +14,10 @@ namespace trireme {
 enum class TimeKind : std::uint8_t {
   products,
   attention,
-  kernels,     // all others of the model
-  states,      // sums of gradients, the optimizer
-  host,        // the host is late
-  tensor,      // messages within layers
+  kernels,  // all others of the model
+  states,   // sums of gradients, the optimizer
+  host,     // the host is late
+  tensor,   // messages within layers
   context,
   experts,
   pipeline,

@@ -1,4 +1,5 @@
-// Each rank goes on as far as the messages that it waits for are known; then others take their turn.
+// Each rank goes on as far as the messages that it waits for are known; then others take their
+// turn.
 #include "timing/replay.h"
 
 #include <algorithm>
@@ -101,8 +102,7 @@ class RankReplay {
  private:
   static int first_rank(const std::vector<const Record*>& programs, int position) {
     const auto& groups = programs[static_cast<std::size_t>(position)]->groups();
-    return groups.empty() ? position
-                          : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
+    return groups.empty() ? position : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
   }
 
   void price(const RecordedPiece& piece, bool forward, std::vector<Cost>& costs) const {
@@ -118,8 +118,8 @@ class RankReplay {
     }
   }
 
-  // Where a backward pass recomputes a layer, our graph leaves out what nobody reads: the difference
-  // to the whole forward pass. A sum over ranks has its dual among the gradients too.
+  // Where a backward pass recomputes a layer, our graph leaves out what nobody reads: the
+  // difference to the whole forward pass. A sum over ranks has its dual among the gradients too.
   void add_dead_ends() {
     for (auto& [key, cost] : pieces_) {
       if (key.pass != backward_pass) continue;
@@ -154,9 +154,8 @@ class RankReplay {
     for (std::size_t i = 0; i < piece.work.size(); ++i)
       TRIREME_CHECK(run(piece.work[i], costs.work[i]));
     for (std::size_t k = 0; k < time_kinds; ++k) spend(static_cast<TimeKind>(k), costs.besides[k]);
-    keep("compute", begin, compute_.at, [&] {
-      return fmt::format("{} {}.{}", pass_names[key.pass], key.chunk, key.segment);
-    });
+    keep("compute", begin, compute_.at,
+         [&] { return fmt::format("{} {}.{}", pass_names[key.pass], key.chunk, key.segment); });
   }
 
   // False: it waits for what is not known yet, and nothing has changed.
@@ -218,7 +217,8 @@ class RankReplay {
   struct Operation {
     const RecordedWork* work = nullptr;
     Cost cost;
-    int number = -1;  // among the receives from a rank, or a group's collectives of several positions
+    int number =
+        -1;  // among the receives from a rank, or a group's collectives of several positions
     std::optional<Clock> end;
   };
 
@@ -256,8 +256,7 @@ class RankReplay {
 
   void wait_on(const Operation& operation) {
     const TimeKind kind = operation.cost.kind;
-    result_.waits[static_cast<std::size_t>(kind)] +=
-        std::max(0.0, operation.end->at - compute_.at);
+    result_.waits[static_cast<std::size_t>(kind)] += std::max(0.0, operation.end->at - compute_.at);
     compute_.wait_for(*operation.end);
     if (kind == TimeKind::totals) host_.wait_for(*operation.end);
   }

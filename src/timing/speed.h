@@ -35,21 +35,21 @@ struct MachineSpeed {
   double memory_bytes = 0, memory_rate = 0;  // of one device; the rate is an achieved one
   ProductRate bf16, fp32;                    // bf16 stands for fp16 too
   double units = 1;                          // that compute tiles side by side
-  double half_depth = 0;                     // inner dimension at which a tile runs at half its rate
+  double half_depth = 0;  // inner dimension at which a tile runs at half its rate
   std::vector<ProductTile> tiles = {{}};
   double attention = 1, attention_grad = 1;  // shares of the ceiling
   double launch = 0;                         // seconds between two kernels of a queue
   double host = 0;                           // seconds that the host needs for one kernel
   double host_rate = 0;                      // between the host's memory and the device's
 
-  int devices = 1;            // on a node
-  std::vector<BusRate> bus;   // rising; empty: nodes have one device
-  double pair = 0;            // what one device sends to one other on its node
-  double node_latency = 0;    // of a message on a node
-  double node_half = 0;       // bytes with which a collective on a node has half of its rate
-  double nics = 0, nic = 0;   // of a node, and what one of them sends per second; 0: one node
-  double network_latency = 0; // of a message between nodes, for each doubling of their number
-  double network_half = 0;    // as node_half
+  int devices = 1;             // on a node
+  std::vector<BusRate> bus;    // rising; empty: nodes have one device
+  double pair = 0;             // what one device sends to one other on its node
+  double node_latency = 0;     // of a message on a node
+  double node_half = 0;        // bytes with which a collective on a node has half of its rate
+  double nics = 0, nic = 0;    // of a node, and what one of them sends per second; 0: one node
+  double network_latency = 0;  // of a message between nodes, for each doubling of their number
+  double network_half = 0;     // as node_half
 
   std::vector<Fit> fits;
 };

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -45,6 +46,31 @@ TEST_F(Plan, TellsProgramsWhatItTellsPeople) {
     EXPECT_GT(rank.at("bytes_sent").at("pipeline"), 0);
     EXPECT_GT(rank.at("bytes_sent").at("gradients"), 0);
   }
+}
+
+// How long a step takes on a machine with figures, and the picture of it.
+TEST_F(Plan, TellsTheTimeOfAStep) {
+  write("gpu.toml",
+        "[model]\npreset = \"gpt2-124m\"\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n"
+        "[run]\ndevice = \"hip\"\n");
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"plan", path("gpu.toml"), "--ranks", "4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome text = with({"--machine", "lumi-g", "--trace", path("step.json")});
+  EXPECT_EQ(text.code, 0) << text.out;
+  EXPECT_THAT(text.out, HasSubstr("tokens/s per device"));
+  const Outcome json = with({"--machine", "lumi-g", "--json"});
+  ASSERT_EQ(json.code, 0) << json.out;
+  const auto time = nlohmann::json::parse(json.out).at("time");
+  EXPECT_GT(time.at("seconds"), 0);
+  EXPECT_GT(time.at("band"), 0);
+  std::ifstream trace(path("step.json"));
+  EXPECT_TRUE(nlohmann::json::parse(trace).is_array());
+  EXPECT_EQ(with({"--machine", "lumi-g", "--stack", "jax"}).code, 2);
+  EXPECT_EQ(with({"--trace", path("step.json")}).code, 2);
+  EXPECT_EQ(with({"--machine", "lumi-g", "run.device=cpu"}).code, 2);
 }
 
 // A verdict with an exit code, what it rests on, and what would fit.

@@ -104,7 +104,6 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
   EXPECT_THAT(changed("[4, 75e9]", "[2, 75e9]"), HasSubstr("must rise"));
   EXPECT_THAT(changed("[4, 75e9]", "[4]"), HasSubstr("must have 2 figures"));
   EXPECT_THAT(changed("efficiency = ", "efficiency = 7"), HasSubstr("efficiency of [fitted."));
-  EXPECT_THAT(changed("[attention]", "attention = 3\n[other]"), HasSubstr("attention"));
 }
 
 // The scratch of kernels is that of the machine that runs, not of the one that plans.

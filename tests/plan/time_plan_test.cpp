@@ -19,9 +19,9 @@ TimePlan time_of(const Config& config, int ranks, const std::string& machine_nam
 
 Config gpt_13b(std::vector<std::string> more) {
   std::vector<std::string> settings = {
-      "model.preset=gpt3-13b",    "model.vocab_size=50257",       "train.iters=1",
-      "optimizer.lr=1e-4",        "train.micro_batch_size=2",     "train.global_batch_size=1024",
-      "run.precision=fp16",       "parallel.recompute=full",      "run.device=hip"};
+      "model.preset=gpt3-13b", "model.vocab_size=50257",   "train.iters=1",
+      "optimizer.lr=1e-4",     "train.micro_batch_size=2", "train.global_batch_size=1024",
+      "run.precision=fp16",    "parallel.recompute=full",  "run.device=hip"};
   settings.insert(settings.end(), more.begin(), more.end());
   return parse_config("", "test", settings);
 }
@@ -62,8 +62,8 @@ TEST(TimePlan, RefusesWhatTheMachineFileDoesNotKnow) {
 
 // A published row that the fit was not made of.
 TEST(TimePlan, IsNearWhatWasMeasured) {
-  const TimePlan time = time_of(gpt_13b({"parallel.pp=8", "parallel.tp=2"}), 16, "lumi-g",
-                                "megatron-deepspeed");
+  const TimePlan time =
+      time_of(gpt_13b({"parallel.pp=8", "parallel.tp=2"}), 16, "lumi-g", "megatron-deepspeed");
   EXPECT_NEAR(time.samples_per_second() / 4.498, 1, time.band);
 }
 

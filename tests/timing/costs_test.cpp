@@ -16,8 +16,7 @@ double product_seconds(const MachineSpeed& machine, const RecordedProductShape& 
 }
 
 TEST(Product, TakesItsFlopsWhereTilesFillTheUnits) {
-  EXPECT_DOUBLE_EQ(product_seconds(fast_memory(), {256, 256, 256}),
-                   2.0 * 256 * 256 * 256 / 1e12);
+  EXPECT_DOUBLE_EQ(product_seconds(fast_memory(), {256, 256, 256}), 2.0 * 256 * 256 * 256 / 1e12);
 }
 
 // A row more needs two tiles more, and a second wave for them.
@@ -25,7 +24,8 @@ TEST(Product, TakesWholeTilesAndWholeWaves) {
   const MachineSpeed machine = fast_memory();
   EXPECT_DOUBLE_EQ(product_seconds(machine, {257, 256, 256}),
                    2 * product_seconds(machine, {256, 256, 256}));
-  EXPECT_DOUBLE_EQ(product_seconds(machine, {1, 1, 256}), product_seconds(machine, {256, 256, 256}));
+  EXPECT_DOUBLE_EQ(product_seconds(machine, {1, 1, 256}),
+                   product_seconds(machine, {256, 256, 256}));
 }
 
 TEST(Product, IsSlowerWhereTheInnerDimensionIsShort) {
@@ -77,8 +77,8 @@ TEST(Message, HasHalfTheRateAtItsHalfSizeAndBelow) {
   EXPECT_DOUBLE_EQ(seconds(1e6), (1 + 1e-4) * 5e5 / 10);
 }
 
-// A node has 4 cards of 0.5. A group of all its devices has them all; of eight groups, of which each
-// has one device of every node, each has an eighth.
+// A node has 4 cards of 0.5. A group of all its devices has them all; of eight groups, of which
+// each has one device of every node, each has an eighth.
 TEST(Message, BetweenNodesSharesTheCards) {
   const MachineSpeed machine = slow_machine();
   const CostModel costs(machine, own_stack(), 1, false);

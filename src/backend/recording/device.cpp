@@ -54,8 +54,7 @@ class MovedBytes {
     }
   }
   template <class Other>
-    requires(!std::is_pointer_v<Other>)
-  void see(const Other&) {}
+  requires(!std::is_pointer_v<Other>) void see(const Other&) {}
 
   std::int64_t bytes() const {
     return std::max<std::int64_t>(count_, 0) * (typed_ + untyped_ * element_);
