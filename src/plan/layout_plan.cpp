@@ -207,7 +207,7 @@ std::string list(const Record& record, const RecordedPiece& piece) {
     }
     text += fmt::format("    {:<22} {}", work.op, work.name);
     if (work.group >= 0)
-      text += fmt::format(" [{}, number {}]", record.group_of(work).name, work.operation);
+      text += fmt::format(" [{}], number {}", record.group_of(work).name, work.operation);
     if (work.flops > 0) text += fmt::format("  {:.4g} flops", work.flops);
     if (work.bytes > 0) text += fmt::format("  {:.0f} bytes", work.bytes);
     text += '\n';
