@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
@@ -32,10 +33,12 @@ int of_node(int said, int known, const Site& site, const char* flag, const char*
 }
 
 void check_time(const Site& site, const SlurmJob& job) {
-  const int longest = longest_walltime(site, job.nodes);
+  // Other partitions have limits of their own.
+  const bool usual = job.partition.empty() || job.partition == site.partition;
+  const int longest = usual ? longest_walltime(site, job.nodes) : 0;
   if (longest > 0 && job.minutes > longest)
-    fail_input("--time {}: jobs of {} nodes on {} end after {} at the latest",
-               walltime_text(job.minutes), job.nodes, site.name, walltime_text(longest));
+    fail_input("--time {}: jobs of {} on {} end after {} at the latest", walltime_text(job.minutes),
+               counted(job.nodes, "node"), site.name, walltime_text(longest));
   if (job.save_seconds >= 60 * job.minutes)
     fail_input("--save-seconds {}: expected less than the {} of --time", job.save_seconds,
                walltime_text(job.minutes));
@@ -50,6 +53,15 @@ void check_memory(const Config& config, const Site& site, int ranks) {
   const Verdict verdict = judge(plan, planned, ranks, site.rank_bytes);
   if (!verdict.fits())
     fail_input("this does not fit into {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
+}
+
+int all_ranks(const SlurmJob& job) {
+  constexpr std::int64_t most = 1 << 20;
+  const std::int64_t ranks = static_cast<std::int64_t>(job.nodes) * job.ranks_per_node;
+  if (ranks > most)
+    fail_input("--nodes {} of {} ranks each: expected at most {} ranks", job.nodes,
+               job.ranks_per_node, most);
+  return static_cast<int>(ranks);
 }
 
 void run(SlurmArguments& arguments) {
@@ -68,7 +80,7 @@ void run(SlurmArguments& arguments) {
 
   const std::vector<std::string> overrides(job.arguments.begin() + 1, job.arguments.end());
   const Config config = load_config(job.arguments.front(), overrides);
-  const int ranks = job.nodes * job.ranks_per_node;
+  const int ranks = all_ranks(job);
   validate(config);
   validate_layout(config, ranks);
   if (!site.device.empty() && config.run.device != site.device)
@@ -77,7 +89,7 @@ void run(SlurmArguments& arguments) {
   check_memory(config, site, ranks);
   job.run_dir = config.run.dir;
   job.device = config.run.device;
-  if (job.name.empty()) job.name = fs::path(job.arguments.front()).stem();
+  if (job.name.empty()) job.name = job_name(fs::path(job.arguments.front()).stem());
 
   const std::string script = slurm_script(site, job);
   if (arguments.output.empty()) {
@@ -132,7 +144,7 @@ void add_slurm(CLI::App& app) {
   command
       ->add_option("--save-seconds", job.save_seconds,
                    "How long before its end the run saves and stops")
-      ->check(CLI::Range(1, 86400))
+      ->check(CLI::Range(1, 65535))  // sbatch takes no more
       ->capture_default_str();
   command->add_option("--mpi", job.mpi,
                       "srun --mpi, for example pmix or pmi2 (default: the cluster's)");

@@ -13,6 +13,21 @@
 namespace trireme {
 namespace {
 
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool is_plain(char c) {
+  constexpr std::string_view others = "_-./,:=@%+";
+  return is_letter_or_digit(c) || others.find(c) != std::string_view::npos;
+}
+
+constexpr std::string_view name_punctuation = "_-.,:@+";
+
+bool is_name_character(char c) {
+  return is_letter_or_digit(c) || name_punctuation.find(c) != std::string_view::npos;
+}
+
 std::string heading(const Site& site, const SlurmJob& job) {
   return fmt::format(
       "#!/bin/bash\n"
@@ -21,13 +36,22 @@ std::string heading(const Site& site, const SlurmJob& job) {
       site.name, counted(job.nodes, "node"), counted(job.ranks_per_node, "rank"));
 }
 
+// sbatch reads quotes, blanks and '#' in its lines in a way of its own, and a line break would
+// begin a line of the script.
+const std::string& directive_value(const char* flag, const std::string& value) {
+  for (const char c : value)
+    if (!is_name_character(c))
+      fail_input("{} '{}': expected letters, digits and any of {}", flag, value, name_punctuation);
+  return value;
+}
+
 std::string directives(const Site& site, const SlurmJob& job) {
   std::string text;
   const auto line = [&](const std::string& option) { text += "#SBATCH " + option + "\n"; };
-  line("--job-name=" + job.name);
-  if (!job.account.empty()) line("--account=" + job.account);
+  line("--job-name=" + directive_value("--name", job.name));
+  if (!job.account.empty()) line("--account=" + directive_value("--account", job.account));
   const std::string partition = job.partition.empty() ? std::string(site.partition) : job.partition;
-  if (!partition.empty()) line("--partition=" + partition);
+  if (!partition.empty()) line("--partition=" + directive_value("--partition", partition));
   line(fmt::format("--nodes={}", job.nodes));
   line(fmt::format("--ntasks-per-node={}", job.ranks_per_node));
   line(fmt::format("--cpus-per-task={}", job.cores_per_rank));
@@ -35,6 +59,8 @@ std::string directives(const Site& site, const SlurmJob& job) {
   if (site.name == "generic" && job.device != "cpu" && job.device != "emulated")
     line(fmt::format("--gpus-per-node={}", job.ranks_per_node));
   line("--exclusive");
+  // Whole nodes come with all their cores, but only with as much memory as was asked for.
+  if (site.name == "generic") line("--mem=0");
   line("--time=" + walltime_text(job.minutes));
   line("--output=%x-%j.out");
   line("--open-mode=append");
@@ -42,7 +68,7 @@ std::string directives(const Site& site, const SlurmJob& job) {
       "# {} before the end the ranks are told to save; they then end with exit code 3.\n",
       counted(job.save_seconds, "second"));
   line(fmt::format("--signal=USR1@{}", job.save_seconds));
-  if (job.requeue) line("--requeue");
+  line(job.requeue ? "--requeue" : "--no-requeue");
   return text;
 }
 
@@ -61,7 +87,9 @@ std::string variables(const Site& site, const SlurmJob& job) {
 // What stands in front of the program on each node.
 std::string inside(const SlurmJob& job) {
   if (job.container.empty()) return shell_word(job.program);
-  return fmt::format("singularity exec --bind \"$PWD\" {} {}", shell_word(job.container),
+  // The driver's libraries of CUDA come from the node, not with the image.
+  return fmt::format("singularity exec{} --bind \"$PWD\" {} {}",
+                     job.device == "cuda" ? " --nv" : "", shell_word(job.container),
                      shell_word(job.program));
 }
 
@@ -69,18 +97,24 @@ std::string check(const SlurmJob& job) {
   const std::string device = job.device == "cpu" ? "" : " --device " + job.device;
   return fmt::format(
       "# A node that computes wrong results or has lost a GPU is named before it costs hours.\n"
-      "check='report=$({} doctor{} 2>&1) || {{ echo \"$report\" | sed \"s/^/$(hostname): /\"; exit "
-      "1; }}'\n"
-      "if ! srun --ntasks-per-node=1 --cpus-per-task={} bash -c \"$check\"; then\n"
+      "check='report=$(timeout -k 10 600 \"$@\" 2>&1) || {{\n"
+      "    printf \"%s\\n\" \"$report\" \"exit code $? (124: it took over ten minutes)\" |\n"
+      "        sed \"s/^/$(hostname): /\"\n"
+      "    exit 1\n"
+      "}}'\n"
+      "# One task in a node, whatever sbatch has set for those of the run; each says its own.\n"
+      "if ! srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} "
+      "--kill-on-bad-exit=0 \\\n"
+      "    bash -c \"$check\" check {2} doctor{3}; then\n"
       "    echo \"a node failed the check above: leave it out with sbatch --exclude=NODE\" >&2\n"
       "    exit 1\n"
       "fi\n",
-      inside(job), device, job.cores_per_rank * job.ranks_per_node);
+      job.nodes, job.cores_per_rank * job.ranks_per_node, inside(job), device);
 }
 
 std::string launch(const Site& site, const SlurmJob& job) {
   std::vector<std::string> words = {"srun"};
-  if (!job.mpi.empty()) words.push_back("--mpi=" + job.mpi);
+  if (!job.mpi.empty()) words.push_back(shell_word("--mpi=" + job.mpi));
   words.push_back("--cpus-per-task=" + std::to_string(job.cores_per_rank));
   words.emplace_back("--kill-on-bad-exit=1");
   words.emplace_back("--wait=60");
@@ -91,29 +125,34 @@ std::string launch(const Site& site, const SlurmJob& job) {
   return text + "\ncode=$?\n";
 }
 
-// Exit code 3 is a run that was interrupted and saved, 0 one that is done or stopped as planned.
-std::string again(const SlurmJob& job) {
+// What the run had saved before this start.
+std::string progress_before(const SlurmJob& job) {
   return fmt::format(
-      "# Start again until the run is done, unless the last start saved nothing new.\n"
       "run={}\n"
-      "saved=$(grep -o '\"saved_step\": *[0-9]*' \"$run/status.json\" | grep -o '[0-9]*$')\n"
-      "if [ $code -eq 3 ] || {{ [ $code -eq 0 ] && ! grep -q '\"state\": *\"done\"' "
-      "\"$run/status.json\"; }}; then\n"
-      "    if [ \"$saved\" = \"$(cat \"$run/slurm_saved_step\" 2>/dev/null)\" ]; then\n"
-      "        echo \"no step was saved since the last start: not started again\" >&2\n"
-      "        exit 1\n"
-      "    fi\n"
-      "    echo \"$saved\" >\"$run/slurm_saved_step\"\n"
-      "    scontrol requeue \"$SLURM_JOB_ID\"\n"
-      "fi\n"
-      "exit $code\n",
+      "# A value in the run's status.json, or nothing.\n"
+      "status() {{\n"
+      "    sed -n \"s/.*\\\"$1\\\": *\\\"*\\([a-z0-9]*\\).*/\\1/p\" \"$run/status.json\" "
+      "2>/dev/null\n"
+      "}}\n"
+      "saved_before=$(status saved_step)\n",
       shell_word(job.run_dir));
 }
 
-bool is_plain(char c) {
-  constexpr std::string_view others = "_-./,:=@%+";
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         others.find(c) != std::string_view::npos;
+std::string again() {
+  return "# Start again until the run is done, unless this start saved nothing new. status.json "
+         "decides: srun\n"
+         "# ends with another code than 3 where it killed ranks that ended after the first.\n"
+         "case $(status state) in\n"
+         "interrupted | stopped)\n"
+         "    if [ \"$(status saved_step)\" != \"${saved_before:-0}\" ]; then\n"
+         "        scontrol requeue \"$SLURM_JOB_ID\"\n"
+         "        exit $code\n"
+         "    fi\n"
+         "    echo \"no step was saved by this start: not started again\" >&2\n"
+         "    case $code in 0 | 3) exit 1 ;; esac\n"
+         "    ;;\n"
+         "esac\n"
+         "exit $code\n";
 }
 
 // Digits only, at most six of them; -1 for all else.
@@ -136,12 +175,20 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string job_name(const std::string& text) {
+  std::string name = text;
+  for (char& c : name)
+    if (!is_name_character(c)) c = '-';
+  return name;
+}
+
 std::string slurm_script(const Site& site, const SlurmJob& job) {
   std::vector<std::string> parts = {heading(site, job) + directives(site, job),
                                     variables(site, job)};
   if (job.check_nodes) parts.push_back(check(job));
+  if (job.requeue) parts.push_back(progress_before(job));
   parts.push_back(launch(site, job) + (job.requeue ? "" : "exit $code\n"));
-  if (job.requeue) parts.push_back(again(job));
+  if (job.requeue) parts.push_back(again());
   return fmt::format("{}", fmt::join(parts, "\n"));
 }
 

@@ -24,7 +24,8 @@ struct SlurmJob {
   bool check_nodes = true;          // by `trireme doctor` on each, before the run
 };
 
-// A script for sbatch, each line that a site asks for with its reason.
+// A script for sbatch, each line that a site asks for with its reason. Fails (exit code 2) where
+// name, account or partition hold characters that a line of sbatch cannot.
 std::string slurm_script(const Site& site, const SlurmJob& job);
 
 // "90" (minutes), "2:30:00", "1-12:00:00" as sbatch takes them, in minutes, seconds rounded up.
@@ -33,6 +34,9 @@ int parse_walltime(const std::string& text);
 
 // 90 as "01:30:00".
 std::string walltime_text(int minutes);
+
+// The text as the name of a job: other characters than those that a name may have become dashes.
+std::string job_name(const std::string& text);
 
 // One word of a shell's command line, in quotes where it needs them.
 std::string shell_word(const std::string& word);

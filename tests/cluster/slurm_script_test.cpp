@@ -105,9 +105,20 @@ TEST(SlurmScript, LeavesOutWhatAJobDoesNotNeed) {
   job.requeue = job.check_nodes = false;
   const std::string script = slurm_script(find_site("frontier"), job);
   EXPECT_THAT(script, Not(HasSubstr("NCCL_NET")));  // no network between the GPUs of a node
-  EXPECT_THAT(script, Not(HasSubstr("requeue")));
+  EXPECT_THAT(script, Not(HasSubstr("scontrol")));
+  EXPECT_THAT(script, HasSubstr("#SBATCH --no-requeue\n"));  // not after a lost node either
   EXPECT_THAT(script, Not(HasSubstr("doctor")));
   EXPECT_THAT(script, HasSubstr("exit $code"));
+}
+
+TEST(SlurmScript, RefusesNamesThatALineOfSbatchCannotHold) {
+  for (const char* wrong : {"a b", "a\nrm x", "a#b", "a'b", "a/b", "$(x)"}) {
+    SlurmJob job = a_job();
+    job.name = job_name(wrong);
+    EXPECT_NO_THROW(slurm_script(find_site("lumi"), job)) << wrong;
+    job.account = wrong;
+    EXPECT_THROW(slurm_script(find_site("lumi"), job), Error) << wrong;
+  }
 }
 
 // The script itself, under programs that stand in for SLURM's: `srun` ends as the test says and
@@ -120,12 +131,16 @@ class RunScript : public testing::Test {
     fs::create_directories(folder_ / "a run");
     program("scontrol", "echo \"$@\" >>\"$HERE/requeued\"");
     program("srun",
-            "case \"$*\" in *doctor*) exit ${DOCTOR:-0};; esac\n"
+            "case \"$*\" in *doctor*) while [ \"$1\" != bash ]; do shift; done; exec \"$@\";; "
+            "esac\n"
             "echo \"$@\" >>\"$HERE/started\"\n"
-            "echo \"{\\\"state\\\": \\\"$STATE\\\", \\\"saved_step\\\": $SAVED}\" >\"$HERE/a "
+            "[ -z \"$STATE\" ] || echo \"{\\\"state\\\": \\\"$STATE\\\", \\\"saved_step\\\": "
+            "$SAVED}\" >\"$HERE/a "
             "run/status.json\"\n"
             "exit $CODE");
+    program("it's trireme", "echo \"asked $*\"; exit ${DOCTOR:-0}");
     SlurmJob job = a_job();
+    job.program = "it's trireme";
     job.run_dir = (folder_ / "a run").string();
     std::ofstream(folder_ / "job.sh") << slurm_script(find_site("lumi"), job);
   }
@@ -173,8 +188,24 @@ TEST_F(RunScript, EndsWithTheCodeOfAFailure) {
   EXPECT_EQ(lines_of("requeued"), 0);
 }
 
+// srun kills ranks that end after the first, and says so by its code.
+TEST_F(RunScript, StartsAgainWhereRanksWereKilledAfterTheySaved) {
+  EXPECT_EQ(run("CODE=137 STATE=interrupted SAVED=100"), 137);
+  EXPECT_EQ(lines_of("requeued"), 1);
+}
+
+// What an earlier start left in status.json counts for nothing.
+TEST_F(RunScript, EndsWhereAStartFailsBeforeItsFirstWord) {
+  EXPECT_EQ(run("CODE=3 STATE=interrupted SAVED=100"), 3);
+  EXPECT_EQ(run("CODE=2"), 2);
+  EXPECT_EQ(lines_of("requeued"), 1);
+}
+
 TEST_F(RunScript, DoesNotTrainOnNodesThatFailTheCheck) {
   EXPECT_EQ(run("DOCTOR=1 CODE=0 STATE=done SAVED=1"), 1);
+  std::ostringstream out;
+  out << std::ifstream(folder_ / "out").rdbuf();
+  EXPECT_THAT(out.str(), HasSubstr(": asked doctor --device hip\n"));  // after the node's name
   EXPECT_EQ(lines_of("started"), 0);
 }
 
