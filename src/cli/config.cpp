@@ -34,6 +34,10 @@ std::string text_of(const ConfigArguments& arguments) {
 void run(const ConfigArguments& arguments) {
   if (!arguments.output.empty() && fs::exists(arguments.output))
     fail_input("'{}' exists already: name another file", arguments.output);
+  // Before the questions, whose answers would be lost.
+  const fs::path folder = fs::path(arguments.output).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    fail_input("cannot write '{}': there is no folder '{}'", arguments.output, folder.string());
   const std::string text = text_of(arguments);
   if (arguments.output.empty()) {
     fmt::print("{}", text);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cluster/site.h"
 #include "config/families.h"
+#include "config/fields.h"
 #include "config/presets.h"
 #include "plan/choose_layout.h"
 #include "plan/layout_plan.h"
@@ -150,20 +151,20 @@ std::string ask_model(Questions& questions, Answers& answers) {
       answers.model, count, size, head_count, tokens);
 }
 
-// What the name of a tokenizer's file says of its kind.
-std::string tokenizer_lines(const std::string& file) {
+// What the name of a tokenizer's file says of its kind; Llama 3 has a tiktoken model of a name
+// that others give to one of SentencePiece.
+std::string tokenizer_lines(const std::string& file, const std::string& model) {
+  const std::string name = toml_string(file);
   const auto ends = [&](std::string_view end) { return file.ends_with(end); };
   if (ends("vocab.json")) {
     const std::string folder = file.substr(0, file.size() - std::string_view("vocab.json").size());
-    return fmt::format("tokenizer = \"gpt2\"\nvocab_file = \"{}\"\nmerge_file = \"{}merges.txt\"\n",
-                       file, folder);
+    return fmt::format("tokenizer = \"gpt2\"\nvocab_file = {}\nmerge_file = {}\n", name,
+                       toml_string(folder + "merges.txt"));
   }
-  if (ends("tokenizer.json"))
-    return fmt::format("tokenizer = \"hf\"\ntokenizer_model = \"{}\"\n", file);
-  if (ends(".txt")) return fmt::format("tokenizer = \"bert\"\nvocab_file = \"{}\"\n", file);
-  if (ends(".tiktoken"))
-    return fmt::format("tokenizer = \"tiktoken\"\ntokenizer_model = \"{}\"\n", file);
-  return fmt::format("tokenizer = \"sentencepiece\"\ntokenizer_model = \"{}\"\n", file);
+  if (ends(".txt")) return fmt::format("tokenizer = \"bert\"\nvocab_file = {}\n", name);
+  const bool tiktoken = ends(".tiktoken") || (ends(".model") && model.starts_with("llama3"));
+  const char* const kind = ends("tokenizer.json") ? "hf" : tiktoken ? "tiktoken" : "sentencepiece";
+  return fmt::format("tokenizer = \"{}\"\ntokenizer_model = {}\n", kind, name);
 }
 
 std::string proposed_tokenizer(const Answers& answers) {
@@ -204,9 +205,9 @@ double parameters_of(Config config, const std::string& device) {
 std::string positive(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == 0 && std::isfinite(value) && value > 0 && value < 10
+  return !text.empty() && *end == 0 && value >= 1e-12 && value < 10
              ? ""
-             : "expected a number above 0, as 3e-4";
+             : "expected a number from 1e-12 to 10, as 3e-4";
 }
 
 // Rounded to a power of two, at least one sample for each rank.
@@ -250,8 +251,9 @@ std::string configuration_by_questions(Questions& questions) {
   std::string head = fmt::format(
       "# Written by `trireme config`: docs/configuration.md has every key.\n"
       "[run]\ndir = \"{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
-      "[data]\npath = [\"{}\"]\nsplit = \"969,30,1\"\n{}\n",
-      answers.dir, answers.device, chosen_precision, model_lines, prefix, tokenizer_lines(file));
+      "[data]\npath = [{}]\nsplit = \"969,30,1\"\n{}\n",
+      answers.dir, answers.device, chosen_precision, model_lines, toml_string(prefix),
+      tokenizer_lines(file, answers.model));
   Config config =
       parse_config(head + "[train]\niters = 1\n[optimizer]\nlr = 1e-4\n", "the answers");
   assume_vocabulary(config);
@@ -273,16 +275,18 @@ std::string configuration_by_questions(Questions& questions) {
       question(Ask::iters),
       here ? 1000 : static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step)),
       1LL << 40, here ? "" : "20 tokens for each parameter");
-  const std::string peak =
-      questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why);
+  const double peak = std::strtod(
+      questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why).c_str(),
+      nullptr);
+  questions.refuse_others();
 
   config.train.global_batch_size = samples;
   const std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
   if (!choice)
     fail_input(
-        "no layout of this model fits into {} ranks of {}: more nodes, a smaller model or shorter "
+        "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
         "sequences would",
-        answers.set.ranks, bytes_to_text(answers.set.memory));
+        counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
   const std::int64_t warmup = std::min<std::int64_t>(2000, steps / 100);
   return head + fmt::format(
                     "[train]\nmicro_batch_size = {}\nglobal_batch_size = {}\niters = "
@@ -291,8 +295,8 @@ std::string configuration_by_questions(Questions& questions) {
                     "= {}\nweight_decay = 0.1\n"
                     "beta2 = 0.95\nclip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
                     choice->config.train.micro_batch_size, samples, steps,
-                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)), peak,
-                    std::stod(peak) / 10, warmup, layout_lines(*choice, answers),
+                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)),
+                    toml_number(peak), peak / 10, warmup, layout_lines(*choice, answers),
                     std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)));
 }
 

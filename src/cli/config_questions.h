@@ -13,8 +13,7 @@ namespace trireme::cli {
 std::span<const Question> config_questions();
 
 // Asks what is not answered, works out what can be, and returns the configuration as TOML with the
-// reason next to what was worked out. Fails (exit code 2) where nothing fits, saying what the
-// largest machine of that kind would need.
+// reason next to what was worked out. Fails (exit code 2) where nothing fits.
 std::string configuration_by_questions(Questions& questions);
 
 }  // namespace trireme::cli

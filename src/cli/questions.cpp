@@ -29,9 +29,11 @@ std::string trimmed(const std::string& line) {
 std::string Questions::ask(const Question& question, const std::string& proposal,
                            const Check& check, const std::string& reason) {
   if (const auto found = given_.find(question.name); found != given_.end()) {
-    if (const std::string wrong = check(found->second); !wrong.empty())
-      fail_input("--{} '{}': {}", question.name, found->second, wrong);
-    return found->second;
+    const std::string answer = found->second;
+    given_.erase(found);
+    if (const std::string wrong = check(answer); !wrong.empty())
+      fail_input("--{} '{}': {}", question.name, answer, wrong);
+    return answer;
   }
   if (take_proposals_) return proposal;
   for (;;) {
@@ -53,6 +55,13 @@ std::string Questions::ask(const Question& question, const std::string& proposal
     if (!at_terminal()) fail_input("{} '{}': {}", question.text, answer, wrong);
     fmt::print(stderr, "  {}\n", wrong);
   }
+}
+
+void Questions::refuse_others() const {
+  if (given_.empty()) return;
+  const auto& [name, answer] = *given_.begin();
+  fail_input("--{} '{}' answers a question that the other answers leave out: leave it out too",
+             name, answer);
 }
 
 std::int64_t Questions::ask_count(const Question& question, std::int64_t proposal,

@@ -33,8 +33,11 @@ class Questions {
   std::string ask_one_of(const Question& question, const std::string& proposal,
                          std::span<const std::string> choices);
 
+  // For the end: fails (exit code 2) where a flag answers what was not asked.
+  void refuse_others() const;
+
  private:
-  std::map<std::string, std::string> given_;
+  std::map<std::string, std::string> given_;  // and not yet asked for
   bool take_proposals_;
 };
 

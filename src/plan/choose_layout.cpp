@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "plan/layout_plan.h"
 #include "runtime/devices.h"
@@ -55,12 +56,14 @@ Config with(Config config, const Candidate& candidate) {
   return config;
 }
 
-// Bytes of the rank that needs most; nothing where the layout does not suit the model.
-std::optional<std::int64_t> needed(const Config& config, int ranks) {
+// Bytes of the rank that needs most; nothing where the layout does not suit the model, with the
+// first `refusal` kept.
+std::optional<std::int64_t> needed(const Config& config, int ranks, std::string& refusal) {
   try {
     validate(config);
     validate_layout(config, ranks);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (refusal.empty()) refusal = error.what();
     return std::nullopt;
   }
   std::int64_t most = 0;
@@ -77,7 +80,8 @@ void widen(LayoutChoice& choice, const RankSet& set, std::int64_t room) {
   for (std::int64_t size = 2; size <= 8 && samples / size >= p.pp; size *= 2) {
     Config wider = choice.config;
     wider.train.micro_batch_size = size;
-    const std::optional<std::int64_t> bytes = needed(wider, set.ranks);
+    std::string refusal;
+    const std::optional<std::int64_t> bytes = needed(wider, set.ranks, refusal);
     if (!bytes || *bytes > room) return;
     choice.config = std::move(wider);
     choice.needed = *bytes;
@@ -90,11 +94,13 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
   Config narrow = config;
   narrow.train.micro_batch_size = 1;
   const auto room = static_cast<std::int64_t>(usable * static_cast<double>(set.memory));
-  std::string reason;
+  std::string reason, refusal;
+  bool any = false;
   for (const Candidate& candidate : candidates(set)) {
     const Config tried = with(narrow, candidate);
-    const std::optional<std::int64_t> bytes = needed(tried, set.ranks);
+    const std::optional<std::int64_t> bytes = needed(tried, set.ranks, refusal);
     if (!bytes) continue;
+    any = true;
     if (*bytes <= room) {
       LayoutChoice choice{tried, *bytes, reason};
       widen(choice, set, room);
@@ -104,6 +110,9 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
       reason = fmt::format("tp = {}, pp = {} without recomputation needs {} of {}", candidate.tp,
                            candidate.pp, bytes_to_text(*bytes), bytes_to_text(set.memory));
   }
+  if (!any)
+    fail_input("this model and batch cannot be laid out over {}: {}", counted(set.ranks, "rank"),
+               refusal);
   return std::nullopt;
 }
 

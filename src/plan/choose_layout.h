@@ -29,7 +29,8 @@ struct LayoutChoice {
 // train.micro_batch_size of 1, 2, 4 and 8 with which it still fits; all else of `config`, which is
 // valid and knows its vocabulary and its global batch, stays. Layouts are tried from those that cut
 // a model into the fewest parts on, and whole layers are recomputed only where nothing else fits.
-// Nothing where no layout fits.
+// Nothing where no layout fits. Fails (exit code 2), with the reason against the simplest, where
+// none suits the model and the batch, whatever the memory.
 std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set);
 
 }  // namespace trireme

@@ -58,6 +58,17 @@ TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
+// Whatever the answers are made of, the file is TOML.
+TEST_F(ConfigQuestions, AnswersComeBackFromTheFile) {
+  const Outcome asked =
+      run({"config", "--yes", "--data", "a\"]\nb\\c", "--tokenizer", "d\"e/tokenizer.model",
+           "--model", "llama3-8b", "--machine", "lumi", "--lr", ".001", "-o", path("odd.toml")});
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  EXPECT_THAT(contents(path("odd.toml")), HasSubstr("tokenizer = \"tiktoken\""));
+  const Outcome planned = run({"plan", path("odd.toml"), "--ranks", "8"});
+  EXPECT_EQ(planned.code, 0) << planned.out;
+}
+
 TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   const Outcome model = run({"config", "--yes", "--model", "gpt5"});
   EXPECT_EQ(model.code, 2);
@@ -71,6 +82,14 @@ TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   const Outcome ended = answer("this\n", config("x.toml"));
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.out, HasSubstr("--yes takes everything as proposed"));
+  const Outcome batch = run({"config", "--yes", "--ranks", "3", "--batch", "16"});
+  EXPECT_EQ(batch.code, 2);
+  EXPECT_THAT(batch.out, HasSubstr("cannot be laid out over 3 ranks"));
+  const Outcome unasked = run({"config", "--yes", "--nodes", "7"});
+  EXPECT_EQ(unasked.code, 2);
+  EXPECT_THAT(unasked.out, HasSubstr("--nodes '7' answers a question that"));
+  EXPECT_EQ(run({"config", "--yes", "--lr", "1e-320"}).code, 2);
+  EXPECT_EQ(run({"config", "-o", path("no/folder.toml")}).code, 2);  // before it asks
   write("taken.toml", "");
   EXPECT_EQ(run({"config", "--yes", "-o", path("taken.toml")}).code, 2);
 }
