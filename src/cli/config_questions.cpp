@@ -188,6 +188,11 @@ constexpr std::array<Recommended, 8> recommended = {{{0.125e9, 6e-4, 0.5e6},
                                                      {13e9, 1e-4, 2e6},
                                                      {175e9, 0.6e-4, 3.2e6}}};
 
+// What Devlin et al. 2019 trained both sizes of BERT with; it learns from one token in seven only,
+// over many passes.
+constexpr Recommended of_bert = {0, 1e-4, 256 * 512};
+constexpr std::int64_t steps_of_bert = 1'000'000;
+
 const Recommended& recommended_for(double parameters) {
   for (const Recommended& row : recommended)
     if (parameters <= 1.2 * row.parameters) return row;
@@ -244,7 +249,10 @@ std::string configuration_by_questions(Questions& questions) {
   const std::string chosen_precision =
       questions.ask_one_of(question(Ask::precision), "bf16", precisions);
   const std::string prefix =
-      questions.ask(question(Ask::data), "data/corpus_text_document", some_text);
+      questions.ask(question(Ask::data),
+                    fmt::format("data/corpus_text_{}",
+                                answers.model.starts_with("bert") ? "sentence" : "document"),
+                    some_text);
   const std::string file =
       questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text);
 
@@ -260,11 +268,14 @@ std::string configuration_by_questions(Questions& questions) {
   validate(config);
 
   const double parameters = parameters_of(config, answers.device);
-  const Recommended& row = recommended_for(parameters);
+  const bool bert = config.model.family == "bert";
+  const Recommended& row = bert ? of_bert : recommended_for(parameters);
   const bool here = answers.machine == "this";
   const std::int64_t seq_length = config.model.seq_length;
   const std::string why =
-      fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020", parameters / 1e6);
+      bert ? "Devlin et al. 2019"
+           : fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020",
+                         parameters / 1e6);
   const std::int64_t samples =
       questions.ask_count(question(Ask::batch),
                           here ? 16 * answers.set.ranks
@@ -273,8 +284,13 @@ std::string configuration_by_questions(Questions& questions) {
   const double tokens_per_step = static_cast<double>(samples * seq_length);
   const std::int64_t steps = questions.ask_count(
       question(Ask::iters),
-      here ? 1000 : static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step)),
-      1LL << 40, here ? "" : "20 tokens for each parameter");
+      here   ? 1000
+      : bert ? steps_of_bert
+             : static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step)),
+      1LL << 40,
+      here   ? ""
+      : bert ? why
+             : "20 tokens for each parameter");
   const double peak = std::strtod(
       questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why).c_str(),
       nullptr);
@@ -287,16 +303,18 @@ std::string configuration_by_questions(Questions& questions) {
         "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
         "sequences would",
         counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
-  const std::int64_t warmup = std::min<std::int64_t>(2000, steps / 100);
+  const std::int64_t warmup = bert ? steps / 100 : std::min<std::int64_t>(2000, steps / 100);
   return head + fmt::format(
                     "[train]\nmicro_batch_size = {}\nglobal_batch_size = {}\niters = "
                     "{}\neval_interval = {}\neval_iters = 8\n\n"
-                    "[optimizer]\nlr = {}\nmin_lr = {:.2g}\ndecay_style = \"cosine\"\nwarmup_iters "
-                    "= {}\nweight_decay = 0.1\n"
-                    "beta2 = 0.95\nclip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
+                    "[optimizer]\nlr = {}\nmin_lr = {:.2g}\ndecay_style = \"{}\"\nwarmup_iters "
+                    "= {}\n{}"
+                    "clip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
                     choice->config.train.micro_batch_size, samples, steps,
                     std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)),
-                    toml_number(peak), peak / 10, warmup, layout_lines(*choice, answers),
+                    toml_number(peak), peak / 10, bert ? "linear" : "cosine", warmup,
+                    bert ? "weight_decay = 0.01\n" : "weight_decay = 0.1\nbeta2 = 0.95\n",
+                    layout_lines(*choice, answers),
                     std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)));
 }
 

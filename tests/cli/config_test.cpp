@@ -69,6 +69,14 @@ TEST_F(ConfigQuestions, AnswersComeBackFromTheFile) {
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
+TEST_F(ConfigQuestions, OfBertProposeWhatItWasTrainedWith) {
+  const Outcome asked = run({"config", "--yes", "--model", "bert-base", "--machine", "lumi"});
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  for (const char* line : {"global_batch_size = 256\n", "iters = 1000000\n", "lr = 0.0001\n",
+                           "decay_style = \"linear\"\nwarmup_iters = 10000\n"})
+    EXPECT_THAT(asked.out, HasSubstr(line));
+}
+
 TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   const Outcome model = run({"config", "--yes", "--model", "gpt5"});
   EXPECT_EQ(model.code, 2);
