@@ -116,7 +116,10 @@ std::optional<std::pair<double, double>> DcpOptimizer::pair(const std::string& n
   if (items.size() != 2) return std::nullopt;
   const auto number = [&](PickleId id) {
     const PickleValue& value = pickle[id];
-    return value.kind == PickleKind::integer ? static_cast<double>(value.integer) : value.real();
+    if (value.kind == PickleKind::integer) return static_cast<double>(value.integer);
+    if (value.kind == PickleKind::real) return value.real();
+    fail_input("'{}': {} holds {}, and two numbers were expected", folder_.where(), name,
+               pickle.shown(id));
   };
   return std::pair(number(items[0]), number(items[1]));
 }
