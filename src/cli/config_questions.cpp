@@ -16,6 +16,7 @@
 #include "config/presets.h"
 #include "plan/choose_layout.h"
 #include "plan/layout_plan.h"
+#include "plan/machine.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
 
@@ -71,12 +72,11 @@ const Question& question(Ask which) {
 
 // What the answers have said so far.
 struct Answers {
-  std::string machine, device, dir;
+  std::string machine, device;
   RankSet set;
   std::string model;
-  bool preset = false;
-  Config config;
-  std::string tokenizer_lines;
+
+  bool here() const { return machine == "this"; }
 };
 
 std::string some_text(const std::string& text) {
@@ -96,7 +96,7 @@ void ask_machine(Questions& questions, Answers& answers) {
   const std::array<std::string, 5> machines = {"this", "lumi", "frontier", "cuda", "hip"};
   answers.machine = questions.ask_one_of(question(Ask::machine), "this", machines);
   RankSet& set = answers.set;
-  if (answers.machine == "this") {
+  if (answers.here()) {
     answers.device = "cpu";
     set.ranks = static_cast<int>(questions.ask_count(question(Ask::ranks), 1, 1024));
     set.ranks_per_node = set.ranks;
@@ -113,7 +113,7 @@ void ask_machine(Questions& questions, Answers& answers) {
     const Site& site = find_site(answers.machine);
     answers.device = site.device;
     set.ranks_per_node = site.ranks_per_node;
-    set.memory = site.rank_bytes;
+    set.memory = device_memory_of(std::string(site.machine));
   }
   set.ranks = static_cast<int>(count) * set.ranks_per_node;
 }
@@ -127,12 +127,9 @@ std::string known_model(const std::string& name) {
 
 // The model section; the size of a model of one's own is proposed for a first try on this machine.
 std::string ask_model(Questions& questions, Answers& answers) {
-  const bool here = answers.machine == "this";
+  const bool here = answers.here();
   answers.model = questions.ask(question(Ask::model), here ? "gpt" : "llama3-8b", known_model);
-  const Preset* preset = find_preset(answers.model);
-  answers.preset = preset != nullptr;
-  answers.dir = "runs/" + answers.model;
-  if (preset) {
+  if (find_preset(answers.model)) {
     const std::int64_t usual =
         parse_config("model.preset = \"" + answers.model + "\"", "a preset").model.seq_length;
     const std::int64_t asked = questions.ask_count(question(Ask::length), usual, 1 << 24);
@@ -235,6 +232,79 @@ std::string layout_lines(const LayoutChoice& choice, const Answers& answers) {
   return text;
 }
 
+// [run], [model] and [data].
+std::string ask_model_and_data(Questions& questions, Answers& answers) {
+  ask_machine(questions, answers);
+  const std::string model_lines = ask_model(questions, answers);
+  const std::array<std::string, 3> precisions = {"bf16", "fp16", "fp32"};
+  const std::string precision = questions.ask_one_of(question(Ask::precision), "bf16", precisions);
+  const char* const unit = answers.model.starts_with("bert") ? "sentence" : "document";
+  const std::string prefix =
+      questions.ask(question(Ask::data), fmt::format("data/corpus_text_{}", unit), some_text);
+  const std::string file =
+      questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text);
+  return fmt::format(
+      "# Written by `trireme config`: docs/configuration.md has every key.\n"
+      "[run]\ndir = \"runs/{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
+      "[data]\npath = [{}]\nsplit = \"969,30,1\"\n{}\n",
+      answers.model, answers.device, precision, model_lines, toml_string(prefix),
+      tokenizer_lines(file, answers.model));
+}
+
+struct Training {
+  std::int64_t batch, steps;
+  double rate;
+};
+
+Training ask_training(Questions& questions, const Answers& answers, const Config& config) {
+  const double parameters = parameters_of(config, answers.device);
+  const bool bert = config.model.family == "bert", here = answers.here();
+  const Recommended& row = bert ? of_bert : recommended_for(parameters);
+  const std::int64_t length = config.model.seq_length;
+  const std::string why =
+      bert ? "Devlin et al. 2019"
+           : fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020",
+                         parameters / 1e6);
+  Training training{};
+  const std::int64_t batch =
+      here ? 16 * answers.set.ranks : proposed_batch(row.batch_tokens, length, answers.set.ranks);
+  training.batch = questions.ask_count(question(Ask::batch), batch, 1 << 24, here ? "" : why);
+
+  const double tokens_per_step = static_cast<double>(training.batch * length);
+  std::int64_t steps = static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step));
+  std::string why_steps = "20 tokens for each parameter";
+  if (here) {
+    steps = 1000;
+    why_steps = "";
+  } else if (bert) {
+    steps = steps_of_bert;
+    why_steps = why;
+  }
+  training.steps = questions.ask_count(question(Ask::iters), steps, 1LL << 40, why_steps);
+  const std::string rate =
+      questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why);
+  training.rate = std::strtod(rate.c_str(), nullptr);
+  return training;
+}
+
+// [train], [optimizer], [parallel] and [checkpoint].
+std::string training_lines(const Training& training, const LayoutChoice& choice,
+                           const Answers& answers) {
+  const bool bert = choice.config.model.family == "bert";
+  const std::int64_t warmup =
+      bert ? training.steps / 100 : std::min<std::int64_t>(2000, training.steps / 100);
+  const std::int64_t interval = std::clamp<std::int64_t>(training.steps / 4, 1, 1000);
+  return fmt::format(
+      "[train]\nmicro_batch_size = {}\nglobal_batch_size = {}\niters = {}\neval_interval = {}\n"
+      "eval_iters = 8\n\n"
+      "[optimizer]\nlr = {}\nmin_lr = {:.2g}\ndecay_style = \"{}\"\nwarmup_iters = {}\n{}"
+      "clip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
+      choice.config.train.micro_batch_size, training.batch, training.steps, interval,
+      toml_number(training.rate), training.rate / 10, bert ? "linear" : "cosine", warmup,
+      bert ? "weight_decay = 0.01\n" : "weight_decay = 0.1\nbeta2 = 0.95\n",
+      layout_lines(choice, answers), interval);
+}
+
 }  // namespace
 
 std::span<const Question> config_questions() {
@@ -243,79 +313,22 @@ std::span<const Question> config_questions() {
 
 std::string configuration_by_questions(Questions& questions) {
   Answers answers;
-  ask_machine(questions, answers);
-  const std::string model_lines = ask_model(questions, answers);
-  const std::array<std::string, 3> precisions = {"bf16", "fp16", "fp32"};
-  const std::string chosen_precision =
-      questions.ask_one_of(question(Ask::precision), "bf16", precisions);
-  const std::string prefix =
-      questions.ask(question(Ask::data),
-                    fmt::format("data/corpus_text_{}",
-                                answers.model.starts_with("bert") ? "sentence" : "document"),
-                    some_text);
-  const std::string file =
-      questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text);
-
-  std::string head = fmt::format(
-      "# Written by `trireme config`: docs/configuration.md has every key.\n"
-      "[run]\ndir = \"{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
-      "[data]\npath = [{}]\nsplit = \"969,30,1\"\n{}\n",
-      answers.dir, answers.device, chosen_precision, model_lines, toml_string(prefix),
-      tokenizer_lines(file, answers.model));
+  const std::string head = ask_model_and_data(questions, answers);
   Config config =
       parse_config(head + "[train]\niters = 1\n[optimizer]\nlr = 1e-4\n", "the answers");
   assume_vocabulary(config);
   validate(config);
-
-  const double parameters = parameters_of(config, answers.device);
-  const bool bert = config.model.family == "bert";
-  const Recommended& row = bert ? of_bert : recommended_for(parameters);
-  const bool here = answers.machine == "this";
-  const std::int64_t seq_length = config.model.seq_length;
-  const std::string why =
-      bert ? "Devlin et al. 2019"
-           : fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020",
-                         parameters / 1e6);
-  const std::int64_t samples =
-      questions.ask_count(question(Ask::batch),
-                          here ? 16 * answers.set.ranks
-                               : proposed_batch(row.batch_tokens, seq_length, answers.set.ranks),
-                          1 << 24, here ? "" : why);
-  const double tokens_per_step = static_cast<double>(samples * seq_length);
-  const std::int64_t steps = questions.ask_count(
-      question(Ask::iters),
-      here   ? 1000
-      : bert ? steps_of_bert
-             : static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step)),
-      1LL << 40,
-      here   ? ""
-      : bert ? why
-             : "20 tokens for each parameter");
-  const double peak = std::strtod(
-      questions.ask(question(Ask::rate), fmt::format("{:.2g}", row.rate), positive, why).c_str(),
-      nullptr);
+  const Training training = ask_training(questions, answers, config);
   questions.refuse_others();
 
-  config.train.global_batch_size = samples;
+  config.train.global_batch_size = training.batch;
   const std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
   if (!choice)
     fail_input(
         "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
         "sequences would",
         counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
-  const std::int64_t warmup = bert ? steps / 100 : std::min<std::int64_t>(2000, steps / 100);
-  return head + fmt::format(
-                    "[train]\nmicro_batch_size = {}\nglobal_batch_size = {}\niters = "
-                    "{}\neval_interval = {}\neval_iters = 8\n\n"
-                    "[optimizer]\nlr = {}\nmin_lr = {:.2g}\ndecay_style = \"{}\"\nwarmup_iters "
-                    "= {}\n{}"
-                    "clip_grad = 1.0\n\n{}\n[checkpoint]\ninterval = {}\nkeep = 3\n",
-                    choice->config.train.micro_batch_size, samples, steps,
-                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)),
-                    toml_number(peak), peak / 10, bert ? "linear" : "cosine", warmup,
-                    bert ? "weight_decay = 0.01\n" : "weight_decay = 0.1\nbeta2 = 0.95\n",
-                    layout_lines(*choice, answers),
-                    std::max<std::int64_t>(1, std::min<std::int64_t>(1000, steps / 4)));
+  return head + training_lines(training, *choice, answers);
 }
 
 }  // namespace trireme::cli

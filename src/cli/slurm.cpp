@@ -46,11 +46,11 @@ void check_time(const Site& site, const SlurmJob& job) {
 
 // A job that does not fit would end in its first seconds, after days in the queue.
 void check_memory(const Config& config, const Site& site, int ranks) {
-  if (site.rank_bytes == 0) return;
+  if (site.machine.empty()) return;
   Config planned = config;
   assume_vocabulary(planned);
   const LayoutPlan plan = plan_layout(planned, ranks, target_of(planned.run.device));
-  const Verdict verdict = judge(plan, planned, ranks, site.rank_bytes);
+  const Verdict verdict = judge(plan, planned, ranks, device_memory_of(std::string(site.machine)));
   if (!verdict.fits())
     fail_input("this does not fit into {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
 }

@@ -10,15 +10,7 @@
 namespace trireme {
 namespace {
 
-// 63.98 GiB, which is what a GCD of an MI250X lets a process have.
-constexpr std::int64_t gcd_bytes = 68'697'456'640;
-
-// Nodes of four MI250X with Slingshot: what RCCL and the network's library need there.
-std::vector<SiteVariable> mi250x_variables() {
-  return {{"HSA_FORCE_FINE_GRAIN_PCIE", "1", "GPUs of a node reach each other's memory"},
-          {"MPICH_GPU_SUPPORT_ENABLED", "0", "MPI moves memory of the host only"}};
-}
-
+// What the library of the network and RCCL need on Slingshot.
 std::vector<SiteVariable> slingshot_variables() {
   return {
       {"NCCL_SOCKET_IFNAME", "hsn0",
@@ -36,40 +28,41 @@ std::vector<SiteVariable> slingshot_variables() {
   };
 }
 
-Site lumi() {
-  Site site{"lumi", "LUMI-G: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node"};
+// Nodes of four MI250X, each of two GCDs with a rank of its own. The first core of each eight is
+// the system's.
+Site mi250x_site(std::string_view name, std::string_view title) {
+  Site site{name, title};
   site.device = "hip";
   site.ranks_per_node = 8;
   site.cores_per_rank = 7;
-  site.rank_bytes = gcd_bytes;
-  site.partition = "standard-g";
   site.needs_account = true;
-  // Of GCDs 0 to 7, whose cores lie in another order than they do. The first core of each eight is
-  // the system's.
+  site.directives = {"--gpus-per-node=8"};
+  site.variables = {{"HSA_FORCE_FINE_GRAIN_PCIE", "1", "GPUs of a node reach each other's memory"},
+                    {"MPICH_GPU_SUPPORT_ENABLED", "0", "MPI moves memory of the host only"}};
+  site.network_variables = slingshot_variables();
+  return site;
+}
+
+Site lumi() {
+  Site site = mi250x_site(
+      "lumi", "LUMI-G: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node");
+  site.machine = "lumi-g";
+  site.partition = "standard-g";
+  // Of GCDs 0 to 7, whose cores lie in another order than they do.
   site.launch =
       "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,"
-      "0xfe00000000,"
-      "0xfe0000000000";
-  site.directives = {"--gpus-per-node=8", "--mem=480G"};
-  site.variables = mi250x_variables();
-  site.network_variables = slingshot_variables();
+      "0xfe00000000,0xfe0000000000";
+  site.directives.push_back("--mem=480G");
   site.limits = {{1024, 48 * 60}};
   return site;
 }
 
 Site frontier() {
-  Site site{"frontier",
-            "Frontier: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node"};
-  site.device = "hip";
-  site.ranks_per_node = 8;
-  site.cores_per_rank = 7;
-  site.rank_bytes = gcd_bytes;
+  Site site = mi250x_site(
+      "frontier", "Frontier: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node");
+  site.machine = "frontier";
   site.partition = "batch";
-  site.needs_account = true;
   site.launch = "--gpus-per-task=1 --gpu-bind=closest";
-  site.directives = {"--gpus-per-node=8"};
-  site.variables = mi250x_variables();
-  site.network_variables = slingshot_variables();
   site.limits = {{91, 2 * 60}, {183, 6 * 60}, {9408, 12 * 60}};
   return site;
 }

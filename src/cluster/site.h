@@ -22,15 +22,15 @@ struct WalltimeLimit {
 };
 
 struct Site {
-  std::string_view name;        // as --cluster takes it
-  std::string_view title;       // "LUMI-G: ..."
-  std::string_view device;      // run.device of its ranks; "": what the configuration says
-  int ranks_per_node = 0;       // 0: has to be given
-  int cores_per_rank = 0;       // 0: has to be given
-  std::int64_t rank_bytes = 0;  // memory of a rank's device; 0: unknown
-  std::string_view partition;   // "": that of the cluster
-  bool needs_account = false;   // sbatch refuses jobs without one
-  std::string_view launch;      // further options of srun
+  std::string_view name;       // as --cluster takes it
+  std::string_view title;      // "LUMI-G: ..."
+  std::string_view device;     // run.device of its ranks; "": what the configuration says
+  int ranks_per_node = 0;      // 0: has to be given
+  int cores_per_rank = 0;      // 0: has to be given
+  std::string_view machine;    // of its devices, as plan --machine takes it; "": unknown
+  std::string_view partition;  // "": that of the cluster
+  bool needs_account = false;  // sbatch refuses jobs without one
+  std::string_view launch;     // further options of srun
   std::vector<std::string_view> directives;  // further #SBATCH lines
   std::vector<SiteVariable> variables;
   std::vector<SiteVariable> network_variables;  // of jobs of several nodes only

@@ -111,4 +111,10 @@ Machine find_machine(const std::string& name_or_file) {
   return parse_machine(read_file(name_or_file, largest_file), name_or_file);
 }
 
+std::int64_t device_memory_of(const std::string& name_or_file) {
+  const Machine machine = find_machine(name_or_file);
+  TRIREME_CHECK(machine.speed.has_value());
+  return static_cast<std::int64_t>(machine.speed->memory_bytes);
+}
+
 }  // namespace trireme

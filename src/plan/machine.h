@@ -28,4 +28,7 @@ std::string machine_text(const std::string& name);
 // such machine, and with the key where its file has one that is unknown, wrong or missing.
 Machine find_machine(const std::string& name_or_file);
 
+// Bytes of a device of a machine whose file has figures.
+std::int64_t device_memory_of(const std::string& name_or_file);
+
 }  // namespace trireme

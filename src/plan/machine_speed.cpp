@@ -22,8 +22,8 @@ class Table {
       : where_(where), name_(name), table_(file[name].as_table()) {
     if (!table_ && file.contains(name)) fail_input("{}: [{}] must be a table", where, name);
   }
-  Table(const toml::table& table, std::string name, const std::string& where, int)
-      : where_(where), name_(std::move(name)), table_(&table) {}
+  Table(const toml::table* table, std::string name, const std::string& where)
+      : where_(where), name_(std::move(name)), table_(table) {}
 
   bool is_there() const { return table_ != nullptr; }
   void require() const {
@@ -155,7 +155,7 @@ void parse_fits(const toml::table& file, const std::string& where, MachineSpeed&
   for (const auto& [stack, value] : *fitted) {
     const std::string name(stack.str());
     if (!value.is_table()) fail_input("{}: [fitted.{}] must be a table", where, name);
-    Table one(*value.as_table(), "fitted." + name, where, 0);
+    Table one(value.as_table(), "fitted." + name, where);
     speed.fits.push_back(
         {name, one.figure("efficiency", 0.05, 2, "share of the model's speed"), one.text("from")});
     one.refuse_others();

@@ -124,8 +124,7 @@ void set_efficiency(const Machine& machine, const Stack& stack, double given, Ti
     time.band = 0.2;
     time.band_reason = fmt::format(
         "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} "
-        "was "
-        "never measured on it",
+        "was never measured on it",
         mean, stack.name);
   } else {
     time.band = 0.3;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "interop/assembled.h"
+#include "refusal.h"
 #include "torch/dcp_folder.h"
 #include "world.h"
 

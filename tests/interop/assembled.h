@@ -43,16 +43,4 @@ inline std::vector<std::string> differences(const ForeignModel& one, const Forei
   return names;
 }
 
-// What is said about bad input when `run` is run.
-template <class Run>
-std::string refusal_of(const Run& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::bad_input) << error.what();
-    return error.what();
-  }
-  return "accepted";
-}
-
 }  // namespace trireme

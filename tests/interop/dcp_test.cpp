@@ -4,6 +4,7 @@
 
 #include "interop/assembled.h"
 #include "interop/optimizer_states.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 
 namespace trireme {

@@ -8,6 +8,7 @@
 #include "interop/assembled.h"
 #include "interop/model_tensors.h"
 #include "interop/safetensors_writer.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 
 namespace trireme {

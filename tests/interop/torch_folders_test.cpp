@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "interop/assembled.h"
 #include "interop/huggingface_folder.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 #include "torch/torch_writer.h"
 

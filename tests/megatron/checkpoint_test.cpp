@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "interop/assembled.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 #include "torch/torch_writer.h"
 

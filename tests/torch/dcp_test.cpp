@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "refusal.h"
 #include "scratch_folder.h"
 #include "torch/dcp_folder.h"
 #include "torch/dcp_writer.h"
@@ -13,17 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class Run>
-std::string refusal_of(const Run& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::bad_input) << error.what();
-    return error.what();
-  }
-  return "accepted";
-}
 
 void write_small(const fs::path& folder, std::uint64_t max_file_bytes) {
   const float values[6] = {1, 2, 3, 4, 5, 6};
