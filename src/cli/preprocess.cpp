@@ -124,14 +124,15 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
   command
       .add_option(
           "--input", work.inputs,
-          "files or patterns: JSON lines, or text if the name ends in .txt and the file does "
-          "not begin like JSON lines; may be compressed with gzip, xz or zstd")
+          "files, patterns or folders: Parquet and Arrow by their content, text if the name ends "
+          "in .txt and the file does not begin like JSON lines, else JSON lines; the latter two "
+          "may be compressed with gzip, xz or zstd")
       ->required();
   command
       .add_option("--output-prefix", work.output_prefix,
                   "files are PREFIX_<key>_document.bin and .idx")
       ->required();
-  command.add_option("--json-keys", work.json_keys, "keys to take; one pair of files for each")
+  command.add_option("--json-keys", work.json_keys, "keys or columns to take; one pair of files for each")
       ->capture_default_str();
   command.add_flag("--append-eod", work.append_eod, "end each document with the EOD token");
   command.add_flag("--split-sentences", work.split_sentences,
@@ -139,7 +140,7 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
   command.add_flag("--keep-newlines", work.keep_newlines,
                    "with --split-sentences: sentences keep the white space that follows them");
   command.add_flag("--skip-bad-lines", work.skip_bad_lines,
-                   "count lines that are not JSON or lack a key instead of stopping");
+                   "count lines that are not JSON or lack a key, and rows of null, instead of stopping");
   command.add_flag("--text-mode", work.all_text,
                    "all inputs are plain text, whatever their names and contents");
   const std::map<std::string, DocumentForm> forms = {{"file", DocumentForm::file},

@@ -15,24 +15,44 @@
 namespace trireme {
 namespace {
 
-// A file read from its beginning to its end.
+// A file, or a part of it, read from its beginning to its end.
 class PlainSource final : public ByteSource {
  public:
-  explicit PlainSource(const fs::path& path) : file_(path, File::Mode::read), size_(file_.size()) {}
+  explicit PlainSource(const fs::path& path)
+      : file_(path, File::Mode::read), begin_(0), end_(file_.size()) {}
+  PlainSource(const fs::path& path, std::uint64_t begin, std::uint64_t end)
+      : file_(path, File::Mode::read),
+        begin_(begin),
+        end_(std::max(begin, std::min(end, file_.size()))),
+        at_(begin) {}
 
   std::size_t read(char* to, std::size_t count) override {
-    const std::size_t n = std::min<std::uint64_t>(count, size_ - at_);
+    const std::size_t n = std::min<std::uint64_t>(count, end_ - at_);
     file_.read_at(at_, to, n);
     at_ += n;
     return n;
   }
-  std::uint64_t consumed() const override { return at_; }
+  std::uint64_t consumed() const override { return at_ - begin_; }
   std::string name() const { return file_.path().string(); }
 
  private:
   File file_;
-  std::uint64_t size_, at_ = 0;
+  std::uint64_t begin_, end_, at_ = 0;
 };
+
+enum class Compression { none, gzip, xz, zstd };
+
+Compression compression_of(const fs::path& path) {
+  char first[6] = {};
+  const std::string_view bytes(first, PlainSource(path).read(first, sizeof(first)));
+  if (bytes.starts_with("\x1f\x8b")) return Compression::gzip;
+  if (bytes.starts_with(std::string_view("\xfd"
+                                         "7zXZ\0",
+                                         6))) {
+    return Compression::xz;
+  }
+  return bytes.starts_with("\x28\xb5\x2f\xfd") ? Compression::zstd : Compression::none;
+}
 
 // What the three decompressors share: a buffer of compressed bytes and their view of it.
 class CompressedSource : public ByteSource {
@@ -169,16 +189,25 @@ class ZstdSource final : public CompressedSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
-  char first[6] = {};
-  const std::string_view bytes(first, PlainSource(path).read(first, sizeof(first)));
-  if (bytes.starts_with("\x1f\x8b")) return std::make_unique<GzipSource>(path);
-  if (bytes.starts_with(std::string_view("\xfd"
-                                         "7zXZ\0",
-                                         6))) {
-    return std::make_unique<XzSource>(path);
+  switch (compression_of(path)) {
+    case Compression::gzip:
+      return std::make_unique<GzipSource>(path);
+    case Compression::xz:
+      return std::make_unique<XzSource>(path);
+    case Compression::zstd:
+      return std::make_unique<ZstdSource>(path);
+    default:
+      return std::make_unique<PlainSource>(path);
   }
-  if (bytes.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdSource>(path);
-  return std::make_unique<PlainSource>(path);
+}
+
+std::unique_ptr<ByteSource> open_byte_range(const fs::path& path, std::uint64_t begin,
+                                            std::uint64_t end) {
+  return std::make_unique<PlainSource>(path, begin, end);
+}
+
+bool is_compressed(const fs::path& path) {
+  return compression_of(path) != Compression::none;
 }
 
 }  // namespace trireme

@@ -22,4 +22,11 @@ class ByteSource {
 // compressed streams one after the other are read as one, as the usual tools do.
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path);
 
+// Those of the bytes [begin, end) that a file has, as they are.
+std::unique_ptr<ByteSource> open_byte_range(const std::filesystem::path& path, std::uint64_t begin,
+                                            std::uint64_t end);
+
+// Whether a file begins like one that open_bytes() decompresses.
+bool is_compressed(const std::filesystem::path& path);
+
 }  // namespace trireme

@@ -1,8 +1,6 @@
 // Reading ahead to the end of a document.
 #include "data/document_chunks.h"
 
-#include <glob.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -12,7 +10,6 @@ namespace trireme {
 namespace {
 
 constexpr std::size_t kNoCut = 0;
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // End of the last blank line that closes a paragraph, with all its line ends; kNoCut if none.
 std::size_t end_of_last_blank_line(std::string_view text) {
@@ -28,98 +25,28 @@ std::size_t end_of_last_blank_line(std::string_view text) {
   return kNoCut;
 }
 
-bool is_text_name(std::string_view name) {
-  for (const std::string_view suffix : {".gz", ".xz", ".zst"}) {
-    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+// Texts of a batch in bytes.
+std::size_t bytes_of(const RowBatch& rows, std::size_t columns) {
+  std::size_t sum = 0;
+  for (std::size_t c = 0; c < columns; ++c) {
+    for (std::int64_t r = 0; r < rows.size(); ++r) sum += rows.text(c, r).value_or("").size();
   }
-  return name.ends_with(".txt");
-}
-
-// Whether a file that is named like text begins like JSON lines: an object whose first key or end
-// is in the same line. Refuses what begins like JSON in another layout, which would be no text
-// either.
-bool begins_like_json_lines(const std::string& file) {
-  std::string begin(4096, '\0');
-  begin.resize(open_bytes(file)->read(begin.data(), begin.size()));
-  std::string_view text = begin;
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  const auto skip = [&](const char* blanks) {
-    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  };
-  skip(" \t\r\n");
-  const bool object = text.starts_with('{'), list = text.starts_with('[');
-  if (!object && !list) return false;
-  text.remove_prefix(1);
-  skip(" \t\r");
-  if (object && (text.starts_with('"') || text.starts_with('}'))) return true;
-  skip(" \t\r\n");
-  if (text.starts_with('"') || (list && text.starts_with('{'))) {
-    fail_input(
-        "'{}' begins like JSON that is not one object per line: expected text or JSON lines; give "
-        "--text-mode to read it as text",
-        file);
-  }
-  return false;
+  return sum;
 }
 
 }  // namespace
 
-std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns) {
-  std::vector<std::string> files;
-  for (const std::string& pattern : patterns) {
-    std::error_code error;
-    if (fs::is_regular_file(pattern, error)) {  // also a name with brackets or stars in it
-      files.push_back(pattern);
-      continue;
-    }
-    if (fs::is_directory(pattern, error)) {
-      fail_input("'{}' is a folder; give its files, for example '{}/*.jsonl'", pattern, pattern);
-    }
-    glob_t found{};
-    const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
-    for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-      if (!fs::is_directory(found.gl_pathv[i], error)) files.emplace_back(found.gl_pathv[i]);
-    }
-    ::globfree(&found);
-    if (result != 0) fail_input("no file matches '{}'", pattern);
-  }
-  if (files.empty()) fail_input("no input file is given");
-  return files;
-}
-
-ChunkReader::ChunkReader(std::vector<std::string> files, DocumentForm text, bool all_text)
-    : files_(std::move(files)) {
-  for (const std::string& file : files_) {
-    total_bytes_ += File(file, File::Mode::read).size();
-    const bool is_text = all_text || (is_text_name(file) && !begins_like_json_lines(file));
-    forms_.push_back(is_text ? text : DocumentForm::json_line);
-  }
-}
-
-std::vector<std::string> ChunkReader::json_lines_in_txt() const {
-  std::vector<std::string> found;
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (forms_[i] == DocumentForm::json_line && is_text_name(files_[i])) found.push_back(files_[i]);
-  }
-  return found;
-}
-
-bool ChunkReader::open_next() {
-  if (source_) done_bytes_ += source_->consumed();
-  source_.reset();
-  if (file_ == files_.size()) return false;
-  source_ = open_bytes(files_[file_++]);
-  line_ = 1;
-  rest_.clear();
+TextChunks::TextChunks(const std::string* file, DocumentForm form,
+                       std::unique_ptr<ByteSource> source, std::uint64_t first_byte)
+    : file_(file), form_(form), source_(std::move(source)), first_byte_(first_byte) {
+  if (first_byte > 0) return;
   // A byte order mark is not part of the text.
-  if (fill_rest(byte_order_mark.size()) && rest_.starts_with(byte_order_mark)) {
-    rest_.erase(0, byte_order_mark.size());
-  }
-  return true;
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  if (fill_rest(mark.size()) && rest_.starts_with(mark)) rest_.erase(0, mark.size());
 }
 
 // Reads until `rest_` has `wanted` bytes; false if the file ends before.
-bool ChunkReader::fill_rest(std::size_t wanted) {
+bool TextChunks::fill_rest(std::size_t wanted) {
   std::size_t have = rest_.size();
   rest_.resize(std::max(wanted, have));
   while (have < wanted) {
@@ -131,8 +58,8 @@ bool ChunkReader::fill_rest(std::size_t wanted) {
   return have >= wanted;
 }
 
-std::size_t ChunkReader::find_cut() const {
-  switch (forms_[file_ - 1]) {
+std::size_t TextChunks::find_cut() const {
+  switch (form_) {
     case DocumentForm::file:
       return kNoCut;
     case DocumentForm::paragraphs:
@@ -144,10 +71,8 @@ std::size_t ChunkReader::find_cut() const {
   }
 }
 
-bool ChunkReader::next(Chunk& chunk) {
-  while (!source_ || (!fill_rest(1))) {
-    if (!open_next()) return false;
-  }
+bool TextChunks::next(Chunk& chunk) {
+  if (!fill_rest(1)) return false;
   std::size_t cut = kNoCut;
   for (std::size_t wanted = target; cut == kNoCut;
        wanted = std::min(2 * rest_.size(), document_limit)) {
@@ -160,17 +85,95 @@ bool ChunkReader::next(Chunk& chunk) {
       fail_input(
           "'{}': the document that begins at line {} has more than {} MiB; cut the file into "
           "documents, one to a line or with blank lines between them (--documents)",
-          files_[file_ - 1], line_, document_limit >> 20);
+          *file_, line_, document_limit >> 20);
     }
   }
-  chunk.file = &files_[file_ - 1];
-  chunk.form = forms_[file_ - 1];
+  chunk.rows = nullptr;
+  chunk.file = file_;
+  chunk.form = form_;
   chunk.first_line = line_;
+  chunk.first_byte = first_byte_;
   chunk.size = cut;
   chunk.bytes.assign(rest_, 0, cut);
   chunk.bytes.append(Chunk::padding, '\0');
   line_ += std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(cut), '\n');
   rest_.erase(0, cut);
+  return true;
+}
+
+RowChunks::RowChunks(const std::string* name, std::shared_ptr<const ArrowFile> file,
+                     std::int64_t first, std::int64_t last)
+    : name_(name), file_(std::move(file)), first_(first), last_(last), group_(first - 1) {}
+
+bool RowChunks::next(Chunk& chunk) {
+  for (;;) {
+    if (!cursor_) {
+      if (group_ + 1 >= last_) {
+        group_ = last_;
+        return false;
+      }
+      cursor_ = std::make_unique<ArrowFile::Cursor>(*file_, ++group_);
+      row_ = 0;
+    }
+    chunk.rows = cursor_->next();
+    if (chunk.rows) break;
+    cursor_.reset();
+  }
+  chunk.bytes.clear();
+  chunk.size = bytes_of(*chunk.rows, file_->columns().size());
+  chunk.file = name_;
+  chunk.form = DocumentForm::row;
+  chunk.group = group_;
+  chunk.first_row = row_;
+  row_ += chunk.rows->size();
+  return true;
+}
+
+// The library does not say how far it has read.
+std::uint64_t RowChunks::consumed_bytes() const {
+  if (last_ == first_) return 0;
+  const double share = static_cast<double>(std::max(group_ - first_, std::int64_t{0})) /
+                       static_cast<double>(last_ - first_);
+  return static_cast<std::uint64_t>(share * static_cast<double>(fs::file_size(*name_)));
+}
+
+ChunkReader::ChunkReader(std::vector<std::string> files, DocumentForm text, bool all_text,
+                         std::vector<std::string> columns)
+    : files_(std::move(files)), columns_(std::move(columns)) {
+  for (const std::string& file : files_) {
+    total_bytes_ += File(file, File::Mode::read).size();
+    forms_.push_back(form_of(file, text, all_text));
+  }
+}
+
+std::vector<std::string> ChunkReader::json_lines_in_txt() const {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (forms_[i] == DocumentForm::json_line && is_text_name(files_[i])) found.push_back(files_[i]);
+  }
+  return found;
+}
+
+bool ChunkReader::open_next() {
+  if (source_) done_bytes_ += source_->consumed_bytes();
+  source_.reset();
+  if (file_ == files_.size()) return false;
+  const std::string& file = files_[file_];
+  if (forms_[file_] == DocumentForm::row) {
+    auto rows = std::make_shared<const ArrowFile>(file, columns_);
+    const std::int64_t groups = rows->groups();
+    source_ = std::make_unique<RowChunks>(&file, std::move(rows), 0, groups);
+  } else {
+    source_ = std::make_unique<TextChunks>(&file, forms_[file_], open_bytes(file));
+  }
+  ++file_;
+  return true;
+}
+
+bool ChunkReader::next(Chunk& chunk) {
+  while (!source_ || !source_->next(chunk)) {
+    if (!open_next()) return false;
+  }
   return true;
 }
 

@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 #include "data/sentences.h"
-#include "data/text_documents.h"
-#include "tokenizer/utf8.h"
 
 namespace trireme {
 namespace {
@@ -31,47 +29,23 @@ DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const PreprocessOpt
     : tokenizer_(tokenizer),
       options_(options),
       type_(token_type_for(tokenizer.vocab_size())),
-      json_(options.json_keys) {}
+      documents_(options.json_keys) {}
 
 EncodedChunk DocumentEncoder::encode(const Chunk& chunk) {
   EncodedChunk out;
   out.outputs.resize(options_.json_keys.size());
   out.text_bytes = static_cast<std::int64_t>(chunk.size);
-  std::string_view text = chunk.text();
-  if (chunk.form == DocumentForm::json_line) {
-    for (std::int64_t number = chunk.first_line; !text.empty(); ++number) {
-      const std::string_view line = take_line(text);
-      if (is_blank(line)) continue;
-      try {
-        add_json_line(line, out);
-      } catch (const Error& error) {
-        const std::string reason =
-            fmt::format("'{}' line {}: {}", *chunk.file, number, error.what());
-        if (!options_.skip_bad_lines) throw Error(error.code(), reason);
-        if (out.bad_lines++ == 0) out.first_bad_line = reason;
-      }
-    }
-    return out;
-  }
-  if (out.outputs.size() > 1) {
-    fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
-  }
-  std::string repaired;
-  if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
-  for_each_document(text, chunk.form, [&](std::string_view document) { add_text(document, out); });
+  documents_.for_each(
+      chunk,
+      [&](const ChunkDocuments::Texts& texts) {
+        for (std::size_t key = 0; key < texts.size(); ++key) add_document(texts[key], key, out);
+        ++out.documents;
+      },
+      [&](const Error& error) {
+        if (!options_.skip_bad_lines) throw error;
+        if (out.bad_lines++ == 0) out.first_bad_line = error.what();
+      });
   return out;
-}
-
-void DocumentEncoder::add_json_line(std::string_view line, EncodedChunk& out) {
-  const auto& texts = json_.read(line);
-  for (std::size_t key = 0; key < texts.size(); ++key) add_document(texts[key], key, out);
-  ++out.documents;
-}
-
-void DocumentEncoder::add_text(std::string_view text, EncodedChunk& out) {
-  texts_.assign(1, text);
-  add_document(texts_, 0, out);
-  ++out.documents;
 }
 
 void DocumentEncoder::add_document(const std::vector<std::string_view>& texts, std::size_t key,

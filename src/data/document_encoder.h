@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/document_chunks.h"
-#include "data/json_texts.h"
+#include "data/chunk_documents.h"
 #include "data/preprocess.h"
 #include "data/token_type.h"
 #include "tokenizer/tokenizer.h"
@@ -36,17 +35,15 @@ class DocumentEncoder {
   EncodedChunk encode(const Chunk& chunk);
 
  private:
-  void add_json_line(std::string_view line, EncodedChunk& out);
-  void add_text(std::string_view text, EncodedChunk& out);
   // Encodes the texts of one document for output `key`.
   void add_document(const std::vector<std::string_view>& texts, std::size_t key, EncodedChunk& out);
 
   const Tokenizer& tokenizer_;
   const PreprocessOptions& options_;
   TokenType type_;
-  JsonTexts json_;
+  ChunkDocuments documents_;
   std::vector<std::int32_t> ids_;
-  std::vector<std::string_view> texts_, sentences_;
+  std::vector<std::string_view> sentences_;
 };
 
 }  // namespace trireme

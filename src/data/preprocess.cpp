@@ -31,7 +31,8 @@ class Pipeline {
   Pipeline(const Tokenizer& tokenizer, const PreprocessOptions& options)
       : tokenizer_(tokenizer),
         options_(options),
-        reader_(expand_inputs(options.inputs), options.text_documents, options.all_text),
+        reader_(expand_inputs(options.inputs), options.text_documents, options.all_text,
+                options.json_keys),
         ahead_(std::int64_t{2} * options.workers) {
     result_.json_lines_in_txt = reader_.json_lines_in_txt();
     const fs::path folder = fs::path(options.output_prefix).parent_path();

@@ -254,8 +254,9 @@ TEST_F(Preprocess, SeveralFilesPatternsAndCompressionInOrder) {
   EXPECT_THAT(texts(), ElementsAre("c", "a", "b", "d"));
   options.inputs = {folder_ / "nothing*"};
   expect_error(ExitCode::bad_input, {"nothing*"}, [&] { run(options); });
-  options.inputs = {folder_.path().string()};
-  expect_error(ExitCode::bad_input, {"is a folder"}, [&] { run(options); });
+  fs::create_directories(folder_ / "bare");
+  options.inputs = {folder_ / "bare"};
+  expect_error(ExitCode::bad_input, {"bare' holds no documents"}, [&] { run(options); });
 }
 
 TEST_F(Preprocess, SentencesBecomeSequences) {

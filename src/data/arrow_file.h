@@ -1,0 +1,80 @@
+// Files of columns, Parquet and Arrow: the texts of some columns, read by the Arrow library, which
+// a plug-in brings along.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/arrow/plugin.h"
+
+namespace trireme {
+
+// Some rows of a row group. Its texts live as long as it does.
+class RowBatch {
+ public:
+  explicit RowBatch(const ArrowPluginRows* rows) : rows_(rows) {}
+  ~RowBatch();
+  RowBatch(const RowBatch&) = delete;
+  RowBatch& operator=(const RowBatch&) = delete;
+
+  std::int64_t size() const { return rows_->rows; }
+  // The bytes of a value, which may be ill-formed UTF-8; nothing where it is null.
+  std::optional<std::string_view> text(std::size_t column, std::int64_t row) const {
+    const ArrowPluginText& text = rows_->columns[column][row];
+    if (!text.bytes) return std::nullopt;
+    return std::string_view(text.bytes, static_cast<std::size_t>(text.size));
+  }
+
+ private:
+  const ArrowPluginRows* rows_;
+};
+
+class ArrowFile {
+ public:
+  // Loads the plug-in when the first file is opened. Throws bad_input where it is missing or does
+  // not fit, for a file that is damaged, and for columns that are not there or hold no texts.
+  ArrowFile(const std::string& path, const std::vector<std::string>& columns);
+  ~ArrowFile();
+  ArrowFile(const ArrowFile&) = delete;
+  ArrowFile& operator=(const ArrowFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::vector<std::string>& columns() const { return columns_; }
+  // Row groups, which can be read in any order; record batches of a file of Arrow's.
+  std::int64_t groups() const;
+  // How many values of a column are null, where the file states it.
+  std::optional<std::int64_t> nulls(std::int64_t group, std::size_t column) const;
+
+  // Reads a row group from its first row on; the file outlives it.
+  class Cursor {
+   public:
+    Cursor(const ArrowFile& file, std::int64_t group);
+    ~Cursor();
+    Cursor(const Cursor&) = delete;
+    Cursor& operator=(const Cursor&) = delete;
+    // Null after the last rows. Throws bad_input for a damaged file.
+    std::shared_ptr<const RowBatch> next();
+
+   private:
+    const ArrowFile& file_;
+    std::int64_t group_;
+    ArrowPluginCursor* cursor_;
+  };
+
+ private:
+  std::string path_;
+  std::vector<std::string> columns_;
+  ArrowPluginFile* file_ = nullptr;
+};
+
+// Whether the file begins like one that ArrowFile reads.
+bool is_arrow_file(const std::string& path);
+
+// Whether this build has the plug-in; it is not loaded.
+bool has_arrow_plugin();
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+// Lines, rows and plain texts.
+#include "data/chunk_documents.h"
+
+#include <simdjson.h>
+
+#include "data/text_documents.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+
+ChunkDocuments::ChunkDocuments(std::vector<std::string> keys)
+    : keys_(std::move(keys)), json_(keys_), texts_(keys_.size()), repaired_(keys_.size()) {}
+
+void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& bad) {
+  if (chunk.form == DocumentForm::json_line) return for_each_line(chunk, body, bad);
+  if (chunk.form == DocumentForm::row) return for_each_row(chunk, body, bad);
+  for_each_text(chunk, body);
+}
+
+void ChunkDocuments::for_each_line(const Chunk& chunk, const Body& body, const Bad& bad) {
+  std::string_view text = chunk.text();
+  for (std::int64_t number = chunk.first_line; !text.empty(); ++number) {
+    const std::string_view line = take_line(text);
+    if (is_blank(line)) continue;
+    try {
+      body(json_.read(line));
+    } catch (const Error& error) {
+      const std::string after =
+          chunk.first_byte > 0 ? fmt::format(" after byte {}", chunk.first_byte) : "";
+      bad(Error(error.code(),
+                fmt::format("'{}' line {}{}: {}", *chunk.file, number, after, error.what())));
+    }
+  }
+}
+
+void ChunkDocuments::for_each_row(const Chunk& chunk, const Body& body, const Bad& bad) {
+  for (std::int64_t row = 0; row < chunk.rows->size(); ++row) {
+    try {
+      read_row(chunk, row);
+      body(texts_);
+    } catch (const Error& error) {
+      bad(Error(error.code(), fmt::format("'{}' row group {}, row {}: {}", *chunk.file, chunk.group,
+                                          chunk.first_row + row, error.what())));
+    }
+  }
+}
+
+void ChunkDocuments::read_row(const Chunk& chunk, std::int64_t row) {
+  for (std::size_t k = 0; k < keys_.size(); ++k) {
+    const std::optional<std::string_view> text = chunk.rows->text(k, row);
+    if (!text) fail_input("the value of \"{}\" is null, not a text", keys_[k]);
+    if (simdjson::validate_utf8(text->data(), text->size())) {
+      texts_[k].assign(1, *text);
+    } else {
+      repaired_[k] = to_valid_utf8(*text);
+      texts_[k].assign(1, repaired_[k]);
+    }
+  }
+}
+
+void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body) {
+  if (keys_.size() > 1) {
+    fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
+  }
+  std::string_view text = chunk.text();
+  std::string repaired;
+  if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
+  for_each_document(text, chunk.form, [&](std::string_view document) {
+    texts_[0].assign(1, document);
+    body(texts_);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// The documents of a chunk, whatever it was read from.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "data/document_chunks.h"
+#include "data/json_texts.h"
+
+namespace trireme {
+
+class ChunkDocuments {
+ public:
+  // Of JSON lines and files of columns the values of these keys are read.
+  explicit ChunkDocuments(std::vector<std::string> keys);
+
+  // The texts of a document for each key: one, or those of a list in JSON. Valid UTF-8; they live
+  // until the function returns.
+  using Texts = std::vector<std::vector<std::string_view>>;
+  using Body = std::function<void(const Texts&)>;
+  // What is to be done about a line or row that cannot be read; the message says where it is.
+  using Bad = std::function<void(const Error&)>;
+
+  // Calls `body` with each document, in order, and `bad` in its place where that is not possible
+  // or `body` throws. Throws bad_input for plain text with several keys.
+  void for_each(const Chunk& chunk, const Body& body, const Bad& bad);
+
+ private:
+  void for_each_line(const Chunk& chunk, const Body& body, const Bad& bad);
+  void for_each_row(const Chunk& chunk, const Body& body, const Bad& bad);
+  void read_row(const Chunk& chunk, std::int64_t row);
+  void for_each_text(const Chunk& chunk, const Body& body);
+
+  std::vector<std::string> keys_;
+  JsonTexts json_;
+  Texts texts_;
+  std::vector<std::string> repaired_;  // by key: what texts_ shows where the file's is ill-formed
+};
+
+}  // namespace trireme

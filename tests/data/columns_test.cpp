@@ -1,0 +1,174 @@
+// Files of Parquet and Arrow, which tests/data/data/make_columns.py wrote.
+#include <gmock/gmock.h>
+
+#include "data/arrow_file.h"
+#include "data/byte_tokenizer.h"
+#include "data/document_chunks.h"
+#include "data/indexed_dataset.h"
+#include "data/preprocess.h"
+#include "data/temp_folder.h"
+#include "refusal.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_data::ByteTokenizer;
+using testing_data::TempFolder;
+using testing_data::write_bytes;
+using Strings = std::vector<std::string>;
+
+std::string column_file(const std::string& name) {
+  return std::string(TRIREME_TEST_DATA) + "/columns/" + name;
+}
+
+// The texts of a column, row group by row group; nulls are "null".
+std::vector<Strings> groups_of(const std::string& file, const std::string& column) {
+  const ArrowFile columns(file, {column});
+  std::vector<Strings> groups;
+  for (std::int64_t g = 0; g < columns.groups(); ++g) {
+    Strings& texts = groups.emplace_back();
+    ArrowFile::Cursor cursor(columns, g);
+    while (const auto rows = cursor.next()) {
+      for (std::int64_t r = 0; r < rows->size(); ++r) {
+        texts.emplace_back(rows->text(0, r).value_or("null"));
+      }
+    }
+  }
+  return groups;
+}
+
+class Columns : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_arrow_plugin()) {
+      GTEST_SKIP() << "needs the plug-in for Arrow: pip install pyarrow and configure again";
+    }
+  }
+  TempFolder folder_;
+};
+
+TEST_F(Columns, OfParquetAreReadGroupByGroup) {
+  EXPECT_THAT(groups_of(column_file("plain.parquet"), "text"),
+              ElementsAre(ElementsAre("one", "t\xc3\xa9xt two"), ElementsAre("", "four\nlines"),
+                          ElementsAre("five")));
+  EXPECT_THAT(groups_of(column_file("nulls.parquet"), "text"),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("null", "d")));
+  const ArrowFile nulls(column_file("nulls.parquet"), {"text"});
+  EXPECT_EQ(nulls.nulls(0, 0), 0);
+  EXPECT_EQ(nulls.nulls(1, 0), 1);
+}
+
+TEST_F(Columns, OfArrowAreReadBatchByBatch) {
+  for (const char* const column : {"text", "large", "view"}) {
+    EXPECT_THAT(
+        groups_of(column_file("file.arrow"), column),
+        ElementsAre(ElementsAre("one", "t\xc3\xa9xt two", ""), ElementsAre("four\nlines", "five")));
+    EXPECT_THAT(groups_of(column_file("stream.arrow"), column),
+                ElementsAre(ElementsAre("one", "t\xc3\xa9xt two"), ElementsAre("", "four\nlines"),
+                            ElementsAre("five")));
+  }
+  EXPECT_THAT(groups_of(column_file("file.arrow"), "words"),
+              ElementsAre(ElementsAre("b", "a", "b"), ElementsAre("b", "a")));
+  EXPECT_THAT(groups_of(column_file("stream.arrow"), "words"),
+              ElementsAre(ElementsAre("b", "a"), ElementsAre("b", "b"), ElementsAre("a")));
+}
+
+TEST_F(Columns, ThatAreMissingOrOfOtherTypesAreRefused) {
+  const auto refusal = [](const std::string& file, const std::string& column) {
+    return refusal_of([&] { ArrowFile(column_file(file), {column}); });
+  };
+  EXPECT_THAT(refusal("plain.parquet", "body"),
+              AllOf(HasSubstr("plain.parquet': no column \"body\""),
+                    HasSubstr("\"id\" (int64), \"text\" (string), \"title\" (string)")));
+  EXPECT_THAT(refusal("plain.parquet", "id"),
+              HasSubstr("the column \"id\" has the type int64; expected texts"));
+  EXPECT_THAT(refusal("stream.arrow", "list"), HasSubstr("has the type list<"));
+}
+
+// Whatever is cut off: a message with the file's name, and nothing worse.
+TEST_F(Columns, OfTruncatedFilesAreRefused) {
+  for (const char* const name : {"plain.parquet", "file.arrow", "stream.arrow"}) {
+    const std::string whole = read_file(column_file(name));
+    const std::string cut = folder_ / name;
+    for (std::size_t size = 6; size < whole.size(); size += 61) {
+      write_bytes(cut, std::string_view(whole).substr(0, size));
+      const std::string refusal = refusal_of([&] { groups_of(cut, "text"); });
+      // A stream may end between two batches, without a mark of its end.
+      if (std::string(name) == "stream.arrow" && refusal == "accepted") continue;
+      EXPECT_THAT(refusal, HasSubstr(cut)) << size;
+    }
+  }
+  write_bytes(folder_ / "empty.parquet", "");
+  EXPECT_THAT(refusal_of([&] { form_of(folder_ / "empty.parquet", DocumentForm::file, false); }),
+              HasSubstr("does not begin like one"));
+}
+
+// Flipped bytes give other texts or a message.
+TEST_F(Columns, OfDamagedFilesAreReadOrRefused) {
+  for (const char* const name : {"plain.parquet", "file.arrow", "stream.arrow"}) {
+    const std::string whole = read_file(column_file(name));
+    const std::string damaged = folder_ / name;
+    for (std::size_t at = 6; at < whole.size(); at += 23) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ 0x5a);
+      write_bytes(damaged, bytes);
+      refusal_of([&] { groups_of(damaged, "text"); });
+    }
+  }
+}
+
+class PreprocessColumns : public Columns {
+ protected:
+  PreprocessResult run(const std::string& input, const Strings& keys, bool skip = false) {
+    PreprocessOptions options;
+    options.inputs = {input};
+    options.json_keys = keys;
+    options.output_prefix = folder_ / "out";
+    options.skip_bad_lines = skip;
+    options.workers = 2;
+    return preprocess(ByteTokenizer(), options, {});
+  }
+  Strings texts(const std::string& key) {
+    const IndexedDataset data(folder_ / ("out_" + key + "_document"));
+    Strings result;
+    for (std::int64_t i = 0; i < data.sequences(); ++i) {
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(data.length(i)));
+      data.read(i, 0, data.length(i), ids.data());
+      result.emplace_back(ids.begin(), ids.end());
+    }
+    return result;
+  }
+};
+
+TEST_F(PreprocessColumns, WritesEachColumnInTheFilesOrder) {
+  EXPECT_EQ(run(column_file("plain.parquet"), {"text", "title"}).documents, 5);
+  EXPECT_THAT(texts("text"), ElementsAre("one", "t\xc3\xa9xt two", "four\nlines", "five"));
+  EXPECT_THAT(texts("title"), ElementsAre("ONE", "T\xc3\x89XT TWO", "FOUR\nLINES", "FIVE"));
+  run(column_file("bytes.parquet"), {"text"});
+  EXPECT_THAT(texts("text"), ElementsAre("good", "bad \xef\xbf\xbd byte"));
+}
+
+TEST_F(PreprocessColumns, RefusesOrSkipsNulls) {
+  EXPECT_THAT(refusal_of([&] { run(column_file("nulls.parquet"), {"text"}); }),
+              HasSubstr("nulls.parquet' row group 1, row 0: the value of \"text\" is null"));
+  EXPECT_EQ(run(column_file("nulls.parquet"), {"text"}, true).bad_lines, 1);
+  EXPECT_THAT(texts("text"), ElementsAre("a", "b", "d"));
+}
+
+TEST_F(PreprocessColumns, ReadsFolders) {
+  fs::create_directories(folder_ / "corpus/below");
+  fs::copy_file(column_file("bytes.parquet"), folder_ / "corpus/below/b.parquet");
+  write_bytes(folder_ / "corpus/a.jsonl", "{\"text\": \"first\"}\n");
+  write_bytes(folder_ / "corpus/state.json", "{}");
+  run(folder_ / "corpus", {"text"});
+  EXPECT_THAT(texts("text"), ElementsAre("first", "good", "bad \xef\xbf\xbd byte"));
+  fs::create_directories(folder_ / "bare");
+  EXPECT_THAT(refusal_of([&] { expand_inputs({folder_ / "bare"}); }),
+              HasSubstr("bare' holds no documents: expected files .parquet"));
+}
+
+}  // namespace
+}  // namespace trireme
