@@ -132,15 +132,18 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
       .add_option("--output-prefix", work.output_prefix,
                   "files are PREFIX_<key>_document.bin and .idx")
       ->required();
-  command.add_option("--json-keys", work.json_keys, "keys or columns to take; one pair of files for each")
+  command
+      .add_option("--json-keys", work.json_keys,
+                  "keys or columns to take; one pair of files for each")
       ->capture_default_str();
   command.add_flag("--append-eod", work.append_eod, "end each document with the EOD token");
   command.add_flag("--split-sentences", work.split_sentences,
                    "one sequence per sentence, for BERT; files end in _sentence");
   command.add_flag("--keep-newlines", work.keep_newlines,
                    "with --split-sentences: sentences keep the white space that follows them");
-  command.add_flag("--skip-bad-lines", work.skip_bad_lines,
-                   "count lines that are not JSON or lack a key, and rows of null, instead of stopping");
+  command.add_flag(
+      "--skip-bad-lines", work.skip_bad_lines,
+      "count lines that are not JSON or lack a key, and rows of null, instead of stopping");
   command.add_flag("--text-mode", work.all_text,
                    "all inputs are plain text, whatever their names and contents");
   const std::map<std::string, DocumentForm> forms = {{"file", DocumentForm::file},
