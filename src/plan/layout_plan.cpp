@@ -6,10 +6,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
-#include "comm/recording.h"
 #include "config/presets.h"
-#include "graph/op.h"
+#include "plan/recorded_rank.h"
 #include "timing/costs.h"
 #include "train/setup.h"
 
@@ -64,48 +62,6 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
            extend(a.parameters, b.parameters)}};
 }
 
-// Tells the record which op launches what, and its cost.
-class OpNames : public Observer {
- public:
-  explicit OpNames(Record& record) : record_(record) {}
-  void before(const Launch& launch) override { record_.begin_op(definition(launch.node.op).name); }
-  void after(const Launch& launch) override {
-    const Cost cost = cost_of(launch.graph, launch.node);
-    record_.end_op(cost.flops, cost.bytes);
-  }
-
- private:
-  Record& record_;
-};
-
-// A rank with everything that it has, on a device that writes down what it does.
-struct RecordedRank {
-  RecordingDevice device;
-  std::unique_ptr<Transport> transport;
-  Engine engine;
-
-  RecordedRank(const Config& config, const Target& target, RankOf rank,
-               const std::shared_ptr<PlannedSchedules>& schedules)
-      : device(target),
-        transport(make_recording_transport(rank.rank, rank.size, device.record())),
-        engine(config, build_options(config), {.device = &device}, rank, schedules) {
-    engine.allocate(transport.get());
-    TRIREME_CHECK(device.allocated() == engine.memory().total());
-  }
-
-  // The record of one step.
-  Record record_step(std::int64_t micro_batches) {
-    device.record().clear();
-    OpNames names(device.record());
-    const Batch nothing;
-    StepInput input;
-    input.micro_batches = micro_batches;
-    engine.train_step(
-        input, [&](std::int64_t) { return &nothing; }, &names);
-    return device.record();
-  }
-};
-
 // A long step repeats turns of its schedule: with so many of them all that can happen has happened,
 // and each further turn is like the last.
 constexpr int recorded_turns = 2;
@@ -146,6 +102,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {
     const int rank = ranks / static_cast<int>(config.parallel.pp) * position;
     RecordedRank recorded(config, target, {rank, ranks}, schedules);
+    recorded.allocate();
     Engine& engine = recorded.engine;
     if (position == 0) {
       plan.mesh = engine.mesh();
@@ -166,8 +123,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
     one.file_bytes = engine.file_bytes();
-    one.besides = memory_besides(engine, config,
-                                 target.threads > 0 ? target.threads : ThreadPool::global().size());
+    one.besides = memory_besides(engine, config, threads_of(target));
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
     one.traffic = costs.traffic;

@@ -193,12 +193,16 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   return time;
 }
 
-std::string trace_of(const LayoutPlan& plan, const Config& config, const Machine& machine,
-                     const Stack& stack) {
+CostModel costs_of_plan(const Config& config, const Machine& machine, const Stack& stack) {
   TimePlan time;
   set_efficiency(machine, stack, 0, time);
-  const CostModel costs = costs_for(config, machine, stack, time.efficiency);
-  return chrome_trace(replay(programs_of(plan, false), costs, true));
+  return costs_for(config, machine, stack, time.efficiency);
+}
+
+std::string trace_of(const LayoutPlan& plan, const Config& config, const Machine& machine,
+                     const Stack& stack) {
+  return chrome_trace(
+      replay(programs_of(plan, false), costs_of_plan(config, machine, stack), true));
 }
 
 namespace {

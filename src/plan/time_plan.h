@@ -49,6 +49,10 @@ struct TimePlan {
 TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& machine,
                    const Stack& stack, double efficiency = 0);
 
+// The costs that it counts with. `machine` and `stack` outlive them; the machine has figures for the
+// precision.
+CostModel costs_of_plan(const Config& config, const Machine& machine, const Stack& stack);
+
 // As printed by `trireme plan`.
 std::string to_text(const TimePlan& time);
 

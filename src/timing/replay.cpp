@@ -34,6 +34,16 @@ struct PieceCost {
   TimeByKind besides{};
 };
 
+// What a piece does that begins with free lanes and a host that is ahead: everything happens at
+// fixed times after its begin.
+struct Effect {
+  bool contained = false;  // what it starts, it waits for, and it waits for nothing else
+  Clock compute;           // from its begin, as the lanes that it leaves
+  std::vector<std::pair<std::string, Clock>> lanes;
+  TimeByKind busy{}, waits{};
+  double host = 0;
+};
+
 // A collective of ranks on several pipeline positions.
 struct Meeting {
   int arrived = 0;
@@ -89,6 +99,16 @@ class RankReplay {
     }
     if (is_done()) result_.end = std::max(compute_.at, host_.at);
     return moved;
+  }
+
+  // Seconds of the pieces, each on its own.
+  std::map<WorkKey, PieceTime> alone() {
+    std::map<WorkKey, PieceTime> times;
+    for (const auto& [key, piece] : record_.pieces()) {
+      const Effect& effect = effect_of(key);
+      times[key] = {effect.compute.at, effect.host};
+    }
+    return times;
   }
 
   const RankTime& result() const { return result_; }
@@ -148,14 +168,89 @@ class RankReplay {
   }
 
   void run_piece(const WorkKey& key) {
+    if (!events_ && apply(effect_of(key))) return;
+    const double begin = compute_.at;
+    run_works(key);
+    keep("compute", begin, compute_.at,
+         [&] { return fmt::format("{} {}.{}", pass_names[key.pass], key.chunk, key.segment); });
+  }
+
+  void run_works(const WorkKey& key) {
     const RecordedPiece& piece = record_.pieces().at(key);
     const PieceCost& costs = pieces_.at(key);
-    const double begin = compute_.at;
     for (std::size_t i = 0; i < piece.work.size(); ++i)
       TRIREME_CHECK(run(piece.work[i], costs.work[i]));
     for (std::size_t k = 0; k < time_kinds; ++k) spend(static_cast<TimeKind>(k), costs.besides[k]);
-    keep("compute", begin, compute_.at,
-         [&] { return fmt::format("{} {}.{}", pass_names[key.pass], key.chunk, key.segment); });
+  }
+
+  bool is_contained(const RecordedPiece& piece) const {
+    std::vector<std::int32_t> under_way;
+    for (const RecordedWork& work : piece.work) {
+      if (work.kind == Kind::read) return false;  // the host waits
+      if (work.kind == Kind::message) {
+        const bool alone = members_[static_cast<std::size_t>(work.group)] <= 1;
+        if (!alone || work.message == MessageKind::send || work.message == MessageKind::receive)
+          return false;
+        under_way.push_back(work.operation);
+      } else if (work.kind == Kind::wait && std::erase(under_way, work.operation) == 0) {
+        return false;
+      }
+    }
+    return under_way.empty();
+  }
+
+  const Effect& effect_of(const WorkKey& key) {
+    const auto [known, is_new] = effects_.try_emplace(key);
+    Effect& effect = known->second;
+    if (!is_new) return effect;
+    const RecordedPiece& piece = record_.pieces().at(key);
+    effect.contained = is_contained(piece);
+    const PieceCost& costs = pieces_.at(key);
+    for (const RecordedWork& work : piece.work)
+      if (is_kernel(work)) effect.host += costs_.host();
+    if (!effect.contained) {
+      for (const Cost& cost : costs.work) effect.compute.spend(cost.kind, cost.beside);
+      for (std::size_t i = 0; i < piece.work.size(); ++i)
+        if (is_kernel(piece.work[i])) effect.compute.spend(costs.work[i].kind, costs.work[i].seconds);
+      return effect;
+    }
+    const auto outside = std::tuple(compute_, host_, std::exchange(lanes_, {}), result_);
+    compute_ = {};
+    host_ = {.at = -1e30};
+    result_ = {};
+    run_works(key);
+    effect.compute = compute_;
+    effect.lanes.assign(lanes_.begin(), lanes_.end());
+    effect.busy = result_.busy;
+    effect.waits = result_.waits;
+    std::tie(compute_, host_, lanes_, result_) = outside;
+    return effect;
+  }
+
+  static bool is_kernel(const RecordedWork& work) {
+    return work.kind != Kind::message && work.kind != Kind::wait && work.kind != Kind::piece;
+  }
+
+  // All of a piece at once; false where it begins in another state.
+  bool apply(const Effect& effect) {
+    if (!effect.contained || host_.at + effect.host > compute_.at) return false;
+    for (const auto& [name, clock] : effect.lanes)
+      if (lanes_[name].at > compute_.at) return false;
+    const auto add = [](TimeByKind& sum, const TimeByKind& more) {
+      for (std::size_t k = 0; k < time_kinds; ++k) sum[k] += more[k];
+    };
+    const auto after = [&](const Clock& clock) {
+      Clock end = compute_;
+      end.at += clock.at;
+      add(end.path, clock.path);
+      return end;
+    };
+    for (const auto& [name, clock] : effect.lanes) lanes_[name] = after(clock);
+    compute_ = after(effect.compute);
+    host_.spend(TimeKind::host, effect.host);
+    add(result_.busy, effect.busy);
+    add(result_.waits, effect.waits);
+    return true;
   }
 
   // False: it waits for what is not known yet, and nothing has changed.
@@ -272,6 +367,7 @@ class RankReplay {
   Meetings& meetings_;
   std::vector<TimedEvent>* events_;
   std::map<WorkKey, PieceCost> pieces_;
+  std::map<WorkKey, Effect> effects_;
   std::vector<Cost> rest_;
   std::vector<int> members_;  // by group: positions
   std::size_t next_ = 0;
@@ -284,6 +380,11 @@ class RankReplay {
 };
 
 }  // namespace
+
+std::map<WorkKey, PieceTime> times_alone(const Record& record, const CostModel& costs) {
+  Meetings meetings;
+  return RankReplay(0, {&record}, costs, meetings, nullptr).alone();
+}
 
 Replay replay(const std::vector<const Record*>& programs, const CostModel& costs, bool events) {
   Replay result;

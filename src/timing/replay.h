@@ -2,6 +2,7 @@
 // who waits for whom, and which chain of work decides how long the step takes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,16 @@ struct Replay {
 // same time. With `events` the stretches are kept.
 Replay replay(const std::vector<const Record*>& programs, const CostModel& costs,
               bool events = false);
+
+// Seconds of a piece of a step.
+struct PieceTime {
+  double compute = 0;  // of the compute queue, and of the messages that it waits for
+  double host = 0;     // to enqueue it
+};
+
+// Each piece of a record on its own, with idle queues at its begin: wherever it happens in a step,
+// the compute queue ends it no earlier after it began.
+std::map<WorkKey, PieceTime> times_alone(const Record& record, const CostModel& costs);
 
 // The events as a Chrome trace (about:tracing, Perfetto): a process per pipeline position.
 std::string chrome_trace(const Replay& replay);

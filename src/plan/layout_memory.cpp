@@ -1,0 +1,89 @@
+// Plans ranks of a pipeline, and leaves out those that others stand for.
+#include "plan/layout_memory.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "plan/recorded_rank.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+// What the memory of a pipeline position follows from, besides its buffers.
+struct PositionKind {
+  bool first = false, last = false;
+  std::vector<std::vector<bool>> layers;  // by chunk: which of them have experts
+
+  bool operator==(const PositionKind&) const = default;
+};
+
+struct Planned {
+  PositionKind kind;
+  PipelineBuffers buffers;
+};
+
+PositionKind kind_of(const Config& config, const StagePlacement& placement,
+                     const std::vector<LayerRange>& layers, int position) {
+  PositionKind kind;
+  for (int chunk = 0; chunk < placement.chunks; ++chunk) {
+    const int stage = placement.stage(position, chunk);
+    kind.first |= stage == 0;
+    kind.last |= stage + 1 == placement.stages();
+    std::vector<bool>& experts = kind.layers.emplace_back();
+    const LayerRange& range = layers[static_cast<std::size_t>(stage)];
+    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
+      experts.push_back(config.model.moe.in_layer(layer));
+  }
+  return kind;
+}
+
+// The ends of a pipeline differ from what is between them, and early positions hold most.
+std::vector<int> in_order(int positions) {
+  std::vector<int> order = {0};
+  if (positions > 1) order.push_back(positions - 1);
+  for (int p = 1; p + 1 < positions; ++p) order.push_back(p);
+  return order;
+}
+
+}  // namespace
+
+std::int64_t layout_memory(const Config& config, int ranks, const Target& target,
+                           std::int64_t limit) {
+  const int pp = static_cast<int>(config.parallel.pp);
+  const auto schedules = std::make_shared<PlannedSchedules>();
+  const std::int64_t micro_batches =
+      global_batch_size(config, ranks) /
+      (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));
+  // With a batch that grows, buffers are those of several schedules.
+  const bool one_schedule = config.train.rampup_batch_size.empty();
+  std::vector<Planned> planned;
+  std::vector<LayerRange> layers;
+  std::int64_t most = 0;
+  for (const int position : in_order(pp)) {
+    if (one_schedule && !planned.empty()) {
+      const PlannedSchedule& known = schedules->at(micro_batches);
+      const PositionKind kind = kind_of(config, known.schedule.placement, layers, position);
+      const PipelineBuffers buffers = buffers_of(known.schedule, known.report, position);
+      const auto stands_for = [&](const Planned& other) {
+        return other.kind == kind && other.buffers.hold(buffers);
+      };
+      if (std::any_of(planned.begin(), planned.end(), stands_for)) continue;
+      planned.push_back({kind, buffers});
+    }
+    RecordedRank rank(config, target, {ranks / pp * position, ranks}, schedules);
+    if (planned.empty()) {
+      const Schedule& schedule = rank.engine.schedule(micro_batches);
+      layers = assign_layers(config.model.num_layers, schedule.placement,
+                             config.parallel.stage_layers);
+      planned.push_back({kind_of(config, schedule.placement, layers, position),
+                         buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)});
+    }
+    most = std::max(most, planned_memory(rank.engine, config).total() +
+                              memory_besides(rank.engine, config, threads_of(target)).total());
+    if (most > limit) return most;
+  }
+  return most;
+}
+
+}  // namespace trireme

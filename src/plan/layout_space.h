@@ -1,0 +1,48 @@
+// The layouts that a model, a batch and a number of ranks can have: what a search chooses from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme {
+
+// What the ranks are.
+struct RankSet {
+  int ranks = 1;
+  int ranks_per_node = 1;   // tensor parallelism stays within a node
+  std::int64_t memory = 0;  // bytes of each
+};
+
+// All that a search chooses.
+struct Layout {
+  ParallelConfig parallel;
+  std::int64_t micro_batch_size = 1;
+};
+
+Config with_layout(Config config, const Layout& layout);
+std::int64_t micro_batches_of(const Config& config, const Layout& layout, int ranks);
+
+// "tp 8 pp 4 dp 2, zb1p, ZeRO 1, recompute full, micro-batch 2".
+std::string layout_text(const Layout& layout, int ranks);
+// Lines for a configuration file; and words for the command line that change `config` into it.
+std::string layout_toml(const Layout& layout);
+std::vector<std::string> layout_overrides(const Layout& layout, const Config& config);
+
+struct LayoutSpace {
+  std::vector<Layout> layouts;
+  // How many choices of tp, cp and ep, and then of pp and the micro-batch, do not suit the model,
+  // the device or the batch, and the first message that says why.
+  std::int64_t refused = 0;
+  std::string refusal;
+  // Of the choices whose only fault is the batch: what a batch had to be a multiple of, smallest
+  // first.
+  std::vector<std::int64_t> batch_units;
+};
+
+// Everything else of `config`, which is valid, has its global batch and knows its vocabulary, stays.
+LayoutSpace layout_space(const Config& config, const RankSet& set);
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// What one layer, the embedding and the head take on a rank: recorded from a model of few layers
+// that is cut in the same way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "plan/layout_space.h"
+#include "timing/costs.h"
+
+namespace trireme {
+
+// Of one micro-batch.
+struct ModelPiece {
+  // Seconds of the passes (forward, backward, weight gradient), each on its own; a backward pass
+  // that is not split makes both gradients.
+  std::array<double, 3> seconds{};
+  double host = 0;                                       // to enqueue all of them
+  std::int64_t elements = 0, expert_elements = 0;        // of its parameters
+  std::int64_t saved = 0;                                // bytes, from forward to backward pass
+  bool known = false;
+
+  double all() const { return seconds[0] + seconds[1] + seconds[2]; }
+};
+
+struct ModelPieces {
+  ModelPiece embedding, head;
+  ModelPiece layers[2];       // dense ones, and those with experts
+  std::int64_t boundary = 0;  // bytes between two layers
+};
+
+// `splits`: input and weight gradients are separate passes. `costs`: null leaves seconds at zero.
+// Degrees, recomputation, ZeRO 2 or 3 and the micro-batch are those of `layout`.
+ModelPieces record_pieces(const Config& config, const Layout& layout, bool splits,
+                          const Target& target, const CostModel* costs);
+
+}  // namespace trireme

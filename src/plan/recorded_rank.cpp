@@ -1,0 +1,55 @@
+// The engine that trains, told to run a step that nobody computes.
+#include "plan/recorded_rank.h"
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "comm/recording.h"
+#include "graph/op.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+// Tells the record which op launches what, and its cost.
+class OpNames : public Observer {
+ public:
+  explicit OpNames(Record& record) : record_(record) {}
+  void before(const Launch& launch) override { record_.begin_op(definition(launch.node.op).name); }
+  void after(const Launch& launch) override {
+    const Cost cost = cost_of(launch.graph, launch.node);
+    record_.end_op(cost.flops, cost.bytes);
+  }
+
+ private:
+  Record& record_;
+};
+
+}  // namespace
+
+RecordedRank::RecordedRank(const Config& config, const Target& target, RankOf rank,
+                           const std::shared_ptr<PlannedSchedules>& schedules)
+    : device(target),
+      transport(make_recording_transport(rank.rank, rank.size, device.record())),
+      engine(config, build_options(config), {.device = &device}, rank, schedules) {}
+
+void RecordedRank::allocate() {
+  engine.allocate(transport.get());
+  TRIREME_CHECK(device.allocated() == engine.memory().total());
+}
+
+Record RecordedRank::record_step(std::int64_t micro_batches) {
+  device.record().clear();
+  OpNames names(device.record());
+  const Batch nothing;
+  StepInput input;
+  input.micro_batches = micro_batches;
+  engine.train_step(
+      input, [&](std::int64_t) { return &nothing; }, &names);
+  return device.record();
+}
+
+int threads_of(const Target& target) {
+  return target.threads > 0 ? target.threads : ThreadPool::global().size();
+}
+
+}  // namespace trireme
