@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/plan_search.h"
 #include "parallel/draw.h"
 #include "plan/machine.h"
 #include "plan/time_plan.h"
@@ -22,8 +23,8 @@ struct PlanArguments {
   std::string file;
   std::vector<std::string> overrides;
   int ranks = 0;
-  bool schedule = false, json = false;
-  std::string svg, memory, program, machine, stack = "trireme", trace;
+  bool schedule = false, json = false, search = false, exhaustive = false;
+  std::string svg, memory, program, machine, stack = "trireme", trace, pictures;
 };
 
 // What the run will compute on: the machine that was named, or the device of the configuration.
@@ -135,8 +136,24 @@ nlohmann::json to_json(const LayoutPlan& plan) {
           {"pipeline_ranks", ranks}};
 }
 
+void search(const PlanArguments& arguments, Config config) {
+  validate(config);
+  const std::string note = assume_vocabulary(config);
+  SearchRequest request;
+  request.ranks = arguments.ranks;
+  if (!arguments.memory.empty()) request.memory = parse_byte_size(arguments.memory, "--memory");
+  request.stack = arguments.stack;
+  request.pictures = arguments.pictures;
+  request.exhaustive = arguments.exhaustive;
+  request.json = arguments.json;
+  run_search(config, machine_for(config, arguments.machine), request);
+  if (!note.empty() && !arguments.json) fmt::print("note: {}\n", note);
+}
+
 void run(const PlanArguments& arguments) {
   Config config = load_config(arguments.file, arguments.overrides);
+  if (arguments.search) return search(arguments, std::move(config));
+  if (arguments.exhaustive) fail_input("--exhaustive belongs to --search: add it");
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks =
       arguments.ranks > 0 ? arguments.ranks : p.tp * p.cp * p.pp * p.dp_replicate;
@@ -162,6 +179,8 @@ void run(const PlanArguments& arguments) {
   if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
   if (!arguments.trace.empty())
     write_file_durably(arguments.trace, trace_of(plan, config, machine, stack));
+  if (!arguments.pictures.empty())
+    write_pictures(config, static_cast<int>(ranks), machine, limit, arguments.pictures);
   if (!arguments.program.empty()) write_file_durably(arguments.program, program_text(plan));
   if (arguments.json) {
     nlohmann::json json = to_json(plan);
@@ -193,8 +212,8 @@ void add_plan(CLI::App& app) {
       ->required();
   command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
   command
-      ->add_option("--ranks", arguments->ranks,
-                   "Number of ranks; by default tp x cp x pp x dp_replicate")
+      ->add_option("--ranks,--devices", arguments->ranks,
+                   "Number of ranks, each with a device; by default tp x cp x pp x dp_replicate")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option(
       "--memory", arguments->memory,
@@ -223,6 +242,15 @@ void add_plan(CLI::App& app) {
   command->add_option("--program", arguments->program,
                       "Write what a rank of each pipeline position is told to do in a step to this "
                       "file: kernels, copies and messages in their order");
+  command->add_flag("--search", arguments->search,
+                    "Look for the fastest layouts that fit on --devices of --machine, whatever "
+                    "[parallel] says");
+  command->add_flag(
+      "--exhaustive", arguments->exhaustive,
+      "With --search: simulate every layout, to check that none was left out wrongly");
+  command->add_option("--pictures", arguments->pictures,
+                      "Draw memory, time and schedule into this folder; with --search, of the "
+                      "fastest layout, and the steps of all that are shown");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run(*arguments); });
 }

@@ -6,16 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "config/config.h"
+#include "plan/layout_space.h"
 
 namespace trireme {
-
-// What the ranks are.
-struct RankSet {
-  int ranks = 1;
-  int ranks_per_node = 1;   // tensor parallelism stays within a node
-  std::int64_t memory = 0;  // bytes of each
-};
 
 struct LayoutChoice {
   Config config;            // the given one with the layout in it

@@ -74,10 +74,11 @@ std::int64_t layout_memory(const Config& config, int ranks, const Target& target
     RecordedRank rank(config, target, {ranks / pp * position, ranks}, schedules);
     if (planned.empty()) {
       const Schedule& schedule = rank.engine.schedule(micro_batches);
-      layers = assign_layers(config.model.num_layers, schedule.placement,
-                             config.parallel.stage_layers);
-      planned.push_back({kind_of(config, schedule.placement, layers, position),
-                         buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)});
+      layers =
+          assign_layers(config.model.num_layers, schedule.placement, config.parallel.stage_layers);
+      planned.push_back(
+          {kind_of(config, schedule.placement, layers, position),
+           buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)});
     }
     most = std::max(most, planned_memory(rank.engine, config).total() +
                               memory_besides(rank.engine, config, threads_of(target)).total());

@@ -217,8 +217,7 @@ std::vector<Setting> settings_of(const Layout& layout) {
   add("sequence_parallel", p.sequence_parallel ? "true" : "false", !p.sequence_parallel);
   add("recompute", quoted(p.recompute), false);
   add("recompute_layers", std::to_string(p.recompute_layers), p.recompute_layers == 0);
-  settings.push_back(
-      {"train", "micro_batch_size", std::to_string(layout.micro_batch_size), false});
+  settings.push_back({"train", "micro_batch_size", std::to_string(layout.micro_batch_size), false});
   return settings;
 }
 

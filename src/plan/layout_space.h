@@ -42,7 +42,8 @@ struct LayoutSpace {
   std::vector<std::int64_t> batch_units;
 };
 
-// Everything else of `config`, which is valid, has its global batch and knows its vocabulary, stays.
+// Everything else of `config`, which is valid, has its global batch and knows its vocabulary,
+// stays.
 LayoutSpace layout_space(const Config& config, const RankSet& set);
 
 }  // namespace trireme

@@ -16,9 +16,9 @@ struct ModelPiece {
   // Seconds of the passes (forward, backward, weight gradient), each on its own; a backward pass
   // that is not split makes both gradients.
   std::array<double, 3> seconds{};
-  double host = 0;                                       // to enqueue all of them
-  std::int64_t elements = 0, expert_elements = 0;        // of its parameters
-  std::int64_t saved = 0;                                // bytes, from forward to backward pass
+  double host = 0;                                 // to enqueue all of them
+  std::int64_t elements = 0, expert_elements = 0;  // of its parameters
+  std::int64_t saved = 0;                          // bytes, from forward to backward pass
   bool known = false;
 
   double all() const { return seconds[0] + seconds[1] + seconds[2]; }

@@ -1,5 +1,5 @@
-// A rank of a layout on a device that writes down what it does: planned, and run where its record is
-// wanted.
+// A rank of a layout on a device that writes down what it does: planned, and run where its record
+// is wanted.
 #pragma once
 
 #include <memory>

@@ -205,13 +205,13 @@ std::string trace_of(const LayoutPlan& plan, const Config& config, const Machine
       replay(programs_of(plan, false), costs_of_plan(config, machine, stack), true));
 }
 
-namespace {
-
 std::string seconds_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
   return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
+
+namespace {
 
 // Where a rank's time goes: computing, waiting, idle at the ends.
 std::string rank_table(const TimePlan& time) {

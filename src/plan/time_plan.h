@@ -49,9 +49,12 @@ struct TimePlan {
 TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& machine,
                    const Stack& stack, double efficiency = 0);
 
-// The costs that it counts with. `machine` and `stack` outlive them; the machine has figures for the
-// precision.
+// The costs that it counts with. `machine` and `stack` outlive them; the machine has figures for
+// the precision.
 CostModel costs_of_plan(const Config& config, const Machine& machine, const Stack& stack);
+
+// "1.234 s", "12.34 ms".
+std::string seconds_text(double seconds);
 
 // As printed by `trireme plan`.
 std::string to_text(const TimePlan& time);

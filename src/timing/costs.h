@@ -50,6 +50,7 @@ class CostModel {
   // Of the device itself next to a message: passes over gradients.
   double beside(const RecordedWork& message, const RecordedGroup& group) const;
   double host() const { return host_; }
+  double efficiency() const { return efficiency_; }
 
   const MachineSpeed& machine() const { return machine_; }
   const Stack& stack() const { return stack_; }

@@ -211,7 +211,8 @@ class RankReplay {
     if (!effect.contained) {
       for (const Cost& cost : costs.work) effect.compute.spend(cost.kind, cost.beside);
       for (std::size_t i = 0; i < piece.work.size(); ++i)
-        if (is_kernel(piece.work[i])) effect.compute.spend(costs.work[i].kind, costs.work[i].seconds);
+        if (is_kernel(piece.work[i]))
+          effect.compute.spend(costs.work[i].kind, costs.work[i].seconds);
       return effect;
     }
     const auto outside = std::tuple(compute_, host_, std::exchange(lanes_, {}), result_);

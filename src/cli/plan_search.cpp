@@ -1,0 +1,133 @@
+// What a search needs to be told, and how its answer is printed.
+#include "cli/plan_search.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "parallel/draw.h"
+#include "plan/layout_search.h"
+#include "plan/pictures.h"
+
+namespace trireme::cli {
+namespace {
+
+RankSet rank_set(const Config& config, const Machine& machine, const SearchRequest& request) {
+  if (!machine.speed)
+    fail_input(
+        "--search needs a machine with figures of its speed: name one with --machine, such as "
+        "lumi-g or h100");
+  if (request.stack != "trireme")
+    fail_input("--search looks for layouts of Trireme: leave --stack {} out", request.stack);
+  if (request.ranks == 0) fail_input("--search needs the number of devices: add --devices N");
+  if (config.train.global_batch_size == 0)
+    fail_input(
+        "--search needs train.global_batch_size, which all layouts share: set it in the file or on "
+        "the command line");
+  const MachineSpeed& speed = *machine.speed;
+  const ProductRate& rate = config.run.precision == "fp32" ? speed.fp32 : speed.bf16;
+  if (rate.peak == 0 || config.run.precision == "fp64")
+    fail_input("--search: the figures of {} say nothing about products in {}", machine.name,
+               config.run.precision);
+  if (request.ranks > speed.devices && speed.nics == 0)
+    fail_input(
+        "--search: the figures of {} describe no network, and {} devices do not fit on a node of "
+        "{}",
+        machine.name, request.ranks, speed.devices);
+  RankSet set;
+  set.ranks = static_cast<int>(request.ranks);
+  set.ranks_per_node = speed.devices;
+  const auto device = static_cast<std::int64_t>(speed.memory_bytes);
+  set.memory = request.memory > 0 ? std::min(request.memory, device) : device;
+  return set;
+}
+
+nlohmann::json to_json(const FoundLayout& found, const Config& config, int ranks) {
+  const StepParts parts = parts_of(found.time);
+  return {{"layout", layout_text(found.layout, ranks)},
+          {"overrides", layout_overrides(found.layout, config)},
+          {"seconds", found.time.seconds},
+          {"tokens_per_second_per_device", found.time.tokens_per_second()},
+          {"utilisation", found.time.utilisation().uncut},
+          {"memory", found.needed},
+          {"bubble", parts.bubble() / found.time.seconds},
+          {"exposed_messages", parts.exposed() / found.time.seconds},
+          {"band", found.time.band}};
+}
+
+nlohmann::json to_json(const LayoutSearch& search, const Config& config, const RankSet& set) {
+  nlohmann::json best = nlohmann::json::array();
+  for (const FoundLayout& found : search.best) best.push_back(to_json(found, config, set.ranks));
+  const SearchCounts& counts = search.counts;
+  nlohmann::json json = {{"best", best},
+                         {"limit", search.limit},
+                         {"counts",
+                          {{"considered", counts.considered},
+                           {"too_large_at_least", counts.too_large_at_least},
+                           {"too_slow_at_least", counts.too_slow_at_least},
+                           {"too_large", counts.too_large},
+                           {"refused", counts.refused},
+                           {"simulated", counts.simulated}}}};
+  const GuidelineChoice& guideline = search.guideline;
+  json["guideline"] = {{"size", guideline.row->size},
+                       {"ranks", guideline.row->ranks},
+                       {"tp", guideline.row->tp},
+                       {"pp", guideline.row->pp}};
+  if (guideline.found)
+    json["guideline"]["found"] = to_json(*guideline.found, config, set.ranks);
+  else
+    json["guideline"]["why_not"] = guideline.why_not;
+  return json;
+}
+
+[[noreturn]] void refuse_all(const LayoutSearch& search, const Config& config, const RankSet& set,
+                             const Machine& machine) {
+  const int fewest = fewest_ranks(config, set, machine);
+  fail(
+      "no layout of this model fits into {} with {} of {} each: the smallest, {}, needs at least "
+      "{}. {}",
+      counted(set.ranks, "device"), bytes_to_text(search.limit), bytes_to_text(set.memory),
+      layout_text(search.closest_layout, set.ranks), bytes_to_text(search.closest),
+      fewest > 0 ? fmt::format("It fits into {}: --devices {}", counted(fewest, "device"), fewest)
+                 : "It fits into no number of them: use a smaller model or shorter sequences");
+}
+
+}  // namespace
+
+void write_pictures(const Config& config, int ranks, const Machine& machine, std::int64_t limit,
+                    const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const char* name, const std::string& svg) {
+    write_file_durably(std::filesystem::path(folder) / name, svg);
+  };
+  const LayoutPlan plan = plan_layout(config, ranks, machine.target);
+  write("memory.svg", draw_memory(plan, limit));
+  write("schedule.svg", draw_even_schedule(plan.schedule, plan.even).svg);
+  if (!machine.speed) return;
+  const TimePlan time = plan_time(plan, config, machine, find_stack("trireme"));
+  if (time.refused.empty()) write("time.svg", draw_time(time));
+}
+
+void run_search(const Config& config, const Machine& machine, const SearchRequest& request) {
+  const RankSet set = rank_set(config, machine, request);
+  SearchOptions options;
+  options.exhaustive = request.exhaustive;
+  const LayoutSearch search = search_layouts(config, set, machine, options);
+  if (search.best.empty()) refuse_all(search, config, set, machine);
+  if (request.json)
+    fmt::print("{}\n", to_json(search, config, set).dump());
+  else
+    fmt::print("{}", to_text(search, config, set));
+  if (request.pictures.empty()) return;
+  const Config best = with_layout(config, search.best.front().layout);
+  write_pictures(best, set.ranks, machine, set.memory, request.pictures);
+  write_file_durably(std::filesystem::path(request.pictures) / "layouts.svg",
+                     draw_layouts(search.best, set.ranks));
+  if (!request.json) fmt::print("\npictures of them in {}\n", request.pictures);
+}
+
+}  // namespace trireme::cli

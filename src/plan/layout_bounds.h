@@ -1,0 +1,38 @@
+// What a layout needs at least, in memory and in time, without planning it: a search looks no
+// closer at layouts whose bounds are too high.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "plan/layout_space.h"
+#include "plan/machine.h"
+#include "plan/model_pieces.h"
+
+namespace trireme {
+
+class LayoutBounds {
+ public:
+  // `config` as for layout_space(). `costs`: null where only memory is asked for. Both and the
+  // machine outlive the bounds.
+  LayoutBounds(const Config& config, int ranks, const Machine& machine, const CostModel* costs)
+      : config_(config), ranks_(ranks), machine_(machine), costs_(costs) {}
+
+  // Never more than layout_memory().
+  std::int64_t memory(const Layout& layout);
+  // Never more than plan_time() says.
+  double seconds(const Layout& layout);
+
+ private:
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                         std::string, bool>;
+  const ModelPieces& pieces(const Layout& layout, const std::string& recompute);
+
+  const Config& config_;
+  int ranks_;
+  const Machine& machine_;
+  const CostModel* costs_;
+  std::map<Key, ModelPieces> pieces_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,256 @@
+// Branch and bound: layouts in the order of the least time that they can take, until that is more
+// than the best ones take.
+#include "plan/layout_search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "config/divisors.h"
+#include "plan/layout_bounds.h"
+#include "plan/layout_memory.h"
+#include "train/setup.h"
+
+namespace trireme {
+namespace {
+
+struct Bounded {
+  const Layout* layout;
+  double seconds = 0;
+};
+
+// What became of a layout that was looked at closely.
+struct Outcome {
+  enum { refused, too_large, simulated } what = refused;
+  FoundLayout found;
+};
+
+class Search {
+ public:
+  Search(const Config& config, const RankSet& set, const Machine& machine,
+         const SearchOptions& options)
+      : config_(config),
+        set_(set),
+        machine_(machine),
+        options_(options),
+        stack_(find_stack("trireme")),
+        costs_(costs_of_plan(config, machine, stack_)),
+        bounds_(config, set.ranks, machine, &costs_) {
+    result_.limit = static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+  }
+
+  LayoutSearch run(const LayoutSpace& space) {
+    result_.counts.considered = static_cast<std::int64_t>(space.layouts.size());
+    std::vector<Bounded> all;
+    for (const Layout& layout : space.layouts) {
+      const std::int64_t least = bounds_.memory(layout);
+      keep_closest(layout, least);
+      if (!options_.exhaustive && least > result_.limit) {
+        ++result_.counts.too_large_at_least;
+        continue;
+      }
+      all.push_back({&layout, options_.exhaustive ? 0 : bounds_.seconds(layout)});
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Bounded& a, const Bounded& b) { return a.seconds < b.seconds; });
+    look_at(all);
+    choose_by_guideline(space);
+    return std::move(result_);
+  }
+
+ private:
+  void keep_closest(const Layout& layout, std::int64_t needed) {
+    if (result_.closest > 0 && needed >= result_.closest) return;
+    result_.closest = needed;
+    result_.closest_layout = layout;
+  }
+
+  void look_at(const std::vector<Bounded>& all) {
+    ThreadPool pool;
+    const auto batch = static_cast<std::size_t>(pool.size());
+    std::size_t next = 0;
+    while (next < all.size()) {
+      std::size_t end = next;
+      while (end < all.size() && end < next + batch && !is_hopeless(all[end])) ++end;
+      if (end == next) break;
+      std::vector<Outcome> outcomes(end - next);
+      pool.run(static_cast<std::int64_t>(outcomes.size()), [&](std::int64_t i, int) {
+        const auto at = static_cast<std::size_t>(i);
+        outcomes[at] = look_closely(*all[next + at].layout);
+      });
+      for (Outcome& outcome : outcomes) add(std::move(outcome));
+      next = end;
+    }
+    result_.counts.too_slow_at_least += static_cast<std::int64_t>(all.size() - next);
+  }
+
+  bool is_hopeless(const Bounded& one) const {
+    return !options_.exhaustive && result_.best.size() == options_.kept &&
+           one.seconds > result_.best.back().time.seconds;
+  }
+
+  Outcome look_closely(const Layout& layout) const {
+    Outcome outcome;
+    FoundLayout& found = outcome.found;
+    found.layout = layout;
+    const Config config = with_layout(config_, layout);
+    try {
+      validate(config);
+      validate_layout(config, set_.ranks);
+      refuse_what_is_not_there(config);
+      found.needed = layout_memory(config, set_.ranks, machine_.target, result_.limit);
+      if (found.needed > result_.limit) {
+        outcome.what = Outcome::too_large;
+        return outcome;
+      }
+      found.time =
+          plan_time(plan_layout(config, set_.ranks, machine_.target), config, machine_, stack_);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::bad_input) throw;
+      return outcome;
+    }
+    if (found.time.refused.empty()) outcome.what = Outcome::simulated;
+    return outcome;
+  }
+
+  void add(Outcome outcome) {
+    if (outcome.what == Outcome::refused) ++result_.counts.refused;
+    if (outcome.what == Outcome::too_large) ++result_.counts.too_large;
+    if (outcome.what != Outcome::simulated) return;
+    ++result_.counts.simulated;
+    std::vector<FoundLayout>& best = result_.best;
+    const auto place = std::upper_bound(
+        best.begin(), best.end(), outcome.found,
+        [](const FoundLayout& a, const FoundLayout& b) { return a.time.seconds < b.time.seconds; });
+    best.insert(place, std::move(outcome.found));
+    if (best.size() > options_.kept) best.pop_back();
+  }
+
+  // The row says degrees only: the rest is what most would try first.
+  void choose_by_guideline(const LayoutSpace& space) {
+    const double parameters = static_cast<double>(parameter_count(config_.model));
+    GuidelineChoice& choice = result_.guideline;
+    choice.row = &guideline_for(parameters, set_.ranks);
+    std::vector<const Layout*> tried;
+    for (const Layout& layout : space.layouts) {
+      const ParallelConfig& p = layout.parallel;
+      if (p.tp == choice.row->tp && p.pp == choice.row->pp && p.cp == 1 && p.ep == 1 &&
+          p.schedule == "1f1b" && p.dp_replicate == 1 && p.recompute_layers == 0 &&
+          layout.micro_batch_size == 1)
+        tried.push_back(&layout);
+    }
+    const auto effort = [](const Layout* layout) {
+      const ParallelConfig& p = layout->parallel;
+      return std::pair(p.recompute == "full" ? 2 : p.recompute == "selective" ? 1 : 0, p.zero);
+    };
+    std::stable_sort(tried.begin(), tried.end(),
+                     [&](const Layout* a, const Layout* b) { return effort(a) < effort(b); });
+    for (const Layout* layout : tried) {
+      if (bounds_.memory(*layout) > result_.limit) continue;
+      Outcome outcome = look_closely(*layout);
+      if (outcome.what != Outcome::simulated) continue;
+      choice.found = std::move(outcome.found);
+      return;
+    }
+    choice.why_not =
+        tried.empty() ? fmt::format("does not suit this model on {}", counted(set_.ranks, "rank"))
+                      : "fits with no ZeRO stage and no recomputation";
+  }
+
+  const Config& config_;
+  const RankSet& set_;
+  const Machine& machine_;
+  const SearchOptions options_;
+  const Stack& stack_;
+  const CostModel costs_;
+  LayoutBounds bounds_;
+  LayoutSearch result_;
+};
+
+// The nearest numbers of ranks with which the model and the batch have a layout.
+std::string ranks_that_work(const Config& config, const RankSet& set) {
+  std::vector<int> found;
+  for (const int step : {-1, 1}) {
+    for (int ranks = set.ranks + step; ranks > 0 && ranks <= 2 * set.ranks + 8; ranks += step) {
+      RankSet other = set;
+      other.ranks = ranks;
+      if (layout_space(config, other).layouts.empty()) continue;
+      found.push_back(ranks);
+      break;
+    }
+  }
+  return found.empty() ? "" : fmt::format("; it can be {}", fmt::join(found, " or "));
+}
+
+[[noreturn]] void refuse_space(const Config& config, const RankSet& set, const LayoutSpace& space) {
+  const std::int64_t batch = config.train.global_batch_size;
+  if (!space.batch_units.empty())
+    fail_input(
+        "train.global_batch_size = {} suits no layout over {}: with the fewest data-parallel ranks "
+        "that this model can have there it can be {}",
+        batch, counted(set.ranks, "rank"), multiples_near(batch, space.batch_units.front()));
+  fail_input("this model has no layout over {}{}: {}", counted(set.ranks, "rank"),
+             ranks_that_work(config, set), space.refusal);
+}
+
+}  // namespace
+
+double StepParts::exposed() const {
+  return std::accumulate(waits.begin(), waits.end(), 0.0) -
+         waits[static_cast<std::size_t>(TimeKind::pipeline)];
+}
+
+StepParts parts_of(const TimePlan& time) {
+  StepParts parts;
+  const auto positions = static_cast<double>(time.ranks.size());
+  parts.idle = time.seconds;
+  for (const RankTime& rank : time.ranks) {
+    for (std::size_t k = 0; k < time_kinds; ++k) {
+      parts.busy[k] += rank.busy[k] / positions;
+      parts.waits[k] += rank.waits[k] / positions;
+      parts.idle -= (rank.busy[k] + rank.waits[k]) / positions;
+    }
+  }
+  return parts;
+}
+
+LayoutSearch search_layouts(const Config& config, const RankSet& set, const Machine& machine,
+                            const SearchOptions& options) {
+  TRIREME_CHECK(machine.speed.has_value());
+  const LayoutSpace space = layout_space(config, set);
+  if (space.layouts.empty()) refuse_space(config, set, space);
+  return Search(config, set, machine, options).run(space);
+}
+
+int fewest_ranks(const Config& config, const RankSet& set, const Machine& machine) {
+  constexpr std::int64_t most = 100'000;
+  constexpr std::size_t tried = 4;
+  const auto limit = static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+  const int node = set.ranks_per_node;
+  for (std::int64_t ranks = set.ranks / node * node + node; ranks <= most;
+       ranks += ranks < 32 * node ? node : ranks / 2 / node * node) {
+    RankSet other = set;
+    other.ranks = static_cast<int>(ranks);
+    const LayoutSpace space = layout_space(config, other);
+    LayoutBounds bounds(config, other.ranks, machine, nullptr);
+    std::vector<std::pair<std::int64_t, const Layout*>> fitting;
+    for (const Layout& layout : space.layouts) {
+      const std::int64_t least = bounds.memory(layout);
+      if (least <= limit) fitting.emplace_back(least, &layout);
+    }
+    std::stable_sort(fitting.begin(), fitting.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < std::min(tried, fitting.size()); ++i) {
+      const Config one = with_layout(config, *fitting[i].second);
+      if (layout_memory(one, other.ranks, machine.target, limit) <= limit) return other.ranks;
+    }
+  }
+  return 0;
+}
+
+}  // namespace trireme

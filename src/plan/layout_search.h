@@ -1,0 +1,81 @@
+// The fastest layouts that fit, of all that a model, a batch and a number of ranks can have: each
+// one's memory as planned and its step as simulated, or a bound that shows that neither is needed.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/guideline.h"
+#include "plan/layout_space.h"
+#include "plan/time_plan.h"
+
+namespace trireme {
+
+// Where the time of a step goes, as the mean over the positions of the pipeline: kernels, what the
+// device waits for, and the rest. The parts add up to the step.
+struct StepParts {
+  TimeByKind busy{}, waits{};
+  double idle = 0;  // before the first and after the last pass of a position
+
+  // Of the pipeline: nothing to compute, or a message of it on its way.
+  double bubble() const { return idle + waits[static_cast<std::size_t>(TimeKind::pipeline)]; }
+  double exposed() const;  // waits for all other messages
+};
+StepParts parts_of(const TimePlan& time);
+
+struct FoundLayout {
+  Layout layout;
+  std::int64_t needed = 0;  // bytes of the rank that needs most
+  TimePlan time;
+};
+
+// How many layouts there were, and what became of them. They add up to `considered`.
+struct SearchCounts {
+  std::int64_t considered = 0;
+  std::int64_t too_large_at_least = 0;  // by the bound on memory
+  std::int64_t too_slow_at_least = 0;   // by the bound on time
+  std::int64_t too_large = 0;           // as planned
+  std::int64_t refused = 0;             // by the rules of a run, or by the model of time
+  std::int64_t simulated = 0;
+};
+
+// The row of the tables, with the gentlest ZeRO stage and recomputation with which it fits.
+struct GuidelineChoice {
+  const Guideline* row = nullptr;
+  std::optional<FoundLayout> found;
+  std::string why_not;  // where nothing is found
+};
+
+struct LayoutSearch {
+  std::vector<FoundLayout> best;  // fastest first
+  SearchCounts counts;
+  GuidelineChoice guideline;
+  std::int64_t limit = 0;    // bytes that a rank may need
+  std::int64_t closest = 0;  // where nothing fits: what the layout that needs least needs
+  Layout closest_layout;
+};
+
+struct SearchOptions {
+  std::size_t kept = 5;     // layouts
+  bool exhaustive = false;  // every layout is planned and simulated: to check the bounds
+};
+
+// Part of a device's memory that a layout may fill: drivers, libraries and other programs want some
+// too.
+inline constexpr double usable_memory = 0.95;
+
+// `config` is valid, has its global batch and knows its vocabulary; `machine` has figures. Fails
+// (exit code 2) where the model and the batch have no layout on so many ranks, and says what would.
+LayoutSearch search_layouts(const Config& config, const RankSet& set, const Machine& machine,
+                            const SearchOptions& options = {});
+
+// The smallest number of ranks, whole nodes of them, on which a layout fits; 0: none up to a
+// hundred thousand.
+int fewest_ranks(const Config& config, const RankSet& set, const Machine& machine);
+
+// As printed by `trireme plan --search`.
+std::string to_text(const LayoutSearch& search, const Config& config, const RankSet& set);
+
+}  // namespace trireme
