@@ -73,6 +73,50 @@ TEST_F(Plan, TellsTheTimeOfAStep) {
   EXPECT_EQ(with({"--machine", "lumi-g", "run.device=cpu"}).code, 2);
 }
 
+// The fastest layouts that fit, for people and for programs, and what no layout suits.
+TEST_F(Plan, LooksForLayouts) {
+  write("gpu.toml",
+        "[model]\npreset = \"gpt2-124m\"\nnum_layers = 2\n[train]\niters = 1\nglobal_batch_size = 4\n"
+        "[optimizer]\nlr = 1e-4\n[run]\ndevice = \"hip\"\n");
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"plan", path("gpu.toml"), "--search"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome text =
+      with({"--machine", "lumi-g", "--devices", "2", "--pictures", path("pictures")});
+  EXPECT_EQ(text.code, 0) << text.out;
+  for (const char* part : {"the fastest layouts over 2 devices", "the second takes",
+                           "tables by size of the model say for 1B", "were simulated",
+                           "[parallel]\ntp = ", "micro_batch_size = "})
+    EXPECT_THAT(text.out, HasSubstr(part));
+  for (const char* name : {"memory.svg", "time.svg", "schedule.svg", "layouts.svg"})
+    EXPECT_THAT(contents(path(std::string("pictures/") + name)), HasSubstr("</svg>")) << name;
+  const Outcome json = with({"--machine", "lumi-g", "--devices", "2", "--json"});
+  ASSERT_EQ(json.code, 0) << json.out;
+  const auto search = nlohmann::json::parse(json.out);
+  EXPECT_GT(search.at("best").at(0).at("seconds"), 0);
+  EXPECT_EQ(search.at("best").size(), 5u);
+
+  const Outcome full = with({"--machine", "lumi-g", "--devices", "2", "--memory", "200MiB"});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.out, HasSubstr("no layout of this model fits into 2 devices"));
+  const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
+      {{"--machine", "lumi-g"}, "add --devices N"},
+      {{"--machine", "lumi", "--devices", "2"}, "neither a file nor a machine"},
+      {{"--devices", "2", "run.device=cpu"}, "--search needs a machine with figures"},
+      {{"--machine", "lumi-g", "--devices", "2", "train.global_batch_size=0"},
+       "--search needs train.global_batch_size"},
+      {{"--machine", "lumi-g", "--devices", "2", "--stack", "torchtitan"}, "leave --stack"},
+      {{"--machine", "lumi-g", "--devices", "64", "train.global_batch_size=3"},
+       "suits no layout over 64 ranks"}};
+  for (const auto& [more, message] : wrong) {
+    const Outcome outcome = with(more);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+  }
+}
+
 // A verdict with an exit code, what it rests on, and what would fit.
 TEST_F(Plan, JudgesAMemory) {
   write("big.toml",

@@ -82,6 +82,31 @@ TEST(TimePlan, OfALongStepGrowsEvenly) {
   EXPECT_NEAR((b - a) / 200, (seconds(32) - seconds(24)) / 4, 0.02 * (b - a) / 200);
 }
 
+// Pieces that are replayed at once take what they take kernel by kernel.
+TEST(TimePlan, IsTheSameAtOnceAndInDetail) {
+  for (const char* host : {"3e-6", "3e-4"}) {
+    Machine machine = find_machine("lumi-g");
+    machine.speed->host = std::stod(host);
+    const Config config = small({"run.device=hip", "parallel.pp=2", "parallel.tp=2",
+                                 "parallel.zero=3", "model.hidden_size=256",
+                                 "parallel.sequence_parallel=true"});
+    const LayoutPlan plan = plan_layout(config, 8, machine.target);
+    const Stack& stack = find_stack("trireme");
+    const CostModel costs = costs_of_plan(config, machine, stack);
+    const std::vector<const Record*> programs = {&plan.ranks[0].program, &plan.ranks[1].program};
+    const Replay at_once = replay(programs, costs), in_detail = replay(programs, costs, true);
+    const double near = 1e-9 * in_detail.end.at;
+    EXPECT_NEAR(at_once.end.at, in_detail.end.at, near);
+    for (std::size_t k = 0; k < time_kinds; ++k) {
+      EXPECT_NEAR(at_once.end.path[k], in_detail.end.path[k], near);
+      for (std::size_t p = 0; p < 2; ++p) {
+        EXPECT_NEAR(at_once.ranks[p].busy[k], in_detail.ranks[p].busy[k], near);
+        EXPECT_NEAR(at_once.ranks[p].waits[k], in_detail.ranks[p].waits[k], near);
+      }
+    }
+  }
+}
+
 TEST(TimePlan, IsShorterWhereMessagesAreHidden) {
   const auto seconds = [](const char* stack) {
     return time_of(gpt_13b({"parallel.zero=2"}), 16, "lumi-g", stack).seconds;

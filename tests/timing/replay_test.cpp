@@ -51,6 +51,22 @@ TEST(Replay, RepeatsPieces) {
   EXPECT_DOUBLE_EQ(seconds_of(record), 10);
 }
 
+// A piece on its own: messages that it waits for count, a host that is late does not.
+TEST(Replay, TimesPiecesAlone) {
+  Record record;
+  record.add_group(group_of("tensor", {0, 1}));
+  record.begin({});
+  record.add(kernel(2));
+  record.add_wait(record.add_message(message(MessageKind::all_reduce, 0, 30)));
+  record.add(kernel(1));
+  record.end();
+  MachineSpeed machine = slow_machine();
+  machine.host = 100;
+  const auto times = times_alone(record, CostModel(machine, own_stack(), 1, false));
+  EXPECT_DOUBLE_EQ(times.at({}).compute, 2 + 3 + 1);
+  EXPECT_DOUBLE_EQ(times.at({}).host, 200);
+}
+
 // A stack that waits for every bucket hides none of them.
 TEST(Replay, OfAStackThatBlocksHidesNothing) {
   Record record;

@@ -1,0 +1,164 @@
+// A search looks closely at few layouts, and finds what looking at all of them finds.
+#include "plan/layout_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "plan/layout_bounds.h"
+#include "plan/layout_memory.h"
+#include "plan/small_config.h"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+
+constexpr std::int64_t MiB = std::int64_t{1} << 20;
+
+Config tiny(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"run.device=hip", "model.num_layers=2",
+                                       "train.micro_batch_size=1", "train.global_batch_size=4"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return small(settings);
+}
+
+std::string message_of(const auto& body) {
+  try {
+    body();
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+    return error.what();
+  }
+}
+
+std::int64_t planned(const LayoutPlan& plan) {
+  std::int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks)
+    most = std::max(most, rank.memory.total() + rank.besides.total());
+  return most;
+}
+
+// Layouts of all sorts, of models with and without what makes ranks differ.
+TEST(LayoutBounds, AreNeverAboveThePlan) {
+  const Machine machine = find_machine("lumi-g");
+  const Stack& stack = find_stack("trireme");
+  std::mt19937 random(1);
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{"model.family=llama", "train.global_batch_size=16"},
+        {"model.tie_embeddings=true", "model.vocab_size=4000", "model.num_layers=6"},
+        {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"}}) {
+    const Config config = small([&] {
+      std::vector<std::string> all = {"run.device=hip"};
+      all.insert(all.end(), model.begin(), model.end());
+      return all;
+    }());
+    const RankSet set{16, 8, 64 * MiB};
+    const LayoutSpace space = layout_space(config, set);
+    ASSERT_GT(space.layouts.size(), 100u);
+    const CostModel costs = costs_of_plan(config, machine, stack);
+    LayoutBounds bounds(config, set.ranks, machine, &costs);
+    for (int i = 0; i < 12; ++i) {
+      const Layout& layout = space.layouts[random() % space.layouts.size()];
+      SCOPED_TRACE(layout_text(layout, set.ranks));
+      const Config one = with_layout(config, layout);
+      validate(one);
+      validate_layout(one, set.ranks);
+      const LayoutPlan plan = plan_layout(one, set.ranks, machine.target);
+      EXPECT_EQ(layout_memory(one, set.ranks, machine.target), planned(plan));
+      EXPECT_LE(bounds.memory(layout), planned(plan));
+      const double seconds = plan_time(plan, one, machine, stack).seconds;
+      EXPECT_LE(bounds.seconds(layout), seconds * (1 + 1e-9));
+      EXPECT_GT(bounds.seconds(layout), 0.05 * seconds);
+    }
+  }
+}
+
+TEST(LayoutSearch, FindsWhatLookingAtAllLayoutsFinds) {
+  const Machine machine = find_machine("lumi-g");
+  for (const std::int64_t memory : {std::int64_t{1} << 36, 180 * MiB}) {
+    const Config config = tiny({"model.hidden_size=512", "model.seq_length=128"});
+    const RankSet set{2, 8, memory};
+    const LayoutSearch pruned = search_layouts(config, set, machine);
+    const LayoutSearch all = search_layouts(config, set, machine, {.exhaustive = true});
+    ASSERT_EQ(pruned.best.size(), all.best.size());
+    std::vector<double> seconds;
+    for (const FoundLayout& found : all.best) seconds.push_back(found.time.seconds);
+    for (std::size_t i = 0; i < seconds.size(); ++i)
+      EXPECT_EQ(pruned.best[i].time.seconds, seconds[i]);
+    const SearchCounts& counts = pruned.counts;
+    EXPECT_EQ(counts.considered, all.counts.considered);
+    EXPECT_EQ(counts.considered, counts.too_large_at_least + counts.too_slow_at_least +
+                                     counts.too_large + counts.refused + counts.simulated);
+    EXPECT_LT(counts.simulated, all.counts.simulated);
+    for (const FoundLayout& found : pruned.best) EXPECT_LE(found.needed, pruned.limit);
+  }
+}
+
+// Its lines, put into a file, are the layout.
+TEST(LayoutSpace, IsWrittenAsItIsRead) {
+  const Config config = tiny({"parallel.schedule=zbv", "parallel.pp=1", "parallel.zero=3"});
+  const LayoutSpace space = layout_space(config, {4, 4, 0});
+  for (std::size_t i = 0; i < space.layouts.size(); i += 7) {
+    const Layout& layout = space.layouts[i];
+    const std::string expected = to_toml(with_layout(config, layout));
+    std::vector<std::string> words = {"run.device=hip", "model.num_layers=2",
+                                      "train.global_batch_size=4", "parallel.schedule=zbv",
+                                      "parallel.zero=3", "train.micro_batch_size=1"};
+    const std::vector<std::string> more = layout_overrides(layout, config);
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(to_toml(small(words)), expected);
+    const Config lines = parse_config(layout_toml(layout), "test");
+    EXPECT_EQ(to_toml(with_layout(config, {lines.parallel, lines.train.micro_batch_size})),
+              expected);
+  }
+}
+
+TEST(LayoutSpace, HoldsLayoutsThatRun) {
+  const Config config = small({"run.device=hip", "train.global_batch_size=48"});
+  for (const Layout& layout : layout_space(config, {12, 4, 0}).layouts) {
+    const Config one = with_layout(config, layout);
+    EXPECT_NO_THROW(validate(one));
+    EXPECT_NO_THROW(validate_layout(one, 12)) << layout_text(layout, 12);
+  }
+}
+
+TEST(LayoutSearch, SaysWhatWouldWork) {
+  const Machine machine = find_machine("lumi-g");
+  EXPECT_THAT(message_of([&] {
+                search_layouts(tiny({"train.global_batch_size=5"}), {16, 8, 1 << 30}, machine);
+              }),
+              HasSubstr("train.global_batch_size = 5 suits no layout over 16 ranks"));
+  EXPECT_THAT(message_of([&] { search_layouts(tiny(), {7, 8, 1 << 30}, machine); }),
+              HasSubstr("it can be 4 or 8"));
+}
+
+TEST(LayoutSearch, KnowsHowManyRanksAModelNeeds) {
+  const Machine machine = find_machine("lumi-g");
+  const Config config = parse_config(
+      "", "test",
+      {"model.preset=gpt3-13b", "model.vocab_size=50257", "train.iters=1", "optimizer.lr=1e-4",
+       "train.global_batch_size=64", "run.device=hip"});
+  const RankSet set{2, 2, std::int64_t{64} << 30};
+  const LayoutSearch search = search_layouts(config, set, machine);
+  EXPECT_TRUE(search.best.empty());
+  EXPECT_GT(search.closest, search.limit);
+  const int fewest = fewest_ranks(config, set, machine);
+  EXPECT_GE(fewest, 4);
+  EXPECT_LE(fewest, 8);
+}
+
+TEST(Guideline, IsTheNearestRow) {
+  EXPECT_EQ(guideline_for(13e9, 16).tp, 8);
+  EXPECT_EQ(guideline_for(70e9, 32).pp, 4);
+  EXPECT_EQ(guideline_for(65e9, 512).pp, 2);
+  EXPECT_EQ(guideline_for(1e12, 8).ranks, 128);
+  EXPECT_EQ(guideline_for(1e6, 1).ranks, 4);
+}
+
+}  // namespace
+}  // namespace trireme
