@@ -184,18 +184,21 @@ std::string ranks_that_work(const Config& config, const RankSet& set) {
       break;
     }
   }
-  return found.empty() ? "" : fmt::format("; it can be {}", fmt::join(found, " or "));
+  return found.empty() ? ""
+                       : fmt::format("; the number of ranks can be {}", fmt::join(found, " or "));
 }
 
 [[noreturn]] void refuse_space(const Config& config, const RankSet& set, const LayoutSpace& space) {
   const std::int64_t batch = config.train.global_batch_size;
+  const std::string others = ranks_that_work(config, set);
   if (!space.batch_units.empty())
     fail_input(
         "train.global_batch_size = {} suits no layout over {}: with the fewest data-parallel ranks "
-        "that this model can have there it can be {}",
-        batch, counted(set.ranks, "rank"), multiples_near(batch, space.batch_units.front()));
-  fail_input("this model has no layout over {}{}: {}", counted(set.ranks, "rank"),
-             ranks_that_work(config, set), space.refusal);
+        "that this model can have there it can be {}{}",
+        batch, counted(set.ranks, "rank"), multiples_near(batch, space.batch_units.front()),
+        others);
+  fail_input("this model has no layout over {}: {}{}", counted(set.ranks, "rank"), space.refusal,
+             others);
 }
 
 }  // namespace

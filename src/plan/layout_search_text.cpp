@@ -56,10 +56,9 @@ std::string reason(const FoundLayout& faster, const FoundLayout& slower) {
     return found == all.end() ? nullptr : &*found;
   };
   const Difference *loses = largest(true), *gains = largest(false);
-  if (loses) text += fmt::format(": {} for {}", seconds_text(loses->seconds), loses->what);
+  if (loses) text += fmt::format(": {} more for {}", seconds_text(loses->seconds), loses->what);
   if (loses && gains && -gains->seconds > 0.1 * loses->seconds)
-    text += fmt::format(", of which {} less for {} makes up a part", seconds_text(-gains->seconds),
-                        gains->what);
+    text += fmt::format(", against {} less for {}", seconds_text(-gains->seconds), gains->what);
   const std::int64_t bytes = slower.needed - faster.needed;
   return text + fmt::format("; it needs {} {} memory", bytes_to_text(std::abs(bytes)),
                             bytes > 0 ? "more" : "less");

@@ -32,10 +32,6 @@ class SpaceMaker {
       : config_(config), set_(set), batch_(config.train.global_batch_size) {
     TRIREME_CHECK(batch_ > 0);
     basis_.parallel = config.parallel;
-    ParallelConfig& p = basis_.parallel;
-    p.stage_layers = {};
-    p.recompute_layers = 0;
-    p.dp_replicate = 1;
   }
 
   LayoutSpace make() {
@@ -67,8 +63,10 @@ class SpaceMaker {
   // Whether the degrees within a stage suit the model, on the fewest ranks that have them.
   bool suits_the_model() {
     ParallelConfig& p = basis_.parallel;
-    p.pp = p.virtual_stages = 1;
+    p.pp = p.virtual_stages = p.dp_replicate = 1;
     p.schedule = "1f1b";
+    p.stage_layers = {};
+    p.recompute_layers = 0;
     p.zero = 0;
     p.recompute = "none";
     basis_.micro_batch_size = 1;

@@ -75,9 +75,10 @@ TEST_F(Plan, TellsTheTimeOfAStep) {
 
 // The fastest layouts that fit, for people and for programs, and what no layout suits.
 TEST_F(Plan, LooksForLayouts) {
-  write("gpu.toml",
-        "[model]\npreset = \"gpt2-124m\"\nnum_layers = 2\n[train]\niters = 1\nglobal_batch_size = 4\n"
-        "[optimizer]\nlr = 1e-4\n[run]\ndevice = \"hip\"\n");
+  write(
+      "gpu.toml",
+      "[model]\npreset = \"gpt2-124m\"\nnum_layers = 2\n[train]\niters = 1\nglobal_batch_size = 4\n"
+      "[optimizer]\nlr = 1e-4\n[run]\ndevice = \"hip\"\n");
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"plan", path("gpu.toml"), "--search"};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -14,7 +14,6 @@
 namespace trireme {
 namespace {
 
-using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 constexpr std::int64_t MiB = std::int64_t{1} << 20;
@@ -80,12 +79,13 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
 
 TEST(LayoutSearch, FindsWhatLookingAtAllLayoutsFinds) {
   const Machine machine = find_machine("lumi-g");
-  for (const std::int64_t memory : {std::int64_t{1} << 36, 180 * MiB}) {
+  for (const std::int64_t memory : {std::int64_t{1} << 36, 320 * MiB}) {
     const Config config = tiny({"model.hidden_size=512", "model.seq_length=128"});
     const RankSet set{2, 8, memory};
     const LayoutSearch pruned = search_layouts(config, set, machine);
     const LayoutSearch all = search_layouts(config, set, machine, {.exhaustive = true});
-    ASSERT_EQ(pruned.best.size(), all.best.size());
+    ASSERT_EQ(pruned.best.size(), 5u);
+    ASSERT_EQ(all.best.size(), 5u);
     std::vector<double> seconds;
     for (const FoundLayout& found : all.best) seconds.push_back(found.time.seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i)
@@ -106,9 +106,9 @@ TEST(LayoutSpace, IsWrittenAsItIsRead) {
   for (std::size_t i = 0; i < space.layouts.size(); i += 7) {
     const Layout& layout = space.layouts[i];
     const std::string expected = to_toml(with_layout(config, layout));
-    std::vector<std::string> words = {"run.device=hip", "model.num_layers=2",
-                                      "train.global_batch_size=4", "parallel.schedule=zbv",
-                                      "parallel.zero=3", "train.micro_batch_size=1"};
+    std::vector<std::string> words = {
+        "run.device=hip",        "model.num_layers=2", "train.global_batch_size=4",
+        "parallel.schedule=zbv", "parallel.zero=3",    "train.micro_batch_size=1"};
     const std::vector<std::string> more = layout_overrides(layout, config);
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(to_toml(small(words)), expected);
@@ -133,16 +133,18 @@ TEST(LayoutSearch, SaysWhatWouldWork) {
                 search_layouts(tiny({"train.global_batch_size=5"}), {16, 8, 1 << 30}, machine);
               }),
               HasSubstr("train.global_batch_size = 5 suits no layout over 16 ranks"));
-  EXPECT_THAT(message_of([&] { search_layouts(tiny(), {7, 8, 1 << 30}, machine); }),
-              HasSubstr("it can be 4 or 8"));
+  EXPECT_THAT(message_of([&] {
+                search_layouts(tiny(), {7, 8, 1 << 30}, machine);
+              }),
+              HasSubstr("the number of ranks can be 4 or 8"));
 }
 
 TEST(LayoutSearch, KnowsHowManyRanksAModelNeeds) {
   const Machine machine = find_machine("lumi-g");
-  const Config config = parse_config(
-      "", "test",
-      {"model.preset=gpt3-13b", "model.vocab_size=50257", "train.iters=1", "optimizer.lr=1e-4",
-       "train.global_batch_size=64", "run.device=hip"});
+  const Config config =
+      parse_config("", "test",
+                   {"model.preset=gpt3-13b", "model.vocab_size=50257", "train.iters=1",
+                    "optimizer.lr=1e-4", "train.global_batch_size=64", "run.device=hip"});
   const RankSet set{2, 2, std::int64_t{64} << 30};
   const LayoutSearch search = search_layouts(config, set, machine);
   EXPECT_TRUE(search.best.empty());

@@ -87,9 +87,9 @@ TEST(TimePlan, IsTheSameAtOnceAndInDetail) {
   for (const char* host : {"3e-6", "3e-4"}) {
     Machine machine = find_machine("lumi-g");
     machine.speed->host = std::stod(host);
-    const Config config = small({"run.device=hip", "parallel.pp=2", "parallel.tp=2",
-                                 "parallel.zero=3", "model.hidden_size=256",
-                                 "parallel.sequence_parallel=true"});
+    const Config config =
+        small({"run.device=hip", "parallel.pp=2", "parallel.tp=2", "parallel.zero=3",
+               "model.hidden_size=256", "parallel.sequence_parallel=true"});
     const LayoutPlan plan = plan_layout(config, 8, machine.target);
     const Stack& stack = find_stack("trireme");
     const CostModel costs = costs_of_plan(config, machine, stack);
