@@ -72,7 +72,7 @@ class Search {
 
   void look_at(const std::vector<Bounded>& all) {
     ThreadPool pool;
-    const auto batch = static_cast<std::size_t>(pool.size());
+    const auto batch = 4 * static_cast<std::size_t>(pool.size());  // they take unequal times
     std::size_t next = 0;
     while (next < all.size()) {
       std::size_t end = next;

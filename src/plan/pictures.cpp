@@ -152,7 +152,10 @@ class ChartWriter {
       if (width > 0.05) box(x, y, width, row - gap, chart_.colours[k]);
       x += std::max(0.0, width);
     }
-    text(x + 8, y + 16, "start", bar.note, "#444444");
+    // Not across the line of the limit.
+    const double line = left_ + chart_.limit * points_;
+    const bool crosses = chart_.limit > 0 && x < line && x + 12 + width_of(bar.note) > line;
+    text((crosses ? line : x) + 8, y + 16, "start", bar.note, "#444444");
   }
 
   void axis(double top, double bottom) {
@@ -242,8 +245,7 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
   for (const MemoryRegion& region : plan.ranks[0].memory.regions)
     chart.kinds.push_back(region.name);
   chart.kinds.emplace_back("besides, estimated");
-  for (std::size_t k = 0; k < chart.kinds.size(); ++k)
-    chart.colours.emplace_back(palette[k % palette.size()]);
+  chart.colours.resize(chart.kinds.size());
   for (const std::size_t position : shown_of(plan.ranks.size())) {
     const RankPlan& rank = plan.ranks[position];
     Bar bar{name_of_position(position), {}, {}};
@@ -258,6 +260,8 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
     chart.bars.push_back(std::move(bar));
   }
   chart.tidy();
+  for (std::size_t k = 0; k < chart.kinds.size(); ++k)
+    chart.colours[k] = palette[k % palette.size()];
   return ChartWriter(chart).write();
 }
 
