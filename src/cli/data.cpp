@@ -181,7 +181,11 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
   if (options.as_json) {
     json documents = json::array();
     for (const SamplePart& part : parts) {
-      documents.push_back({part.sequence, part.first, part.last});
+      if (part.group < 0) {
+        documents.push_back({part.sequence, part.first, part.last});
+      } else {
+        documents.push_back({*part.prefix, part.group, part.sequence, part.first, part.last});
+      }
     }
     if (!options.tokens) {
       fmt::print("{}\n", documents.dump());
@@ -195,8 +199,12 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
     return;
   }
   fmt::print("sample {} of {}:", index, *parts.front().prefix);
+  const std::string* file = parts.front().prefix;
   for (const SamplePart& part : parts) {
-    fmt::print("  {}[{}..{}]", part.sequence, part.first, part.last);
+    if (part.prefix != file) fmt::print("  of {}:", *part.prefix);
+    file = part.prefix;
+    if (part.group >= 0) fmt::print("  {}", part.group);
+    fmt::print("{}{}[{}..{}]", part.group < 0 ? "  " : ".", part.sequence, part.first, part.last);
   }
   fmt::print("\n");
   if (options.tokens)
@@ -274,7 +282,8 @@ void add_samples(CLI::App& parent) {
   command->add_flag("--tokens", options->tokens, "Also print the token ids");
   command->add_flag(
       "--json", options->as_json,
-      "Print a line per sample: [[document, first, last], ...], both ends included; with "
+      "Print a line per sample: [[document, first, last], ...], both ends included (of sources "
+      "[file, row group, row, first, last]); with "
       "--tokens an object with \"documents\" and \"tokens\"");
   command->callback([options] { samples(*options); });
 }

@@ -101,8 +101,15 @@ struct DataConfig {
   std::vector<std::string> path;  // prefixes, or weight prefix weight prefix ...
   std::vector<std::string> train_path, valid_path, test_path;  // instead of path + split
   std::string split = "969,30,1";
-  std::string cache_dir;  // "": next to the data
-  std::string tokenizer;  // kind; fields.cpp lists them
+  std::vector<std::string> sources,
+      valid_sources;  // files of text, or weight files weight files ...
+  std::vector<std::string> source_keys = {"text"};  // columns: one for all sources or one for each
+  std::string source_documents = "file";            // of plain text: file | paragraph | line
+  std::int64_t shuffle_buffer = 10000;              // documents of a source; 0: not shuffled
+  bool skip_bad_rows = false;                       // of sources
+  std::int64_t tokenizer_threads = 1;               // of each source
+  std::string cache_dir;                            // "": next to the data
+  std::string tokenizer;                            // kind; fields.cpp lists them
   std::string vocab_file, merge_file, tokenizer_model;
   std::string tokenizer_pattern;  // kind of a tiktoken file; "": the file tells
   std::int64_t prefetch = 4;      // micro-batches kept ready

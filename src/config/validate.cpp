@@ -447,6 +447,35 @@ void check_data(const DataConfig& data) {
   }
 }
 
+// Training straight from text: what it goes with.
+void check_sources(const Config& config) {
+  const DataConfig& data = config.data;
+  if (data.sources.empty() && data.valid_sources.empty()) return;
+  const char* const key = data.sources.empty() ? "data.valid_sources" : "data.sources";
+  if (!data.path.empty()) fail_input("{} and data.path exclude each other: keep one of them", key);
+  if (!data.sources.empty() && !data.train_path.empty()) {
+    fail_input("data.sources and data.train_path exclude each other: keep one of them");
+  }
+  if (!data.valid_sources.empty() && !data.valid_path.empty()) {
+    fail_input("data.valid_sources and data.valid_path exclude each other: keep one of them");
+  }
+  if (data.tokenizer.empty()) {
+    fail_input("{} needs data.tokenizer and its files: texts are tokenised while training", key);
+  }
+  if (data.source_keys.empty()) {
+    fail_input("data.source_keys = [] names no key: expected one for all sources or one for each");
+  }
+  if (family_of(config.model).samples == SampleKind::masked_words) {
+    fail_input(
+        "{}: model.family = {:?} reads sentences; expected data.path and files made by `trireme "
+        "preprocess --split-sentences`",
+        key, config.model.family);
+  }
+  if (data.fim_rate > 0) {
+    fail_input("{}: data.fim_rate = {} is for data.path only; expected 0", key, data.fim_rate);
+  }
+}
+
 void check_run(const Config& config) {
   if (config.run.dir.empty())
     fail_input("run.dir = \"\" names no folder: set it, for example to \"runs/my-run\"");
@@ -507,6 +536,7 @@ void validate(const Config& config) {
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);
   check_data(config.data);
+  check_sources(config);
   check_curriculum(config);
 }
 

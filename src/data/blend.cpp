@@ -46,27 +46,27 @@ double numpy_sum(std::span<const double> values) {
 
 // A list of odd length has no weights. An entry that looks like one, and is not a file, was meant
 // as one.
-void refuse_lone_weight(const std::vector<std::string>& path) {
+void refuse_lone_weight(const std::vector<std::string>& path, const std::string& key) {
   const auto is_number = [](const std::string& text) { return parse_number(text).has_value(); };
   if (std::ranges::all_of(path, is_number)) return;
   for (const std::string& text : path) {
-    if (!is_number(text) || fs::exists(text + ".idx")) continue;
+    if (!is_number(text) || fs::exists(text + ".idx") || fs::exists(text)) continue;
     fail_input(
-        "data.path has {} entries and among them the weight {}: a blend is a list of weights and "
+        "{} has {} entries and among them the weight {}: a blend is a list of weights and "
         "paths in turn, and one of them is missing",
-        path.size(), text);
+        key, path.size(), text);
   }
 }
 
 }  // namespace
 
-BlendSpec parse_blend(const std::vector<std::string>& path) {
+BlendSpec parse_blend(const std::vector<std::string>& path, const std::string& key) {
   BlendSpec spec;
   std::size_t numbers = 0;
   if (path.size() % 2 == 0) {
     for (std::size_t i = 0; i < path.size(); i += 2) numbers += parse_number(path[i]).has_value();
   }
-  if (path.size() % 2 == 1) refuse_lone_weight(path);
+  if (path.size() % 2 == 1) refuse_lone_weight(path, key);
   if (numbers == 0) {
     spec.prefixes = path;
     return spec;
@@ -75,9 +75,9 @@ BlendSpec parse_blend(const std::vector<std::string>& path) {
     const std::optional<double> weight = parse_number(path[i]);
     if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
       fail_input(
-          "the blend needs the weight of '{1}' but found '{0}': weights are positive "
+          "{2}: the blend needs the weight of '{1}' but found '{0}': weights are positive "
           "numbers, given for every dataset or for none",
-          path[i], path[i + 1]);
+          path[i], path[i + 1], key);
     }
     spec.weights.push_back(*weight);
     spec.prefixes.push_back(path[i + 1]);

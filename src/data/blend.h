@@ -19,7 +19,8 @@ struct BlendSpec {
 // Reads "prefix ..." or "weight prefix weight prefix ...". A list of even length whose first,
 // third,
 // ... elements are all numbers is of the second kind.
-BlendSpec parse_blend(const std::vector<std::string>& path);
+// Messages call it `key`.
+BlendSpec parse_blend(const std::vector<std::string>& path, const std::string& key = "data.path");
 
 // Weights divided by their sum, which is taken in numpy's order of additions.
 std::vector<double> normalized(std::span<const double> weights);

@@ -9,11 +9,12 @@
 
 namespace trireme {
 
-// A run of tokens of one sequence of an indexed dataset.
+// A run of tokens of one sequence of an indexed dataset, or of one document of a source.
 struct SamplePart {
-  const std::string* prefix;  // of the indexed dataset; lives as long as the dataset
+  const std::string* prefix;  // of the indexed dataset, or a file; lives as long as the dataset
   std::int64_t sequence;      // in that dataset; for GPT data one sequence is one document
   std::int64_t first, last;   // tokens [first, last] of the sequence
+  std::int64_t group = -1;    // of a source: the row group or block in which `sequence` is a row
 };
 
 // Immutable after construction: all methods may be called from several threads at once.

@@ -23,6 +23,13 @@ const std::vector<std::string>& paths_of(const DataConfig& config, Split split) 
                                  : config.test_path;
 }
 
+const std::vector<std::string>& sources_of(const DataConfig& config, Split split) {
+  static const std::vector<std::string> none;
+  return split == Split::train   ? config.sources
+         : split == Split::valid ? config.valid_sources
+                                 : none;
+}
+
 // How often the order takes a sample of each dataset.
 std::vector<std::int64_t> samples_taken(const BlendOrder& order, std::size_t datasets) {
   std::vector<std::int64_t> taken(datasets, 0);
@@ -98,7 +105,10 @@ BertOptions bert_options(const Config& config) {
 DatasetBuilder::DatasetBuilder(const Config& config, std::int64_t vocab_size, std::int64_t eod_id)
     : DatasetBuilder(family_of(config.model).samples == SampleKind::masked_words
                          ? DatasetBuilder(config.data, bert_options(config))
-                         : DatasetBuilder(config.data, gpt_options(config, vocab_size, eod_id))) {}
+                         : DatasetBuilder(config.data, gpt_options(config, vocab_size, eod_id))) {
+  if (config.data.sources.empty() && config.data.valid_sources.empty()) return;
+  sources_.emplace(config, std::get<GptOptions>(options_).masks);
+}
 
 DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& options)
     : config_(config), options_(options) {
@@ -120,10 +130,10 @@ DatasetBuilder::DatasetBuilder(const DataConfig& config, const BertOptions& opti
 void DatasetBuilder::check_config() const {
   const bool by_split =
       !config_.train_path.empty() || !config_.valid_path.empty() || !config_.test_path.empty();
-  if (config_.path.empty() && !by_split) {
+  if (config_.path.empty() && !by_split && config_.sources.empty()) {
     fail_input(
         "no data: set data.path (or data.train_path) to a dataset made by `trireme "
-        "preprocess`");
+        "preprocess`, or data.sources to files of text");
   }
   if (!config_.path.empty() && by_split) {
     fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
@@ -236,6 +246,12 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
 }
 
 std::shared_ptr<const Dataset> DatasetBuilder::build(Split split, std::int64_t samples) {
+  const std::vector<std::string>& sources = sources_of(config_, split);
+  if (!sources.empty()) {
+    TRIREME_CHECK(sources_);
+    return sources_->build(split == Split::train ? "data.sources" : "data.valid_sources", sources,
+                           samples);
+  }
   const std::vector<std::string>& paths = paths_of(config_, split);
   if (paths.empty()) return nullptr;
   std::optional<Share> share = Share{};

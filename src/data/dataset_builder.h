@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -12,6 +13,7 @@
 #include "data/blend.h"
 #include "data/dataset.h"
 #include "data/gpt_dataset.h"
+#include "data/source_builder.h"
 #include "data/split.h"
 
 namespace trireme {
@@ -46,6 +48,11 @@ class DatasetBuilder {
   DatasetBuilder(const DataConfig& config, const GptOptions& options);
   DatasetBuilder(const DataConfig& config, const BertOptions& options);
 
+  // For one process of a run that reads data.sources: see SourceBuilder.
+  void write_places() {
+    if (sources_) sources_->write_places();
+  }
+
   // The dataset of a split with at least `samples` samples, or null where the configuration gives
   // that split no data (weight 0 or no path). Throws bad_input for files that are not sound, for a
   // split that leaves no document, for ids outside the vocabulary in files that are small enough to
@@ -69,6 +76,7 @@ class DatasetBuilder {
 
   DataConfig config_;
   std::variant<GptOptions, BertOptions> options_;
+  std::optional<SourceBuilder> sources_;  // where the configuration names any
   std::map<std::string, std::shared_ptr<const IndexedDataset>> files_;
 };
 

@@ -87,9 +87,7 @@ void GptDataset::fill(std::int64_t index, const BatchRow& row) const {
   if (options_.fill_in_middle) {
     whole = options_.fill_in_middle->apply(options_.seed, index, tokens);
   }
-  std::copy_n(tokens.begin(), options_.seq_length, row.tokens);
-  std::copy_n(tokens.begin() + 1, options_.seq_length, row.targets);
-  fill_masks(options_.masks, options_.seq_length, row);
+  fill_sample(options_.masks, tokens, row);
   // What only fills the sample up is not learned.
   for (std::int64_t t = whole - 1; t < options_.seq_length; ++t) row.loss_weights[t] = 0;
 }

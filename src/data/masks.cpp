@@ -22,4 +22,12 @@ void fill_masks(const MaskOptions& options, std::int64_t seq_length, const Batch
   }
 }
 
+void fill_sample(const MaskOptions& options, std::span<const std::int32_t> tokens,
+                 const BatchRow& row) {
+  const std::size_t seq_length = tokens.size() - 1;
+  std::copy_n(tokens.begin(), seq_length, row.tokens);
+  std::copy_n(tokens.begin() + 1, seq_length, row.targets);
+  fill_masks(options, static_cast<std::int64_t>(seq_length), row);
+}
+
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "data/batch.h"
 
@@ -17,5 +18,9 @@ struct MaskOptions {
 // Fills all of `row` but tokens and targets, from its tokens. A document ends with, and includes,
 // its end token; the tokens before the first end token of the sample are a document too.
 void fill_masks(const MaskOptions& options, std::int64_t seq_length, const BatchRow& row);
+
+// Fills a whole row from the tokens of a sample, of which the last is only predicted.
+void fill_sample(const MaskOptions& options, std::span<const std::int32_t> tokens,
+                 const BatchRow& row);
 
 }  // namespace trireme

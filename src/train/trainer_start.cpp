@@ -170,6 +170,7 @@ void Trainer::Parts::open_data_in_turn() {
 
 void Trainer::Parts::open_data() {
   DatasetBuilder builder(config, config.model.vocab_size, eod_id);
+  if (leads()) builder.write_places();
   const SampleCounts counts =
       sample_counts(config.train, ordered_steps, global_batch_size(config, rank.size));
   train_data = builder.build(Split::train, counts.train);

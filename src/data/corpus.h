@@ -1,0 +1,73 @@
+// The files of a source of documents, cut into units that can be read in any order: row groups of
+// Parquet and Arrow, blocks of plain lines, and whole files of what can only be read from its
+// beginning.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/document_chunks.h"
+
+namespace trireme {
+
+struct CorpusOptions {
+  std::string key = "text";                // column, or key of JSON lines
+  DocumentForm text = DocumentForm::file;  // how a text file is split into documents
+  bool skip_bad_rows = false;              // rows and lines without a text are passed over
+  std::uint64_t block_bytes = std::uint64_t{8} << 20;  // of plain lines and paragraphs
+};
+
+// Immutable; all methods may be called from several threads at once.
+class Corpus {
+ public:
+  // Opens every file of columns once, so that what they lack is said now and not in the middle of
+  // training. Throws bad_input as expand_inputs(), form_of() and ArrowFile do, and for nulls that
+  // a file's statistics state.
+  Corpus(const std::vector<std::string>& patterns, const CorpusOptions& options);
+
+  const CorpusOptions& options() const { return options_; }
+  std::int64_t units() const { return static_cast<std::int64_t>(units_.size()); }
+  const std::string& file_of(std::int64_t unit) const { return files_[units_[unit].file].path; }
+  // The row group or block of that file.
+  std::int64_t part_of(std::int64_t unit) const { return units_[unit].part; }
+
+  // Files that are open, for one thread: most units are of the same file as one of the last.
+  struct Opened {
+    std::string path;
+    std::shared_ptr<const ArrowFile> file;
+  };
+  // The chunks of a unit; the corpus outlives them.
+  std::unique_ptr<ChunkSource> open(std::int64_t unit, Opened& last) const;
+
+  // Equal for the same names, sizes and row groups in the same order, whatever folder they lie in.
+  std::uint64_t key() const { return key_; }
+
+ private:
+  struct FileOfCorpus {
+    std::string path;
+    DocumentForm form = DocumentForm::json_line;
+    bool in_blocks = false;
+    std::uint64_t bytes = 0;
+    std::int64_t units = 1;
+  };
+  struct Unit {
+    std::int32_t file;
+    std::int64_t part;
+  };
+
+  void look_into(FileOfCorpus& file) const;
+  void refuse_nulls(const ArrowFile& columns) const;
+
+  CorpusOptions options_;
+  std::vector<FileOfCorpus> files_;
+  std::vector<Unit> units_;
+  std::uint64_t key_ = 0;
+};
+
+// Where the block cut at `offset` of a plain file begins: at the first line that begins there or
+// later, for paragraphs at the first blank one; the file's size if there is none.
+std::uint64_t block_begin(const std::string& file, DocumentForm form, std::uint64_t offset);
+
+}  // namespace trireme
