@@ -24,6 +24,10 @@ if(TRIREME_SANITIZE)
       $<$<CXX_COMPILER_ID:GNU>:SHELL:--param asan-instrumentation-with-call-threshold=0>)
   endif()
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
+  # What fuzzed modules are compiled with (tests/fuzz); in other programs the calls lead nowhere.
+  set(trireme_coverage -fsanitize-coverage=trace-pc,trace-cmp)
+  add_library(trireme_no_coverage STATIC ${PROJECT_SOURCE_DIR}/tests/fuzz/no_coverage.cpp)
+  target_link_libraries(trireme_flags INTERFACE trireme_no_coverage)
 endif()
 
 option(TRIREME_TOGETHER "Compile the files of a module and of its tests a dozen at a time" ON)
@@ -125,8 +129,9 @@ if(TRIREME_NICE)
 endif()
 
 # trireme_tests(<folder> [extra libraries...] [APART <files>...]): all *_test.cpp files of tests/<folder> as one
-# program. Test suites whose name begins with "Slow" run under the label "slow", all others under "fast". APART
-# are files that keep their names for themselves: see trireme_together.
+# program. Test suites whose name begins with "Slow" run under the label "slow", those whose name begins with "Long"
+# under "long", which only ./test long runs, all others under "fast". APART are files that keep their names for
+# themselves: see trireme_together.
 function(trireme_tests folder)
   cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "APART")
   string(REPLACE "/" "_" name ${folder})
@@ -143,14 +148,17 @@ function(trireme_tests folder)
   target_compile_definitions(test_${name} PRIVATE
     TRIREME_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/${folder}/data"
     TRIREME_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data")
-  add_test(NAME ${name} COMMAND ${trireme_nice} $<TARGET_FILE:test_${name}> --gtest_filter=-Slow* --gtest_brief=1)
+  add_test(NAME ${name} COMMAND ${trireme_nice} $<TARGET_FILE:test_${name}> --gtest_filter=-Slow*:Long* --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES LABELS fast)
-  execute_process(COMMAND grep -lE "^TEST(_F|_P)?\\(Slow|^INSTANTIATE.*Slow" ${sources} OUTPUT_VARIABLE slow)
-  if(slow)
-    add_test(NAME ${name}_slow COMMAND ${trireme_nice} $<TARGET_FILE:test_${name}> --gtest_filter=Slow*:*/Slow* --gtest_brief=1
-      ${trireme_test_results}/${name}_slow.xml)
-    set_tests_properties(${name}_slow PROPERTIES LABELS slow)
-  endif()
+  foreach(prefix Slow Long)
+    execute_process(COMMAND grep -lE "^TEST(_F|_P)?\\(${prefix}|^INSTANTIATE.*${prefix}" ${sources} OUTPUT_VARIABLE found)
+    if(found)
+      string(TOLOWER ${prefix} label)
+      add_test(NAME ${name}_${label} COMMAND ${trireme_nice} $<TARGET_FILE:test_${name}>
+        --gtest_filter=${prefix}*:*/${prefix}* --gtest_brief=1 ${trireme_test_results}/${name}_${label}.xml)
+      set_tests_properties(${name}_${label} PROPERTIES LABELS ${label})
+    endif()
+  endforeach()
 endfunction()
 
 # trireme_sanitized(<sanitizer> <folder> [filter] [EXCEPT <patterns>...]): in a build with that sanitizer, the
@@ -167,6 +175,6 @@ function(trireme_sanitized sanitizer folder)
   string(REPLACE "/" "_" name ${folder})
   add_dependencies(sanitized test_${name})
   add_test(NAME ${name}_sanitized COMMAND test_${name}
-    "--gtest_filter=${sanitized_UNPARSED_ARGUMENTS}-Slow*:${except}" --gtest_brief=1)
+    "--gtest_filter=${sanitized_UNPARSED_ARGUMENTS}-Slow*:Long*:${except}" --gtest_brief=1)
   set_tests_properties(${name}_sanitized PROPERTIES LABELS sanitized)
 endfunction()

@@ -2,7 +2,7 @@
 // is reached; whatever is accepted must survive being written and read again.
 #include "base/hash.h"
 #include "checkpoint/manifest.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
 namespace {
 

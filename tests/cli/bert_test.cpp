@@ -80,9 +80,9 @@ double unigram_entropy(const std::string& prefix) {
   return entropy;
 }
 
-class SlowBert : public Workspace {};
+class LongBert : public Workspace {};
 
-TEST_F(SlowBert, PredictsMaskedWordsFromTheirContext) {
+TEST_F(LongBert, PredictsMaskedWordsFromTheirContext) {
   const std::string verses = output_of("bible -f 'gen1:1-rev22:21' 2>/dev/null");
   if (verses.empty()) GTEST_SKIP() << "needs Debian's packages bible-kjv and bible-kjv-text";
   const std::string text = chapters(verses);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "program.h"
+#include "sample.h"
 
 namespace trireme::testing_cli {
 namespace {
@@ -174,7 +175,7 @@ TEST_F(SlowTrain, SurvivesManyKillsWhileSavingInTheBackground) {
                                          "train.iters=120", "run.precision=fp32"};
   ASSERT_EQ(train("whole", more).code, 0);
   kill_and_resume([&] { return Program(train_arguments("killed", more), path("output.txt")); },
-                  [&] { return metrics("killed").size(); }, 40);
+                  [&] { return metrics("killed").size(); }, in_long_tests(40, 12));
   const Outcome last = train("killed", more);
   ASSERT_EQ(last.code, 0) << last.out;
   EXPECT_EQ(metrics("killed"), metrics("whole"));
@@ -228,11 +229,11 @@ TEST_F(Train, DumpsItsGraph) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-// Four layers of GPT-2 124M.
+// Two layers of GPT-2 124M.
 TEST_F(SlowTrain, MemoryStaysWithinItsPlan) {
   for (const char* precision : {"bf16", "fp32"}) {
     const Outcome outcome =
-        run({"bench", "step", "--steps", "1", "--json", "model.num_layers=4",
+        run({"bench", "step", "--steps", "1", "--json", "model.num_layers=2",
              "model.seq_length=256", "train.micro_batch_size=1", "train.global_batch_size=1",
              std::string("run.precision=") + precision});
     ASSERT_EQ(outcome.code, 0) << outcome.out;

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "data/indexed_dataset.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 #include "data/document_chunks.h"
 #include "data/json_texts.h"
 #include "data/sentences.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // Fuzz target: the header of safetensors files. Whatever is accepted must tile the file.
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "interop/safetensors.h"
 
 namespace {

@@ -1,3 +1,2 @@
 # Fuzz targets of the module.
-trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp config script
-  interop/foreign.cpp megatron EXCEPT megatron/checkpoint.cpp)
+trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp megatron script config)

@@ -1,7 +1,7 @@
 // Fuzz target: what launch scripts start. Any argument vector becomes TOML that reads back, or is
 // refused.
 #include "config/config.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "megatron/import.h"
 
 namespace {

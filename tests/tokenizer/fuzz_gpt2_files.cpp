@@ -1,7 +1,7 @@
 // Fuzz target: vocab.json and merges.txt, with a NUL between them. What is accepted keeps every
 // byte.
 #include "base/file.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/fuzz_round_trip.h"
 

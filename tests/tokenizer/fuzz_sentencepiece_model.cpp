@@ -1,7 +1,7 @@
 // Fuzz target: SentencePiece models. The library that reads them is not ours: any bytes are refused
 // before it can stumble over them, or make a tokenizer.
 #include "base/file.h"
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 #include "tokenizer/sentencepiece_models.h"
 

@@ -1,7 +1,7 @@
 // Fuzz target: files of ranks. What is accepted keeps every byte.
 #include <fmt/format.h>
 
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 
 namespace {

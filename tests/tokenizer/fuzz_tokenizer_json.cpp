@@ -1,5 +1,5 @@
 // Fuzz target: tokenizer.json with all kinds of parts.
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 
 FUZZ_SEEDS(

@@ -1,5 +1,5 @@
 // Fuzz target: vocab.txt of BERT.
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 
 FUZZ_SEEDS({"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##ory\nship\n##s\n'\n,\n\u6f22\n",

@@ -2,7 +2,7 @@
 // lie within their tensors, in files whose names stay in the folder.
 #include <unistd.h>
 
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "torch/dcp_metadata.h"
 #include "torch/dcp_writer.h"
 

@@ -1,6 +1,6 @@
 // Fuzz target: pickles, alone and in the stream format. Whatever is accepted must be walkable, and
 // its tensors must lie within their storages.
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "torch/forged.h"
 #include "torch/torch_file.h"
 

@@ -1,7 +1,7 @@
 // Fuzz target: zip archives. Whatever is accepted must tile the file, and storages must lie in it.
 #include <algorithm>
 
-#include "fuzz.h"
+#include "fuzz/fuzz.h"
 #include "torch/forged.h"
 #include "torch/torch_file.h"
 #include "torch/zip_archive.h"

@@ -15,6 +15,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/program.h"
+#include "sample.h"
 
 namespace trireme::testing_cli {
 
@@ -25,14 +26,6 @@ struct Layout {
 
   std::string text() const { return std::to_string(ranks) + " ranks " + settings; }
 };
-
-// Half of the layouts: where two tests share a list between them, each takes the places that the
-// other leaves out.
-inline std::vector<Layout> every_other(const std::vector<Layout>& all, std::size_t first) {
-  std::vector<Layout> layouts;
-  for (std::size_t i = first; i < all.size(); i += 2) layouts.push_back(all[i]);
-  return layouts;
-}
 
 inline std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
