@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-// Where `file` lies: beside the program, in the lib folder of an installation, or in `built`, where
-// the build has put it. Empty if nowhere.
+// Where `file` lies: next to the program or in the lib folder of its installation; where another
+// program has loaded the shared library, next to that or in the lib folder of its installation; or
+// in `built`, where the build has put it. Empty if nowhere.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
 

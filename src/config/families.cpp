@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <list>
+#include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
@@ -86,6 +90,27 @@ constexpr std::array<Family, 3> kFamilies{{
      .refusals = kBertRuns},
 }};
 
+const Family* find_built_in(const std::string& name) {
+  const auto at = std::ranges::find(kFamilies, name, &Family::name);
+  return at == kFamilies.end() ? nullptr : &*at;
+}
+
+struct AddedFamily {
+  AddedFamily(std::string n, const Family& base) : name(std::move(n)), family(base) {}
+  std::string name;
+  Family family;
+};
+std::mutex added_mutex;
+
+// In a list each stays where it is. Used under the mutex.
+std::list<AddedFamily>& added_families() {
+  static std::list<AddedFamily> families;
+  return families;
+}
+std::list<AddedFamily>::iterator find_added(const std::string& name) {
+  return std::ranges::find(added_families(), name, &AddedFamily::name);
+}
+
 template <class Settings>
 void refuse(std::span<const Refusal<Settings>> refusals, const Settings& settings) {
   for (const Refusal<Settings>& refusal : refusals)
@@ -105,10 +130,40 @@ std::vector<std::string> family_names() {
 }
 
 const Family& family_of(const ModelConfig& model) {
-  const auto at = std::find_if(kFamilies.begin(), kFamilies.end(),
-                               [&](const Family& family) { return model.family == family.name; });
-  TRIREME_CHECK(at != kFamilies.end());
-  return *at;
+  if (const Family* family = find_built_in(model.family)) return *family;
+  const std::lock_guard lock(added_mutex);
+  const auto at = find_added(model.family);
+  TRIREME_CHECK(at != added_families().end());
+  return at->family;
+}
+
+void add_family(const std::string& name, const std::string& like) {
+  const Family* const base = find_built_in(like);
+  if (!base || base->architecture != Architecture::decoder)
+    fail_input("family \"{}\": \"{}\" is no family to take defaults from: use gpt or llama", name,
+               like);
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  if (name.empty() || !std::ranges::all_of(name, is_word))
+    fail_input("family \"{}\": a name consists of letters, digits and underscores", name);
+  const std::lock_guard lock(added_mutex);
+  if (find_built_in(name) || find_added(name) != added_families().end())
+    fail_input("family \"{}\": there is one of this name already", name);
+  AddedFamily& added = added_families().emplace_back(name, *base);
+  added.family.name = added.name.c_str();
+  added.family.architecture = Architecture::added;
+}
+
+void remove_family(const std::string& name) {
+  const std::lock_guard lock(added_mutex);
+  const auto at = find_added(name);
+  if (at != added_families().end()) added_families().erase(at);
+}
+
+std::vector<std::string> added_family_names() {
+  const std::lock_guard lock(added_mutex);
+  std::vector<std::string> names;
+  for (const AddedFamily& added : added_families()) names.push_back(added.name);
+  return names;
 }
 
 void refuse_for_family(const ModelConfig& model) {

@@ -15,6 +15,7 @@ namespace trireme {
 enum class Architecture : std::uint8_t {
   decoder,  // predicts each token from those before it
   encoder,  // predicts masked words from all of the sample
+  added,    // what the program says that has added the family
 };
 
 // Which samples of data/ a family learns from.
@@ -47,6 +48,15 @@ struct Family {
 
 std::span<const Family> all_families();
 std::vector<std::string> family_names();
+
+// Families that a program adds to these, by a name of its own and with the defaults and refusals of
+// a decoder's family. Refused (exit code 2): a name that is taken or no name, and a family `like`
+// that is not a decoder. What an added family is made of stays the program's: see model/builder.h.
+// Safe from several threads at once.
+void add_family(const std::string& name, const std::string& like);
+// No model of the family is in use any more.
+void remove_family(const std::string& name);
+std::vector<std::string> added_family_names();
 
 // The family of a model; model.family is one of the names.
 const Family& family_of(const ModelConfig& model);

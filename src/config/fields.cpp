@@ -44,6 +44,11 @@ std::vector<std::string> preset_names() {
   for (const Preset& preset : all_presets()) names.emplace_back(preset.name);
   return names;
 }
+FieldLimits family_limits() {
+  FieldLimits limits = one_of(family_names());
+  limits.added = added_family_names;
+  return limits;
+}
 FieldLimits fraction() {
   return {.min = 0, .max = 1, .below_max = true};
 }
@@ -76,7 +81,7 @@ std::vector<Field> build_table() {
 
       FIELD(model, preset, one_of(preset_names()), "",
             "sizes of a published model, which other keys of [model] override; \"\": none"),
-      FIELD(model, family, one_of(family_names()), "",
+      FIELD(model, family, family_limits(), "",
             "kind of model; sets the defaults that are \"by family\""),
       FIELD(model, num_layers, between(0, kManyLayers), "layers",
             "number of transformer blocks; required"),

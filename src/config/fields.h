@@ -20,6 +20,8 @@ using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
 // numbers, lie in [min, max], or in (min, max) where an end is open.
 struct FieldLimits {
   std::vector<std::string> allowed;
+  // What the program has added to these since it began; null: nothing.
+  std::vector<std::string> (*added)() = nullptr;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;

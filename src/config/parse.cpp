@@ -139,7 +139,11 @@ class Assigner {
 
   // The default is valid even where it is outside of the set: "" leaves the choice to others.
   void check_allowed(const std::string& value) const {
-    const std::vector<std::string>& allowed = field_.limits.allowed;
+    std::vector<std::string> allowed = field_.limits.allowed;
+    if (field_.limits.added) {
+      const std::vector<std::string> added = field_.limits.added();
+      allowed.insert(allowed.end(), added.begin(), added.end());
+    }
     Config defaults;
     if (allowed.empty() || value == *std::get<std::string*>(field_.slot(defaults))) return;
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;

@@ -187,7 +187,14 @@ void require_bert(const ModelConfig& m) {
 }  // namespace
 
 HuggingFaceKind huggingface_kind(const ModelConfig& model) {
-  if (family_of(model).architecture == Architecture::encoder) {
+  const Architecture architecture = family_of(model).architecture;
+  if (architecture == Architecture::added) {
+    fail_input(
+        "model.family = {:?} is a program's own, and no format of Hugging Face is known to compute "
+        "it: use checkpoint.export = \"none\"",
+        model.family);
+  }
+  if (architecture == Architecture::encoder) {
     require_bert(model);
     return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
   }

@@ -2,8 +2,10 @@
 #include "model/builder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
+#include "base/error.h"
 #include "config/families.h"
 
 namespace trireme {
@@ -41,28 +43,30 @@ std::unique_ptr<Graph> Builder::output_norm_block(bool causal, bool with_experts
 }
 
 // Their weights: of a head, or of all heads that share a norm.
-ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own) const {
+ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
+                              const std::string& name) const {
   const std::int64_t head_dim = m_.head_dim;
   const bool all = m_.qk_norm_over == "all_heads";
   TRIREME_CHECK(!all || tp_.size == 1);
-  const auto weight = [&](const char* name, std::int64_t heads) {
+  const auto weight = [&](const char* which, std::int64_t heads) {
     const Shape shape = {all ? heads * head_dim : head_dim};
-    ParameterSpec spec{name, shape, shape, ParameterSpec::Init::ones, 0, false};
+    ParameterSpec spec{name + which, shape, shape, ParameterSpec::Init::ones, 0, false};
     spec.partial_gradient = tp_.size > 1;  // of this rank's heads
     return g.parameter(std::move(spec));
   };
-  const ValueId query_weight = weight("attention.query_norm.weight", m_.num_heads);
-  return ops::head_norm(g, qkv, query_weight, weight("attention.key_norm.weight", m_.num_kv_heads),
+  const ValueId query_weight = weight(".query_norm.weight", m_.num_heads);
+  return ops::head_norm(g, qkv, query_weight, weight(".key_norm.weight", m_.num_kv_heads),
                         {own.groups, own.queries_per_group, head_dim, m_.norm_eps, all});
 }
 
-ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const {
+ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const std::string& name,
+                           std::uint32_t where) const {
   const std::int64_t head_dim = m_.head_dim;
   const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
-  ValueId qkv = HeadProjection{"attention.qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
-                               head_dim,        m_.qkv_bias,    m_.init_std}(g, tp_, x);
-  if (m_.qk_norm) qkv = normed_heads(g, qkv, own);
+  ValueId qkv = HeadProjection{name + ".qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
+                               head_dim,      m_.qkv_bias,    m_.init_std}(g, tp_, x);
+  if (m_.qk_norm) qkv = normed_heads(g, qkv, own, name);
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};
@@ -80,7 +84,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
   a.causal = causal;
   a.scale = 1 / std::sqrt(static_cast<double>(head_dim));
   a.first_head = tp_.rank * groups * per_group;
-  a.dropout = {dropout(m_.attention_dropout), attention_site};
+  a.dropout = {dropout(m_.attention_dropout), where};
   a.capacity = options_.cache_capacity;
   a.window = m_.attention_window;
   a.alibi_heads = m_.position == "alibi" ? m_.num_heads : 0;
@@ -108,16 +112,16 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal) const 
       context = ops::gathered_attention(g, qkv, first_visible, ids, a);
     }
   }
-  return RowLinear{"attention.out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
+  return RowLinear{name + ".out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, context);
 }
 
-ValueId Builder::mlp(Graph& g, ValueId x) const {
+ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
   const ActivationKind kind = activation_kind();
   const int blocks = is_gated(kind) ? 2 : 1;
-  const ValueId up = ColumnLinear{"mlp.up", m_.hidden_size, blocks * m_.ffn_hidden_size,
+  const ValueId up = ColumnLinear{name + ".up", m_.hidden_size, blocks * m_.ffn_hidden_size,
                                   m_.bias,  m_.init_std,    blocks}(g, tp_, x);
-  return RowLinear{"mlp.down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
+  return RowLinear{name + ".down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, ops::activation(g, up, kind));
 }
 
@@ -174,7 +178,7 @@ bool Builder::any_dropout() const {
   return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0;
 }
 
-DropoutAttributes Builder::site(DropoutSite where) const {
+DropoutAttributes Builder::site(std::uint32_t where) const {
   return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_),
           options_.context.cut(whole_seq_)};
 }
@@ -200,10 +204,21 @@ std::int64_t Builder::rope_positions() const {
   return std::max(whole_seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
 }
 
+namespace {
+std::atomic<const ArchitectureDefinition*> added_architecture = nullptr;
+}
+
+void set_added_architecture(const ArchitectureDefinition& architecture) {
+  added_architecture = &architecture;
+}
+
 const ArchitectureDefinition& architecture_of(const ModelConfig& model) {
-  static constexpr const ArchitectureDefinition* by_architecture[] = {&decoder_architecture,
-                                                                      &encoder_architecture};
-  return *by_architecture[static_cast<int>(family_of(model).architecture)];
+  const ArchitectureDefinition* const by_architecture[] = {
+      &decoder_architecture, &encoder_architecture, added_architecture};
+  const ArchitectureDefinition* const found =
+      by_architecture[static_cast<int>(family_of(model).architecture)];
+  TRIREME_CHECK(found);
+  return *found;
 }
 
 std::int64_t rotary_dimensions(const ModelConfig& m) {

@@ -44,11 +44,14 @@ class Builder {
   std::unique_ptr<Graph> pre_norm_block(bool causal, bool with_experts = false) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
   std::unique_ptr<Graph> output_norm_block(bool causal, bool with_experts) const;
-  // Sees the earlier positions, or all of its sequence that are not padding.
-  ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal) const;
+  // Sees the earlier positions, or all of its sequence that are not padding. A block with several
+  // of them names each, and says where each drops.
+  ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal,
+                    const std::string& name = "attention",
+                    std::uint32_t where = attention_site) const;
   // qkv with its queries and keys normalised.
-  ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own) const;
-  ValueId mlp(Graph& g, ValueId x) const;
+  ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
+  ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
   // What experts make of each row, with what the shared one adds (experts.cpp). Every rank has the
   // routers and gates, [out, hidden], for its own rows.
   ValueId experts(Graph& g, ValueId x) const;
@@ -72,7 +75,7 @@ class Builder {
   }
   bool any_dropout() const;
   // Of activations between layers.
-  DropoutAttributes site(DropoutSite where) const;
+  DropoutAttributes site(std::uint32_t where) const;
   NormKind norm_kind() const;
   ActivationKind activation_kind() const;
   // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
@@ -97,6 +100,9 @@ struct ArchitectureDefinition {
 };
 extern const ArchitectureDefinition decoder_architecture;  // gpt.cpp
 extern const ArchitectureDefinition encoder_architecture;  // bert.cpp
+// That of all families which a program adds (config/families.h): it tells them apart by
+// model.family. Set before the first of them is used.
+void set_added_architecture(const ArchitectureDefinition& architecture);
 // That of the model's family.
 const ArchitectureDefinition& architecture_of(const ModelConfig& model);
 

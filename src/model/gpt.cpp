@@ -1,71 +1,71 @@
 // GPT and Llama: each function is one figure of the paper.
+#include "model/gpt.h"
+
 #include <cmath>
 
-#include "model/builder.h"
-
 namespace trireme {
+
+ValueId GptBuilder::embed(Graph& g) const {
+  const ValueId tokens = rows_input(g, BatchInput::tokens);
+  const VocabTable words = word_table();
+  const ValueId table = words.parameter(g, tp_);
+  ValueId positions = no_value, position_table = no_value;
+  if (m_.position == "learned") {
+    positions = rows_input(g, BatchInput::positions);
+    position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
+  }
+  ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
+  if (m_.scale_embedding) x = ops::scale(g, x, std::sqrt(static_cast<double>(m_.hidden_size)));
+  if (m_.embedding_norm) x = norm(g, x, "embedding.norm");
+  if (dropout(m_.hidden_dropout) > 0) {
+    x = ops::add(g, no_value, x, sample_ids(g), site(embedding_site), seq_);
+  }
+  return x;
+}
+
+void GptBuilder::predict(Graph& g, ValueId x) const {
+  const ValueId normed = norm(g, x, "final_norm");
+  const VocabTable words = head_table();
+  const ValueId table = words.parameter(g, tp_);
+  if (options_.purpose == Purpose::training) {
+    const ValueId targets = rows_input(g, BatchInput::targets);
+    const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
+    VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, normed, table, targets, weights);
+  } else {
+    g.set_result(ops::linear(g, normed, table, no_value), ResultOutput::logits);
+  }
+}
+
+std::unique_ptr<Graph> GptBuilder::embedding() const {
+  auto graph = new_graph();
+  graph->set_output(embed(*graph));
+  return graph;
+}
+
+std::unique_ptr<Graph> GptBuilder::block(int kind) const {
+  return m_.norm_placement == "output" ? output_norm_block(true, kind == 1)
+                                       : pre_norm_block(true, kind == 1);
+}
+
+std::unique_ptr<Graph> GptBuilder::head() const {
+  auto graph = new_graph();
+  predict(*graph, activations(*graph));
+  return graph;
+}
+
+std::span<const Loss> next_token_losses(const ModelConfig&) {
+  static constexpr Loss next_token[] = {word_loss};
+  return next_token;
+}
+
 namespace {
-
-class GptBuilder final : public Builder {
- public:
-  using Builder::Builder;
-
-  std::unique_ptr<Graph> embedding() const override {
-    auto graph = new_graph();
-    Graph& g = *graph;
-    const ValueId tokens = rows_input(g, BatchInput::tokens);
-    const VocabTable words = word_table();
-    const ValueId table = words.parameter(g, tp_);
-    ValueId positions = no_value, position_table = no_value;
-    if (m_.position == "learned") {
-      positions = rows_input(g, BatchInput::positions);
-      position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
-    }
-    ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
-    if (m_.scale_embedding) x = ops::scale(g, x, std::sqrt(static_cast<double>(m_.hidden_size)));
-    if (m_.embedding_norm) x = norm(g, x, "embedding.norm");
-    if (dropout(m_.hidden_dropout) > 0) {
-      x = ops::add(g, no_value, x, sample_ids(g), site(embedding_site), seq_);
-    }
-    g.set_output(x);
-    return graph;
-  }
-
-  // Kind 1 has experts.
-  int block_kind(std::int64_t layer) const override { return m_.moe.in_layer(layer) ? 1 : 0; }
-  std::unique_ptr<Graph> block(int kind) const override {
-    return m_.norm_placement == "output" ? output_norm_block(true, kind == 1)
-                                         : pre_norm_block(true, kind == 1);
-  }
-
-  std::unique_ptr<Graph> head() const override {
-    auto graph = new_graph();
-    Graph& g = *graph;
-    const ValueId x = norm(g, activations(g), "final_norm");
-    const VocabTable words = head_table();
-    const ValueId table = words.parameter(g, tp_);
-    if (options_.purpose == Purpose::training) {
-      const ValueId targets = rows_input(g, BatchInput::targets);
-      const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
-      VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, x, table, targets, weights);
-    } else {
-      g.set_result(ops::linear(g, x, table, no_value), ResultOutput::logits);
-    }
-    return graph;
-  }
-};
 
 std::unique_ptr<Builder> make(const ModelConfig& model, const BuildOptions& options, bool dropout) {
   return std::make_unique<GptBuilder>(model, options, dropout);
 }
 
-std::span<const Loss> losses(const ModelConfig&) {
-  static constexpr Loss next_token[] = {word_loss};
-  return next_token;
-}
-
 }  // namespace
 
-const ArchitectureDefinition decoder_architecture{make, losses};
+const ArchitectureDefinition decoder_architecture{make, next_token_losses};
 
 }  // namespace trireme

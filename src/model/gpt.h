@@ -1,0 +1,31 @@
+// Models that predict each token from those before it: GPT and Llama, and what families that a
+// program adds have in common with them.
+#pragma once
+
+#include <memory>
+
+#include "model/builder.h"
+
+namespace trireme {
+
+class GptBuilder : public Builder {
+ public:
+  using Builder::Builder;
+
+  std::unique_ptr<Graph> embedding() const override;
+  // Kind 1 has experts.
+  int block_kind(std::int64_t layer) const override { return m_.moe.in_layer(layer) ? 1 : 0; }
+  std::unique_ptr<Graph> block(int kind) const override;
+  std::unique_ptr<Graph> head() const override;
+
+ protected:
+  // Words and positions: [rows, hidden].
+  ValueId embed(Graph& g) const;
+  // The last norm, and the loss of each row; or for other purposes than training its logits.
+  void predict(Graph& g, ValueId x) const;
+};
+
+// One loss: that of the next token.
+std::span<const Loss> next_token_losses(const ModelConfig& model);
+
+}  // namespace trireme
