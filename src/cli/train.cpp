@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -14,7 +13,7 @@
 #include "cli/launch.h"
 #include "config/reference.h"
 #include "plan/layout_plan.h"
-#include "runtime/devices.h"
+#include "runtime/join.h"
 #include "train/interrupt.h"
 #include "train/setup.h"
 
@@ -71,22 +70,13 @@ void train(Config config, const TrainCommand& arguments) {
   hear_stop_signals();
   TrainSummary summary;
   {
-    // The GPU's runtime before MPI; what goes wrong with it is said once, by the job.
-    std::vector<int> near_nodes;
-    std::exception_ptr failure;
-    try {
-      near_nodes = start_device(config.run.device);
-    } catch (const Error&) {
-      failure = std::current_exception();
-    }
-    const auto transport =
-        open_transport({.timeout_s = config.train.timeout_s, .near_nodes = near_nodes});
-    const bool leads = transport->place().rank == 0;
+    const JoinedJob job(config.run.device, config.train.timeout_s);
+    Transport& transport = job.transport();
+    const bool leads = transport.place().rank == 0;
     if (leads) tell_job(JobState::listening);
-    run_guarded(*transport, [&] {
-      if (failure) std::rethrow_exception(failure);
-      choose_device(config.run.device, static_cast<int>(near_nodes.size()), transport->place());
-      summary = train_here(std::move(config), arguments, *transport);
+    run_guarded(transport, [&] {
+      job.choose_device();
+      summary = train_here(std::move(config), arguments, transport);
       if (summary.end != TrainSummary::End::interrupted) return;
       // Before any rank ends: its exit code is a failure to the launcher, which then ends the
       // others.
@@ -94,7 +84,7 @@ void train(Config config, const TrainCommand& arguments) {
         std::fputs("trireme: interrupted and saved; the same command goes on from there\n", stderr);
         std::fflush(stderr);
       }
-      transport->world().barrier("the end of the run").wait();
+      transport.world().barrier("the end of the run").wait();
     });
     if (leads && summary.end == TrainSummary::End::interrupted) tell_job(JobState::interrupted);
   }

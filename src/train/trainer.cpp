@@ -1,10 +1,13 @@
 // The loop over the steps of a run, and how it ends.
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 
+#include "base/error.h"
+#include "train/setup.h"
 #include "train/trainer_parts.h"
 
 namespace trireme {
@@ -13,7 +16,7 @@ StepInput Trainer::Parts::step_input() {
   StepInput input;
   input.step = static_cast<std::uint64_t>(step);
   input.micro_batches = batches.micro_batches(consumed_samples);
-  input.lr = last_lr = lr_schedule(scheduled_samples, consumed_tokens);
+  input.lr = last_lr = learning_rate();
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
   input.stop = [this] { return wants_to_stop(); };
@@ -21,10 +24,27 @@ StepInput Trainer::Parts::step_input() {
   return input;
 }
 
+double Trainer::Parts::learning_rate() const {
+  const double configured = lr_schedule(scheduled_samples, consumed_tokens);
+  if (!options.learning_rate) return configured;
+  const double own =
+      options.learning_rate({step, scheduled_samples, consumed_tokens, configured});
+  if (!std::isfinite(own) || own < 0)
+    fail_input("the learning rate given for step {} is {}: expected 0 or more", step + 1, own);
+  return own;
+}
+
 const Batch* Trainer::Parts::micro_batch(std::int64_t k) {
   while (static_cast<std::int64_t>(step_batches.size()) <= k)
     cut(step_batches.emplace_back(loader->next()), engine.length());
   return &step_batches[static_cast<std::size_t>(k)];
+}
+
+void Trainer::Parts::take_step() {
+  train_one_step();
+  after_step();
+  const std::int64_t every = config.train.log_interval;
+  if (step == total_steps || (every > 0 && step % every == 0)) report();
 }
 
 void Trainer::Parts::train_one_step() {
@@ -78,7 +98,8 @@ void Trainer::Parts::evaluate() {
   engine.set_length(config.model.seq_length);
   const std::int64_t samples = t.eval_iters * global_batch_size(config, rank.size);
   // Each evaluation goes on where the one before ended, also after a resume.
-  const std::int64_t earlier = (step + t.eval_interval - 1) / t.eval_interval - 1;
+  const std::int64_t earlier =
+      std::max<std::int64_t>(0, (step + t.eval_interval - 1) / t.eval_interval - 1);
   valid_loader->seek(earlier * samples);
   Batch batch;
   const LossSum sum = engine.evaluate(samples / (t.micro_batch_size * engine.mesh().degrees().dp()),
@@ -127,13 +148,9 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 TrainSummary Trainer::Parts::run() {
   begin();
   bool due = false;  // a checkpoint
-  std::optional<Stop> stop;
   while (step < total_steps && !stop) {
-    train_one_step();
-    after_step();
+    take_step();
     const bool last_step = step == total_steps;
-    if (last_step || (config.train.log_interval > 0 && step % config.train.log_interval == 0))
-      report();
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
     if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
@@ -145,10 +162,14 @@ TrainSummary Trainer::Parts::run() {
       due = false;
     }
   }
+  return finish();
+}
+
+TrainSummary Trainer::Parts::finish() {
   checkpoints.finish();
   exports.finish();
   trace(true);
-  return summary(stop);
+  return summary();
 }
 
 void Trainer::Parts::save() {
@@ -159,7 +180,7 @@ void Trainer::Parts::save() {
   checkpoints.save(*this);
 }
 
-TrainSummary Trainer::Parts::summary(const std::optional<Stop>& stop) {
+TrainSummary Trainer::Parts::summary() {
   TrainSummary s;
   s.steps = step;
   s.loss = last.loss.mean();
@@ -168,7 +189,7 @@ TrainSummary Trainer::Parts::summary(const std::optional<Stop>& stop) {
   s.seconds = total_seconds;
   if (stop) s.end = stop->end;
   if (leads()) write_status(std::string(name_of(s.end)), stop ? stop->why : "");
-  if (total_seconds == 0) {
+  if (total_seconds == 0 && !stop) {
     console.print(fmt::format(
         "nothing to do: the run is at step {} already; raise train.iters to go on", step));
     return s;
@@ -176,7 +197,8 @@ TrainSummary Trainer::Parts::summary(const std::optional<Stop>& stop) {
   const std::string figures =
       fmt::format("loss {:.4f}, {:.0f} tokens/s", s.loss, s.tokens_per_second);
   if (stop) {
-    console.print_now(fmt::format("stopped at step {} of {}, and saved: {} ({})", step, total_steps,
+    const char* const saved = checkpoints.saved_step() == step ? "and saved" : "not saved";
+    console.print_now(fmt::format("stopped at step {} of {}, {}: {} ({})", step, total_steps, saved,
                                   stop->why, figures));
   } else {
     console.print_now(fmt::format("done at step {}: {}", step, figures));
@@ -207,13 +229,98 @@ Trainer::Trainer(Config config, std::FILE* out, const TrainerOptions& options,
   parts_ = std::make_unique<Parts>(std::move(config), out, options, transport);
 }
 Trainer::~Trainer() = default;
-TrainSummary Trainer::run() {
+
+template <class Body>
+auto Trainer::noting_failure(const Body& body) {
   try {
-    return parts_->run();
+    return body();
   } catch (const std::exception& error) {
-    parts_->note_failure(error);
+    note_failure(error);
     throw;
   }
+}
+
+void Trainer::note_failure(const std::exception& error) {
+  parts_->note_failure(error);
+}
+
+TrainSummary Trainer::run() {
+  return noting_failure([&] { return parts_->run(); });
+}
+
+void Trainer::begin() {
+  noting_failure([&] { parts_->begin(); });
+}
+
+StepResult Trainer::train_step() {
+  return noting_failure([&] {
+    Parts& p = *parts_;
+    if (p.step == p.total_steps) {
+      fail_input("step {} was asked for, and train.iters or samples give the run {} steps",
+                 p.step + 1, p.total_steps);
+    }
+    p.take_step();
+    return p.last;
+  });
+}
+
+double Trainer::evaluate() {
+  return noting_failure([&] {
+    if (!parts_->valid_loader) {
+      fail_input(
+          "there is no validation data: it needs train.eval_interval and train.eval_iters above 0, "
+          "and a part of data.split, data.valid_path or a dataset of one's own");
+    }
+    parts_->evaluate();
+    return parts_->valid_loss;
+  });
+}
+
+void Trainer::save() {
+  noting_failure([&] { parts_->save(); });
+}
+
+std::string Trainer::reason_to_stop() {
+  return noting_failure([&] {
+    Parts& p = *parts_;
+    if (!p.stop && p.step > 0 && p.step < p.total_steps) p.stop = p.reason_to_stop();
+    return p.stop ? p.stop->why : "";
+  });
+}
+
+TrainSummary Trainer::finish() {
+  return noting_failure([&] {
+    Parts& p = *parts_;
+    if (!p.stop && p.step < p.total_steps)
+      p.stop = {TrainSummary::End::stopped, "the program ended it"};
+    return p.finish();
+  });
+}
+
+void Trainer::log(std::span<const Metric> metrics) {
+  parts_->log(metrics);
+}
+
+std::int64_t Trainer::step() const {
+  return parts_->step;
+}
+std::int64_t Trainer::total_steps() const {
+  return parts_->total_steps;
+}
+std::int64_t Trainer::consumed_samples() const {
+  return parts_->consumed_samples;
+}
+std::int64_t Trainer::consumed_tokens() const {
+  return parts_->consumed_tokens;
+}
+double Trainer::learning_rate() const {
+  return parts_->last_lr;
+}
+std::int64_t Trainer::planned_bytes() const {
+  return planned_memory(parts_->engine, parts_->config).total();
+}
+const Config& Trainer::config() const {
+  return parts_->config;
 }
 
 }  // namespace trireme

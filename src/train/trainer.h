@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "comm/transport.h"
 #include "config/config.h"
+#include "data/dataset.h"
+#include "train/engine.h"
+#include "train/metrics.h"
 
 namespace trireme {
 
@@ -26,10 +31,25 @@ struct TrainSummary {
 // "done", "stopped" or "interrupted", as in status.json.
 std::string_view name_of(TrainSummary::End end);
 
+// Where a learning rate is asked for.
+struct LrPlace {
+  std::int64_t step = 0;     // done before
+  std::int64_t samples = 0;  // of steps that were not skipped
+  std::int64_t tokens = 0;   // read
+  double configured = 0;     // what the configuration says here
+};
+
 struct TrainerOptions {
   // Every value has memory of its own and scratch is filled with NaN before each phase: slower, the
   // same bits. A difference is a bug of the memory planner.
   bool paranoid = false;
+  // While the trainer lives, signals are noted and end the run at the next step (InterruptGuard).
+  bool note_signals = true;
+
+  // In the place of what the configuration says; null: as it says. The rate is the same on all
+  // ranks. Validation needs train.eval_interval as well.
+  std::function<double(const LrPlace&)> learning_rate;
+  std::shared_ptr<const Dataset> train_data, valid_data;
 };
 
 class Trainer {
@@ -48,7 +68,36 @@ class Trainer {
   // Allocates, loads what there is to load, trains, saves.
   TrainSummary run();
 
+  // The parts of run(), for a loop of one's own; all ranks call each together. First begin(), which
+  // allocates and loads; then any of the others; finish() at last, which waits for what is still
+  // written. After an error the trainer can only be destroyed.
+  void begin();
+  // One step, with its lines in the log.
+  StepResult train_step();
+  double evaluate();  // the mean loss; refused (exit code 2) without data for it
+  void save();
+  // Why the run should end before its last step: a signal, train.exit_interval or
+  // exit_duration_minutes. "": it should not. Asked once after each step.
+  std::string reason_to_stop();
+  TrainSummary finish();
+  // Values of the caller's own for this step, in metrics.jsonl and TensorBoard; the first rank's
+  // count.
+  void log(std::span<const Metric> metrics);
+  // Why a run that has begun ends without finish(), for its log and status.
+  void note_failure(const std::exception& error);
+
+  std::int64_t step() const;         // done
+  std::int64_t total_steps() const;  // of the whole run
+  std::int64_t consumed_samples() const;
+  std::int64_t consumed_tokens() const;
+  double learning_rate() const;  // of the last step
+  std::int64_t planned_bytes() const;
+  const Config& config() const;  // with what followed from the data
+
  private:
+  template <class Body>
+  auto noting_failure(const Body& body);
+
   struct Parts;
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }

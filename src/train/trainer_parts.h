@@ -33,11 +33,13 @@ struct Trainer::Parts : RunState {
   Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
 
   TrainSummary run();
+  TrainSummary finish();
   // Writes down why the run failed; the error itself goes on.
   void note_failure(const std::exception& error);
 
   // --- the run's parts ---
   void open_data();
+  void open_own_data();
   void open_data_in_turn();
   bool reads_data() const;
   void print_plan();
@@ -55,11 +57,14 @@ struct Trainer::Parts : RunState {
 
   // --- one step ---
   StepInput step_input();
+  double learning_rate() const;
   // Micro-batch k of this rank in the step at hand.
   const Batch* micro_batch(std::int64_t k);
+  void take_step();  // and reports it
   void train_one_step();
   void after_step();
   void report();
+  void log(std::span<const Metric> metrics);
   void evaluate();
   bool wants_to_stop() const;
   struct Stop {
@@ -67,13 +72,14 @@ struct Trainer::Parts : RunState {
     std::string why;
   };
   std::optional<Stop> reason_to_stop();
-  TrainSummary summary(const std::optional<Stop>& stop);
+  TrainSummary summary();
   void trace(bool ended);
   void write_status(const std::string& state, const std::string& reason, bool durable = true);
 
   bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
 
-  const InterruptGuard guard;  // from the start: opening the data may take long
+  const TrainerOptions options;
+  std::optional<InterruptGuard> guard;  // from the start: opening the data may take long
   Config config;
   Transport* transport;  // null: alone
   RankOf rank;
@@ -106,6 +112,7 @@ struct Trainer::Parts : RunState {
     std::int64_t steps = 0, skipped = 0;
   } interval;
   StepResult last;
+  std::optional<Stop> stop;  // why it ends early
   double last_lr = 0, last_seconds = 0, last_tokens = 0;
   double total_seconds = 0, total_tokens = 0;
   Clock::time_point started = Clock::now();

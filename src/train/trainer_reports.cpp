@@ -100,6 +100,20 @@ void Trainer::Parts::after_step() {
   progress->tick(step, last.loss.mean());
 }
 
+// Whole numbers are as good as others to TensorBoard; it has no texts.
+void Trainer::Parts::log(std::span<const Metric> metrics) {
+  if (!leads()) return;
+  folder.write_metrics(step, metrics);
+  std::vector<Scalar> scalars;
+  for (const Metric& metric : metrics) {
+    if (const auto* number = std::get_if<double>(&metric.value))
+      scalars.push_back({std::string(metric.name), *number});
+    else if (const auto* whole = std::get_if<std::int64_t>(&metric.value))
+      scalars.push_back({std::string(metric.name), static_cast<double>(*whole)});
+  }
+  folder.write_scalars(step, consumed_samples, scalars);
+}
+
 void Trainer::Parts::report() {
   if (interval.steps == 0) return;
   ProgressReport r;

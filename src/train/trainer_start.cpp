@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <future>
 
+#include "base/divide.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "config/families.h"
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
 #include "runtime/devices.h"
@@ -42,8 +44,10 @@ ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
 
 }  // namespace
 
-Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& options, Transport* t)
+Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Transport* t)
     : RunState{LossScale(c.optimizer, c.run.precision)},
+      options(given),
+      guard(given.note_signals ? std::make_optional<InterruptGuard>() : std::nullopt),
       config((validate(c), validate_layout(c, rank_of(t).size), refuse_what_is_not_there(c),
               refuse_foreign_folders(c), std::move(c))),
       transport(t),
@@ -168,7 +172,36 @@ void Trainer::Parts::open_data_in_turn() {
   if (found.validates) valid_data = train_data;
 }
 
+// Enough of it for the whole run, or the run would fail at its end.
+void Trainer::Parts::open_own_data() {
+  const auto check = [&](const Dataset& data, std::int64_t samples, const char* what) {
+    if (data.seq_length() != config.model.seq_length) {
+      fail_input("samples of the {} dataset that was given have {} tokens, model.seq_length is {}",
+                 what, data.seq_length(), config.model.seq_length);
+    }
+    if (data.size() < samples) {
+      fail_input("the {} dataset that was given has {} samples, and the run takes {}", what,
+                 data.size(), samples);
+    }
+  };
+  if (family_of(config.model).samples != SampleKind::next_tokens) {
+    fail_input(
+        "model.family = {:?} learns from masked sentences, and a dataset that a program gives has "
+        "samples of next tokens: use data.path",
+        config.model.family);
+  }
+  check(*options.train_data, batches.samples(total_steps), "training");
+  train_data = options.train_data;
+  const TrainConfig& t = config.train;
+  if (!options.valid_data || t.eval_interval == 0 || t.eval_iters == 0) return;
+  const std::int64_t evaluations = ceil_div(total_steps, t.eval_interval);
+  check(*options.valid_data, evaluations * t.eval_iters * global_batch_size(config, rank.size),
+        "validation");
+  valid_data = options.valid_data;
+}
+
 void Trainer::Parts::open_data() {
+  if (options.train_data) return open_own_data();
   DatasetBuilder builder(config, config.model.vocab_size, eod_id);
   if (leads()) builder.write_places();
   const SampleCounts counts =

@@ -1,0 +1,33 @@
+// Joins the job that a launcher started, with the device that a configuration names: in the order
+// that machines need.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/transport.h"
+
+namespace trireme {
+
+class JoinedJob {
+ public:
+  // Starts the GPU's runtime, then MPI. `device` as in run.device, `timeout_s` as in
+  // TransportOptions. What goes wrong with the GPU is kept for choose_device().
+  JoinedJob(std::string device, double timeout_s);
+
+  Transport& transport() const { return *transport_; }
+  const std::string& device() const { return device_; }
+  // Gives this rank its device. To be called within run_guarded(): of several ranks one then says
+  // what went wrong.
+  void choose_device() const;
+
+ private:
+  std::string device_;
+  std::vector<int> near_nodes_;
+  std::exception_ptr failure_;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace trireme
