@@ -142,7 +142,9 @@ void add_family(const std::string& name, const std::string& like) {
   if (!base || base->architecture != Architecture::decoder)
     fail_input("family \"{}\": \"{}\" is no family to take defaults from: use gpt or llama", name,
                like);
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
   if (name.empty() || !std::ranges::all_of(name, is_word))
     fail_input("family \"{}\": a name consists of letters, digits and underscores", name);
   const std::lock_guard lock(added_mutex);

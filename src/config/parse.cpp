@@ -17,8 +17,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::uint64_t kLargestFile = 1 << 20;
-
 // How a message shows what was found; long values are cut.
 std::string shown(const toml::node& node) {
   std::ostringstream text;
@@ -323,7 +321,7 @@ Config parse_config(const std::string& text, const std::string& name,
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_file(path, kLargestFile), path, overrides);
+  return parse_config(read_file(path, largest_config_file), path, overrides);
 }
 
 }  // namespace trireme

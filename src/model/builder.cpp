@@ -120,7 +120,7 @@ ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
   const ActivationKind kind = activation_kind();
   const int blocks = is_gated(kind) ? 2 : 1;
   const ValueId up = ColumnLinear{name + ".up", m_.hidden_size, blocks * m_.ffn_hidden_size,
-                                  m_.bias,  m_.init_std,    blocks}(g, tp_, x);
+                                  m_.bias,      m_.init_std,    blocks}(g, tp_, x);
   return RowLinear{name + ".down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, ops::activation(g, up, kind));
 }
@@ -188,12 +188,17 @@ NormKind Builder::norm_kind() const {
 }
 
 ActivationKind Builder::activation_kind() const {
-  if (m_.activation == "gelu_tanh") return ActivationKind::gelu_tanh;
-  if (m_.activation == "gelu_erf") return ActivationKind::gelu_erf;
-  if (m_.activation == "silu") return ActivationKind::silu;
-  if (m_.activation == "squared_relu") return ActivationKind::squared_relu;
-  if (m_.activation == "geglu") return ActivationKind::geglu;
-  return ActivationKind::swiglu;
+  return find_activation(m_.activation).value_or(ActivationKind::swiglu);
+}
+
+std::optional<ActivationKind> find_activation(std::string_view name) {
+  if (name == "gelu_tanh") return ActivationKind::gelu_tanh;
+  if (name == "gelu_erf") return ActivationKind::gelu_erf;
+  if (name == "silu") return ActivationKind::silu;
+  if (name == "squared_relu") return ActivationKind::squared_relu;
+  if (name == "geglu") return ActivationKind::geglu;
+  if (name == "swiglu") return ActivationKind::swiglu;
+  return std::nullopt;
 }
 
 double Builder::deep_std() const {

@@ -2,8 +2,12 @@
 // them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "model/losses.h"
 #include "model/transformer.h"
@@ -90,6 +94,9 @@ class Builder {
   // micro-batch here, and those between layers.
   std::int64_t whole_seq_, seq_, rows_, local_rows_;
 };
+
+// By its name in configurations.
+std::optional<ActivationKind> find_activation(std::string_view name);
 
 // What makes the graphs of an architecture, and the losses that they end in. One file defines one.
 struct ArchitectureDefinition {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "train/setup.h"
@@ -27,8 +28,7 @@ StepInput Trainer::Parts::step_input() {
 double Trainer::Parts::learning_rate() const {
   const double configured = lr_schedule(scheduled_samples, consumed_tokens);
   if (!options.learning_rate) return configured;
-  const double own =
-      options.learning_rate({step, scheduled_samples, consumed_tokens, configured});
+  const double own = options.learning_rate({step, scheduled_samples, consumed_tokens, configured});
   if (!std::isfinite(own) || own < 0)
     fail_input("the learning rate given for step {} is {}: expected 0 or more", step + 1, own);
   return own;
@@ -146,7 +146,6 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 }
 
 TrainSummary Trainer::Parts::run() {
-  begin();
   bool due = false;  // a checkpoint
   while (step < total_steps && !stop) {
     take_step();
@@ -207,6 +206,7 @@ TrainSummary Trainer::Parts::summary() {
 }
 
 void Trainer::Parts::note_failure(const std::exception& error) {
+  if (std::exchange(failed, true)) return;  // the first one is the reason
   // Only where the folder is this run's: it is once any rank has come past begin().
   if (leads() ? !folder.locked() : !progress) return;
   console.record(fmt::format("{} trireme: {}", time_of_day(), error.what()));
@@ -245,7 +245,10 @@ void Trainer::note_failure(const std::exception& error) {
 }
 
 TrainSummary Trainer::run() {
-  return noting_failure([&] { return parts_->run(); });
+  return noting_failure([&] {
+    if (!parts_->progress) parts_->begin();
+    return parts_->run();
+  });
 }
 
 void Trainer::begin() {

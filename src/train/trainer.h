@@ -65,7 +65,7 @@ class Trainer {
   // Writes the graphs of all segments with their plans: FOLDER/<segment>.txt and .dot.
   void dump_graphs(const std::string& folder) const;
 
-  // Allocates, loads what there is to load, trains, saves.
+  // Allocates, loads what there is to load, trains, saves. Goes on from where the calls below are.
   TrainSummary run();
 
   // The parts of run(), for a loop of one's own; all ranks call each together. First begin(), which

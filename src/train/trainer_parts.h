@@ -116,6 +116,7 @@ struct Trainer::Parts : RunState {
   double last_lr = 0, last_seconds = 0, last_tokens = 0;
   double total_seconds = 0, total_tokens = 0;
   Clock::time_point started = Clock::now();
+  bool failed = false;
 };
 
 }  // namespace trireme

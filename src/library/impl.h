@@ -1,0 +1,54 @@
+// What the classes of the public library hold; no header outside of src/library includes it.
+#pragma once
+
+#include <trireme/config.h>
+#include <trireme/data.h>
+#include <trireme/job.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/as_error.h"
+#include "config/config.h"
+#include "data/dataset.h"
+#include "runtime/join.h"
+
+namespace trireme {
+
+// What the public functions run in: errors of the standard library about files become ours, and
+// whatever a program's own functions throw passes as it is.
+template <class Body>
+auto at_the_border(const Body& body) {
+  try {
+    return body();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw as_error(error);
+  }
+}
+
+namespace v1 {
+
+struct Config::Impl {
+  std::string toml, name;  // as given
+  std::vector<std::string> overrides;
+  trireme::Config config;  // what they mean
+};
+
+struct Job::Impl {
+  JoinedJob joined;
+  bool left = false;
+
+  Communicator& world() { return joined.transport().world(); }
+  bool alone() const { return joined.transport().place().size == 1; }
+};
+
+}  // namespace v1
+
+// A public dataset as one of ours, whose samples are checked. `config` is that of a trainer, whose
+// vocabulary is known.
+std::shared_ptr<const Dataset> adapt_dataset(std::shared_ptr<const v1::Dataset> dataset,
+                                             const Config& config);
+
+}  // namespace trireme

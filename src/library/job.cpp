@@ -1,0 +1,108 @@
+// The public job: a transport and the device that belongs to it.
+#include <trireme/job.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include "base/error.h"
+#include "library/impl.h"
+#include "train/ranks.h"
+
+namespace trireme::v1 {
+namespace {
+
+// MPI is joined once, and cannot be joined again after it was left.
+void refuse_second_job() {
+  static std::atomic<bool> joined = false;
+  const LaunchInfo launch = discover_launch();
+  if (launch.size > 1 && joined.exchange(true)) {
+    fail_input(
+        "this is one of {} processes that {} started, and it has made a job of them before, which "
+        "MPI allows once: make one trireme::Job and keep it as long as the program trains",
+        launch.size, launch.launcher);
+  }
+}
+
+std::unique_ptr<Job::Impl> join(const std::string& device, double timeout_s) {
+  refuse_second_job();
+  auto impl = std::make_unique<Job::Impl>(Job::Impl{JoinedJob(device, timeout_s)});
+  if (impl->alone()) impl->joined.choose_device();  // else run() does, where one speaks for all
+  return impl;
+}
+
+}  // namespace
+
+Job::Job() : Job(Config()) {}
+
+Job::Job(const Config& config)
+    : impl_(join(config.impl().config.run.device, config.impl().config.train.timeout_s)) {}
+
+Job::~Job() = default;
+
+int Job::rank() const {
+  return impl_->joined.transport().place().rank;
+}
+int Job::size() const {
+  return impl_->joined.transport().place().size;
+}
+int Job::local_rank() const {
+  return impl_->joined.transport().place().local_rank;
+}
+
+void Job::run(const std::function<void()>& body) {
+  if (impl_->left)
+    fail_input("Job::run was called before, and this process has left its job with the others");
+  run_guarded(impl_->joined.transport(), [&] {
+    at_the_border([&] {
+      if (!impl_->alone()) impl_->joined.choose_device();
+      body();
+    });
+  });
+  impl_->left = !impl_->alone();
+}
+
+double Job::sum(double value) {
+  return sum(std::vector<double>{value}).front();
+}
+
+std::vector<double> Job::sum(std::vector<double> values) {
+  impl_->world()
+      .all_reduce(values.data(), static_cast<std::int64_t>(values.size()), DType::f64,
+                  Reduction::sum, "a sum of the program's")
+      .wait();
+  return values;
+}
+
+double Job::max(double value) {
+  impl_->world()
+      .all_reduce(&value, 1, DType::f64, Reduction::max, "a maximum of the program's")
+      .wait();
+  return value;
+}
+
+std::vector<double> Job::gather(double value) {
+  std::vector<double> all(static_cast<std::size_t>(size()));
+  impl_->world().all_gather(&value, all.data(), 1, DType::f64, "a value of the program's").wait();
+  return all;
+}
+
+std::string Job::broadcast(const std::string& text) {
+  return from_rank_0(&impl_->joined.transport(), text);
+}
+
+void Job::barrier() {
+  impl_->world().barrier("a barrier of the program's").wait();
+}
+
+int run_program(const std::function<void()>& body) {
+  try {
+    body();
+    return static_cast<int>(ExitCode::ok);
+  } catch (const std::exception& caught) {
+    const Error error = as_error(caught);
+    if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
+
+}  // namespace trireme::v1
