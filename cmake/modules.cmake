@@ -3,9 +3,7 @@
 add_library(trireme_flags INTERFACE)
 # g++ 12 reports -Wrestrict falsely on concatenated strings.
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
-target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-# Headers of the public library that the modules share with it: see include/trireme/export.h.
-target_compile_definitions(trireme_flags INTERFACE TRIREME_BUILDS_LIBRARY)
+target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(TRIREME_ASSERTIONS)
   target_compile_definitions(trireme_flags INTERFACE TRIREME_ASSERTIONS=1 _GLIBCXX_ASSERTIONS=1)
 endif()

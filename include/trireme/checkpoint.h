@@ -11,8 +11,8 @@
 namespace trireme::v1 {
 
 struct TensorInfo {
-  std::string name;  // "layers.3.mlp.up.weight", "optimizer.first_moment.layers.3.mlp.up.weight"
-  std::string dtype;                // "f32", "bf16", ...
+  std::string name;   // "layers.3.mlp.up.weight", "optimizer.first_moment.layers.3.mlp.up.weight"
+  std::string dtype;  // "f32", "bf16", ...
   std::vector<std::int64_t> shape;  // of the whole tensor
 };
 

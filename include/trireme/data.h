@@ -12,10 +12,10 @@ namespace trireme::v1 {
 // One sample, to be filled in: model.seq_length elements each, in memory of the trainer's. All
 // token ids are in [0, model.vocab_size).
 struct TRIREME_API Sample {
-  std::span<std::int32_t> tokens;      // inputs; 0 at first
-  std::span<std::int32_t> targets;     // what each position shall predict; 0 at first
-  std::span<float> loss_weights;       // 1: counts, as at first; 0: does not (padding, a prompt)
-  std::span<std::int32_t> positions;   // 0, 1, 2 ... at first; others need data.reset_position_ids
+  std::span<std::int32_t> tokens;     // inputs; 0 at first
+  std::span<std::int32_t> targets;    // what each position shall predict; 0 at first
+  std::span<float> loss_weights;      // 1: counts, as at first; 0: does not (padding, a prompt)
+  std::span<std::int32_t> positions;  // 0, 1, 2 ... at first; others need data.reset_position_ids
   std::span<std::int32_t> first_visible;  // the first position that each one may attend to: 0 at
                                           // first; others need data.reset_attention_mask
 

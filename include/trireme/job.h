@@ -46,8 +46,8 @@ class TRIREME_API Job {
   double sum(double value);
   std::vector<double> sum(std::vector<double> values);  // element by element; as many on each
   double max(double value);
-  std::vector<double> gather(double value);         // by rank
-  std::string broadcast(const std::string& text);   // that of rank 0
+  std::vector<double> gather(double value);        // by rank
+  std::string broadcast(const std::string& text);  // that of rank 0
   void barrier();
 
   struct Impl;

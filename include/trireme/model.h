@@ -77,10 +77,10 @@ class TRIREME_API Family {
   virtual void head(Layers& layers, Value x) const;
 };
 
-// As long as it lives, configurations may say model.family = NAME. Where they say nothing else, keys
-// of [model] have the defaults of the family `like`: "gpt" or "llama". It must outlive what is made
-// of such configurations; checkpoints need it again to be trained on, and `trireme` itself, which
-// does not know the family, refuses them. Refused (bad_input): a name that is taken.
+// As long as it lives, configurations may say model.family = NAME. Where they say nothing else,
+// keys of [model] have the defaults of the family `like`: "gpt" or "llama". It must outlive what is
+// made of such configurations; checkpoints need it again to be trained on, and `trireme` itself,
+// which does not know the family, refuses them. Refused (bad_input): a name that is taken.
 class TRIREME_API RegisteredFamily {
  public:
   RegisteredFamily(std::string name, std::shared_ptr<const Family> family,

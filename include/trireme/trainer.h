@@ -75,8 +75,8 @@ struct Summary {
 // time need two folders.
 class TRIREME_API Trainer {
  public:
-  // Checks everything, plans the memory, allocates it, opens the data, and goes on from a checkpoint
-  // where there is one. The job outlives the trainer.
+  // Checks everything, plans the memory, allocates it, opens the data, and goes on from a
+  // checkpoint where there is one. The job outlives the trainer.
   Trainer(Job& job, const Config& config, TrainerOptions options = {});
   // Without finish() before, the run counts as failed in its status.json.
   ~Trainer();

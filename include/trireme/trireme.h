@@ -1,5 +1,5 @@
-// The library: everything that `trireme train` is made of, for programs of one's own. docs/library.md
-// tells how it fits together, and examples/library has whole programs.
+// The library: everything that `trireme train` is made of, for programs of one's own.
+// docs/library.md tells how it fits together, and examples/library has whole programs.
 //
 // All of it lies in the namespace trireme. Errors are trireme::Error. Nothing but the standard
 // library is included, and the library keeps no state between one trainer and the next but threads,

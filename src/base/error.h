@@ -1,13 +1,25 @@
-// Errors that end a command, and how they are thrown; their type is that of the public library.
+// Errors that end a command: one clear message and the exit code that belongs to it.
 #pragma once
 
 #include <fmt/format.h>
-#include <trireme/error.h>
 
+#include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace trireme {
+
+// Exit codes of the program, as documented in the README.
+enum class ExitCode { ok = 0, failed = 1, bad_input = 2, interrupted = 3 };
+
+// Thrown for what the caller cannot repair. The message says what was wrong, where, and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
 
 // Ends the command with exit code 2: a file, a flag or a configuration is wrong.
 template <class... Args>

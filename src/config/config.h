@@ -244,9 +244,6 @@ struct Config {
   LogConfig log;
 };
 
-// Bytes of a configuration file; a larger one is refused.
-inline constexpr std::uint64_t largest_config_file = 1 << 20;
-
 // Reads a TOML file, applies overrides of the form "section.key=value" in order, and resolves the
 // model. The value of an override is TOML (`train.iters=100`, `data.path=["a", "b"]`); a bare word
 // is a string. Unknown keys, wrong types and values outside their set are errors (fail_input) that

@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+// Bytes of a configuration file; a larger one is refused.
+inline constexpr std::uint64_t largest_config_file = 1 << 20;
+
 // Where the value of a field lies inside a Config; its type is the type of the key.
 using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
                                std::vector<std::string>*, std::vector<std::int64_t>*>;

@@ -29,7 +29,7 @@ T value_of(const trireme::Config& config, const std::string& key) {
     if (const auto* whole = std::get_if<std::int64_t*>(&slot)) return static_cast<double>(**whole);
   }
   T wanted{};
-  fail_input("{} is {}, and the program asks for {}", key, type_name(slot), type_name(&wanted));
+  fail_input("{} holds {}, and the program asks for {}", key, type_name(slot), type_name(&wanted));
 }
 
 }  // namespace
@@ -43,27 +43,27 @@ Config Config::load(const std::string& file, const std::vector<std::string>& ove
 
 Config Config::parse(const std::string& toml, const std::string& name,
                      const std::vector<std::string>& overrides) {
-  return Config(parsed(toml, name, overrides));
+  return at_the_border([&] { return Config(parsed(toml, name, overrides)); });
 }
 
 Config& Config::set(const std::string& key, const std::string& value) {
   std::vector<std::string> overrides = impl_->overrides;
   overrides.push_back(key + "=" + value);
-  impl_ = parsed(impl_->toml, impl_->name, std::move(overrides));
+  impl_ = at_the_border([&] { return parsed(impl_->toml, impl_->name, overrides); });
   return *this;
 }
 
 std::int64_t Config::integer(const std::string& key) const {
-  return value_of<std::int64_t>(impl_->config, key);
+  return at_the_border([&] { return value_of<std::int64_t>(impl_->config, key); });
 }
 double Config::number(const std::string& key) const {
-  return value_of<double>(impl_->config, key);
+  return at_the_border([&] { return value_of<double>(impl_->config, key); });
 }
 std::string Config::text(const std::string& key) const {
-  return value_of<std::string>(impl_->config, key);
+  return at_the_border([&] { return value_of<std::string>(impl_->config, key); });
 }
 bool Config::flag(const std::string& key) const {
-  return value_of<bool>(impl_->config, key);
+  return at_the_border([&] { return value_of<bool>(impl_->config, key); });
 }
 
 std::string Config::to_toml() const {

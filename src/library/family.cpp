@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
+#include "library/impl.h"
 #include "library/layers.h"
 
 namespace trireme {
@@ -71,9 +72,11 @@ void Family::head(Layers& layers, Value x) const {
 RegisteredFamily::RegisteredFamily(std::string name, std::shared_ptr<const Family> family,
                                    const std::string& like)
     : name_(std::move(name)) {
-  if (!family) fail_input("family \"{}\": no family was given", name_);
-  set_added_architecture(of_programs);
-  add_family(name_, like);
+  at_the_border([&] {
+    if (!family) fail_input("family \"{}\": no family was given", name_);
+    set_added_architecture(of_programs);
+    add_family(name_, like);
+  });
   const std::lock_guard lock(families_mutex);
   families()[name_] = std::move(family);
 }

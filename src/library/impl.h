@@ -3,6 +3,7 @@
 
 #include <trireme/config.h>
 #include <trireme/data.h>
+#include <trireme/error.h>
 #include <trireme/job.h>
 
 #include <filesystem>
@@ -11,20 +12,24 @@
 #include <vector>
 
 #include "base/as_error.h"
+#include "base/error.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "runtime/join.h"
 
 namespace trireme {
 
-// What the public functions run in: errors of the standard library about files become ours, and
-// whatever a program's own functions throw passes as it is.
+// What public functions run in: our errors become those of the library. What a program's own
+// functions throw passes as it is.
 template <class Body>
 auto at_the_border(const Body& body) {
   try {
     return body();
+  } catch (const Error& error) {
+    throw v1::Error(static_cast<v1::ExitCode>(error.code()), error.what());
   } catch (const std::filesystem::filesystem_error& error) {
-    throw as_error(error);
+    const Error ours = as_error(error);
+    throw v1::Error(static_cast<v1::ExitCode>(ours.code()), ours.what());
   }
 }
 

@@ -35,7 +35,10 @@ std::unique_ptr<Job::Impl> join(const std::string& device, double timeout_s) {
 Job::Job() : Job(Config()) {}
 
 Job::Job(const Config& config)
-    : impl_(join(config.impl().config.run.device, config.impl().config.train.timeout_s)) {}
+    : impl_(at_the_border([&] {
+        const trireme::Config& c = config.impl().config;
+        return join(c.run.device, c.train.timeout_s);
+      })) {}
 
 Job::~Job() = default;
 
@@ -50,15 +53,20 @@ int Job::local_rank() const {
 }
 
 void Job::run(const std::function<void()>& body) {
-  if (impl_->left)
-    fail_input("Job::run was called before, and this process has left its job with the others");
-  run_guarded(impl_->joined.transport(), [&] {
-    at_the_border([&] {
-      if (!impl_->alone()) impl_->joined.choose_device();
-      body();
+  at_the_border([&] {
+    if (impl_->left)
+      fail_input("Job::run was called before, and this process has left its job with the others");
+    if (impl_->alone()) return body();
+    run_guarded(impl_->joined.transport(), [&] {
+      impl_->joined.choose_device();
+      try {
+        body();
+      } catch (const v1::Error& error) {  // with its exit code for all of the job
+        throw trireme::Error(static_cast<trireme::ExitCode>(error.code()), error.what());
+      }
     });
+    impl_->left = true;
   });
-  impl_->left = !impl_->alone();
 }
 
 double Job::sum(double value) {
@@ -95,13 +103,17 @@ void Job::barrier() {
 }
 
 int run_program(const std::function<void()>& body) {
+  const auto report = [](const char* message, int code) {
+    if (*message) std::fprintf(stderr, "trireme: %s\n", message);
+    return code;
+  };
   try {
     body();
-    return static_cast<int>(ExitCode::ok);
-  } catch (const std::exception& caught) {
-    const Error error = as_error(caught);
-    if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
-    return static_cast<int>(error.code());
+    return 0;
+  } catch (const Error& error) {
+    return report(error.what(), static_cast<int>(error.code()));
+  } catch (const std::exception& error) {
+    return report(error.what(), static_cast<int>(ExitCode::failed));
   }
 }
 

@@ -61,8 +61,8 @@ struct Trainer::Impl {
   ~Impl() {
     if (finished) return;
     try {
-      trainer.note_failure(
-          Error(ExitCode::failed, "the program let go of its trainer without finish()"));
+      trainer.note_failure(trireme::Error(trireme::ExitCode::failed,
+                                          "the program let go of its trainer without finish()"));
     } catch (const std::exception&) {
     }
   }

@@ -1,0 +1,11 @@
+// The public error: its type stands here, once.
+#include <trireme/error.h>
+
+namespace trireme::v1 {
+
+Error::Error(ExitCode code, const std::string& message)
+    : std::runtime_error(message), code_(code) {}
+
+Error::~Error() = default;
+
+}  // namespace trireme::v1
