@@ -1,6 +1,8 @@
 # `cmake --install build/release --prefix PREFIX`: the program, its plug-ins where it looks for them, the manual page and
-# the shells' completions, which the program itself writes.
+# the shells' completions, which the program itself writes; and the library, which looks for the plug-ins at the same
+# place, with its headers and what find_package and pkg-config read.
 include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 
 install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(plugin trireme_mpi trireme_arrow trireme_cuda trireme_hip)
@@ -9,6 +11,15 @@ foreach(plugin trireme_mpi trireme_arrow trireme_cuda trireme_hip)
     install(PROGRAMS $<TARGET_FILE:${plugin}> DESTINATION lib/trireme)
   endif()
 endforeach()
+
+install(TARGETS trireme_shared EXPORT trireme_targets LIBRARY DESTINATION lib)
+install(DIRECTORY include/trireme DESTINATION include)
+set(trireme_packages ${CMAKE_BINARY_DIR}/packages)
+write_basic_package_version_file(${trireme_packages}/trireme-config-version.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/trireme.pc.in ${trireme_packages}/trireme.pc @ONLY)
+install(EXPORT trireme_targets FILE trireme-targets.cmake NAMESPACE trireme:: DESTINATION lib/cmake/trireme)
+install(FILES cmake/trireme-config.cmake ${trireme_packages}/trireme-config-version.cmake DESTINATION lib/cmake/trireme)
+install(FILES ${trireme_packages}/trireme.pc DESTINATION lib/pkgconfig)
 
 # trireme_install_output(<file under the prefix> <arguments>...): what the program prints.
 function(trireme_install_output file)

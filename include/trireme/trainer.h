@@ -32,10 +32,10 @@ using LearningRate = std::function<double(const ScheduleInput&)>;
 using Logger = std::function<void(std::string_view line)>;
 
 struct TrainerOptions {
-  std::shared_ptr<const Dataset> train_data;  // null: [data] says
-  std::shared_ptr<const Dataset> valid_data;  // with train_data; for train.eval_interval above 0
-  LearningRate learning_rate;                 // null: [optimizer] says
-  Logger log;                                 // null: standard output
+  std::shared_ptr<const Dataset> train_data{};  // null: [data] says
+  std::shared_ptr<const Dataset> valid_data{};  // with train_data; for train.eval_interval above 0
+  LearningRate learning_rate{};                 // null: [optimizer] says
+  Logger log{};                                 // null: standard output
   // While the trainer lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not end the process, but make
   // should_stop() true. One trainer at a time.
   bool note_signals = false;
