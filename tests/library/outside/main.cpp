@@ -138,12 +138,13 @@ void check(const std::string& folder) {
          "that a learning rate of one's own counts");
 
   const auto of_family = [&](const char* name) {
-    return tiny(folder + "/" + name).set("model.family", name);
+    return tiny(folder + "/family_" + name).set("model.family", name);
   };
   {
     const trireme::RegisteredFamily again("again", std::make_shared<Again>());
     const std::vector<double> same = train(of_family("again"), 6, options());
-    for (std::size_t i = 0; i < whole.size(); ++i)
+    expect(same.size() == whole.size(), "as many losses of the same family");
+    for (std::size_t i = 0; i < same.size(); ++i)
       expect(std::abs(same[i] - whole[i]) < 1e-5, "that the same family learns the same");
     const trireme::RegisteredFamily broken("broken", std::make_shared<Broken>());
     expect_error([&] { train(of_family("broken"), 6, options()); }, ExitCode::bad_input,
