@@ -1,5 +1,5 @@
-// A program outside of the project: trains, catches errors, destroys everything and trains again, all
-// in one process. Run with a folder that it may fill; exit code 0 if everything is as promised.
+// A program outside of the project: trains, catches errors, destroys everything and trains again,
+// all in one process. Run with a folder that it may fill; exit code 0 if everything is as promised.
 #include <trireme/trireme.h>
 
 #include <cmath>
@@ -83,7 +83,8 @@ trireme::Config tiny(const std::string& folder) {
     eval_iters = 1
     [optimizer]
     lr = 1e-2
-  )").set("run.dir", folder);
+  )")
+      .set("run.dir", folder);
 }
 
 trireme::TrainerOptions options(std::int64_t broken = -1) {
