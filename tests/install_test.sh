@@ -13,3 +13,28 @@ if ls "$1"/lib/libtrireme_mpi.so >/dev/null 2>&1; then
   cmp "$1/lib/libtrireme_mpi.so" "$prefix/lib/trireme/libtrireme_mpi.so"
 fi
 "$prefix/bin/trireme" --version
+
+# Programs outside of the project: one through pkg-config, the examples through find_package.
+cd "$(dirname "$0")/.."
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" TRIREME_THREADS=1
+g++ -std=c++20 tests/library/outside/main.cpp $(pkg-config --cflags --libs trireme) -Wl,-rpath,"$prefix/lib" \
+  -o "$prefix/outside"
+mkdir "$prefix/runs"
+"$prefix/outside" "$prefix/runs"
+{
+  cmake -S examples/library -B "$prefix/examples" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$prefix/examples"
+} >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
+cp README.md "$prefix" && cd "$prefix"
+"$prefix/bin/trireme" tokenizer train --input README.md --vocab-size 512 --output runs/small/tokenizer >log
+"$prefix/bin/trireme" preprocess --input README.md --tokenizer-type gpt2 --vocab-file runs/small/tokenizer/vocab.json \
+  --merge-file runs/small/tokenizer/merges.txt --output-prefix runs/small/data >log 2>&1
+small=$OLDPWD/examples/library/small.toml
+for example in own_loop own_schedule own_family; do
+  examples/$example "$small" run.dir=runs/$example train.iters=20 >log 2>&1 || { cat log; exit 1; }
+  [ -s runs/$example/checkpoints/latest ] || { echo "$example has saved nothing"; exit 1; }
+done
+examples/own_dataset train.iters=20 >log 2>&1 || { cat log; exit 1; }
+# Bad input ends with exit code 2 and one message.
+status=0
+examples/own_dataset train.itters=20 2>log || status=$?
+[ "$status" = 2 ] && grep -q train.iters log
