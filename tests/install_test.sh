@@ -2,8 +2,8 @@
 # An installed tree has what its users look for, and its program runs. Usage: install_test.sh BUILD-FOLDER
 set -eu
 prefix=$(mktemp -d)
-trap 'rm -rf "$prefix"' EXIT
-cmake --install "$1" --prefix "$prefix" >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
+trap 'status=$?; [ $status = 0 ] || cat "$prefix/log"; rm -rf "$prefix"' EXIT
+cmake --install "$1" --prefix "$prefix" >"$prefix/log" 2>&1
 for file in bin/trireme share/man/man1/trireme.1 share/bash-completion/completions/trireme \
   share/zsh/site-functions/_trireme share/fish/vendor_completions.d/trireme.fish; do
   [ -s "$prefix/$file" ] || { echo "$file is missing or empty"; exit 1; }
@@ -21,19 +21,18 @@ g++ -std=c++20 tests/library/outside/main.cpp $(pkg-config --cflags --libs trire
   -o "$prefix/outside"
 mkdir "$prefix/runs"
 "$prefix/outside" "$prefix/runs"
-{
-  cmake -S examples/library -B "$prefix/examples" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$prefix/examples"
-} >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }
-cp README.md "$prefix" && cd "$prefix"
-"$prefix/bin/trireme" tokenizer train --input README.md --vocab-size 512 --output runs/small/tokenizer >log
-"$prefix/bin/trireme" preprocess --input README.md --tokenizer-type gpt2 --vocab-file runs/small/tokenizer/vocab.json \
-  --merge-file runs/small/tokenizer/merges.txt --output-prefix runs/small/data >log 2>&1
+cmake -S examples/library -B "$prefix/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$prefix/log" 2>&1
+cmake --build "$prefix/examples" >"$prefix/log" 2>&1
+cp README.md "$prefix/text.txt" && cd "$prefix"
+"$prefix/bin/trireme" tokenizer train --input text.txt --vocab-size 512 --output runs/small/tokenizer >log 2>&1
+"$prefix/bin/trireme" preprocess --input text.txt --documents paragraph --output-prefix runs/small/data --tokenizer-type gpt2 \
+  --vocab-file runs/small/tokenizer/vocab.json --merge-file runs/small/tokenizer/merges.txt >log 2>&1
 small=$OLDPWD/examples/library/small.toml
 for example in own_loop own_schedule own_family; do
-  examples/$example "$small" run.dir=runs/$example train.iters=20 >log 2>&1 || { cat log; exit 1; }
+  "examples/$example" "$small" run.dir=runs/$example train.iters=20 >log 2>&1
   [ -s runs/$example/checkpoints/latest ] || { echo "$example has saved nothing"; exit 1; }
 done
-examples/own_dataset train.iters=20 >log 2>&1 || { cat log; exit 1; }
+examples/own_dataset train.iters=20 >log 2>&1
 # Bad input ends with exit code 2 and one message.
 status=0
 examples/own_dataset train.itters=20 2>log || status=$?
