@@ -133,6 +133,7 @@ class ProgressEngine {
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
   bool claim_voice();
+  void announce_speaking();
   void release_voice();
   void poll_until(double seconds, const std::function<bool()>& enough);
   void handle_control();

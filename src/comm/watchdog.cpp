@@ -3,7 +3,8 @@
 //
 // Agreement: a rank that wants to print asks the first rank that answers, in rank order, for the
 // voice; a rank gives its voice once. Answers come from whichever thread of the asked rank polls,
-// so a rank that computes answers too; one that is stopped or dead does not.
+// so a rank that computes answers too; one that is stopped or dead does not. The rank that prints
+// tells all first, since it answers no more once it ends the job.
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@
 namespace trireme {
 namespace {
 
-enum Kind : std::uint8_t { claim, grant, denial, release, query, answer };
+enum Kind : std::uint8_t { claim, grant, denial, release, speaking, query, answer };
 
 constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a rank just prints
 constexpr double silence_s = 10;  // for the rank that prints to end the job
@@ -95,6 +96,9 @@ void ProgressEngine::handle(const ControlMessage& message, int from) {
     case release:
       if (voice_ == from) voice_ = -1;
       return;
+    case speaking:
+      voice_ = from;
+      return;
     case query:
       wire_.send_control(answer_to(message, from), from);
       return;
@@ -162,7 +166,10 @@ bool ProgressEngine::claim_voice() {
       wire.send_control(message, arbiter);
     });
     Verdict verdict = Verdict::none;
-    poll_until(options_.patience_s, [&] { return (verdict = verdict_) != Verdict::none; });
+    poll_until(options_.patience_s, [&] {
+      verdict = voice_ >= 0 && voice_ != rank ? Verdict::denied : verdict_;
+      return verdict != Verdict::none;
+    });
     if (verdict != Verdict::none) {
       arbiter_ = arbiter;
       return verdict == Verdict::granted;
@@ -181,8 +188,25 @@ void ProgressEngine::release_voice() {
   wire_.send_control(message, std::exchange(arbiter_, -1));
 }
 
+void ProgressEngine::announce_speaking() {
+  try {
+    with_wire([](Wire& wire) {
+      ControlMessage message{};
+      message.kind = speaking;
+      for (int rank = 0; rank < wire.place().size; ++rank) {
+        if (rank != wire.place().rank) wire.send_control(message, rank);
+      }
+    });
+  } catch (const JobEnded&) {
+    throw;
+  } catch (const std::exception&) {
+    // The wire itself is broken: the message still has to be printed.
+  }
+}
+
 void ProgressEngine::speak(int exit_code, const std::string& message) {
   if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
+  announce_speaking();
   const Place& place = wire_.place();
   const std::string text =
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message);
