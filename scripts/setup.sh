@@ -3,7 +3,7 @@
 trireme_packages=(
   g++ cmake ninja-build ccache pkg-config
   libdnnl-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
-  libonig-dev libutf8proc-dev libsentencepiece-dev libsimdjson-dev libxxhash-dev
+  libonig-dev libutf8proc-dev libsentencepiece-dev libsimdjson-dev libxxhash-dev libyaml-cpp-dev
   zlib1g-dev liblzma-dev libzstd-dev libopenmpi-dev openmpi-bin
 )
 

@@ -1,4 +1,5 @@
-// `trireme import-args`: turns a launch script of Megatron into a configuration and a launch line.
+// `trireme import-args`: turns a launch script of Megatron, or a settings file of another system, into a
+// configuration and a launch line.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,7 +10,9 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "cli/commands.h"
+#include "cli/import_settings.h"
 #include "megatron/import.h"
+#include "settings/settings_file.h"
 
 namespace trireme::cli {
 namespace {
@@ -22,6 +25,7 @@ struct ImportArgsOptions {
   std::string isolation = "auto";
   double timeout = 20;
   int devices = 0;
+  std::int64_t ranks = 0;
   int launch = 0;
   bool run = false;
   bool as_json = false;
@@ -106,6 +110,12 @@ void require_consent(const ImportArgsOptions& options) {
 void run_import_args(const ImportArgsOptions& options) {
   // Before consent, so that a wrong name is not found out later.
   if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
+  if (settings::is_settings_file(options.script)) {
+    if (options.as_json || options.run || !options.arguments.empty())
+      fail_input("'{}' is read, not executed: --run, --json and arguments of a script do not go with it", options.script);
+    return import_settings(options.script, options.ranks, options.output);
+  }
+  if (options.ranks > 0) fail_input("--ranks goes with settings files only: a script says how many it starts");
   require_consent(options);
   const megatron::ImportOptions how = import_options(options);
   fmt::print(stderr, "note: executing {} with bash, {}\n", options.script,
@@ -141,10 +151,10 @@ void run_import_args(const ImportArgsOptions& options) {
 void add_import_args(CLI::App& app) {
   const auto options = std::make_shared<ImportArgsOptions>();
   CLI::App* command = app.add_subcommand(
-      "import-args", "Turn a launch script of Megatron into a configuration by running it");
+      "import-args", "Turn a launch script of Megatron, or settings of accelerate, DeepSpeed or torchtitan, into a configuration");
   command
       ->add_option("script", options->script,
-                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py")
+                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py; or a settings file (.yaml, .json, .toml)")
       ->required();
   command->add_option("arguments", options->arguments, "The script's own arguments: $1 and so on");
   command->add_flag("--run", options->run, "Agree that the script is executed");
@@ -160,6 +170,8 @@ void add_import_args(CLI::App& app) {
       ->add_option("--devices", options->devices,
                    "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
       ->check(CLI::Range(1, 1024));
+  command->add_option("--ranks", options->ranks, "Number of processes, for settings files that leave it open")
+      ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--launch", options->launch,
                    "Which training to import where the script starts several: 1, 2, ...")

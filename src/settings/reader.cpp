@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "base/error.h"
@@ -15,10 +18,16 @@ const Json* Reader::find(const std::string& key) const {
   const Json* json = &json_;
   for (std::size_t begin = 0; begin <= key.size();) {
     const std::size_t end = std::min(key.find('.', begin), key.size());
-    if (!json->is_object()) return nullptr;
-    const auto found = json->find(key.substr(begin, end - begin));
-    if (found == json->end()) return nullptr;
-    json = &*found;
+    const std::string name = key.substr(begin, end - begin);
+    if (json->is_array()) {  // "betas.0"
+      const std::size_t place = std::strtoul(name.c_str(), nullptr, 10);
+      if (place >= json->size()) return nullptr;
+      json = &(*json)[place];
+    } else {
+      const auto found = json->is_object() ? json->find(name) : json->end();
+      if (found == json->end()) return nullptr;
+      json = &*found;
+    }
     begin = end + 1;
   }
   return json->is_null() || *json == "auto" ? nullptr : json;
@@ -33,6 +42,7 @@ std::optional<std::string> Reader::text(const std::string& key) {
   const Json* json = take(key);
   if (!json) return std::nullopt;
   if (json->is_boolean()) return *json ? "yes" : "no";  // what YAML makes of a plain no
+  if (json->is_number_integer()) return json->dump();
   if (!json->is_string()) refuse(key, fmt::format("is {}, not a text", json_shown(*json)));
   return json->get<std::string>();
 }
@@ -64,6 +74,11 @@ std::optional<bool> Reader::flag(const std::string& key) {
 
 void Reader::ignore(std::initializer_list<const char*> keys) {
   for (const char* key : keys) ignore(std::string(key));
+}
+
+void Reader::ignore_section(const std::string& key) {
+  ignore(key);
+  sections_.push_back(key + ".");
 }
 
 void Reader::set(const std::string& key, const std::string& toml, const std::string& origin) {
@@ -103,7 +118,10 @@ void Reader::lose_others() {
                                                                          const std::string& path) {
     for (const auto& [name, value] : json.items()) {
       const std::string key = path.empty() ? name : path + "." + name;
-      if (seen_.contains(key) || value.is_null() || value == "auto") continue;
+      const bool ignored = std::any_of(sections_.begin(), sections_.end(), [&](const auto& section) {
+        return key.starts_with(section) || key + "." == section;
+      });
+      if (ignored || seen_.contains(key) || value.is_null() || value == "auto") continue;
       if (value.is_object()) {
         visit(value, key);
       } else {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "settings/settings_file.h"
 
@@ -32,6 +33,8 @@ class Reader {
   // A key that changes no number, or that Trireme decides itself.
   void ignore(const std::string& key) { seen_.insert(key); }
   void ignore(std::initializer_list<const char*> keys);
+  // A table with everything in it.
+  void ignore_section(const std::string& key);
 
   void set(const std::string& key, const std::string& toml, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
@@ -57,6 +60,7 @@ class Reader {
   const Json& json_;
   SettingsFile& result_;
   std::set<std::string> seen_;
+  std::vector<std::string> sections_;  // that are ignored: "tensorboard."
 };
 
 // The three systems.

@@ -1,0 +1,61 @@
+// Settings files of other systems become ours.
+#include "cli/import_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "script/launch.h"
+#include "script/report.h"
+#include "settings/settings_file.h"
+
+namespace trireme::cli {
+namespace {
+
+using settings::SettingsFile;
+
+std::string launch_of(const SettingsFile& file, const std::string& configuration) {
+  script::LaunchSize size;
+  size.nodes = std::max<std::int64_t>(1, file.nodes);
+  size.per_node = file.ranks / size.nodes;
+  return script::launch_line(size, configuration);
+}
+
+std::string text_of(const std::string& name, const SettingsFile& file, const std::string& output) {
+  std::string text = fmt::format("# From {} of {}.\n# Launch: {}\n# Not in the file: {}.\n", name,
+                                 settings::name_of(file.system),
+                                 launch_of(file, output.empty() ? "FILE.toml" : output), file.open);
+  const auto list = [&](const char* title, const std::vector<megatron::Note>& notes) {
+    if (!notes.empty()) text += fmt::format("#\n# {}\n", title);
+    for (const megatron::Note& note : notes) text += fmt::format("#   {} {}\n", note.flag, note.text);
+  };
+  list("Not carried over:", file.translation.lost);
+  list("Notes:", file.translation.notes);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text + "\n" + megatron::to_toml(file.translation);
+}
+
+}  // namespace
+
+void import_settings(const std::string& name, std::int64_t ranks, const std::string& output) {
+  const SettingsFile file = settings::read_settings_file(name, ranks);
+  const std::string text = text_of(name, file, output);
+  if (output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file_durably(output, text);
+    fmt::print("settings written to {}\n", output);
+  }
+  std::fflush(stdout);
+  const auto& lost = file.translation.lost;
+  if (lost.empty()) return;
+  fail_input("{} could not be carried over, so this would be a different training: see 'Not carried over'{}",
+             lost.size() == 1 ? fmt::format("'{}'", lost[0].flag) : fmt::format("{} settings", lost.size()),
+             output.empty() ? " above" : fmt::format(" in {}", output));
+}
+
+}  // namespace trireme::cli
