@@ -1,5 +1,5 @@
-// `trireme import-args`: turns a launch script of Megatron, or a settings file of another system, into a
-// configuration and a launch line.
+// `trireme import-args`: turns a launch script of Megatron, or a settings file of another system,
+// into a configuration and a launch line.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -112,10 +112,13 @@ void run_import_args(const ImportArgsOptions& options) {
   if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
   if (settings::is_settings_file(options.script)) {
     if (options.as_json || options.run || !options.arguments.empty())
-      fail_input("'{}' is read, not executed: --run, --json and arguments of a script do not go with it", options.script);
+      fail_input(
+          "'{}' is read, not executed: --run, --json and arguments of a script do not go with it",
+          options.script);
     return import_settings(options.script, options.ranks, options.output);
   }
-  if (options.ranks > 0) fail_input("--ranks goes with settings files only: a script says how many it starts");
+  if (options.ranks > 0)
+    fail_input("--ranks goes with settings files only: a script says how many it starts");
   require_consent(options);
   const megatron::ImportOptions how = import_options(options);
   fmt::print(stderr, "note: executing {} with bash, {}\n", options.script,
@@ -150,11 +153,14 @@ void run_import_args(const ImportArgsOptions& options) {
 
 void add_import_args(CLI::App& app) {
   const auto options = std::make_shared<ImportArgsOptions>();
-  CLI::App* command = app.add_subcommand(
-      "import-args", "Turn a launch script of Megatron, or settings of accelerate, DeepSpeed or torchtitan, into a configuration");
+  CLI::App* command =
+      app.add_subcommand("import-args",
+                         "Turn a launch script of Megatron, or settings of accelerate, DeepSpeed "
+                         "or torchtitan, into a configuration");
   command
       ->add_option("script", options->script,
-                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py; or a settings file (.yaml, .json, .toml)")
+                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py; or a settings "
+                   "file (.yaml, .json, .toml)")
       ->required();
   command->add_option("arguments", options->arguments, "The script's own arguments: $1 and so on");
   command->add_flag("--run", options->run, "Agree that the script is executed");
@@ -170,7 +176,9 @@ void add_import_args(CLI::App& app) {
       ->add_option("--devices", options->devices,
                    "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--ranks", options->ranks, "Number of processes, for settings files that leave it open")
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Number of processes, for settings files that leave it open")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--launch", options->launch,

@@ -30,12 +30,14 @@ std::string text_of(const std::string& name, const SettingsFile& file, const std
                                  launch_of(file, output.empty() ? "FILE.toml" : output), file.open);
   const auto list = [&](const char* title, const std::vector<megatron::Note>& notes) {
     if (!notes.empty()) text += fmt::format("#\n# {}\n", title);
-    for (const megatron::Note& note : notes) text += fmt::format("#   {} {}\n", note.flag, note.text);
+    for (const megatron::Note& note : notes)
+      text += fmt::format("#   {} {}\n", note.flag, note.text);
   };
   list("Not carried over:", file.translation.lost);
   list("Notes:", file.translation.notes);
   std::replace_if(
-      text.begin(), text.end(), [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }, ' ');
+      text.begin(), text.end(),
+      [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }, ' ');
   return text + "\n" + megatron::to_toml(file.translation);
 }
 
@@ -53,9 +55,12 @@ void import_settings(const std::string& name, std::int64_t ranks, const std::str
   std::fflush(stdout);
   const auto& lost = file.translation.lost;
   if (lost.empty()) return;
-  fail_input("{} could not be carried over, so this would be a different training: see 'Not carried over'{}",
-             lost.size() == 1 ? fmt::format("'{}'", lost[0].flag) : fmt::format("{} settings", lost.size()),
-             output.empty() ? " above" : fmt::format(" in {}", output));
+  fail_input(
+      "{} could not be carried over, so this would be a different training: see 'Not carried "
+      "over'{}",
+      lost.size() == 1 ? fmt::format("'{}'", lost[0].flag)
+                       : fmt::format("{} settings", lost.size()),
+      output.empty() ? " above" : fmt::format(" in {}", output));
 }
 
 }  // namespace trireme::cli

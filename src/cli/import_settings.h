@@ -6,9 +6,10 @@
 
 namespace trireme::cli {
 
-// Prints the settings as TOML, with what could not be carried over, and writes them to `output` where that is not
-// "". `ranks`: 0 where they are not known. Fails (exit code 2) where the training would be another one; the
-// settings are written all the same.
+// Prints the settings as TOML, with what could not be carried over, and writes them to `output`
+// where that is not
+// "". `ranks`: 0 where they are not known. Fails (exit code 2) where the training would be another
+// one; the settings are written all the same.
 void import_settings(const std::string& file, std::int64_t ranks, const std::string& output);
 
 }  // namespace trireme::cli

@@ -1,4 +1,5 @@
-// DeepSpeed's configuration (https://www.deepspeed.ai/docs/config-json): precision, batches, ZeRO, the optimizer.
+// DeepSpeed's configuration (https://www.deepspeed.ai/docs/config-json): precision, batches, ZeRO,
+// the optimizer.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,28 +13,35 @@ void read_precision(Reader& reader) {
   const bool fp16 = reader.flag("fp16.enabled").value_or(false);
   const bool bf16 = reader.flag("bf16.enabled").value_or(false) ||
                     reader.flag("bfloat16.enabled").value_or(false);
-  if (fp16 && bf16) reader.refuse("fp16.enabled", "and bf16.enabled are both true: one of them can be");
+  if (fp16 && bf16)
+    reader.refuse("fp16.enabled", "and bf16.enabled are both true: one of them can be");
   const bool open = !reader.has("fp16.enabled") && !reader.has("bf16.enabled") &&
                     !reader.has("bfloat16.enabled");  // "auto": accelerate's own answer holds
   if (!open)
-    reader.set_text("run.precision", fp16 ? "fp16" : bf16 ? "bf16" : "fp32",
+    reader.set_text("run.precision",
+                    fp16   ? "fp16"
+                    : bf16 ? "bf16"
+                           : "fp32",
                     fp16 ? "fp16.enabled" : "bf16.enabled");
   if (!fp16) {
     reader.ignore({"fp16.loss_scale", "fp16.initial_scale_power", "fp16.loss_scale_window",
                    "fp16.hysteresis", "fp16.min_loss_scale", "fp16.consecutive_hysteresis"});
     return;
   }
-  reader.set("optimizer.loss_scale", reader.number("fp16.loss_scale").value_or(0), "fp16.loss_scale");
+  reader.set("optimizer.loss_scale", reader.number("fp16.loss_scale").value_or(0),
+             "fp16.loss_scale");
   const double power = reader.number("fp16.initial_scale_power").value_or(16);
   if (power < 0 || power > 64) reader.refuse("fp16.initial_scale_power", "is not from 0 to 64");
   reader.set("optimizer.initial_loss_scale", std::exp2(power), "fp16.initial_scale_power");
   reader.set("optimizer.loss_scale_window", reader.count("fp16.loss_scale_window").value_or(1000),
              "fp16.loss_scale_window");
-  reader.set("optimizer.hysteresis", reader.count("fp16.hysteresis").value_or(2), "fp16.hysteresis");
+  reader.set("optimizer.hysteresis", reader.count("fp16.hysteresis").value_or(2),
+             "fp16.hysteresis");
   reader.set("optimizer.min_loss_scale", reader.number("fp16.min_loss_scale").value_or(1),
              "fp16.min_loss_scale");
   if (reader.flag("fp16.consecutive_hysteresis").value_or(false))
-    reader.lose("fp16.consecutive_hysteresis", "the hysteresis is counted anew after each doubling only");
+    reader.lose("fp16.consecutive_hysteresis",
+                "the hysteresis is counted anew after each doubling only");
 }
 
 void read_batches(Reader& reader) {
@@ -48,7 +56,8 @@ void read_batches(Reader& reader) {
                             "train.global_batch_size",
                             *steps));
   // Without the key DeepSpeed does not clip.
-  reader.set("optimizer.clip_grad", reader.number("gradient_clipping").value_or(0), "gradient_clipping");
+  reader.set("optimizer.clip_grad", reader.number("gradient_clipping").value_or(0),
+             "gradient_clipping");
 }
 
 // What is moved, to where.
@@ -57,7 +66,8 @@ void read_offload(Reader& reader) {
     const std::string section = "zero_optimization." + what;
     const std::string device = reader.text(section + ".device").value_or("none");
     const auto path = reader.text(section + ".nvme_path");
-    for (const char* key : {"pin_memory", "buffer_count", "buffer_size", "fast_init", "max_in_cpu", "ratio"})
+    for (const char* key :
+         {"pin_memory", "buffer_count", "buffer_size", "fast_init", "max_in_cpu", "ratio"})
       reader.ignore(fmt::format("{}.{}", section, key));
     if (device == "none") continue;
     if (what == "offload_param") {
@@ -69,7 +79,8 @@ void read_offload(Reader& reader) {
     } else if (device == "cpu") {
       reader.set_text("offload.optimizer", "host", section + ".device");
     } else {
-      reader.refuse(section + ".device", fmt::format("is '{}', not none, cpu or nvme with a path", device));
+      reader.refuse(section + ".device",
+                    fmt::format("is '{}', not none, cpu or nvme with a path", device));
     }
   }
 }
@@ -82,10 +93,11 @@ void read_zero(Reader& reader) {
   for (const char* key :
        {"allgather_partitions", "allgather_bucket_size", "overlap_comm", "reduce_scatter",
         "reduce_bucket_size", "contiguous_gradients", "round_robin_gradients", "sub_group_size",
-        "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold", "stage3_max_live_parameters",
-        "stage3_max_reuse_distance", "stage3_gather_16bit_weights_on_model_save",
-        "stage3_gather_fp16_weights_on_model_save", "elastic_checkpoint", "load_from_fp32_weights",
-        "ignore_unused_parameters", "use_multi_rank_bucket_allreduce", "cpu_offload"})
+        "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
+        "stage3_max_live_parameters", "stage3_max_reuse_distance",
+        "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
+        "elastic_checkpoint", "load_from_fp32_weights", "ignore_unused_parameters",
+        "use_multi_rank_bucket_allreduce", "cpu_offload"})
     reader.ignore(fmt::format("zero_optimization.{}", key));
   if (reader.flag("zero_optimization.cpu_offload").value_or(false))
     reader.set_text("offload.optimizer", "host", "zero_optimization.cpu_offload");
@@ -96,16 +108,22 @@ void read_optimizer(Reader& reader) {
   const auto type = reader.text("optimizer.type");
   if (!type) return;
   const bool adam = *type == "Adam" || *type == "AdamW" || *type == "FusedAdam";
-  if (!adam) return reader.lose("optimizer.type", fmt::format("is '{}': Adam and AdamW are known", *type));
+  if (!adam)
+    return reader.lose("optimizer.type", fmt::format("is '{}': Adam and AdamW are known", *type));
   // DeepSpeed's Adam decays as AdamW does unless it is told not to.
-  const bool decoupled = *type == "AdamW" || reader.flag("optimizer.params.adam_w_mode").value_or(true);
+  const bool decoupled =
+      *type == "AdamW" || reader.flag("optimizer.params.adam_w_mode").value_or(true);
   reader.ignore({"optimizer.params.adam_w_mode", "optimizer.params.torch_adam"});
   reader.set_text("optimizer.name", decoupled ? "adamw" : "adam", "optimizer.type");
-  if (const auto lr = reader.number("optimizer.params.lr")) reader.set("optimizer.lr", *lr, "optimizer.params.lr");
-  reader.set("optimizer.beta1", reader.number("optimizer.params.betas.0").value_or(0.9), "optimizer.params.betas");
-  reader.set("optimizer.beta2", reader.number("optimizer.params.betas.1").value_or(0.999), "optimizer.params.betas");
+  if (const auto lr = reader.number("optimizer.params.lr"))
+    reader.set("optimizer.lr", *lr, "optimizer.params.lr");
+  reader.set("optimizer.beta1", reader.number("optimizer.params.betas.0").value_or(0.9),
+             "optimizer.params.betas");
+  reader.set("optimizer.beta2", reader.number("optimizer.params.betas.1").value_or(0.999),
+             "optimizer.params.betas");
   reader.ignore("optimizer.params.betas");
-  reader.set("optimizer.eps", reader.number("optimizer.params.eps").value_or(1e-8), "optimizer.params.eps");
+  reader.set("optimizer.eps", reader.number("optimizer.params.eps").value_or(1e-8),
+             "optimizer.params.eps");
   reader.set("optimizer.weight_decay", reader.number("optimizer.params.weight_decay").value_or(0),
              "optimizer.params.weight_decay");
   reader.set("optimizer.decay_vectors", true, "one group of parameters");
@@ -116,7 +134,8 @@ void read_scheduler(Reader& reader) {
   const auto type = reader.text("scheduler.type");
   if (!type) return;
   if (*type != "WarmupLR" && *type != "WarmupDecayLR")
-    return reader.lose("scheduler.type", fmt::format("is '{}': WarmupLR and WarmupDecayLR are known", *type));
+    return reader.lose("scheduler.type",
+                       fmt::format("is '{}': WarmupLR and WarmupDecayLR are known", *type));
   const std::string kind = reader.text("scheduler.params.warmup_type").value_or("log");
   if (kind != "linear")
     reader.lose("scheduler.params.warmup_type", fmt::format("is '{}': a warm-up is linear", kind));
@@ -124,9 +143,11 @@ void read_scheduler(Reader& reader) {
   if (lowest) reader.set("optimizer.warmup_init_lr", *lowest, "scheduler.params.warmup_min_lr");
   if (const auto lr = reader.number("scheduler.params.warmup_max_lr"))
     reader.set("optimizer.lr", *lr, "scheduler.params.warmup_max_lr");
-  reader.set("optimizer.warmup_iters", reader.count("scheduler.params.warmup_num_steps").value_or(1000),
+  reader.set("optimizer.warmup_iters",
+             reader.count("scheduler.params.warmup_num_steps").value_or(1000),
              "scheduler.params.warmup_num_steps");
-  if (*type == "WarmupLR") return reader.set_text("optimizer.decay_style", "constant", "scheduler.type");
+  if (*type == "WarmupLR")
+    return reader.set_text("optimizer.decay_style", "constant", "scheduler.type");
   reader.set_text("optimizer.decay_style", "linear", "scheduler.type");
   reader.set("optimizer.min_lr", lowest.value_or(0), "scheduler.type");
   if (const auto total = reader.count("scheduler.params.total_num_steps"))
@@ -143,11 +164,13 @@ void read_deepspeed(Reader& reader) {
   read_scheduler(reader);
   if (const auto steps = reader.count("steps_per_print"); steps && *steps > 0)
     reader.set("train.log_interval", *steps, "steps_per_print");
-  reader.ignore({"wall_clock_breakdown", "dump_state", "prescale_gradients", "zero_allow_untested_optimizer",
-                 "communication_data_type", "data_types.grad_accum_dtype", "gradient_predivide_factor",
+  reader.ignore({"wall_clock_breakdown", "dump_state", "prescale_gradients",
+                 "zero_allow_untested_optimizer", "communication_data_type",
+                 "data_types.grad_accum_dtype", "gradient_predivide_factor",
                  "zero_force_ds_cpu_optimizer", "memory_breakdown"});
-  for (const char* section : {"activation_checkpointing", "aio", "comms_logger", "flops_profiler", "tensorboard",
-                              "wandb", "csv_monitor", "autotuning", "checkpoint", "timers"})
+  for (const char* section :
+       {"activation_checkpointing", "aio", "comms_logger", "flops_profiler", "tensorboard", "wandb",
+        "csv_monitor", "autotuning", "checkpoint", "timers"})
     reader.ignore_section(section);
   reader.result().open = "the model, the data and the number of steps";
 }

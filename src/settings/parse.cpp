@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -67,7 +67,8 @@ std::optional<bool> Reader::flag(const std::string& key) {
   const Json* json = take(key);
   if (!json) return std::nullopt;
   if (json->is_boolean()) return json->get<bool>();
-  for (const auto& [word, value] : {std::pair{"true", true}, {"yes", true}, {"false", false}, {"no", false}})
+  for (const auto& [word, value] :
+       {std::pair{"true", true}, {"yes", true}, {"false", false}, {"no", false}})
     if (*json == word) return value;
   refuse(key, fmt::format("is {}, not true or false", json_shown(*json)));
 }
@@ -118,9 +119,9 @@ void Reader::lose_others() {
                                                                          const std::string& path) {
     for (const auto& [name, value] : json.items()) {
       const std::string key = path.empty() ? name : path + "." + name;
-      const bool ignored = std::any_of(sections_.begin(), sections_.end(), [&](const auto& section) {
-        return key.starts_with(section) || key + "." == section;
-      });
+      const bool ignored = std::any_of(
+          sections_.begin(), sections_.end(),
+          [&](const auto& section) { return key.starts_with(section) || key + "." == section; });
       if (ignored || seen_.contains(key) || value.is_null() || value == "auto") continue;
       if (value.is_object()) {
         visit(value, key);

@@ -1,4 +1,5 @@
-// Takes the keys of a settings file one by one: every key is read, has no effect here, or is named as left over.
+// Takes the keys of a settings file one by one: every key is read, has no effect here, or is named
+// as left over.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,8 +22,8 @@ class Reader {
   Reader(std::string path, const Json& json, SettingsFile& result)
       : path_(std::move(path)), json_(json), result_(result) {}
 
-  // Names of keys are paths: "training.seq_len". Nothing where the key is absent, null or "auto"; what is of
-  // another kind is refused (exit code 2).
+  // Names of keys are paths: "training.seq_len". Nothing where the key is absent, null or "auto";
+  // what is of another kind is refused (exit code 2).
   std::optional<std::string> text(const std::string& key);
   std::optional<double> number(const std::string& key);
   std::optional<std::int64_t> count(const std::string& key);

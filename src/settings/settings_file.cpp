@@ -18,15 +18,19 @@ bool has_any(const Json& json, std::initializer_list<const char*> keys) {
 }
 
 System system_of(const fs::path& path, const Json& json) {
-  if (!json.is_object()) fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
+  if (!json.is_object())
+    fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
   if (has_any(json, {"distributed_type", "compute_environment"})) return System::accelerate;
   if (has_any(json, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
     return System::deepspeed;
-  if (path.extension() == ".toml" && json.contains("training") && has_any(json, {"parallelism", "model", "job"}))
+  if (path.extension() == ".toml" && json.contains("training") &&
+      has_any(json, {"parallelism", "model", "job"}))
     return System::torchtitan;
-  fail_input("'{}' is of none of the known systems: expected accelerate's YAML (distributed_type), DeepSpeed's JSON "
-             "(zero_optimization, train_batch_size) or torchtitan's TOML ([training]); {}",
-             path.string(), json_keys_shown(json));
+  fail_input(
+      "'{}' is of none of the known systems: expected accelerate's YAML (distributed_type), "
+      "DeepSpeed's JSON "
+      "(zero_optimization, train_batch_size) or torchtitan's TOML ([training]); {}",
+      path.string(), json_keys_shown(json));
 }
 
 }  // namespace

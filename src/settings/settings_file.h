@@ -1,5 +1,5 @@
-// Settings files of other systems: accelerate's YAML, DeepSpeed's JSON and torchtitan's TOML, as settings of
-// ours that mean the same.
+// Settings files of other systems: accelerate's YAML, DeepSpeed's JSON and torchtitan's TOML, as
+// settings of ours that mean the same.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ enum class System { accelerate, deepspeed, torchtitan };
 // As in messages: "accelerate".
 const char* name_of(System system);
 
-// What a settings file says. accelerate's and DeepSpeed's know neither the model nor the data: those are in the
-// user's program, so that the settings are a part of a configuration.
+// What a settings file says. accelerate's and DeepSpeed's know neither the model nor the data:
+// those are in the user's program, so that the settings are a part of a configuration.
 struct SettingsFile {
   System system = System::accelerate;
   megatron::Translation translation;  // settings, notes, and what could not be carried over
@@ -29,8 +29,9 @@ struct SettingsFile {
 // Whether the name of a file is that of settings (.yaml, .yml, .json, .toml) and not of a script.
 bool is_settings_file(const fs::path& path);
 
-// Reads a file of at most 1 MiB. `ranks`: the number of processes, where the file does not say it; 0: not known.
-// Throws bad_input for a file that is none of the three, or that its own system would not read.
+// Reads a file of at most 1 MiB. `ranks`: the number of processes, where the file does not say it;
+// 0: not known. Throws bad_input for a file that is none of the three, or that its own system would
+// not read.
 SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks);
 
 }  // namespace trireme::settings

@@ -17,12 +17,16 @@ class Settings : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  SettingsFile read(const std::string& name, const std::string& text, std::int64_t ranks = 0) const {
+  SettingsFile read(const std::string& name, const std::string& text,
+                    std::int64_t ranks = 0) const {
     write(name, text);
     return read_settings_file(folder_ / name, ranks);
   }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
-  std::string refusal(const std::string& name, const std::string& text, std::int64_t ranks = 0) const {
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  std::string refusal(const std::string& name, const std::string& text,
+                      std::int64_t ranks = 0) const {
     try {
       read(name, text, ranks);
     } catch (const Error& error) {
@@ -42,13 +46,14 @@ class Settings : public testing::Test {
 };
 
 TEST_F(Settings, AcceleratesFullShardingIsZero3) {
-  const SettingsFile file = read("a.yaml",
-                                 "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
-                                 "downcast_bf16: 'no'\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\n"
-                                 "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
-                                 "  fsdp_activation_checkpointing: true\n  fsdp_offload_params: false\n"
-                                 "parallelism_config:\n  parallelism_config_tp_size: 2\n"
-                                 "  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 4\n");
+  const SettingsFile file =
+      read("a.yaml",
+           "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
+           "downcast_bf16: 'no'\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\n"
+           "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+           "  fsdp_activation_checkpointing: true\n  fsdp_offload_params: false\n"
+           "parallelism_config:\n  parallelism_config_tp_size: 2\n"
+           "  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 4\n");
   EXPECT_EQ(lost(file), "");
   EXPECT_EQ(file.ranks, 16);
   EXPECT_EQ(file.nodes, 2);
@@ -61,12 +66,13 @@ TEST_F(Settings, AcceleratesFullShardingIsZero3) {
 }
 
 TEST_F(Settings, AcceleratesMegatronHasItsDegrees) {
-  const SettingsFile file =
-      read("a.yaml",
-           "distributed_type: MEGATRON_LM\nmixed_precision: no\nnum_processes: 8\nmegatron_lm_config:\n"
-           "  megatron_lm_tp_degree: 4\n  megatron_lm_pp_degree: 2\n  megatron_lm_sequence_parallelism: true\n"
-           "  megatron_lm_use_distributed_optimizer: true\n  megatron_lm_gradient_clipping: 0.5\n"
-           "  megatron_lm_num_micro_batches: 4\n");
+  const SettingsFile file = read(
+      "a.yaml",
+      "distributed_type: MEGATRON_LM\nmixed_precision: no\nnum_processes: 8\nmegatron_lm_config:\n"
+      "  megatron_lm_tp_degree: 4\n  megatron_lm_pp_degree: 2\n  megatron_lm_sequence_parallelism: "
+      "true\n"
+      "  megatron_lm_use_distributed_optimizer: true\n  megatron_lm_gradient_clipping: 0.5\n"
+      "  megatron_lm_num_micro_batches: 4\n");
   const Config c = config(file);
   EXPECT_EQ(c.run.precision, "fp32");
   EXPECT_EQ(c.parallel.tp, 4);
@@ -82,9 +88,10 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
         R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 2, "overlap_comm": true},
             "train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto",
             "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}})");
-  const SettingsFile file = read("a.yaml",
-                                 "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n"
-                                 "  deepspeed_config_file: ds.json\n  zero3_init_flag: false\n");
+  const SettingsFile file =
+      read("a.yaml",
+           "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n"
+           "  deepspeed_config_file: ds.json\n  zero3_init_flag: false\n");
   EXPECT_EQ(lost(file), "");
   const Config c = config(file);
   EXPECT_EQ(c.run.precision, "bf16");
@@ -94,14 +101,16 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
   EXPECT_EQ(c.optimizer.name, "adamw");
   EXPECT_EQ(c.optimizer.beta2, 0.95);
   EXPECT_EQ(c.optimizer.clip_grad, 0);  // DeepSpeed's default
-  EXPECT_THAT(refusal("b.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: no.json\n"),
-              HasSubstr("no.json', which is not there"));
+  EXPECT_THAT(
+      refusal("b.yaml",
+              "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: no.json\n"),
+      HasSubstr("no.json', which is not there"));
 }
 
 TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
-  const SettingsFile file =
-      read("ds.json",
-           R"({"train_batch_size": 8, "fp16": {"enabled": true, "initial_scale_power": 12, "loss_scale_window": 500},
+  const SettingsFile file = read(
+      "ds.json",
+      R"({"train_batch_size": 8, "fp16": {"enabled": true, "initial_scale_power": 12, "loss_scale_window": 500},
                "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 100, "warmup_type": "linear",
                "total_num_steps": 1000, "warmup_max_lr": 0.001}}, "sparse_attention": {"mode": "fixed"}})");
   const Config c = config(file);
@@ -115,13 +124,16 @@ TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
 }
 
 const std::string titan =
-    "[job]\ndump_folder = 'outputs'\n[model]\nname = 'llama3'\nflavor = '8B'\nhf_assets_path = 'assets/llama'\n"
-    "[optimizer]\nname = 'AdamW'\nlr = 3e-4\n[lr_scheduler]\nwarmup_steps = 200\ndecay_ratio = 0.8\nmin_lr_factor = 0.1\n"
+    "[job]\ndump_folder = 'outputs'\n[model]\nname = 'llama3'\nflavor = '8B'\nhf_assets_path = "
+    "'assets/llama'\n"
+    "[optimizer]\nname = 'AdamW'\nlr = 3e-4\n[lr_scheduler]\nwarmup_steps = 200\ndecay_ratio = "
+    "0.8\nmin_lr_factor = 0.1\n"
     "[training]\nlocal_batch_size = 2\nseq_len = 4096\nsteps = 1000\ndataset = 'c4'\n";
 
 TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
   const SettingsFile file =
-      read("job.toml", titan + "[parallelism]\ntensor_parallel_degree = 2\n[checkpoint]\nenable = true\n", 16);
+      read("job.toml",
+           titan + "[parallelism]\ntensor_parallel_degree = 2\n[checkpoint]\nenable = true\n", 16);
   EXPECT_EQ(lost(file), "");
   const Config c = config(file);
   EXPECT_EQ(file.ranks, 16);
@@ -132,7 +144,8 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
   EXPECT_EQ(c.train.global_batch_size, 16);  // 2 on each of 8
   EXPECT_EQ(c.checkpoint.interval, 500);
   EXPECT_TRUE(c.optimizer.decay_vectors);
-  // The first step has lr / 200, the last of the decay is 0.1 lr: a warm-up that ends a step earlier.
+  // The first step has lr / 200, the last of the decay is 0.1 lr: a warm-up that ends a step
+  // earlier.
   EXPECT_EQ(c.optimizer.warmup_iters, 199);
   EXPECT_DOUBLE_EQ(c.optimizer.warmup_init_lr, 3e-4 / 200);
   EXPECT_EQ(c.optimizer.decay_style, "wsd");
@@ -141,10 +154,12 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
 }
 
 TEST_F(Settings, WhatTorchtitanLeavesOpenIsAskedFor) {
-  EXPECT_THAT(lost(read("job.toml", titan + "[parallelism]\ntensor_parallel_degree = 2\n")), HasSubstr("give --ranks N"));
+  EXPECT_THAT(lost(read("job.toml", titan + "[parallelism]\ntensor_parallel_degree = 2\n")),
+              HasSubstr("give --ranks N"));
   EXPECT_THAT(refusal("job.toml", titan + "[parallelism]\ntensor_parallel_degree = 3\n", 16),
               HasSubstr("do not divide 16 ranks"));
-  EXPECT_THAT(lost(read("job.toml", titan + "[quantum]\nspeed = 3\n", 8)), HasSubstr("quantum.speed is not known here"));
+  EXPECT_THAT(lost(read("job.toml", titan + "[quantum]\nspeed = 3\n", 8)),
+              HasSubstr("quantum.speed is not known here"));
 }
 
 TEST_F(Settings, OtherFilesAreRefusedByName) {
@@ -155,15 +170,16 @@ TEST_F(Settings, OtherFilesAreRefusedByName) {
   EXPECT_THAT(refusal("a.toml", "a = = 3\n"), HasSubstr("is not TOML: line 1"));
   EXPECT_THAT(refusal("a.json", "{"), HasSubstr("is not JSON"));
   EXPECT_THAT(refusal("a.yaml", "distributed_type: TPU\n"), HasSubstr("'TPU'; expected NO"));
-  EXPECT_THAT(refusal("a.yaml", "distributed_type: FSDP\nnum_processes: many\n"), HasSubstr("not a number"));
+  EXPECT_THAT(refusal("a.yaml", "distributed_type: FSDP\nnum_processes: many\n"),
+              HasSubstr("not a number"));
 }
 
 // Each alias doubles what the one before stands for.
 TEST_F(Settings, AliasesThatExplodeAreRefused) {
   std::string text = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 30; ++i)
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + ", *a" +
-            std::to_string(i - 1) + "]\n";
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +
+            ", *a" + std::to_string(i - 1) + "]\n";
   EXPECT_THAT(refusal("a.yaml", text), HasSubstr("more than 100000 values"));
 }
 
