@@ -131,7 +131,7 @@ void read_deepspeed_part(Reader& reader) {
     if (!fs::is_regular_file(path))
       reader.refuse(key("deepspeed_config_file"),
                     fmt::format("names '{}', which is not there", path.string()));
-    const Json json = parse_settings(path);
+    const Json json = parse_settings(read_file(path, largest_settings_file), path);
     Reader inner(path.string(), json, reader.result());
     read_deepspeed(inner);
     inner.lose_others();

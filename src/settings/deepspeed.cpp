@@ -55,9 +55,11 @@ void read_batches(Reader& reader) {
                 fmt::format("is {}; the global batch follows from it and the number of ranks: give "
                             "train.global_batch_size",
                             *steps));
-  // Without the key DeepSpeed does not clip.
-  reader.set("optimizer.clip_grad", reader.number("gradient_clipping").value_or(0),
-             "gradient_clipping");
+  const auto clip = reader.number("gradient_clipping");
+  if (!clip)
+    reader.note("gradient_clipping",
+                "is not there: 1.0, DeepSpeed's default; older versions did not clip");
+  reader.set("optimizer.clip_grad", clip.value_or(1), "gradient_clipping");
 }
 
 // What is moved, to where.

@@ -13,7 +13,6 @@
 namespace trireme::settings {
 namespace {
 
-constexpr std::uint64_t kLargestFile = 1 << 20;
 // An alias of YAML repeats what it stands for, which may itself hold aliases.
 constexpr int kMostValues = 100'000;
 constexpr int kDeepest = 32;
@@ -106,8 +105,7 @@ Json parse_toml(const std::string& text) {
 
 }  // namespace
 
-Json parse_settings(const fs::path& path) {
-  const std::string text = read_file(path, kLargestFile);
+Json parse_settings(const std::string& text, const fs::path& path) {
   const std::string end = path.extension().string();
   if (end == ".json") return parse_json(text, path.string(), JsonComments::skip);
   try {

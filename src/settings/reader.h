@@ -14,8 +14,12 @@ namespace trireme::settings {
 
 using Json = nlohmann::json;
 
-// The whole file as one value, whatever its format. Bounds depth and the number of values.
-Json parse_settings(const fs::path& path);
+// No settings file is longer.
+inline constexpr std::uint64_t largest_settings_file = 1 << 20;
+
+// A whole file as one value, whatever its format, which the end of its name says. Bounds depth and
+// the number of values.
+Json parse_settings(const std::string& text, const fs::path& name);
 
 class Reader {
  public:

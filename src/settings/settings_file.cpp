@@ -53,7 +53,11 @@ bool is_settings_file(const fs::path& path) {
 }
 
 SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks) {
-  const Json json = parse_settings(path);
+  return read_settings(read_file(path, largest_settings_file), path, ranks);
+}
+
+SettingsFile read_settings(const std::string& text, const fs::path& path, std::int64_t ranks) {
+  const Json json = parse_settings(text, path);
   SettingsFile result;
   result.system = system_of(path, json);
   result.ranks = ranks;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/file.h"
@@ -33,5 +32,7 @@ bool is_settings_file(const fs::path& path);
 // 0: not known. Throws bad_input for a file that is none of the three, or that its own system would
 // not read.
 SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks);
+// The same from a text; the end of the name says what kind it is.
+SettingsFile read_settings(const std::string& text, const fs::path& name, std::int64_t ranks);
 
 }  // namespace trireme::settings

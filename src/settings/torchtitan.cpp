@@ -39,6 +39,8 @@ void read_model(Reader& reader) {
   reader.set_text("model.rope_scaling", "llama3", "model.name");
   reader.set("model.rope_scaling_factor", 8.0, "model.name");
   reader.set("model.rope_original_length", std::int64_t{8192}, "model.name");
+  reader.note("model.rope_scaling",
+              "is Llama 3.1's, as in torchtitan since 2025; before, positions were not scaled");
   const std::string folder = reader.text("model.hf_assets_path")
                                  .value_or(reader.text("model.tokenizer_path").value_or(""));
   if (!folder.empty()) {

@@ -100,7 +100,7 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
   EXPECT_EQ(c.train.micro_batch_size, 4);
   EXPECT_EQ(c.optimizer.name, "adamw");
   EXPECT_EQ(c.optimizer.beta2, 0.95);
-  EXPECT_EQ(c.optimizer.clip_grad, 0);  // DeepSpeed's default
+  EXPECT_EQ(c.optimizer.clip_grad, 1);  // DeepSpeed's default
   EXPECT_THAT(
       refusal("b.yaml",
               "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: no.json\n"),
