@@ -21,9 +21,14 @@ void read_processes(Reader& reader) {
                               *environment));
 }
 
+// After a file of DeepSpeed's, which may say it too.
 void read_precision(Reader& reader) {
   const std::string precision = reader.text("mixed_precision").value_or("");
-  if (precision.empty()) return;
+  if (precision.empty()) {
+    if (!reader.setting("run.precision"))
+      reader.set_text("run.precision", "fp32", "mixed_precision is not there");
+    return;
+  }
   if (precision == "fp8")
     return reader.lose("mixed_precision", "is fp8, which is not available: bf16 is");
   if (precision != "no" && precision != "bf16" && precision != "fp16")
@@ -161,7 +166,6 @@ void read_deepspeed_part(Reader& reader) {
 
 void read_accelerate(Reader& reader) {
   read_processes(reader);
-  read_precision(reader);
   const std::string type = reader.text("distributed_type").value_or("NO");
   if (type == "DEEPSPEED") {
     read_deepspeed_part(reader);
@@ -177,6 +181,7 @@ void read_accelerate(Reader& reader) {
         fmt::format("is '{}'; expected NO, MULTI_GPU, MULTI_CPU, DEEPSPEED, FSDP or MEGATRON_LM",
                     type));
   }
+  read_precision(reader);
   read_parallelism(reader);
   // Of other kinds of distribution, and of the launcher.
   if (type != "DEEPSPEED") reader.ignore_section("deepspeed_config");

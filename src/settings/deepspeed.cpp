@@ -15,14 +15,17 @@ void read_precision(Reader& reader) {
                     reader.flag("bfloat16.enabled").value_or(false);
   if (fp16 && bf16)
     reader.refuse("fp16.enabled", "and bf16.enabled are both true: one of them can be");
-  const bool open = !reader.has("fp16.enabled") && !reader.has("bf16.enabled") &&
-                    !reader.has("bfloat16.enabled");  // "auto": accelerate's own answer holds
-  if (!open)
-    reader.set_text("run.precision",
-                    fp16   ? "fp16"
-                    : bf16 ? "bf16"
-                           : "fp32",
+  if (fp16 || bf16) {
+    reader.set_text("run.precision", fp16 ? "fp16" : "bf16",
                     fp16 ? "fp16.enabled" : "bf16.enabled");
+  } else if (reader.result().system == System::accelerate) {
+    // accelerate fills in its own answer.
+  } else if (reader.is_auto("fp16.enabled") || reader.is_auto("bf16.enabled")) {
+    reader.note("bf16.enabled",
+                "is 'auto', which the program fills in: run.precision has to be given");
+  } else {
+    reader.set_text("run.precision", "fp32", "neither fp16 nor bf16");
+  }
   if (!fp16) {
     reader.ignore({"fp16.loss_scale", "fp16.initial_scale_power", "fp16.loss_scale_window",
                    "fp16.hysteresis", "fp16.min_loss_scale", "fp16.consecutive_hysteresis"});

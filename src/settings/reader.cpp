@@ -14,8 +14,10 @@
 
 namespace trireme::settings {
 
-const Json* Reader::find(const std::string& key) const {
-  const Json* json = &json_;
+namespace {
+
+const Json* value_of(const Json& root, const std::string& key) {
+  const Json* json = &root;
   for (std::size_t begin = 0; begin <= key.size();) {
     const std::size_t end = std::min(key.find('.', begin), key.size());
     const std::string name = key.substr(begin, end - begin);
@@ -30,7 +32,25 @@ const Json* Reader::find(const std::string& key) const {
     }
     begin = end + 1;
   }
-  return json->is_null() || *json == "auto" ? nullptr : json;
+  return json;
+}
+
+}  // namespace
+
+const Json* Reader::find(const std::string& key) const {
+  const Json* json = value_of(json_, key);
+  return !json || json->is_null() || *json == "auto" ? nullptr : json;
+}
+
+bool Reader::is_auto(const std::string& key) const {
+  const Json* json = value_of(json_, key);
+  return json && *json == "auto";
+}
+
+const megatron::Setting* Reader::setting(const std::string& key) const {
+  const auto& settings = result_.translation.settings;
+  const auto found = std::ranges::find(settings, key, &megatron::Setting::key);
+  return found == settings.end() ? nullptr : &*found;
 }
 
 const Json* Reader::take(const std::string& key) {
@@ -83,6 +103,12 @@ void Reader::ignore_section(const std::string& key) {
 }
 
 void Reader::set(const std::string& key, const std::string& toml, const std::string& origin) {
+  if (const megatron::Setting* known = setting(key)) {
+    if (known->value != toml)
+      refuse(origin, fmt::format("asks for {} = {}, and {} for {}", key, toml, known->origin,
+                                 known->value));
+    return;
+  }
   result_.translation.settings.push_back({key, toml, origin});
 }
 

@@ -34,6 +34,8 @@ class Reader {
   // Also "true", "false", "yes" and "no", as accelerate's questions wrote them.
   std::optional<bool> flag(const std::string& key);
   bool has(const std::string& key) const { return find(key) != nullptr; }
+  // "auto": the program that reads the file says it.
+  bool is_auto(const std::string& key) const;
 
   // A key that changes no number, or that Trireme decides itself.
   void ignore(const std::string& key) { seen_.insert(key); }
@@ -41,6 +43,7 @@ class Reader {
   // A table with everything in it.
   void ignore_section(const std::string& key);
 
+  // Settings of ours. Two that contradict each other are refused (exit code 2).
   void set(const std::string& key, const std::string& toml, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void set(const std::string& key, std::int64_t value, const std::string& origin);
@@ -50,6 +53,9 @@ class Reader {
   // What would make the training another one.
   void lose(const std::string& key, const std::string& why);
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const;
+
+  // What has been set, or null.
+  const megatron::Setting* setting(const std::string& key) const;
 
   // Keys that nothing asked for: other versions have keys that this one does not know.
   void lose_others();

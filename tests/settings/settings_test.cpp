@@ -107,6 +107,26 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
       HasSubstr("no.json', which is not there"));
 }
 
+TEST_F(Settings, WithoutAPrecisionItIsFp32AsThere) {
+  EXPECT_EQ(config(read("a.yaml", "distributed_type: MULTI_GPU\n")).run.precision, "fp32");
+  EXPECT_EQ(config(read("a.json", R"({"train_batch_size": 8})", 2)).run.precision, "fp32");
+  const SettingsFile open =
+      read("b.json", R"({"train_batch_size": 8, "bf16": {"enabled": "auto"}})", 2);
+  ASSERT_EQ(open.translation.notes.size(), 2u);
+  EXPECT_EQ(open.translation.notes[0].flag, "bf16.enabled");
+
+  write("ds.json", R"({"train_batch_size": 64, "bf16": {"enabled": true}})");
+  const std::string yaml =
+      "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n"
+      "  deepspeed_config_file: ds.json\n";
+  EXPECT_EQ(config(read("a.yaml", yaml)).run.precision, "bf16");
+  EXPECT_EQ(config(read("a.yaml", yaml + "mixed_precision: bf16\n")).run.precision, "bf16");
+  EXPECT_THAT(
+      refusal("a.yaml", yaml + "mixed_precision: fp16\n"),
+      HasSubstr(
+          "mixed_precision asks for run.precision = \"fp16\", and bf16.enabled for \"bf16\""));
+}
+
 TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
   const SettingsFile file = read(
       "ds.json",
