@@ -1,9 +1,13 @@
 // `trireme config`: configurations to start from.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/config_from.h"
 #include "cli/config_questions.h"
 #include "config/presets.h"
 #include "config/reference.h"
@@ -13,7 +17,7 @@ namespace {
 
 struct ConfigArguments {
   bool for_editing = false, presets = false, yes = false;
-  std::string output;
+  std::string output, from;
   std::map<std::string, std::string> answers;
 };
 
@@ -24,11 +28,25 @@ std::string presets_text() {
   return text;
 }
 
+// As far as flags say it, for files that leave it open; 0: they do not.
+std::int64_t ranks_of(const std::map<std::string, std::string>& answers) {
+  const auto count = [&](const char* name, std::int64_t otherwise) {
+    const auto found = answers.find(name);
+    return found == answers.end() ? otherwise : std::strtoll(found->second.c_str(), nullptr, 10);
+  };
+  return std::clamp<std::int64_t>(count("ranks", 0), 0, 1024) *
+         std::clamp<std::int64_t>(count("nodes", 1), 0, 1 << 16);
+}
+
 std::string text_of(const ConfigArguments& arguments) {
   if (arguments.presets) return presets_text();
   if (arguments.for_editing) return configuration_template();
   Questions questions(arguments.answers, arguments.yes);
-  return configuration_by_questions(questions);
+  if (arguments.from.empty()) return configuration_by_questions(questions, nullptr);
+  const settings::SettingsFile file =
+      settings_to_start_from(arguments.from, ranks_of(arguments.answers));
+  questions.add_known(answers_of(file), arguments.from);
+  return configuration_by_questions(questions, &file);
 }
 
 void run(const ConfigArguments& arguments) {
@@ -57,6 +75,9 @@ void add_config(CLI::App& app) {
   choice->add_flag("--template", arguments->for_editing,
                    "A configuration file with all keys, their defaults, units and valid values");
   choice->add_flag("--presets", arguments->presets, "The models that model.preset knows");
+  choice->add_option("--from", arguments->from,
+                     "Begin with the settings of another system: accelerate's .yaml, DeepSpeed's "
+                     ".json or torchtitan's .toml. What they say stays, and is not asked");
   choice->require_option(0, 1);
   command->add_flag("-y,--yes", arguments->yes, "Ask nothing, and take everything as proposed");
   for (const Question& question : config_questions())

@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "cli/config_from.h"
 #include "cluster/site.h"
 #include "config/families.h"
 #include "config/fields.h"
@@ -75,7 +76,9 @@ struct Answers {
   std::string machine, device;
   RankSet set;
   std::string model;
+  const settings::SettingsFile* from = nullptr;  // or null
 
+  std::string known(const std::string& key) const { return from ? value_of(*from, key) : ""; }
   bool here() const { return machine == "this"; }
 };
 
@@ -94,7 +97,8 @@ std::string as_bytes(const std::string& text) {
 
 void ask_machine(Questions& questions, Answers& answers) {
   const std::array<std::string, 5> machines = {"this", "lumi", "frontier", "cuda", "hip"};
-  answers.machine = questions.ask_one_of(question(Ask::machine), "this", machines);
+  const bool many = answers.from && answers.from->nodes > 1;
+  answers.machine = questions.ask_one_of(question(Ask::machine), many ? "cuda" : "this", machines);
   RankSet& set = answers.set;
   if (answers.here()) {
     answers.device = "cpu";
@@ -125,9 +129,24 @@ std::string known_model(const std::string& name) {
   return "expected gpt, llama, or a preset: " + known.substr(2);
 }
 
+// For a model that a file has.
+std::string length_line(Questions& questions, const std::string& usual) {
+  const std::int64_t tokens = usual.empty() ? 2048 : std::stoll(usual);
+  return fmt::format("seq_length = {}\n",
+                     questions.ask_count(question(Ask::length), tokens, 1 << 24));
+}
+
 // The model section; the size of a model of one's own is proposed for a first try on this machine.
 std::string ask_model(Questions& questions, Answers& answers) {
   const bool here = answers.here();
+  if (const std::string preset = answers.known("model.preset"); !preset.empty()) {
+    answers.model = preset.substr(1, preset.size() - 2);
+    return length_line(questions, answers.known("model.seq_length"));
+  }
+  if (const std::string family = answers.known("model.family"); !family.empty()) {
+    answers.model = family.substr(1, family.size() - 2);
+    return length_line(questions, answers.known("model.seq_length"));
+  }
   answers.model = questions.ask(question(Ask::model), here ? "gpt" : "llama3-8b", known_model);
   if (find_preset(answers.model)) {
     const std::int64_t usual =
@@ -200,6 +219,7 @@ const Recommended& recommended_for(double parameters) {
 double parameters_of(Config config, const std::string& device) {
   config.run.device = device;
   config.train.global_batch_size = config.train.micro_batch_size = 1;
+  config.parallel = {};
   config.parallel.recompute = "full";
   return static_cast<double>(plan_layout(config, 1, target_of(device)).parameters);
 }
@@ -241,14 +261,15 @@ std::string ask_model_and_data(Questions& questions, Answers& answers) {
   const char* const unit = answers.model.starts_with("bert") ? "sentence" : "document";
   const std::string prefix =
       questions.ask(question(Ask::data), fmt::format("data/corpus_text_{}", unit), some_text);
-  const std::string file =
-      questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text);
+  std::string tokenizer;
+  if (answers.known("data.tokenizer").empty())
+    tokenizer = tokenizer_lines(
+        questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text),
+        answers.model);
   return fmt::format(
-      "# Written by `trireme config`: docs/configuration.md has every key.\n"
       "[run]\ndir = \"runs/{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
       "[data]\npath = [{}]\nsplit = \"969,30,1\"\n{}\n",
-      answers.model, answers.device, precision, model_lines, toml_string(prefix),
-      tokenizer_lines(file, answers.model));
+      answers.model, answers.device, precision, model_lines, toml_string(prefix), tokenizer);
 }
 
 struct Training {
@@ -305,30 +326,65 @@ std::string training_lines(const Training& training, const LayoutChoice& choice,
       layout_lines(choice, answers), interval);
 }
 
+// That of the file, if it has one.
+LayoutChoice layout_of(const Config& config, const Answers& answers) {
+  constexpr std::array<const char*, 6> of_a_layout = {"tp", "pp",   "cp",
+                                                      "ep", "zero", "dp_replicate"};
+  const bool has_one = std::ranges::any_of(of_a_layout, [&](const char* key) {
+    return !answers.known(fmt::format("parallel.{}", key)).empty();
+  });
+  if (has_one) {
+    const bool wider = answers.known("train.micro_batch_size").empty();
+    LayoutChoice choice = keep_layout(config, answers.set, wider);
+    if (choice.needed > answers.set.memory)
+      fail_input(
+          "the layout of this file needs {} of {} in each of {}: take its degrees out to have one "
+          "chosen, or ask `trireme plan --search`",
+          bytes_to_text(choice.needed), bytes_to_text(answers.set.memory),
+          counted(answers.set.ranks, "rank"));
+    return choice;
+  }
+  std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
+  if (!choice)
+    fail_input(
+        "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
+        "sequences would",
+        counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
+  return std::move(*choice);
+}
+
+std::string introduction(const settings::SettingsFile* from) {
+  std::string text = "# Written by `trireme config`: docs/configuration.md has every key.\n";
+  if (!from) return text;
+  for (const megatron::Note& note : from->translation.notes)
+    text += fmt::format("# {}: {} {}\n", settings::name_of(from->system), note.flag, note.text);
+  return text;
+}
+
 }  // namespace
 
 std::span<const Question> config_questions() {
   return table;
 }
 
-std::string configuration_by_questions(Questions& questions) {
+std::string configuration_by_questions(Questions& questions, const settings::SettingsFile* from) {
   Answers answers;
+  answers.from = from;
   const std::string head = ask_model_and_data(questions, answers);
-  Config config =
-      parse_config(head + "[train]\niters = 1\n[optimizer]\nlr = 1e-4\n", "the answers");
+  const std::string steps = answers.known("train.iters");
+  std::string first = fmt::format("{}[train]\niters = {}\n[optimizer]\nlr = 1e-4\n", head,
+                                  steps.empty() ? "1000000" : steps);
+  if (from) first = with_settings_of(*from, first);
+  Config config = parse_config(first, "the answers");
   assume_vocabulary(config);
   validate(config);
   const Training training = ask_training(questions, answers, config);
   questions.refuse_others();
 
   config.train.global_batch_size = training.batch;
-  const std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
-  if (!choice)
-    fail_input(
-        "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
-        "sequences would",
-        counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
-  return head + training_lines(training, *choice, answers);
+  const LayoutChoice choice = layout_of(config, answers);
+  const std::string text = head + training_lines(training, choice, answers);
+  return introduction(from) + (from ? with_settings_of(*from, text) : text);
 }
 
 }  // namespace trireme::cli

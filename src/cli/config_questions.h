@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/questions.h"
+#include "settings/settings_file.h"
 
 namespace trireme::cli {
 
@@ -13,7 +14,8 @@ namespace trireme::cli {
 std::span<const Question> config_questions();
 
 // Asks what is not answered, works out what can be, and returns the configuration as TOML with the
-// reason next to what was worked out. Fails (exit code 2) where nothing fits.
-std::string configuration_by_questions(Questions& questions);
+// reason next to what was worked out. `from`: the settings of another system, or null; what they
+// say stays, the layout included. Fails (exit code 2) where nothing fits.
+std::string configuration_by_questions(Questions& questions, const settings::SettingsFile* from);
 
 }  // namespace trireme::cli

@@ -35,6 +35,13 @@ std::string Questions::ask(const Question& question, const std::string& proposal
       fail_input("--{} '{}': {}", question.name, answer, wrong);
     return answer;
   }
+  if (const auto found = known_.find(question.name); found != known_.end()) {
+    if (const std::string wrong = check(found->second); !wrong.empty())
+      fail_input("'{}': {} '{}': {}", known_from_, question.name, found->second, wrong);
+    if (!take_proposals_)
+      fmt::print(stderr, "{} {} (from {})\n", question.text, found->second, known_from_);
+    return found->second;
+  }
   if (take_proposals_) return proposal;
   for (;;) {
     if (!reason.empty()) fmt::print(stderr, "  ({})\n", reason);

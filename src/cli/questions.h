@@ -22,6 +22,12 @@ class Questions {
   Questions(std::map<std::string, std::string> given, bool take_proposals)
       : given_(std::move(given)), take_proposals_(take_proposals) {}
 
+  // Answers by name that a file has, for questions that no flag answers; not all need be asked for.
+  void add_known(std::map<std::string, std::string> answers, std::string file) {
+    known_ = std::move(answers);
+    known_from_ = std::move(file);
+  }
+
   // The answer, which `check` accepts: it returns "" or what is wrong. A wrong answer at the
   // terminal is asked for again; one by a flag, or one of a pipe, is an error (exit code 2).
   // `reason`: why this is proposed, or "".
@@ -38,6 +44,8 @@ class Questions {
 
  private:
   std::map<std::string, std::string> given_;  // and not yet asked for
+  std::map<std::string, std::string> known_;
+  std::string known_from_;
   bool take_proposals_;
 };
 

@@ -13,6 +13,7 @@
 #include "plan/layout_search.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
+#include "train/setup.h"
 
 namespace trireme {
 namespace {
@@ -59,7 +60,20 @@ void widen(LayoutChoice& choice, const RankSet& set, const Target& target, std::
   }
 }
 
+std::int64_t room_of(const RankSet& set) {
+  return static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+}
+
 }  // namespace
+
+LayoutChoice keep_layout(const Config& config, const RankSet& set, bool wider) {
+  validate_layout(config, set.ranks);
+  refuse_what_is_not_there(config);
+  const Target target = target_of(config.run.device);
+  LayoutChoice choice{config, layout_memory(config, set.ranks, target), ""};
+  if (wider && choice.needed <= room_of(set)) widen(choice, set, target, room_of(set));
+  return choice;
+}
 
 std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set) {
   const LayoutSpace space = layout_space(config, set);
@@ -67,7 +81,7 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
   if (layouts.empty())
     fail_input("this model and batch cannot be laid out over {}: {}", counted(set.ranks, "rank"),
                space.refusal);
-  const auto room = static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+  const std::int64_t room = room_of(set);
   const Target target = target_of(config.run.device);
   std::string reason;
   for (const Layout* layout : layouts) {

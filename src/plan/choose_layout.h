@@ -26,4 +26,9 @@ struct LayoutChoice {
 // none suits the model and the batch, whatever the memory.
 std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set);
 
+// The layout that `config` has, with `wider` for the largest micro-batch of 1, 2, 4 and 8 that
+// fits. What does not fit is returned all the same. Fails (exit code 2) where the layout does not
+// suit that many ranks.
+LayoutChoice keep_layout(const Config& config, const RankSet& set, bool wider);
+
 }  // namespace trireme

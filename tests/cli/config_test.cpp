@@ -48,6 +48,50 @@ TEST_F(ConfigQuestions, OfANodeOfGpusAreAskedAtATerminal) {
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
+// A file of accelerate's: what it answers is not asked, its layout is kept, and the run is as
+// there.
+TEST_F(ConfigQuestions, ThatAFileOfAnotherSystemAnswersAreNotAsked) {
+  prepare_data();
+  write("ddp.yaml",
+        "distributed_type: MULTI_CPU\nnum_processes: 2\nmixed_precision: 'no'\n"
+        "deepspeed_config: {}\n");
+  const std::string lines = "\ngpt\n2\n32\n4\n16\n" + path("corpus_text_document") + "\n" +
+                            path("tok/vocab.json") + "\n8\n3\n1e-3\n";
+  const Outcome asked = answer(lines, config("mine.toml") + " --from " + path("ddp.yaml"));
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  EXPECT_THAT(asked.out, HasSubstr("how many processes)? 2 (from "));
+  const std::string written = contents(path("mine.toml"));
+  EXPECT_THAT(written, HasSubstr("precision = \"fp32\""));
+  EXPECT_THAT(written, HasSubstr("zero = 0  # distributed_type"));
+  EXPECT_EQ(run({"plan", path("mine.toml"), "--ranks", "2"}).code, 0);
+}
+
+TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
+  write("job.toml",
+        "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nlocal_batch_size = 1\n"
+        "seq_len = 8192\nsteps = 1000\n[lr_scheduler]\nwarmup_steps = 200\n"
+        "[parallelism]\ntensor_parallel_degree = 4\npipeline_parallel_degree = 2\n");
+  const auto config_of = [&](const std::string& ranks, const std::string& file) {
+    return run({"config", "--yes", "--from", path("job.toml"), "--machine", "cuda", "--nodes", "2",
+                "--ranks", ranks, "-o", path(file)});
+  };
+  const Outcome asked = config_of("8", "mine.toml");
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  const std::string written = contents(path("mine.toml"));
+  for (const char* line : {"preset = \"llama3-8b\"", "tp = 4 ", "pp = 2 ", "warmup_iters = 199 "})
+    EXPECT_THAT(written, HasSubstr(line));
+  EXPECT_EQ(run({"plan", path("mine.toml"), "--ranks", "16", "--memory", "80GiB"}).code, 0);
+
+  const Outcome wrong = config_of("3", "other.toml");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, HasSubstr("degrees of 8 in all, which do not divide 6 ranks"));
+  write("job.toml", "[model]\nname = 'llama3'\nconverters = ['float8']\n[training]\nsteps = 9\n");
+  const Outcome lost = config_of("8", "third.toml");
+  EXPECT_EQ(lost.code, 2);
+  EXPECT_THAT(lost.out,
+              HasSubstr("not everything can be carried over: model.converters ask for fp8"));
+}
+
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
   const Outcome asked = run({"config", "--yes", "--machine", "lumi", "--nodes", "2", "--model",
                              "gpt3-13b", "-o", path("lumi.toml")});
