@@ -53,6 +53,15 @@ TEST_F(SameBits, RepresentativeLayouts) {
   compare("run.precision=bf16", {layouts[4], layouts[11]}, 1);
 }
 
+// Every rank reads what lies in its share of the batch, from texts that are tokenised meanwhile.
+TEST_F(SameBits, TextsInsteadOfTokenFiles) {
+  write("more.jsonl", "{\"text\": \"the wind turns.\"}\n{\"text\": \"a rower sees one oar.\"}\n");
+  const std::string corpus = "\"" + path("corpus.txt") + "\"";
+  compare("data.path=[] data.source_documents=paragraph data.valid_sources=[" + corpus +
+              "] data.sources=[\"3\"," + corpus + ",\"1\",\"" + path("more.jsonl") + "\"]",
+          {{2, ""}, {4, "parallel.pp=2"}}, 1);
+}
+
 // Sums over blocks of tokens do not know in how many of them a micro-batch has.
 TEST_F(SameBits, BlocksOfTokensInMicroBatchesOfAnySize) {
   compare("run.precision=bf16 parallel.exact_block=8",
