@@ -18,7 +18,7 @@ void train(trireme::Job& job, const trireme::Config& config) {
     const Clock::time_point begin = Clock::now();
     const trireme::StepResult result = trainer.train_step();
     const std::chrono::duration<double> own = Clock::now() - begin;
-    if (result.step % often == 0 || trainer.done()) {
+    if (trainer.done() || (often > 0 && result.step % often == 0)) {
       const double slowest = job.max(own.count());  // of all processes
       const double loss = trainer.evaluate();
       trainer.log({{"perplexity", std::exp(loss)}, {"slowest_process_s", slowest}});
