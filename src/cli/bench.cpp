@@ -6,8 +6,11 @@
 #include "backend/cpu/gemm_bench.h"
 #include "backend/cpu/kernels.h"
 #include "backend/device.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "model/transformer.h"
+#include "plan/measure_machine.h"
+#include "runtime/join.h"
 #include "runtime/memory.h"
 #include "train/setup.h"
 #include "train/step_bench.h"
@@ -21,6 +24,7 @@ struct BenchArguments {
   int steps = 5;
   std::string precision = "bf16";
   std::vector<std::string> shapes;
+  std::string output;
   bool json = false;
 };
 
@@ -151,6 +155,25 @@ void gemm(const BenchArguments& a) {
   if (a.json) fmt::print("{}\n", rows.dump());
 }
 
+void machine(const BenchArguments& a) {
+  constexpr double timeout_s = 600;
+  const JoinedJob job("cpu", timeout_s);
+  run_guarded(job.transport(), [&] {
+    const bool leads = job.transport().place().rank == 0;
+    if (!a.output.empty() && fs::exists(a.output))
+      fail_input("'{}' exists already: name another file", a.output);
+    const std::string text = machine_file(measure_machine(job.transport(), a.precision));
+    if (!leads) return;
+    if (a.output.empty()) {
+      fmt::print("{}", text);
+    } else {
+      write_file_durably(a.output, text);
+      fmt::print("machine written to {}: trireme plan FILE.toml --machine {}\n", a.output,
+                 a.output);
+    }
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -165,6 +188,16 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   products->add_flag("--json", a->json, "Print the figures as JSON");
   products->callback([a] { gemm(*a); });
+  auto* whole = command->add_subcommand(
+      "machine",
+      "Measure this machine's processors, and write the file that plan --machine reads; under "
+      "mpirun: as so many ranks");
+  whole->add_option("-o,--output", a->output,
+                    "Write to this file, which must not exist, instead of the terminal");
+  whole->add_option("--precision", a->precision, "Of the training step that is part of it")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}))
+      ->capture_default_str();
+  whole->callback([a] { machine(*a); });
   const auto add = [&](const char* name, const char* help, void (*run)(const BenchArguments&)) {
     auto* sub = command->add_subcommand(name, help);
     sub->add_option("--config", a->file, "TOML file; default: GPT-2 124M, micro-batch 4 x 1024");

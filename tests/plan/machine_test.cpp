@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "plan/layout_plan.h"
+#include "plan/measure_machine.h"
 #include "plan/small_config.h"
 
 namespace trireme {
@@ -83,6 +84,35 @@ TEST(Machine, HasFiguresOfItsSpeed) {
   EXPECT_EQ(lumi.speed->devices, 8);
   EXPECT_FALSE(lumi.speed->fits.empty());
   EXPECT_FALSE(find_machine("cpu-avx2").speed.has_value());
+}
+
+// What is measured comes back from its file, to the digits that it has.
+TEST(Machine, MeasuredOnesAreReadBack) {
+  Machine measured{"mine", cpu::this_machine(), MachineSpeed{}};
+  measured.target.threads = 3;
+  MachineSpeed& speed = *measured.speed;
+  speed.memory_bytes = 16e9;
+  speed.memory_rate = speed.host_rate = 1.25e10;
+  speed.bf16 = {8e10, 8e10};
+  speed.fp32 = {1.25e11, 1.25e11};
+  speed.half_depth = 37.5;
+  speed.attention = 0.75;
+  speed.attention_grad = 0.625;
+  speed.launch = 3.25e-6;
+  speed.devices = 2;
+  speed.bus = {{2, 1.5e9}};
+  speed.pair = 3e9;
+  speed.node_latency = 1.5e-6;
+  speed.node_half = 2.5e6;
+  speed.fits = {{"trireme", 0.875, "a step of a small GPT in bf16, 8.104 s"}};
+  const Machine read = find_machine(file_with(machine_file(measured)));
+  ASSERT_TRUE(read.speed.has_value());
+  EXPECT_EQ(machine_file(read), machine_file(measured));
+  EXPECT_EQ(read.target.isa, measured.target.isa);
+  EXPECT_EQ(read.target.threads, 3);
+  EXPECT_EQ(read.speed->fp32.ceiling, 1.25e11);
+  EXPECT_EQ(read.speed->bus[0].rate, 1.5e9);
+  EXPECT_EQ(read.speed->fits[0].efficiency, 0.875);
 }
 
 TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {

@@ -1,0 +1,259 @@
+// Products, memory and messages by themselves; then one step, which says what is left.
+#include "plan/measure_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "backend/cpu/gemm_bench.h"
+#include "backend/cpu/isa.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "model/transformer.h"
+#include "plan/time_plan.h"
+#include "runtime/memory.h"
+#include "train/step_bench.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A model whose step takes about a second on two cores; every kind of kernel is in it.
+constexpr const char* reference_step = R"(
+[model]
+family = "gpt"
+num_layers = 4
+hidden_size = 512
+num_heads = 8
+seq_length = 512
+vocab_size = 8192
+[train]
+micro_batch_size = 4
+global_batch_size = 8
+iters = 1
+[optimizer]
+lr = 1e-4
+)";
+constexpr int reference_steps = 5;
+
+double seconds_of(const std::function<void()>& body) {
+  const Clock::time_point begin = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Measurement {
+ public:
+  Measurement(Transport& transport, std::string precision)
+      : world_(transport.world()), ranks_(world_.size()), precision_(std::move(precision)) {
+    if (transport.place().local_size != ranks_)
+      fail_input(
+          "bench machine measures one node, and these {} ranks lie on several: start it on one of "
+          "them, and give what lies between them by hand ([network] in docs/time.md)",
+          ranks_);
+  }
+
+  Machine run() {
+    machine_.name = "this machine";
+    machine_.target = cpu::this_machine();
+    machine_.target.threads = ThreadPool::global().size();
+    MachineSpeed& speed = machine_.speed.emplace();
+    speed.memory_bytes = static_cast<double>(machine_memory_bytes() / ranks_);
+    speed.devices = ranks_;
+    measure_products(speed);
+    measure_memory(speed);
+    measure_launches(speed);
+    if (ranks_ > 1) measure_messages(speed);
+    measure_step(speed);
+    return std::move(machine_);
+  }
+
+ private:
+  // Begins together; the slowest rank counts.
+  double together(const std::function<double()>& seconds) {
+    world_.barrier("a measurement").wait();
+    double taken = seconds();
+    world_.all_reduce(&taken, 1, DType::f64, Reduction::max, "a measurement").wait();
+    return taken;
+  }
+
+  // Flops per second of forward products of a shape.
+  template <class T>
+  double product_rate(const LinearShape& shape) {
+    const double seconds = together([&] {
+      const std::array shapes = {shape};
+      return cpu::time_linear_products<T>(shapes)[0].seconds;
+    });
+    return 2.0 * static_cast<double>(shape.rows * shape.in * shape.out) / seconds;
+  }
+  template <class T>
+  double ceiling() {
+    double best = 0;
+    for (const LinearShape& shape :
+         {LinearShape{1024, 1024, 1024}, LinearShape{2048, 512, 2048}, LinearShape{4096, 768, 768}})
+      best = std::max(best, product_rate<T>(shape));
+    return best;
+  }
+
+  // There are no tiles to speak of: a product costs its flops, and more where it is shallow.
+  void measure_products(MachineSpeed& speed) {
+    speed.bf16.peak = speed.bf16.ceiling = ceiling<bf16>();
+    speed.fp32.peak = speed.fp32.ceiling = ceiling<float>();
+    constexpr std::int64_t shallow = 64;
+    const double rate = product_rate<float>({2048, shallow, 2048});
+    speed.half_depth =
+        std::clamp(shallow * (speed.fp32.ceiling / rate - 1), 0.0, static_cast<double>(shallow));
+  }
+
+  void measure_memory(MachineSpeed& speed) {
+    constexpr std::int64_t count = std::int64_t{1} << 24;  // floats: 64 MiB, beyond caches
+    std::vector<float> a(count, 1), b(count, 2), c(count, 3);
+    std::vector<double> times;
+    for (int i = 0; i < 5; ++i) {
+      times.push_back(together([&] {
+        return seconds_of([&] {
+          parallel_ranges(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t k = begin; k < end; ++k) a[k] = b[k] + 0.5F * c[k];
+          });
+        });
+      }));
+    }
+    speed.memory_rate = 3.0 * sizeof(float) * count / median(times);
+    speed.host_rate = speed.memory_rate;
+  }
+
+  void measure_launches(MachineSpeed& speed) {
+    constexpr int times = 1000;
+    speed.launch = together([&] {
+      return seconds_of([&] {
+               for (int i = 0; i < times; ++i)
+                 parallel_for(ThreadPool::global().size(), [](auto) {});
+             }) /
+             times;
+    });
+  }
+
+  double all_reduce_seconds(std::int64_t floats, int times) {
+    std::vector<float> data(static_cast<std::size_t>(floats));
+    std::vector<double> taken;
+    for (int i = 0; i < times; ++i) {
+      taken.push_back(together([&] {
+        return seconds_of([&] {
+          world_.all_reduce(data.data(), floats, DType::f32, Reduction::sum, "a measurement")
+              .wait();
+        });
+      }));
+    }
+    return median(taken);
+  }
+
+  double pair_seconds(std::int64_t floats) {
+    const int peer = world_.rank() ^ 1;
+    std::vector<float> out(static_cast<std::size_t>(floats)), in(out.size());
+    return together([&] {
+      return seconds_of([&] {
+        if (peer >= ranks_) return;
+        const std::array transfers = {
+            Transfer{Transfer::Direction::send, peer, out.data(), floats, DType::f32},
+            Transfer{Transfer::Direction::receive, peer, in.data(), floats, DType::f32}};
+        world_.exchange(transfers, "a measurement").wait();
+      });
+    });
+  }
+
+  void measure_messages(MachineSpeed& speed) {
+    constexpr std::int64_t large = 8 << 20, small = 1 << 16;  // floats
+    const auto sent = [&](std::int64_t floats) {
+      return all_reduce_traffic(sizeof(float) * static_cast<double>(floats), ranks_);
+    };
+    speed.node_latency = std::min(0.1, all_reduce_seconds(2, 101));
+    const double seconds = all_reduce_seconds(large, 5) - speed.node_latency;
+    const double rate = sent(large) / std::max(seconds, 1e-9);
+    speed.bus.push_back({ranks_, rate});
+    const double of_small = all_reduce_seconds(small, 21) - speed.node_latency;
+    speed.node_half =
+        std::clamp(sizeof(float) * small * (of_small * rate / sent(small) - 1), 0.0, 1e10);
+    pair_seconds(large);
+    speed.pair = sizeof(float) * large / pair_seconds(large);
+  }
+
+  // Shares of attention, and by how much all kernels together are slower within a step.
+  void measure_step(MachineSpeed& speed) {
+    const Config config =
+        parse_config(reference_step, "the step that is measured", {"run.precision=" + precision_});
+    StepBench bench;
+    const double measured = together([&] {
+      bench = bench_step(config, reference_steps);
+      return bench.seconds;
+    });
+    const ProductRate& rate = config.run.precision == "fp32" ? speed.fp32 : speed.bf16;
+    const auto share = [&](std::string_view op) {
+      for (const OpTime& time : bench.ops)
+        if (time.op == op) return std::clamp(time.flops / time.seconds / rate.ceiling, 0.01, 1.0);
+      fail("a step of the reference model has no op '{}'", op);
+    };
+    speed.attention = share("attention");
+    speed.attention_grad = share("attention_grad");
+    const double modelled = plan_time(plan_layout(config, 1, machine_.target), config, machine_,
+                                      find_stack("trireme"), 1)
+                                .seconds;
+    speed.fits.push_back(
+        {"trireme", std::clamp(modelled / measured, 0.05, 2.0),
+         fmt::format("a step of a small GPT in {}, {:.3f} s", precision_, measured)});
+  }
+
+  Communicator& world_;
+  int ranks_;
+  std::string precision_;
+  Machine machine_;
+};
+
+}  // namespace
+
+Machine measure_machine(Transport& transport, const std::string& precision) {
+  return Measurement(transport, precision).run();
+}
+
+std::string machine_file(const Machine& machine) {
+  TRIREME_CHECK(machine.speed.has_value());
+  const MachineSpeed& s = *machine.speed;
+  std::string text = fmt::format(
+      "# Measured by `trireme bench machine`, {}.\n"
+      "device = \"cpu\"\nisa = \"{}\"\n",
+      s.devices == 1 ? "one rank alone" : fmt::format("{} ranks at the same time", s.devices),
+      cpu::name_of(machine.target.isa));
+  if (machine.target.bf16_dot_products && machine.target.isa != cpu::Isa::amx)
+    text += "bf16_dot_products = true\n";
+  text += fmt::format(
+      "threads = {}\n\n[memory]\nbytes = {:.0f}\nrate = {:.3e}\nhost_rate = {:.3e}\n\n"
+      "[products]\nbf16_peak = {:.4e}  # the best measured: what is nominal is not known\n"
+      "bf16_ceiling = {:.4e}\nfp32_peak = {:.4e}\nfp32_ceiling = {:.4e}\nunits = 1\n"
+      "half_depth = {:.1f}\ntiles = [[1, 1, 1.0]]\n\n"
+      "[attention]\nforward = {:.3f}\nbackward = {:.3f}\n\n"
+      "[launch]\ndevice = {:.2e}\nhost = 0\n",
+      machine.target.threads, s.memory_bytes, s.memory_rate, s.host_rate, s.bf16.peak,
+      s.bf16.ceiling, s.fp32.peak, s.fp32.ceiling, s.half_depth, s.attention, s.attention_grad,
+      s.launch);
+  if (s.devices > 1)
+    text += fmt::format(
+        "\n[node]\ndevices = {}\nbus = [[{}, {:.3e}]]\npair = {:.3e}\nlatency = {:.2e}\n"
+        "half_size = {:.3e}\n",
+        s.devices, s.bus[0].devices, s.bus[0].rate, s.pair, s.node_latency, s.node_half);
+  for (const Fit& fit : s.fits)
+    text += fmt::format("\n[fitted.{}]\nefficiency = {:.3f}\nfrom = \"{}\"\n", fit.stack,
+                        fit.efficiency, fit.from);
+  return text;
+}
+
+}  // namespace trireme
