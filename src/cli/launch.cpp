@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -22,31 +23,15 @@
 namespace trireme::cli {
 namespace {
 
-// The words of the command that runs now, without --nproc and its value.
-std::vector<std::string> own_command() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  char program[4096];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
-  if (length > 0 && !words.empty()) words[0].assign(program, static_cast<std::size_t>(length));
+// Takes the flag out where it is first, as "--flag VALUE" or "--flag=VALUE".
+void remove_flag(std::vector<std::string>& words, std::string_view flag) {
   for (std::size_t i = 1; i < words.size(); ++i) {
-    if (words[i] == "--nproc") {
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
-                  words.begin() + static_cast<std::ptrdiff_t>(std::min(i + 2, words.size())));
-      break;
-    }
-    if (words[i].starts_with("--nproc=")) {
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
-      break;
-    }
+    const bool joined = words[i].starts_with(std::string(flag) + "=");
+    if (!joined && words[i] != flag) continue;
+    const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+    words.erase(at, joined || at + 1 == words.end() ? at + 1 : at + 2);
+    return;
   }
-  return words;
 }
 
 void set_default(const char* name, const std::string& value) {
@@ -90,6 +75,22 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 
 }  // namespace
 
+std::vector<std::string> own_command_without(std::initializer_list<std::string_view> flags) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  if (length > 0 && !words.empty()) words[0].assign(program, static_cast<std::size_t>(length));
+  for (const std::string_view flag : flags) remove_flag(words, flag);
+  return words;
+}
+
 void launch_processes(int processes, const std::string& run_folder) {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1) {
@@ -99,7 +100,7 @@ void launch_processes(int processes, const std::string& run_folder) {
   if (processes == 1) return;
   prepare_environment(processes);
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
-  for (std::string& word : own_command()) words.push_back(std::move(word));
+  for (std::string& word : own_command_without({"--nproc"})) words.push_back(std::move(word));
   run_job(words, [&](const std::string& reason) { note_failure(run_folder, reason); });
 }
 

@@ -1,9 +1,16 @@
 // Starts this program again as several processes.
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace trireme::cli {
+
+// The words of the command that runs now, its program by its whole path, without these flags and
+// their values.
+std::vector<std::string> own_command_without(std::initializer_list<std::string_view> flags);
 
 // Runs the mpirun of this build's MPI (mpi_launcher) with the same command without --nproc, and
 // ends this process as run_job() says. Signals that were ignored, as under nohup, stay so. Returns

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/launch.h"
+#include "cli/supervise.h"
 #include "config/reference.h"
 #include "plan/layout_plan.h"
 #include "runtime/join.h"
@@ -24,7 +26,19 @@ struct TrainArguments {
   std::string file;
   std::vector<std::string> overrides;
   TrainCommand command;
+  std::optional<int> restarts;
+  double restart_wait_s = RestartLimits{}.first_wait_s;
 };
+
+// The same command under a process that starts it again.
+[[noreturn]] void train_with_restarts(const TrainArguments& arguments, const Config& config) {
+  SupervisedRun run;
+  run.command = own_command_without({"--restarts", "--restart-wait"});
+  run.folder = config.run.dir;
+  run.limits.restarts = *arguments.restarts;
+  run.limits.first_wait_s = arguments.restart_wait_s;
+  supervise_and_exit(run);
+}
 
 // What a step enqueues, passes of the graphs and all else, next to the graphs.
 void dump_step(Config config, int ranks, const fs::path& folder) {
@@ -113,8 +127,10 @@ void add_train(CLI::App& app) {
       ->add_option("--nproc", arguments->command.nproc,
                    "Start this number of processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
+  add_restart_flags(*command, arguments->restarts, arguments->restart_wait_s);
   command->callback([arguments] {
     Config config = load_config(arguments->file, arguments->overrides);
+    if (arguments->restarts) train_with_restarts(*arguments, config);
     if (arguments->command.nproc > 0) {
       check_before_launch(config, arguments->command.nproc);
       launch_processes(arguments->command.nproc, config.run.dir);

@@ -31,18 +31,30 @@ void write_status(const fs::path& path, const RunStatus& status, bool durable) {
   durable ? file.keep() : file.keep_unsynced();
 }
 
-void mark_failed(const fs::path& run_folder, const std::string& reason) {
-  const fs::path path = run_folder / "status.json";
-  std::error_code error;
-  if (!fs::exists(path, error)) return;
-  const auto json = nlohmann::json::parse(read_file(path, 1 << 20), nullptr, false);
-  if (!json.is_object() || json.value("state", "") != "running") return;
+std::optional<RunStatus> parse_status(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
   const auto number = [&](const char* key) {
     const auto found = json.find(key);
     return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
   };
-  write_status(path, {"failed", number("step"), number("steps"), number("saved_step"), reason},
-               true);
+  const auto word = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  return RunStatus{word("state"), number("step"), number("steps"), number("saved_step"),
+                   word("reason")};
+}
+
+void mark_failed(const fs::path& run_folder, const std::string& reason) {
+  const fs::path path = run_folder / "status.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  std::optional<RunStatus> status = parse_status(read_file(path, 1 << 20));
+  if (!status || status->state != "running") return;
+  status->state = "failed";
+  status->reason = reason;
+  write_status(path, *status, true);
 }
 
 }  // namespace trireme

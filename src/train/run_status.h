@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
@@ -21,6 +22,10 @@ struct RunStatus {
 
 // One JSON object: the above, the process that wrote it and when.
 std::string to_json(const RunStatus& status);
+
+// What such a text says; nothing where it is not an object. A value that is absent or of another
+// type is 0 or "".
+std::optional<RunStatus> parse_status(const std::string& text);
 
 // Replaces the file as a whole. `durable`: synced too.
 void write_status(const fs::path& path, const RunStatus& status, bool durable);

@@ -1,0 +1,18 @@
+// What commands that start a run again have in common.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+
+#include "supervise/supervisor.h"
+
+namespace trireme::cli {
+
+void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& wait_s);
+
+// Ends this process with the exit code of the run. Refused (exit code 2) in a process that a
+// launcher started: each of them would start the run.
+[[noreturn]] void supervise_and_exit(const SupervisedRun& run);
+
+}  // namespace trireme::cli

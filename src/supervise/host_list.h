@@ -1,0 +1,36 @@
+// A file of hosts, one in a line, as mpirun --hostfile and srun --nodelist read it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trireme {
+
+// Letters, digits, dots, dashes and underscores.
+bool is_host_name(std::string_view text);
+
+class HostList {
+ public:
+  // Reads the file: the name of a host begins a line, and what follows it, such as Open MPI's
+  // "slots=8", is kept. Blank lines and those that begin with '#' are left out. Of these hosts the
+  // first `used` run the job, the others are spare; 0: all of them. Refused (exit code 2) are
+  // fewer than that, a host twice and what is not the name of one.
+  HostList(const fs::path& file, int used);
+
+  int used() const { return used_; }
+  int spare() const { return static_cast<int>(lines_.size()) - used_; }
+  // The host is used only where no other is left: it goes to the end. Returns whether another one
+  // takes its place; false too where there is no such host.
+  bool replace(const std::string& host);
+  // The lines of the hosts that run the job.
+  std::string text() const;
+
+ private:
+  std::vector<std::string> lines_;
+  int used_;
+};
+
+}  // namespace trireme

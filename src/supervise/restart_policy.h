@@ -1,0 +1,49 @@
+// Whether a run that has ended is started again, and after which wait. Pure: it is told how each
+// start ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme {
+
+// How a start of a run ended.
+struct Ending {
+  int code = 0;            // exit code; minus the signal that killed it
+  std::string state;       // in status.json, where this start wrote it; else ""
+  std::string reason;      // likewise
+  std::int64_t saved = 0;  // step of the newest checkpoint now; 0: none
+  bool asked = false;      // a signal asked it to save and stop
+};
+
+struct RestartLimits {
+  int restarts = 0;  // in a row without a new checkpoint
+  // Before the first restart; each further one without a new checkpoint waits twice as long.
+  double first_wait_s = 5;
+  double longest_wait_s = 300;
+};
+
+struct Decision {
+  enum class Action { end, restart, give_up } action = Action::end;
+  double wait_s = 0;  // before a restart
+  std::string why;    // the failure, or why no restart follows
+};
+
+class RestartPolicy {
+ public:
+  // `saved`: step of the newest checkpoint before the first start.
+  RestartPolicy(const RestartLimits& limits, std::int64_t saved) : limits_(limits), saved_(saved) {}
+
+  Decision after(const Ending& ending);
+  int failures() const { return failures_; }  // in a row without a new checkpoint
+
+ private:
+  RestartLimits limits_;
+  std::int64_t saved_;
+  int failures_ = 0;
+};
+
+// "exit code 1: rank 3: ..." or "killed by signal 9 (Killed)".
+std::string failure_text(const Ending& ending);
+
+}  // namespace trireme

@@ -1,0 +1,239 @@
+// The loop of starts, and what it writes down between two of them.
+#include "supervise/supervisor.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "supervise/blame.h"
+#include "supervise/child.h"
+#include "supervise/host_list.h"
+#include "train/console.h"
+#include "train/run_lock.h"
+#include "train/run_status.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long ranks that outlived their launcher may take to let go of the run's folder.
+constexpr double longest_farewell_s = 60;
+
+// A file in the folder for temporary ones, removed in the end.
+class HostsFile {
+ public:
+  HostsFile() {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = std::string(folder && *folder ? folder : "/tmp") + "/trireme-hosts-XXXXXX";
+    const int file = ::mkostemp(path_.data(), O_CLOEXEC);
+    if (file < 0) fail("cannot create '{}'", path_);
+    ::close(file);
+  }
+  ~HostsFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::int64_t newest_step(const fs::path& folder) {
+  const std::vector<std::int64_t> steps = saved_steps(folder / "checkpoints");
+  return steps.empty() ? 0 : steps.back();
+}
+
+std::string status_text(const fs::path& folder) {
+  const fs::path path = folder / "status.json";
+  std::error_code error;
+  return fs::exists(path, error) ? read_file(path, 1 << 20) : "";
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisedRun& run)
+      : run_(run), policy_(run.limits, newest_step(run.folder)) {
+    if (run.hosts.empty()) return;
+    hosts_.emplace(run.hosts, run.nodes);
+    hosts_file_.emplace();
+  }
+
+  int loop() {
+    for (;;) {
+      Blame blame;
+      const Ending ending = start(blame);
+      const Decision decision = policy_.after(ending);
+      if (decision.action == Decision::Action::end) return code_of(ending);
+      note_in_status(decision.why);
+      if (decision.action == Decision::Action::give_up) {
+        give_up(ending, decision.why);
+        return ending.code > 0 ? ending.code : static_cast<int>(ExitCode::failed);
+      }
+      announce(ending, decision, blame.host());
+      if (!wait(decision.wait_s)) return code_of_interrupted_wait();
+    }
+  }
+
+ private:
+  Ending start(Blame& blame) {
+    const std::string before = status_text(run_.folder);
+    std::vector<std::string> command = run_.command;
+    if (hosts_) {
+      write_file_durably(hosts_file_->path(), hosts_->text());
+      for (std::string& word : command)
+        for (std::size_t at; (at = word.find(hosts_word)) != std::string::npos;)
+          word.replace(at, hosts_word.size(), hosts_file_->path());
+    }
+    Ending ending;
+    ending.code = run_child(command, hosts_ ? &blame : nullptr);
+    ending.asked = StopSignals::first() != 0;
+    ending.saved = newest_step(run_.folder);
+    // An older start's words say nothing about this one.
+    if (const std::string now = status_text(run_.folder); now != before) {
+      if (const std::optional<RunStatus> status = parse_status(now)) {
+        ending.state = status->state;
+        ending.reason = status->reason;
+      }
+    }
+    return ending;
+  }
+
+  int code_of(const Ending& ending) const {
+    if (ending.state == "interrupted") return static_cast<int>(ExitCode::interrupted);
+    if (ending.asked && ending.code < 0) die_as_asked();
+    return ending.code >= 0 ? ending.code : static_cast<int>(ExitCode::failed);
+  }
+
+  void announce(const Ending& ending, const Decision& decision, const std::string& host) {
+    ++restarts_;
+    std::string text = fmt::format("the run failed ({}); restart {}", decision.why, restarts_);
+    if (decision.wait_s > 0) text += fmt::format(" in {:.3g} s", decision.wait_s);
+    text += ending.saved > 0 ? fmt::format(" from step {}", ending.saved) : " from the beginning";
+    const bool replaced = hosts_ && !host.empty() && hosts_->replace(host);
+    if (replaced) text += fmt::format(", without the node {}", host);
+    if (hosts_ && !host.empty() && !replaced)
+      text += fmt::format("; the node {} failed, and no spare node takes its place", host);
+    say(text);
+    nlohmann::ordered_json event = {{"event", "restart"},
+                                    {"restart", restarts_},
+                                    {"failure", decision.why},
+                                    {"saved_step", ending.saved},
+                                    {"wait_seconds", decision.wait_s}};
+    if (!host.empty()) event["failed_host"] = host;
+    record(std::move(event));
+  }
+
+  void give_up(const Ending& ending, const std::string& why) {
+    // Wrong input has just been printed, and nothing was tried yet.
+    if (ending.code == static_cast<int>(ExitCode::bad_input) && restarts_ == 0) return;
+    say("the run is not started again: " + why);
+    record({{"event", "gave up"}, {"failure", why}, {"saved_step", ending.saved}});
+  }
+
+  // False where a signal came.
+  static bool wait(double seconds, const fs::path& folder) {
+    const auto begin = Clock::now();
+    const auto since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+    const auto still = [&] {
+      return since() < seconds || (since() < seconds + longest_farewell_s && is_locked(folder));
+    };
+    while (StopSignals::first() == 0 && still())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return StopSignals::first() == 0;
+  }
+  bool wait(double seconds) const { return wait(seconds, run_.folder); }
+
+  // As if the signal had come a moment earlier, while the run was there to save.
+  int code_of_interrupted_wait() {
+    say("stopped by a signal between two starts; what was saved before is untouched");
+    std::optional<RunStatus> status = parse_status(status_text(run_.folder));
+    if (newest_step(run_.folder) == 0 || !status) die_as_asked();
+    status->state = "interrupted";
+    write_status(run_.folder / "status.json", *status, true);
+    return static_cast<int>(ExitCode::interrupted);
+  }
+
+  [[noreturn]] static void die_as_asked() {
+    const int signal = StopSignals::first();
+    std::fflush(nullptr);
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    std::_Exit(128 + signal);
+  }
+
+  void note_in_status(const std::string& why) {
+    try_to([&] {
+      if (!is_locked(run_.folder)) mark_failed(run_.folder, why);
+    });
+  }
+
+  void say(const std::string& text) {
+    std::fprintf(stderr, "trireme: %s\n", text.c_str());
+    std::fflush(stderr);
+    append("log.txt", fmt::format("{} trireme: {}\n", time_of_day(), text));
+  }
+
+  void record(nlohmann::ordered_json event) {
+    event["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+    append("events.jsonl",
+           event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+
+  // Nothing where the run has not come so far as to make its folder.
+  void append(const char* name, const std::string& text) {
+    std::error_code error;
+    if (!fs::exists(run_.folder / "config.toml", error)) return;
+    try_to([&] { File(run_.folder / name, File::Mode::append).write(text.data(), text.size()); });
+  }
+
+  // A disk that is full must not end what would start the run again.
+  static void try_to(const std::function<void()>& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "trireme: warning: %s\n", error.what());
+    }
+  }
+
+  const SupervisedRun& run_;
+  RestartPolicy policy_;
+  std::optional<HostList> hosts_;
+  std::optional<HostsFile> hosts_file_;
+  int restarts_ = 0;
+};
+
+void check(const SupervisedRun& run) {
+  bool asked = false;
+  for (const std::string& word : run.command) asked |= word.find(hosts_word) != std::string::npos;
+  if (run.hosts.empty() && asked)
+    fail_input("the command has {}, and no --hosts FILE says which hosts there are", hosts_word);
+  if (!run.hosts.empty() && !asked)
+    fail_input(
+        "--hosts {}: expected {} in the command, where the file of this start's hosts is to be "
+        "named, as in mpirun --hostfile {}",
+        run.hosts, hosts_word, hosts_word);
+  if (run.hosts.empty() && run.nodes > 0)
+    fail_input("--nodes {} belongs to --hosts: add it", run.nodes);
+}
+
+}  // namespace
+
+int supervise(const SupervisedRun& run) {
+  check(run);
+  const StopSignals signals;
+  return Supervisor(run).loop();
+}
+
+}  // namespace trireme

@@ -1,0 +1,93 @@
+// Which host a launcher blames, and that a spare one takes its place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "refusal.h"
+#include "supervise/blame.h"
+#include "supervise/host_list.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+std::string blamed(std::string_view text) {
+  Blame blame;
+  blame.read(text);
+  return blame.host();
+}
+
+TEST(Blame, KnowsTheWordsOfLaunchers) {
+  EXPECT_EQ(blamed("mpirun noticed that process rank 1 with PID 0 on node nid1 exited on signal 9 "
+                   "(Killed).\n"),
+            "nid1");
+  EXPECT_EQ(blamed("srun: error: nid001: tasks 8-15: Segmentation fault (core dumped)\n"),
+            "nid001");
+  EXPECT_EQ(blamed("srun: error: Node failure on nid002\n"), "nid002");
+  EXPECT_EQ(blamed("=   PID 12 RUNNING AT nid3\n=   EXIT CODE: 9\n"
+                   "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)\n"),
+            "nid3");
+}
+
+TEST(Blame, TakesTheFirstAndLeavesTheOthers) {
+  EXPECT_EQ(blamed("srun: error: a: task 1: Bus error\nsrun: error: b: task 0: Killed\n"), "a");
+}
+
+TEST(Blame, IsNotOfRanksThatEndedThemselves) {
+  EXPECT_EQ(blamed("srun: error: nid001: task 3: Exited with exit code 1\n"), "");
+  EXPECT_EQ(blamed("srun: error: nid001: task 3: Terminated\n"), "");
+  EXPECT_EQ(blamed("=   PID 12 RUNNING AT nid3\n=   EXIT CODE: 1\n"), "");
+  EXPECT_EQ(blamed("trireme: rank 3 (nid7): Killed\n"), "");
+  EXPECT_EQ(blamed("srun: error: $(reboot): task 3: Killed\n"), "");
+}
+
+TEST(Blame, ReadsLinesInPiecesAndBoundsThem) {
+  Blame blame;
+  blame.read("srun: error: no");
+  blame.read("de7: task 1: Kil");
+  EXPECT_EQ(blame.host(), "");
+  blame.read("led\n");
+  EXPECT_EQ(blame.host(), "node7");
+  Blame long_line;
+  for (int i = 0; i < 100; ++i) long_line.read(std::string(1000, 'x'));
+  long_line.read("\nsrun: error: a: task 1: Killed\n");
+  EXPECT_EQ(long_line.host(), "a");
+}
+
+class Hosts : public testing::Test {
+ protected:
+  ~Hosts() override { fs::remove(file_); }
+  HostList list(const std::string& text, int used) const {
+    write_file_durably(file_, text);
+    return {file_, used};
+  }
+  const fs::path file_ = fs::path(testing::TempDir()) / ("hosts" + std::to_string(::getpid()));
+};
+
+TEST_F(Hosts, ASpareOneTakesThePlaceOfOneThatFailed) {
+  HostList hosts = list("# good ones\na slots=8\n\nb slots=8\r\nc slots=8\n", 2);
+  EXPECT_EQ(hosts.text(), "a slots=8\nb slots=8\n");
+  EXPECT_TRUE(hosts.replace("a"));
+  EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
+  EXPECT_FALSE(hosts.replace("unknown"));
+  EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
+}
+
+TEST_F(Hosts, WithoutSpareOnesAllGoOn) {
+  HostList hosts = list("a\nb\n", 0);
+  EXPECT_FALSE(hosts.replace("a"));
+  EXPECT_EQ(hosts.text(), "b\na\n");
+}
+
+TEST_F(Hosts, WrongOnesAreRefused) {
+  EXPECT_THAT(refusal_of([&] { list("a\n", 2); }),
+              HasSubstr("names 1 host, and --nodes asks for 2"));
+  EXPECT_THAT(refusal_of([&] { list("a\na\n", 0); }), HasSubstr("line 2: the host a occurs twice"));
+  EXPECT_THAT(refusal_of([&] { list("--help\n", 0); }), HasSubstr("expected the name of a host"));
+  EXPECT_THAT(refusal_of([&] { list("\n# b\n", 0); }), HasSubstr("names no host"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,110 @@
+// The loop of starts around small shell scripts that stand for a run.
+#include "supervise/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "refusal.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+class SupervisorOf : public testing::Test {
+ protected:
+  SupervisorOf() {
+    fs::remove_all(folder_);
+    make_folders(folder_);
+    write_file_durably(folder_ / "config.toml", "");
+  }
+  ~SupervisorOf() override { fs::remove_all(folder_); }
+
+  // In the script $n counts the starts from 1, and `save N` makes a checkpoint.
+  SupervisedRun run_of(const std::string& script, int restarts = 3) const {
+    const std::string before =
+        "cd '" + folder_.string() +
+        "'; echo >> starts; n=$(wc -l < starts); save() { mkdir -p checkpoints/step-0000000$1; "
+        "echo > checkpoints/step-0000000$1/manifest.json; }; ";
+    return {{"sh", "-c", before + script}, folder_, {restarts, 0, 0}, "", 0};
+  }
+  std::string text(const std::string& name) const {
+    return fs::exists(folder_ / name) ? read_file(folder_ / name) : "";
+  }
+  long lines(const std::string& name) const { return std::ranges::count(text(name), '\n'); }
+
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / ("trireme_supervisor" + std::to_string(::getpid()));
+};
+
+TEST_F(SupervisorOf, ARunThatFailsTwiceStartsItThreeTimes) {
+  EXPECT_EQ(supervise(run_of("[ $n -gt 2 ]")), 0);
+  EXPECT_EQ(lines("starts"), 3);
+  EXPECT_EQ(lines("events.jsonl"), 2);
+  EXPECT_THAT(text("events.jsonl"), HasSubstr("\"event\":\"restart\",\"restart\":2"));
+  EXPECT_THAT(text("log.txt"), HasSubstr("the run failed (exit code 1); restart 1 from the"));
+}
+
+TEST_F(SupervisorOf, CheckpointsResetTheCount) {
+  EXPECT_EQ(supervise(run_of("save $n; exit 1", 1)), 1);
+  // After the ninth the names of checkpoints are no longer those of steps that rise.
+  EXPECT_GT(lines("starts"), 9);
+  EXPECT_THAT(text("log.txt"), HasSubstr("restart 5 from step 5"));
+}
+
+TEST_F(SupervisorOf, ARunWithoutProgressGivesUpWithTheReason) {
+  write_file_durably(folder_ / "status.json", "{\"state\": \"interrupted\"}");  // an older start's
+  EXPECT_EQ(supervise(run_of("kill -9 $$", 2)), 1);
+  EXPECT_EQ(lines("starts"), 3);
+  EXPECT_THAT(text("log.txt"), HasSubstr("not started again: it failed 3 times in a row without a "
+                                         "new checkpoint, the last time with killed by signal 9"));
+  EXPECT_THAT(text("events.jsonl"), HasSubstr("\"event\":\"gave up\""));
+}
+
+TEST_F(SupervisorOf, ARunThatDiesWithoutAWordGetsOneInItsStatus) {
+  supervise(run_of("echo '{\"state\": \"running\", \"step\": 7}' > status.json; kill -9 $$", 0));
+  EXPECT_THAT(text("status.json"), HasSubstr("\"failed\""));
+  EXPECT_THAT(text("status.json"), HasSubstr("killed by signal 9"));
+}
+
+TEST_F(SupervisorOf, WrongInputIsNotTriedAgain) {
+  EXPECT_EQ(supervise(run_of("exit 2")), 2);
+  EXPECT_EQ(lines("starts"), 1);
+  EXPECT_EQ(supervise({{"/absent/program"}, folder_, {3, 0, 0}, "", 0}), 127);
+}
+
+TEST_F(SupervisorOf, AnInterruptedRunEndsWithItsExitCodeWhateverTheLauncherSays) {
+  EXPECT_EQ(supervise(run_of("echo '{\"state\": \"interrupted\"}' > status.json; exit 9")), 3);
+  EXPECT_EQ(lines("starts"), 1);
+}
+
+TEST_F(SupervisorOf, AJobGoesOnWithoutTheNodeThatFailed) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  SupervisedRun run = run_of(
+      "cat {hosts} >> used; [ $n -gt 2 ] || { echo 'srun: error: b: task 1: Killed' >&2; exit 1; "
+      "}");
+  run.hosts = (folder_ / "hosts").string();
+  run.nodes = 2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(text("used"), "a\nb\na\nc\na\nc\n");
+  EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));
+  EXPECT_THAT(text("events.jsonl"), HasSubstr("\"failed_host\":\"b\""));
+}
+
+TEST_F(SupervisorOf, HostsAndTheirPlaceInTheCommandBelongTogether) {
+  SupervisedRun run = run_of("true");
+  run.nodes = 2;
+  EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("--nodes 2 belongs to --hosts"));
+  run.hosts = "hosts";
+  EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("expected {hosts} in the command"));
+  run = run_of("cat {hosts}");
+  EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("no --hosts FILE"));
+  EXPECT_EQ(lines("starts"), 0);
+}
+
+}  // namespace
+}  // namespace trireme
