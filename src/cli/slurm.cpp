@@ -152,6 +152,15 @@ void add_slurm(CLI::App& app) {
                       "Image of Singularity or Apptainer that holds trireme");
   command->add_option("--program", job.program, "How the nodes find trireme")
       ->capture_default_str();
+  command
+      ->add_option("--restarts", job.restarts,
+                   "After a failure start the run again within the job, at most this many times in "
+                   "a row without a new checkpoint")
+      ->check(CLI::Range(0, 1000));
+  command
+      ->add_option("--spare", job.spare,
+                   "Nodes that the job asks for besides --nodes: they replace those that fail")
+      ->check(CLI::Range(0, 1 << 16));
   command->add_flag("--once", arguments->once,
                     "Do not start the job again where the run is not done");
   command->add_flag("--no-check", arguments->unchecked,

@@ -31,9 +31,10 @@ bool is_name_character(char c) {
 std::string heading(const Site& site, const SlurmJob& job) {
   return fmt::format(
       "#!/bin/bash\n"
-      "# Written by `trireme slurm --cluster {}`: {} of {}.\n"
+      "# Written by `trireme slurm --cluster {}`: {} of {}{}.\n"
       "# Submit it with sbatch, from the folder that the paths in it start from.\n",
-      site.name, counted(job.nodes, "node"), counted(job.ranks_per_node, "rank"));
+      site.name, counted(job.nodes, "node"), counted(job.ranks_per_node, "rank"),
+      job.spare > 0 ? fmt::format(", and {} to spare", job.spare) : "");
 }
 
 // sbatch reads quotes, blanks and '#' in its lines in a way of its own, and a line break would
@@ -52,7 +53,7 @@ std::string directives(const Site& site, const SlurmJob& job) {
   if (!job.account.empty()) line("--account=" + directive_value("--account", job.account));
   const std::string partition = job.partition.empty() ? std::string(site.partition) : job.partition;
   if (!partition.empty()) line("--partition=" + directive_value("--partition", partition));
-  line(fmt::format("--nodes={}", job.nodes));
+  line(fmt::format("--nodes={}", job.nodes + job.spare));
   line(fmt::format("--ntasks-per-node={}", job.ranks_per_node));
   line(fmt::format("--cpus-per-task={}", job.cores_per_rank));
   for (const std::string_view option : site.directives) line(std::string(option));
@@ -93,49 +94,84 @@ std::string inside(const SlurmJob& job) {
                      shell_word(job.program));
 }
 
+// What a node says of itself: its name where it is good, and otherwise why not.
+std::string check_of_a_node() {
+  return "check='report=$(timeout -k 10 600 \"$@\" 2>&1) || {\n"
+         "    printf \"%s\\n\" \"$report\" \"exit code $? (124: it took over ten minutes)\" |\n"
+         "        sed \"s/^/$(hostname): /\" >&2\n"
+         "    exit 1\n"
+         "}\n"
+         "echo \"$SLURMD_NODENAME\"'\n";
+}
+
 std::string check(const SlurmJob& job) {
   const std::string device = job.device == "cpu" ? "" : " --device " + job.device;
-  return fmt::format(
-      "# A node that computes wrong results or has lost a GPU is named before it costs hours.\n"
-      "check='report=$(timeout -k 10 600 \"$@\" 2>&1) || {{\n"
-      "    printf \"%s\\n\" \"$report\" \"exit code $? (124: it took over ten minutes)\" |\n"
-      "        sed \"s/^/$(hostname): /\"\n"
-      "    exit 1\n"
-      "}}'\n"
-      "# One task in a node, whatever sbatch has set for those of the run; each says its own.\n"
-      "if ! srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} "
+  const std::string step = fmt::format(
+      "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} "
       "--kill-on-bad-exit=0 \\\n"
-      "    bash -c \"$check\" check {2} doctor{3}; then\n"
-      "    echo \"a node failed the check above: leave it out with sbatch --exclude=NODE\" >&2\n"
-      "    exit 1\n"
-      "fi\n",
-      job.nodes, job.cores_per_rank * job.ranks_per_node, inside(job), device);
+      "    bash -c \"$check\" check {2} doctor{3}",
+      job.nodes + job.spare, job.cores_per_rank * job.ranks_per_node, inside(job), device);
+  const std::string text =
+      "# A node that computes wrong results or has lost a GPU is named before it costs hours.\n" +
+      check_of_a_node() +
+      "# One task in a node, whatever sbatch has set for those of the run; each says its own.\n";
+  if (job.spare > 0) return text + step + " > \"$hosts\"\n";
+  return text + "if ! " + step +
+         " > /dev/null; then\n"
+         "    echo \"a node failed the check above: leave it out with sbatch --exclude=NODE\" >&2\n"
+         "    exit 1\n"
+         "fi\n";
+}
+
+// The nodes that the run may use, those that the check finds good where there is one.
+std::string hosts(const SlurmJob& job) {
+  std::string text =
+      "# The nodes of the job, one in a line: the first ones run, the others wait to replace one.\n"
+      "hosts=$(mktemp) || exit 1\n"
+      "trap 'rm -f \"$hosts\"' EXIT\n";
+  if (!job.check_nodes) text += "scontrol show hostnames \"$SLURM_JOB_NODELIST\" > \"$hosts\"\n";
+  return text;
 }
 
 std::string launch(const Site& site, const SlurmJob& job) {
+  std::string text;
+  if (job.restarts > 0) {
+    text += fmt::format(
+        "# After a failure the run starts again from its last checkpoint, within this job.\n"
+        "{} supervise --restarts {} --run \"$run\"",
+        shell_word(job.program), job.restarts);
+    if (job.spare > 0) text += fmt::format(" --hosts \"$hosts\" --nodes {}", job.nodes);
+    text += " -- \\\n";
+  }
   std::vector<std::string> words = {"srun"};
   if (!job.mpi.empty()) words.push_back(shell_word("--mpi=" + job.mpi));
+  if (job.spare > 0) {
+    words.push_back(fmt::format("--nodes={}", job.nodes));
+    words.push_back(fmt::format("--ntasks={}", job.nodes * job.ranks_per_node));
+    words.emplace_back("--nodelist='{hosts}'");
+  }
   words.push_back("--cpus-per-task=" + std::to_string(job.cores_per_rank));
   words.emplace_back("--kill-on-bad-exit=1");
   words.emplace_back("--wait=60");
-  std::string text = fmt::format("{}", fmt::join(words, " "));
+  text += fmt::format("{}", fmt::join(words, " "));
   if (!site.launch.empty()) text += fmt::format(" \\\n    {}", site.launch);
   text += " \\\n    " + inside(job) + " train";
   for (const std::string& argument : job.arguments) text += " " + shell_word(argument);
   return text + "\ncode=$?\n";
 }
 
+std::string run_folder_line(const SlurmJob& job) {
+  return fmt::format("run={}\n", shell_word(job.run_dir));
+}
+
 // What the run had saved before this start.
-std::string progress_before(const SlurmJob& job) {
-  return fmt::format(
-      "run={}\n"
-      "# A value in the run's status.json, or nothing.\n"
-      "status() {{\n"
-      "    sed -n \"s/.*\\\"$1\\\": *\\\"*\\([a-z0-9]*\\).*/\\1/p\" \"$run/status.json\" "
-      "2>/dev/null\n"
-      "}}\n"
-      "saved_before=$(status saved_step)\n",
-      shell_word(job.run_dir));
+std::string progress_before() {
+  return "# A value in the run's status.json, or nothing.\n"
+         "status() {\n"
+         "    sed -n \"s/.*\\\"$1\\\": *\\\"*\\([a-z0-9]*\\).*/\\1/p\" \"$run/status.json\" "
+         "2>/dev/null\n"
+         "}\n"
+         "saved_before=$(status saved_step)\n";
 }
 
 std::string again() {
@@ -183,10 +219,19 @@ std::string job_name(const std::string& text) {
 }
 
 std::string slurm_script(const Site& site, const SlurmJob& job) {
+  if (job.restarts > 0 && !job.container.empty())
+    fail_input(
+        "--restarts starts srun again from the batch script, where trireme is needed outside of "
+        "the container {}: leave one of the two out",
+        job.container);
+  if (job.spare > 0 && job.restarts == 0)
+    fail_input("--spare {}: spare nodes are for restarts: add --restarts N", job.spare);
   std::vector<std::string> parts = {heading(site, job) + directives(site, job),
                                     variables(site, job)};
+  if (job.spare > 0) parts.push_back(hosts(job));
   if (job.check_nodes) parts.push_back(check(job));
-  if (job.requeue) parts.push_back(progress_before(job));
+  if (job.requeue || job.restarts > 0) parts.push_back(run_folder_line(job));
+  if (job.requeue) parts.back() += progress_before();
   parts.push_back(launch(site, job) + (job.requeue ? "" : "exit $code\n"));
   if (job.requeue) parts.push_back(again());
   return fmt::format("{}", fmt::join(parts, "\n"));

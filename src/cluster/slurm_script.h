@@ -22,6 +22,8 @@ struct SlurmJob {
   std::string program = "trireme";  // how the ranks find it
   bool requeue = true;              // until the run is done
   bool check_nodes = true;          // by `trireme doctor` on each, before the run
+  int restarts = 0;  // after failures, in a row without a new checkpoint, within the job
+  int spare = 0;     // nodes that the job has besides `nodes`, for those that fail
 };
 
 // A script for sbatch, each line that a site asks for with its reason. Fails (exit code 2) where

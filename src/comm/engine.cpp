@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/running_time.h"
+#include "comm/wait_time.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::chrono::nanoseconds shortest_nap = 20us;
 constexpr std::chrono::nanoseconds longest_nap = 100us;   // while something is under way
 constexpr std::chrono::nanoseconds longest_sleep = 20ms;  // control messages still get answers
 constexpr std::chrono::nanoseconds worth_waking = 1ms;
+
+thread_local double waited_seconds = 0;
 
 }  // namespace
 
@@ -115,9 +118,17 @@ bool ProgressEngine::poll() {
   return poll_locked();
 }
 
+double seconds_waited() {
+  return waited_seconds;
+}
+
 void ProgressEngine::wait(Operation& operation) {
   if (operation.done()) return;
   const Clock::time_point since = Clock::now();
+  struct Count {
+    const Clock::time_point since;
+    ~Count() { waited_seconds += std::chrono::duration<double>(Clock::now() - since).count(); }
+  } count{since};
   ++waiters_;
   {
     const std::lock_guard lock(mutex_);

@@ -279,9 +279,10 @@ void CheckpointKeeper::save(const RunState& run) {
   if (!saver_) saver_.emplace(options, ranks);
   const double copying = saver_->start(state, slices);
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  waited_ = waited.count();
   job_.console.print_now(fmt::format(
       "saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy",
-      run.step, waited.count(), copying));
+      run.step, waited_, copying));
 }
 
 void CheckpointKeeper::finish() {
@@ -291,7 +292,7 @@ void CheckpointKeeper::finish() {
 
 void CheckpointKeeper::note_save(const SaveReport& report) {
   saved_step_ = saving_step_;
-  job_.saved();
+  job_.saved(job_.config.checkpoint.async ? waited_ : report.seconds, report.seconds);
   job_.console.print_now(fmt::format("saved {} ({}, {:.2f} s)", report.folder.string(),
                                      bytes_to_text(report.bytes), report.seconds));
   if (!report.warning.empty()) job_.console.print_now("warning: " + report.warning);

@@ -20,7 +20,8 @@ namespace trireme {
 class CheckpointKeeper {
  public:
   // All but the options outlive it. `data_order`: of the training data, as a text. `saved` is
-  // called whenever a checkpoint has been put into place.
+  // called whenever a checkpoint has been put into place: how long training waited for it, and how
+  // long it took, in seconds.
   struct Job {
     const Config& config;
     Engine& engine;
@@ -29,7 +30,7 @@ class CheckpointKeeper {
     FileProgress* files;  // told what this rank does with files
     std::function<std::string()> data_order;
     std::function<std::string()> tuning;  // the record of algorithms, or ""
-    std::function<void()> saved;
+    std::function<void(double waited, double seconds)> saved;
   };
   explicit CheckpointKeeper(Job job) : job_(std::move(job)) {}
 
@@ -66,6 +67,7 @@ class CheckpointKeeper {
   Job job_;
   std::optional<AsyncSaver> saver_;
   std::int64_t saved_step_ = -1, saving_step_ = -1;
+  double waited_ = 0;  // of training, for the save at hand
   std::string loaded_tuning_;
 };
 

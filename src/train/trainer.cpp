@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/wait_time.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -49,6 +50,7 @@ void Trainer::Parts::take_step() {
 
 void Trainer::Parts::train_one_step() {
   const Clock::time_point begin = Clock::now();
+  const double waited_before = seconds_waited();
   engine.set_length(curriculum.length(step));
   const StepInput input = step_input();
   const MicroBatches next = [this](std::int64_t k) { return micro_batch(k); };
@@ -85,6 +87,7 @@ void Trainer::Parts::train_one_step() {
   last_seconds = seconds_since(begin);
   last_tokens = static_cast<double>(samples * engine.length());
   interval.seconds += last_seconds;
+  interval.own_seconds += last_seconds - (seconds_waited() - waited_before);
   interval.tokens += last_tokens;
   interval.samples += static_cast<double>(samples);
   ++interval.steps;

@@ -17,6 +17,7 @@
 #include "train/lr_schedule.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
+#include "train/slow_ranks.h"
 #include "train/trainer.h"
 #include "train/tuning.h"
 
@@ -64,6 +65,7 @@ struct Trainer::Parts : RunState {
   void train_one_step();
   void after_step();
   void report();
+  void name_slow_ranks();
   void log(std::span<const Metric> metrics);
   void evaluate();
   bool wants_to_stop() const;
@@ -109,8 +111,10 @@ struct Trainer::Parts : RunState {
   struct Interval {
     LossSum loss;
     double seconds = 0, tokens = 0, samples = 0;
+    double own_seconds = 0;  // without waits for other ranks
     std::int64_t steps = 0, skipped = 0;
   } interval;
+  SlowRanks slow_ranks;
   StepResult last;
   std::optional<Stop> stop;  // why it ends early
   double last_lr = 0, last_seconds = 0, last_tokens = 0;

@@ -148,7 +148,27 @@ void Trainer::Parts::report() {
     scalars.push_back({losses[i].scalar, interval.loss.parts[i].mean()});
   folder.write_scalars(step, consumed_samples, scalars);
   if (leads()) write_status("running", "", false);
+  name_slow_ranks();
   interval = {};
+}
+
+// One number of each rank travels here, and a name where there is one to tell.
+void Trainer::Parts::name_slow_ranks() {
+  if (rank.size == 1) return;
+  const double own = interval.own_seconds / static_cast<double>(interval.steps);
+  std::vector<double> seconds(static_cast<std::size_t>(rank.size));
+  transport->world().all_gather(&own, seconds.data(), 1, DType::f64, "own times of ranks").wait();
+  std::vector<int> stages;
+  for (int r = 0; r < rank.size; ++r) stages.push_back(engine.mesh().place_of(r).pp);
+  const double step_seconds = interval.seconds / static_cast<double>(interval.steps);
+  const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, step_seconds);
+  if (!slow) return;
+  const std::vector<std::string> hosts =
+      reports_of_ranks(transport, rank.rank == slow->rank ? transport->place().host : "");
+  if (leads()) {
+    const std::string& host = hosts[static_cast<std::size_t>(slow->rank)];
+    console.print_now("warning: " + to_text(*slow, host));
+  }
 }
 
 // Begins and ends the recording of the steps that train.trace_steps names.

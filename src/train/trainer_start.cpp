@@ -72,8 +72,11 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
                    .data_order = [this] { return fmt::format("{:016x}", train_data->order_key()); },
                    .tuning = [this] { return tuning.text(device_of(config.run.device)); },
                    .saved =
-                       [this] {
+                       [this](double waited, double seconds) {
                          if (!leads()) return;
+                         folder.write_timings(checkpoints.saved_step(),
+                                              std::vector<Metric>{{"save_waited_seconds", waited},
+                                                                  {"save_seconds", seconds}});
                          write_status("running", "");
                          exports.start(checkpoints.saved_step());
                        }}),

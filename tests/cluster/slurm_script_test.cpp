@@ -121,6 +121,24 @@ TEST(SlurmScript, RefusesNamesThatALineOfSbatchCannotHold) {
   }
 }
 
+TEST(SlurmScript, RestartsWithinTheJobOnNodesToSpare) {
+  SlurmJob job = a_job();
+  EXPECT_THAT(slurm_script(find_site("lumi"), job), Not(HasSubstr("supervise")));
+  job.restarts = 5;
+  EXPECT_THAT(slurm_script(find_site("lumi"), job),
+              HasSubstr("trireme supervise --restarts 5 --run \"$run\" -- \\\nsrun --cpus"));
+  job.spare = 1;
+  const std::string script = slurm_script(find_site("lumi"), job);
+  EXPECT_THAT(script, HasSubstr("#SBATCH --nodes=3\n"));
+  EXPECT_THAT(script, HasSubstr("srun --nodes=3 --ntasks=3 --ntasks-per-node=1"));
+  EXPECT_THAT(script, HasSubstr("srun --nodes=2 --ntasks=16 --nodelist='{hosts}'"));
+  job.container = "image.sif";
+  EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
+  job.container.clear();
+  job.restarts = 0;
+  EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
+}
+
 // The script itself, under programs that stand in for SLURM's: `srun` ends as the test says and
 // writes the status of the run, `scontrol` notes that it was called.
 class RunScript : public testing::Test {
@@ -138,11 +156,25 @@ class RunScript : public testing::Test {
             "$SAVED}\" >\"$HERE/a "
             "run/status.json\"\n"
             "exit $CODE");
-    program("it's trireme", "echo \"asked $*\"; exit ${DOCTOR:-0}");
+    program("it's trireme",
+            "echo \"asked $*\"\n"
+            "[ $1 != supervise ] || { echo \"$@\" >>\"$HERE/started\"; cat \"$7\"; }\n"
+            "exit ${DOCTOR:-0}");
+    write_script(own_job());
+  }
+  SlurmJob own_job() const {
     SlurmJob job = a_job();
     job.program = "it's trireme";
     job.run_dir = (folder_ / "a run").string();
+    return job;
+  }
+  void write_script(const SlurmJob& job) const {
     std::ofstream(folder_ / "job.sh") << slurm_script(find_site("lumi"), job);
+  }
+  std::string output() const {
+    std::ostringstream out;
+    out << std::ifstream(folder_ / "out").rdbuf();
+    return out.str();
   }
   ~RunScript() override { fs::remove_all(folder_); }
 
@@ -152,10 +184,10 @@ class RunScript : public testing::Test {
   }
   int run(const std::string& environment) const {
     const std::string here = folder_.string();
-    const int status = std::system(("cd " + here + " && HERE=" + here + " PATH=" + here +
-                                    "/bin:$PATH SLURM_JOB_ID=7 " + "SLURM_CPUS_PER_TASK=7 " +
-                                    environment + " bash job.sh >out 2>&1")
-                                       .c_str());
+    const int status = std::system(
+        ("cd " + here + " && HERE=" + here + " PATH=" + here + "/bin:$PATH SLURM_JOB_ID=7 " +
+         "SLURMD_NODENAME=n7 SLURM_CPUS_PER_TASK=7 " + environment + " bash job.sh >out 2>&1")
+            .c_str());
     return WEXITSTATUS(status);
   }
   int lines_of(const std::string& name) const {
@@ -203,10 +235,20 @@ TEST_F(RunScript, EndsWhereAStartFailsBeforeItsFirstWord) {
 
 TEST_F(RunScript, DoesNotTrainOnNodesThatFailTheCheck) {
   EXPECT_EQ(run("DOCTOR=1 CODE=0 STATE=done SAVED=1"), 1);
-  std::ostringstream out;
-  out << std::ifstream(folder_ / "out").rdbuf();
-  EXPECT_THAT(out.str(), HasSubstr(": asked doctor --device hip\n"));  // after the node's name
+  EXPECT_THAT(output(), HasSubstr(": asked doctor --device hip\n"));  // after the node's name
   EXPECT_EQ(lines_of("started"), 0);
+}
+
+TEST_F(RunScript, GivesTheSupervisorTheNodesThatPassTheCheck) {
+  SlurmJob job = own_job();
+  job.restarts = 5;
+  job.spare = 1;
+  write_script(job);
+  EXPECT_EQ(run("DOCTOR=0"), 0);
+  EXPECT_EQ(lines_of("started"), 1);
+  EXPECT_THAT(output(), HasSubstr("\nn7\n"));
+  EXPECT_EQ(run("DOCTOR=1"), 1);
+  EXPECT_THAT(output(), Not(HasSubstr("\nn7\n")));
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+// Medians of stages, and a count of intervals.
+#include "train/slow_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/counted.h"
+
+namespace trireme {
+namespace {
+
+constexpr double slow_factor = 1.25;   // of the median
+constexpr double visible_share = 0.1;  // of a step
+constexpr int intervals_until_told = 2;
+
+// By stage; of an even number the lower of the two in the middle, so that of two ranks the slower
+// one is compared with the faster one.
+std::map<int, double> medians(std::span<const double> seconds, std::span<const int> stages) {
+  std::map<int, std::vector<double>> by_stage;
+  for (std::size_t r = 0; r < seconds.size(); ++r) by_stage[stages[r]].push_back(seconds[r]);
+  std::map<int, double> medians;
+  for (auto& [stage, values] : by_stage) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+    std::ranges::nth_element(values, middle);
+    medians[stage] = *middle;
+  }
+  return medians;
+}
+
+}  // namespace
+
+std::string to_text(const SlowRank& slow, const std::string& host) {
+  std::string text = fmt::format(
+      "rank {} ({}) is slow: its own work takes {:.3g} s of a step, {:.2f} times the median of the "
+      "ranks with the same work ({:.3g} s), and they wait for it",
+      slow.rank, host, slow.seconds, slow.seconds / slow.median, slow.median);
+  if (slow.others > 0) text += fmt::format("; {} more as slow", counted(slow.others, "rank"));
+  return text;
+}
+
+std::optional<SlowRank> SlowRanks::judge(std::span<const double> seconds,
+                                         std::span<const int> stages, double step_seconds) {
+  slow_before_.resize(seconds.size());
+  const std::map<int, double> middle = medians(seconds, stages);
+  std::optional<SlowRank> slowest;
+  int told = 0;
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    const double median = middle.at(stages[r]);
+    const bool slow =
+        seconds[r] > slow_factor * median && seconds[r] - median > visible_share * step_seconds;
+    slow_before_[r] = slow ? slow_before_[r] + 1 : 0;
+    if (slow_before_[r] != intervals_until_told) continue;
+    ++told;
+    if (!slowest || seconds[r] > slowest->seconds)
+      slowest = {static_cast<int>(r), seconds[r], median, 0};
+  }
+  if (slowest) slowest->others = told - 1;
+  return slowest;
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// Names the rank for which the others wait: from how long each rank's own work in a step takes.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct SlowRank {
+  int rank = 0;
+  double seconds = 0;  // of its own work in a step
+  double median = 0;   // of the ranks that have the same work
+  int others = 0;      // further ranks that are slow
+};
+
+// "rank 3 (node7) is slow: ..."
+std::string to_text(const SlowRank& slow, const std::string& host);
+
+class SlowRanks {
+ public:
+  // Over a log interval: seconds of own work in a step and the pipeline stage, by rank. Ranks are
+  // compared within their stage. A rank is slow where it needs a quarter more than the median and
+  // makes a step visibly longer. It is told where the interval before said so too: a rank that was
+  // disturbed once is not worth a line; and once, until it is no longer slow. All ranks that pass
+  // the same get the same answer: of several the slowest.
+  std::optional<SlowRank> judge(std::span<const double> seconds, std::span<const int> stages,
+                                double step_seconds);
+
+ private:
+  std::vector<int> slow_before_;  // intervals in a row, by rank
+};
+
+}  // namespace trireme
