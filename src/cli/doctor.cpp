@@ -216,7 +216,36 @@ void add_doctor(CLI::App& app) {
           "Check this run.device: cuda, hip or emulated; default: the GPUs of the plug-ins "
           "that are there")
       ->check(CLI::IsMember({"cuda", "hip", "emulated"}));
-  command->callback([json, clean, device] { run(*json, *clean, *device); });
+  const auto nodes = std::make_shared<bool>(false);
+  command->add_flag("--nodes", *nodes,
+                    "Under srun or mpirun: measure every node within seconds (products, memory, "
+                    "link to the neighbours, storage) and name those that compute wrong results or "
+                    "are slow next to the others; exit code 1 if there are any");
+  const auto compared = std::make_shared<NodesCommand>();
+  const auto of_nodes = [&](CLI::Option* option) { option->needs("--nodes"); };
+  of_nodes(command->add_option("--hosts", compared->hosts,
+                               "With --nodes: write the names of the good nodes to this file"));
+  of_nodes(command
+               ->add_option("--slow", compared->check.slow,
+                            "With --nodes: below this share of the median a speed is slow")
+               ->check(CLI::Range(0.05, 1.0))
+               ->capture_default_str());
+  of_nodes(command
+               ->add_option("--storage", compared->check.storage,
+                            "With --nodes: folder in which each node writes a file of 32 MiB")
+               ->capture_default_str());
+  of_nodes(command
+               ->add_option("--seconds", compared->check.seconds,
+                            "With --nodes: how long products are computed")
+               ->check(CLI::Range(0.01, 600.0))
+               ->capture_default_str());
+  command->callback([json, clean, device, nodes, compared] {
+    if (!*nodes) return run(*json, *clean, *device);
+    if (*clean || !device->empty())
+      fail_input("--nodes goes with neither --clean nor --device: leave them out");
+    compared->json = *json;
+    doctor_nodes(*compared);
+  });
 }
 
 }  // namespace trireme::cli

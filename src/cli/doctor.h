@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nodecheck/node_check.h"
+
 namespace trireme::cli {
 
 enum class State { good, note, fault };
@@ -18,5 +20,14 @@ struct Finding {
 // that is there: driver, GPUs, links, libraries, and whether products are right. A driver that is
 // missing is a fault only on a device that was asked for.
 std::vector<Finding> gpu_findings(const std::string& device);
+
+struct NodesCommand {
+  NodeCheckOptions check;
+  std::string hosts;  // file for the names of the good nodes; "": none
+  bool json = false;
+};
+
+// Of all ranks of a job together. Fails (exit code 1) where a node is bad, once it is named.
+void doctor_nodes(const NodesCommand& command);
 
 }  // namespace trireme::cli

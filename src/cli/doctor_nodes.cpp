@@ -1,0 +1,103 @@
+// `trireme doctor --nodes`: the nodes of a job compared with each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "cli/doctor.h"
+#include "comm/transport.h"
+#include "nodecheck/node_check.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr double timeout_s = 60;  // for a rank that hangs
+
+std::string hosts_text(const NodeReport& report) {
+  std::string text;
+  for (const CheckedHost& host : report.hosts)
+    if (host.faults.empty()) text += host.host + "\n";
+  return text;
+}
+
+void print_speeds(const NodeReport& report, const std::vector<CheckedRank>& ranks) {
+  for (std::size_t i = 0; i < speeds; ++i) {
+    if (report.median[i] < 0) continue;
+    const CheckedRank* slowest = nullptr;
+    for (const CheckedRank& rank : ranks) {
+      const double speed = rank.measure.speed[i];
+      if (speed >= 0 && (!slowest || speed < slowest->measure.speed[i])) slowest = &rank;
+    }
+    const auto which = static_cast<Speed>(i);
+    fmt::print("{:<24} {:.3g} {} in the median, {:.3g} at the slowest (rank {} on {})\n",
+               name_of(which), report.median[i], unit_of(which), slowest->measure.speed[i],
+               slowest - ranks.data(), slowest->host);
+  }
+}
+
+void print_json(const NodeReport& report, const std::vector<CheckedRank>& ranks) {
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
+  for (const CheckedHost& host : report.hosts) {
+    nlohmann::ordered_json measured = nlohmann::ordered_json::array();
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      if (ranks[r].host != host.host) continue;
+      nlohmann::ordered_json one = {{"rank", r}, {"wrong_products", ranks[r].measure.wrong}};
+      for (std::size_t i = 0; i < speeds; ++i)
+        if (ranks[r].measure.speed[i] >= 0)
+          one[std::string(name_of(static_cast<Speed>(i)))] = ranks[r].measure.speed[i];
+      measured.push_back(std::move(one));
+    }
+    hosts.push_back({{"host", host.host},
+                     {"good", host.faults.empty()},
+                     {"faults", host.faults},
+                     {"ranks", std::move(measured)}});
+  }
+  fmt::print("{}\n", hosts.dump());
+}
+
+// Returns what is wrong with the job's nodes in one sentence, or "".
+std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand& command) {
+  const NodeReport report = judge_nodes(ranks, command.check.slow);
+  const auto bad = std::ranges::count_if(
+      report.hosts, [](const CheckedHost& host) { return !host.faults.empty(); });
+  if (command.json) {
+    print_json(report, ranks);
+  } else {
+    fmt::print("{:<24} {} with {}\n", "checked", counted(report.hosts.size(), "node"),
+               counted(ranks.size(), "rank"));
+    print_speeds(report, ranks);
+    for (const CheckedHost& host : report.hosts)
+      for (const std::string& fault : host.faults)
+        fmt::print("bad node {}: {}\n", host.host, fault);
+    if (ranks.size() == 1)
+      fmt::print(
+          "note: one process has no other to be compared with: start one or more on each "
+          "node with srun or mpirun\n");
+  }
+  std::fflush(stdout);
+  if (!command.hosts.empty()) write_file_durably(command.hosts, hosts_text(report));
+  if (bad == 0) return "";
+  return fmt::format(
+      "doctor: {} of {} bad{}", bad, counted(report.hosts.size(), "node"),
+      command.hosts.empty() ? "" : fmt::format("; '{}' lists the good ones", command.hosts));
+}
+
+}  // namespace
+
+void doctor_nodes(const NodesCommand& command) {
+  std::string verdict;
+  const std::unique_ptr<Transport> transport = open_transport({.timeout_s = timeout_s});
+  run_guarded(*transport, [&] {
+    const bool leads = transport->place().rank == 0;
+    // What an earlier check wrote must not be taken for this one's.
+    if (leads && !command.hosts.empty()) fs::remove(command.hosts);
+    const std::vector<CheckedRank> ranks = check_nodes(*transport, command.check);
+    if (leads) verdict = report_on(ranks, command);
+  });
+  // Once all have left: the job was in order, its nodes were not.
+  if (!verdict.empty()) fail("{}", verdict);
+}
+
+}  // namespace trireme::cli

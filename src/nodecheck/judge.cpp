@@ -1,0 +1,71 @@
+// Faults of hosts from the figures of their ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nodecheck/node_check.h"
+
+namespace trireme {
+namespace {
+
+struct SpeedWords {
+  std::string_view name, unit;
+};
+constexpr std::array<SpeedWords, speeds> words = {{{"products", "GFLOP/s"},
+                                                   {"memory", "GB/s"},
+                                                   {"link to its neighbours", "GB/s"},
+                                                   {"storage", "GB/s"}}};
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return -1;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport& report,
+                                   double slow) {
+  std::vector<std::string> faults;
+  const NodeMeasure& m = checked.measure;
+  if (!checked.problem.empty()) faults.push_back(checked.problem);
+  if (m.wrong > 0)
+    faults.push_back(
+        fmt::format("products are WRONG: {:.0f} of {:.0f} have other bits than they "
+                    "must have",
+                    m.wrong, m.products));
+  for (std::size_t i = 0; i < speeds; ++i) {
+    if (m.speed[i] < 0 || m.speed[i] >= slow * report.median[i]) continue;
+    faults.push_back(fmt::format("{} slow: {:.3g} {}, {:.0f}% of the median ({:.3g})",
+                                 words[i].name, m.speed[i], words[i].unit,
+                                 100 * m.speed[i] / report.median[i], report.median[i]));
+  }
+  return faults;
+}
+
+}  // namespace
+
+std::string_view name_of(Speed speed) {
+  return words[static_cast<std::size_t>(speed)].name;
+}
+std::string_view unit_of(Speed speed) {
+  return words[static_cast<std::size_t>(speed)].unit;
+}
+
+NodeReport judge_nodes(std::span<const CheckedRank> ranks, double slow) {
+  NodeReport report;
+  for (std::size_t i = 0; i < speeds; ++i) {
+    std::vector<double> values;
+    for (const CheckedRank& one : ranks)
+      if (one.measure.speed[i] >= 0) values.push_back(one.measure.speed[i]);
+    report.median[i] = median_of(values);
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    auto at = std::ranges::find(report.hosts, ranks[r].host, &CheckedHost::host);
+    if (at == report.hosts.end()) at = report.hosts.insert(at, {ranks[r].host, {}});
+    for (const std::string& fault : faults_of(ranks[r], report, slow))
+      at->faults.push_back(fmt::format("rank {}: {}", r, fault));
+  }
+  return report;
+}
+
+}  // namespace trireme
