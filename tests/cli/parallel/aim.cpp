@@ -1,6 +1,8 @@
 // A library that is loaded before all others and ends or stops its process within a chosen call: in
 // the n-th matrix product, or in the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER
-// SIGNAL"; number 0 aims at nothing. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
+// SIGNAL"; number 0 aims at nothing. Two kinds do no more than disturb: `nap` makes each product
+// take so many microseconds longer (in the place of the signal), `flip` turns a bit of the result
+// of the n-th. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -41,8 +43,9 @@ struct Aim {
       std::fclose(out);
     }
   }
+  bool is_of(const char* what) const { return here && std::strcmp(kind, what) == 0; }
   void count(std::atomic<long>& counter, const char* what) {
-    if (++counter == number && here && std::strcmp(kind, what) == 0) ::kill(::getpid(), signal);
+    if (++counter == number && is_of(what)) ::kill(::getpid(), signal);
   }
 };
 
@@ -51,9 +54,25 @@ Aim& aim() {
   return the;
 }
 
+// As oneDNN's header has it.
+struct Argument {
+  int kind;
+  void* memory;
+};
+constexpr int destination = 17;
+
 template <class Function>
 Function real(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+}
+
+void flip_a_bit(const Argument* list, int arguments) {
+  static const auto handle = real<int (*)(const void*, void**)>("dnnl_memory_get_data_handle");
+  for (int i = 0; i < arguments; ++i) {
+    void* data = nullptr;
+    if (list[i].kind == destination && handle(list[i].memory, &data) == 0 && data)
+      static_cast<unsigned char*>(data)[0] ^= 1;
+  }
 }
 
 }  // namespace
@@ -64,7 +83,11 @@ int dnnl_primitive_execute(const void* primitive, void* stream, int arguments, c
   static const auto next =
       real<int (*)(const void*, void*, int, const void*)>("dnnl_primitive_execute");
   aim().count(aim().products, "product");
-  return next(primitive, stream, arguments, list);
+  if (aim().is_of("nap")) ::usleep(static_cast<useconds_t>(aim().signal));
+  const int status = next(primitive, stream, arguments, list);
+  if (aim().is_of("flip") && aim().products == aim().number)
+    flip_a_bit(static_cast<const Argument*>(list), arguments);
+  return status;
 }
 
 // MPI's handles are integers in one library and pointers in another: all pass through as they are.
