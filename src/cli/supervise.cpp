@@ -16,18 +16,6 @@ struct SuperviseArguments {
   SupervisedRun run;
 };
 
-// Behind the flags, which end with "--" or with the first word that is not one.
-std::vector<std::string> command_of(std::vector<std::string> words) {
-  if (!words.empty() && words.front() == "--") words.erase(words.begin());
-  if (words.empty())
-    fail_input(
-        "supervise: expected the command of the run after the flags, for example: trireme "
-        "supervise --run runs/x -- mpirun -n 4 trireme train run.toml run.dir=runs/x");
-  if (words.front().starts_with("-"))
-    fail_input("unknown flag '{}'; see trireme supervise --help", words.front());
-  return words;
-}
-
 }  // namespace
 
 void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& wait_s) {
@@ -71,9 +59,14 @@ void add_supervise(CLI::App& app) {
       ->add_option("--nodes", run.nodes,
                    "Hosts that a start uses, the rest of --hosts being spare (default: all)")
       ->check(CLI::Range(1, 1 << 20));
-  command->prefix_command();
-  command->callback([command, arguments] {
-    arguments->run.command = command_of(command->remaining());
+  command->add_option(
+      "command", run.command,
+      "The command of the run after --, as in -- mpirun -n 4 trireme train FILE.toml");
+  command->callback([arguments] {
+    if (arguments->run.command.empty())
+      fail_input(
+          "supervise: expected the command of the run after --, for example: trireme supervise "
+          "--run runs/x -- mpirun -n 4 trireme train run.toml run.dir=runs/x");
     arguments->run.limits.restarts = *arguments->restarts;
     supervise_and_exit(arguments->run);
   });

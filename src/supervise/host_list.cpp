@@ -53,7 +53,7 @@ HostList::HostList(const fs::path& file, int used) : used_(used) {
 
 bool HostList::replace(const std::string& host) {
   const auto at = std::ranges::find(lines_, host, name_in);
-  if (at == lines_.end()) return false;
+  if (at - lines_.begin() >= used_) return false;
   std::rotate(at, at + 1, lines_.end());
   return spare() > 0;
 }

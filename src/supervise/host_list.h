@@ -23,7 +23,7 @@ class HostList {
   int used() const { return used_; }
   int spare() const { return static_cast<int>(lines_.size()) - used_; }
   // The host is used only where no other is left: it goes to the end. Returns whether another one
-  // takes its place; false too where there is no such host.
+  // takes its place; false too where no such host is used.
   bool replace(const std::string& host);
   // The lines of the hosts that run the job.
   std::string text() const;

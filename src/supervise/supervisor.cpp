@@ -123,7 +123,7 @@ class Supervisor {
     text += ending.saved > 0 ? fmt::format(" from step {}", ending.saved) : " from the beginning";
     const bool replaced = hosts_ && !host.empty() && hosts_->replace(host);
     if (replaced) text += fmt::format(", without the node {}", host);
-    if (hosts_ && !host.empty() && !replaced)
+    if (hosts_ && !host.empty() && !replaced && hosts_->spare() == 0)
       text += fmt::format("; the node {} failed, and no spare node takes its place", host);
     say(text);
     nlohmann::ordered_json event = {{"event", "restart"},

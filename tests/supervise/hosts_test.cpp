@@ -72,6 +72,7 @@ TEST_F(Hosts, ASpareOneTakesThePlaceOfOneThatFailed) {
   EXPECT_TRUE(hosts.replace("a"));
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
   EXPECT_FALSE(hosts.replace("unknown"));
+  EXPECT_FALSE(hosts.replace("a"));  // which is not used any more
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
 }
 
