@@ -152,16 +152,21 @@ void Trainer::Parts::report() {
   interval = {};
 }
 
-// One number of each rank travels here, and a name where there is one to tell.
+// Two numbers of each rank travel here, and a name where there is one to tell.
 void Trainer::Parts::name_slow_ranks() {
   if (rank.size == 1) return;
-  const double own = interval.own_seconds / static_cast<double>(interval.steps);
-  std::vector<double> seconds(static_cast<std::size_t>(rank.size));
-  transport->world().all_gather(&own, seconds.data(), 1, DType::f64, "own times of ranks").wait();
+  const auto steps = static_cast<double>(interval.steps);
+  const double mine[] = {interval.own_seconds / steps, interval.seconds / steps};
+  std::vector<double> all(2 * static_cast<std::size_t>(rank.size));
+  transport->world().all_gather(mine, all.data(), 2, DType::f64, "own times of ranks").wait();
+  std::vector<double> seconds;
   std::vector<int> stages;
-  for (int r = 0; r < rank.size; ++r) stages.push_back(engine.mesh().place_of(r).pp);
-  const double step_seconds = interval.seconds / static_cast<double>(interval.steps);
-  const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, step_seconds);
+  for (int r = 0; r < rank.size; ++r) {
+    seconds.push_back(all[2 * static_cast<std::size_t>(r)]);
+    stages.push_back(engine.mesh().place_of(r).pp);
+  }
+  // All ranks judge by the first one's clock: they must agree.
+  const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, all[1]);
   if (!slow) return;
   const std::vector<std::string> hosts =
       reports_of_ranks(transport, rank.rank == slow->rank ? transport->place().host : "");
