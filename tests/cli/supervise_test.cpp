@@ -32,9 +32,9 @@ class Supervise : public Workspace {
 
 TEST_F(Supervise, ARunThatIsKilledGoesOnAndLosesNothing) {
   prepare_data();
-  const std::string steps = "train.iters=80";
-  ASSERT_EQ(train("whole", {steps}).code, 0);
-  Program program(train_arguments("run", {steps, "--restarts", "2", "--restart-wait=0"}),
+  const std::string steps = "train.iters=60", saves = "checkpoint.interval=10";
+  ASSERT_EQ(train("whole", {steps, saves}).code, 0);
+  Program program(train_arguments("run", {steps, saves, "--restarts", "2", "--restart-wait=0"}),
                   path("output.txt"));
   pid_t killed = 0;
   for (int i = 0; i < 2; ++i) {
@@ -54,8 +54,9 @@ TEST_F(Supervise, ARunThatIsKilledGoesOnAndLosesNothing) {
 TEST_F(Supervise, SignalsSaveAndStopTheRun) {
   prepare_data();
   for (const int signal : {SIGTERM, SIGUSR1}) {
-    Program program(train_arguments("run", {"train.iters=100000", "--restarts=2"}),
-                    path("output.txt"));
+    Program program(
+        train_arguments("run", {"train.iters=100000", "checkpoint.interval=0", "--restarts=2"}),
+        path("output.txt"));
     next_trainer(program, "run", trainer("run"));
     program.kill(signal);
     const Outcome outcome = program.wait();
