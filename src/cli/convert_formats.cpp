@@ -2,6 +2,7 @@
 #include "cli/convert_formats.h"
 
 #include "base/error.h"
+#include "interop/deepspeed_folder.h"
 #include "interop/foreign.h"
 #include "interop/megatron_folder.h"
 #include "megatron/checkpoint.h"
@@ -27,6 +28,10 @@ constexpr ForeignFormat formats[] = {
      is_huggingface_folder, open_huggingface_folder},
     {"llama", "Meta's Llama: params.json and consolidated.NN.pth", is_llama_folder,
      open_llama_folder},
+    {"deepspeed",
+     "Megatron-DeepSpeed: layer_NN-model_TT-model_states.pt, mp_rank_XX_model_states.pt and the "
+     "files of ZeRO's ranks",
+     is_deepspeed_folder, megatron::open_deepspeed_folder},
     {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
      is_megatron_folder, megatron::open_megatron_folder},
 };

@@ -35,10 +35,10 @@ constexpr std::string_view look_inside =
     "Megatron, of Meta's Llama and of Hugging Face that such files lie in";
 
 constexpr Sign signs[] = {
-    {"*_model_states.pt", "a DeepSpeed checkpoint", export_first},
-    {"*_optim_states.pt", "a DeepSpeed checkpoint", export_first},
-    {"global_step*", "a DeepSpeed checkpoint", export_first},
-    {"zero_to_fp32.py", "a DeepSpeed checkpoint", export_first},
+    {"*_model_states.pt", "a DeepSpeed checkpoint", convert_it},
+    {"*_optim_states.pt", "a DeepSpeed checkpoint", convert_it},
+    {"global_step*", "a DeepSpeed checkpoint", convert_it},
+    {"zero_to_fp32.py", "a DeepSpeed checkpoint", convert_it},
     {"model_optim_rng.pt", "a Megatron checkpoint", convert_it},
     {"distrib_optim.pt", "a Megatron checkpoint", convert_it},
     {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", convert_it},

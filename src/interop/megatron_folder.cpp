@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "interop/megatron_names.h"
 
 namespace trireme {
 namespace {
@@ -79,25 +78,6 @@ fs::path step_folder(const fs::path& folder) {
              named.string(), names_in(folder));
 }
 
-// As Python's str() shows it.
-std::optional<std::string> shown_argument(const Pickle& pickle, PickleId id) {
-  switch (pickle.kind(id)) {
-    case PickleKind::none:
-      return std::nullopt;
-    case PickleKind::text:
-      return std::string(pickle[id].text);
-    case PickleKind::tuple:
-    case PickleKind::list: {
-      std::vector<std::string> items;
-      for (const PickleId item : pickle.children(id))
-        items.push_back(shown_argument(pickle, item).value_or("None"));
-      return fmt::format("({})", fmt::join(items, ","));
-    }
-    default:
-      return pickle.shown(id);
-  }
-}
-
 }  // namespace
 
 // A tensor of a chunk in all of its ranks.
@@ -111,9 +91,9 @@ bool is_megatron_folder(const fs::path& folder) {
   return fs::exists(folder / tracker_file) || has_ranks(folder);
 }
 
-MegatronFolder::MegatronFolder(const fs::path& folder) {
-  const fs::path step = step_folder(folder);
-  where_ = step.string();
+MegatronFolder::MegatronFolder(const fs::path& folder)
+    : MegatronCheckpoint(step_folder(folder).string()) {
+  const fs::path step = where_;
   find_ranks(step);
   open_ranks(step);
   check_ranks();
@@ -126,8 +106,8 @@ MegatronFolder::MegatronFolder(const fs::path& folder) {
 void MegatronFolder::find_ranks(const fs::path& step) {
   if (fs::exists(step / "metadata.json") || fs::exists(step / ".metadata")) {
     fail_input(
-        "'{}' is of Megatron-Core's distributed format (torch_dist), which is not read: save it "
-        "once more with --ckpt-format torch",
+        "'{}' is of Megatron-Core's distributed format (torch_dist): leave --from out, or give "
+        "--from torch_dist",
         where_);
   }
   std::set<int> numbers;
@@ -172,6 +152,7 @@ void MegatronFolder::open_ranks(const fs::path& step) {
       }
       ranks_.push_back(std::make_shared<const TorchFile>(file));
       if (ranks_.size() > 1) continue;
+      set_arguments(ranks_[0], ranks_[0]->pickle().root());
       const auto told = [&](const char* name, const char* older, int found) {
         auto text = argument(name);
         if (!text) text = argument(older);
@@ -277,9 +258,7 @@ void MegatronFolder::count_layers() {
     chunk.first_layer = next;
     next += chunk.layers;
   }
-  const auto told = argument("num_layers");
-  if (!told || *told == fmt::format("{}", next)) return;
-  fail_input("'{}' holds {} layers in all stages, and its arguments say {}", where_, next, *told);
+  check_layers(next);
 }
 
 bool MegatronFolder::is_bert() const {
@@ -290,18 +269,7 @@ bool MegatronFolder::is_bert() const {
   });
 }
 
-std::optional<std::string> MegatronFolder::argument(std::string_view name) const {
-  const Pickle& pickle = ranks_[0]->pickle();
-  const auto arguments = pickle.find(pickle.root(), "args");
-  if (!arguments) {
-    fail_input("'{}' lacks 'args', the arguments of the run, which say what model it is",
-               ranks_[0]->name());
-  }
-  const auto value = pickle.find(*arguments, name);
-  return value ? shown_argument(pickle, *value) : std::nullopt;
-}
-
-std::int64_t MegatronFolder::padded_vocabulary() const {
+std::int64_t MegatronFolder::vocabulary_rows() const {
   for (const Chunk& chunk : chunks_) {
     for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
       if (megatron_name(entry.name).ours == "embedding.word.weight") return entry.rows() * tp_;
@@ -316,10 +284,7 @@ std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chu
     if (is_megatron_buffer(entry.name)) continue;
     Found one{"", megatron_name(entry.name), {}};
     if (one.how.ours.empty()) {
-      fail_input(
-          "'{}' holds the tensor '{}' {}, which is not one of a GPT, Llama or BERT of Megatron "
-          "without experts; nothing is left out without a word",
-          chunk.ranks[0]->name(), entry.name, shape_text(entry.shape));
+      refuse_megatron_tensor(chunk.ranks[0]->name(), entry.name, shape_text(entry.shape));
     }
     const bool first_has_it = one.how.ours.starts_with("embedding.") && !one.how.is_copy;
     const bool last_has_it =
@@ -331,9 +296,7 @@ std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chu
           "ranks have other names than they were saved with",
           chunk.ranks[0]->name(), entry.name, first_has_it ? "first" : "last");
     }
-    one.name = one.how.layer < 0
-                   ? one.how.ours
-                   : fmt::format("layers.{}.{}", chunk.first_layer + one.how.layer, one.how.ours);
+    one.name = full_name(one.how, chunk.first_layer);
     for (const WeightFile* rank : chunk.ranks) {
       const WeightEntry* part = rank->find(entry.name);
       if (!part) fail_input("'{}' lacks the tensor '{}'", rank->name(), entry.name);
@@ -368,24 +331,6 @@ RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
   return {model.head_dim, 3, 1};
 }
 
-JoinedTensor MegatronFolder::join_one(const std::string& name, const Found& found,
-                                      const ModelConfig& model) const {
-  switch (found.how.cut) {
-    case MegatronCut::none:
-      return join_copies(name, found.parts);
-    case MegatronCut::columns:
-      return join_columns(name, found.parts);
-    default:
-      break;
-  }
-  JoinedTensor tensor = join_rows(name, found.parts);
-  tensor.padded = found.how.cut == MegatronCut::words;
-  if (found.how.cut == MegatronCut::heads) tensor.order = head_order(model);
-  if (found.how.cut == MegatronCut::gated && has_gate(model))
-    tensor.order = {tp_, 2, model.ffn_hidden_size / tp_};
-  return tensor;
-}
-
 std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
   std::vector<Found> copies;
   for (const Chunk& chunk : chunks_) {
@@ -395,7 +340,8 @@ std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
       if (tied_head || found.how.is_copy) {
         copies.push_back(std::move(found));
       } else {
-        joined_->add(join_one(found.name, found, model));
+        joined_->add(
+            join_megatron_parts(found.name, found.how.cut, found.parts, model, head_order(model)));
       }
     }
   }

@@ -3,41 +3,27 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "config/config.h"
-#include "interop/joined_tensors.h"
-#include "torch/torch_file.h"
+#include "interop/megatron_checkpoint.h"
 
 namespace trireme {
 
 // Whether the folder looks like one: that of a run, or of one of its steps.
 bool is_megatron_folder(const fs::path& folder);
 
-class MegatronFolder {
+class MegatronFolder : public MegatronCheckpoint {
  public:
   // Opens the files of all ranks of the step that latest_checkpointed_iteration.txt names, or of
   // the step whose folder this is. Refused (exit code 2): ranks that are missing, that were saved
   // at different steps or for different layouts, checkpoints of other formats.
   explicit MegatronFolder(const fs::path& folder);
 
-  const std::string& where() const { return where_; }
-  int tensor_parallel() const { return tp_; }
-  int pipeline_parallel() const { return pp_; }
-  // Whether its model predicts masked words.
-  bool is_bert() const;
-  // An argument of the run as Python shows it ("True", "4096", "rope"), or nothing where it is
-  // absent or None.
-  std::optional<std::string> argument(std::string_view name) const;
-  // Rows of the embedding in all ranks, with those that pad it.
-  std::int64_t padded_vocabulary() const;
-
-  // The tensors of all ranks under our names; may be called once. Refused (exit code 2): tensors
-  // without a name of ours, copies that differ.
-  std::unique_ptr<JoinedTensors> join(const ModelConfig& model);
+  bool is_bert() const override;
+  std::int64_t vocabulary_rows() const override;
+  std::unique_ptr<JoinedTensors> join(const ModelConfig& model) override;
 
  private:
   struct Chunk {  // of the layers, one after the other in the model
@@ -58,11 +44,8 @@ class MegatronFolder {
     return *ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
   }
   std::vector<Found> find_tensors(const Chunk& chunk) const;
-  JoinedTensor join_one(const std::string& name, const Found& found,
-                        const ModelConfig& model) const;
   RowOrder head_order(const ModelConfig& model) const;
 
-  std::string where_;
   int tp_ = 0, pp_ = 0;
   std::vector<std::shared_ptr<const TorchFile>> ranks_;  // tensor ranks of the first stage first
   std::unique_ptr<JoinedTensors> joined_;

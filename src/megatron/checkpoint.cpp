@@ -2,11 +2,12 @@
 #include "megatron/checkpoint.h"
 
 #include <array>
-#include <charconv>
 
 #include "base/error.h"
+#include "interop/deepspeed_folder.h"
 #include "interop/megatron_folder.h"
 #include "interop/model_tensors.h"
+#include "interop/optimizer_states.h"
 #include "megatron/translate.h"
 
 namespace trireme::megatron {
@@ -24,7 +25,7 @@ struct Argument {
 };
 
 // Arguments that say what the model computes.
-constexpr std::array<Argument, 43> arguments{{
+constexpr std::array<Argument, 44> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -38,6 +39,7 @@ constexpr std::array<Argument, 43> arguments{{
     {"use_rotary_position_embeddings", "--use-rotary-position-embeddings", Word::when_true},
     {"add_position_embedding", "--no-position-embedding", Word::when_false},
     {"rotary_base", "--rotary-base"},
+    {"rope_theta", "--rotary-base"},  // at Megatron-DeepSpeed
     {"rotary_percent", "--rotary-percent"},
     {"rotary_interleaved", "--rotary-interleaved", Word::when_true},
     {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
@@ -98,18 +100,18 @@ constexpr std::array<Refused, 18> refused_arguments{{
     {"hybrid_override_pattern", "not all of its layers are attention"},
 }};
 
-void refuse(const MegatronFolder& folder, const std::string& name, const std::string& value,
+void refuse(const MegatronCheckpoint& folder, const std::string& name, const std::string& value,
             const std::string& why) {
   fail_input("'{}': its argument {} is {}: {}", folder.where(), name, value, why);
 }
 
-std::vector<std::string> words_of(const MegatronFolder& folder) {
+std::vector<std::string> words_of(const MegatronCheckpoint& folder) {
   for (const auto& [name, why, plain] : refused_arguments) {
     const std::string found = folder.argument(name).value_or("None");
     if (found != "None" && found != "False" && found != plain) refuse(folder, name, found, why);
   }
   const std::string experts = folder.argument("num_experts").value_or("1");
-  if (experts != "1") refuse(folder, "num_experts", experts, "models with experts are not read");
+  if (experts != "1" && experts != "(1)") refuse(folder, "num_experts", experts, "models with experts are not read");
   for (const char* name :
        {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
     if (!folder.argument(name))
@@ -130,31 +132,56 @@ std::vector<std::string> words_of(const MegatronFolder& folder) {
 }
 
 // All rows: which of them a tokenizer with ids of its own beyond its words uses is in no argument.
-std::string check_vocabulary(const MegatronFolder& folder, std::int64_t padded) {
-  const auto number = [&](const char* name) -> std::int64_t {
-    const std::string text = folder.argument(name).value_or("");
-    std::int64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
+std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows) {
+  const auto number = [&](const char* name) {
+    return static_cast<std::int64_t>(folder.number_argument(name).value_or(0));
   };
-  if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != padded) {
+  if (folder.strips_padding()) return "";
+  if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != rows) {
     fail_input(
-        "'{}': the embedding has {} rows in {} ranks of tensor parallelism, and by the argument "
+        "'{}': the embedding has {} rows in all ranks of tensor parallelism, and by the argument "
         "padded_vocab_size {} were expected",
-        folder.where(), padded, folder.tensor_parallel(), told);
+        folder.where(), rows, told);
   }
   const std::int64_t words = number("vocab_size");
-  if (words == padded) return "";
+  if (words == rows) return "";
   return fmt::format(
       "all {} rows of the vocabulary are kept, with those that pad it{} (--set "
       "model.vocab_size=N keeps the first N)",
-      padded, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
+      rows, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
 }
 
-}  // namespace
+// What the arguments say of the run whose moments came along.
+ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint::Progress progress,
+                            std::int64_t seq_length, std::string& note) {
+  ForeignTraining training;
+  training.step = progress.step;
+  training.optimizer_steps = progress.optimizer_steps;
+  const auto samples = folder.number_argument("consumed_train_samples");
+  const auto batch = folder.number_argument("global_batch_size");
+  if (samples || batch) {
+    training.samples = static_cast<std::int64_t>(
+        samples.value_or(batch.value_or(0) * static_cast<double>(progress.step)));
+    training.tokens = training.samples * seq_length;
+  } else {
+    add_note(note,
+             "how many samples it had seen is not known, so that data and the schedule of the "
+             "learning rate begin anew");
+  }
+  OptimizerConfig& optimizer = training.optimizer;
+  for (const auto& [name, value] : {std::pair{"lr", &optimizer.lr},
+                                    {"adam_beta1", &optimizer.beta1},
+                                    {"adam_beta2", &optimizer.beta2},
+                                    {"adam_eps", &optimizer.eps},
+                                    {"weight_decay", &optimizer.weight_decay}}) {
+    if (const auto told = folder.number_argument(name)) *value = *told;
+  }
+  optimizer.decay_style = "constant";
+  return training;
+}
 
-ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& settings) {
-  MegatronFolder folder(path);
+ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
+                        const ModelSettings& settings) {
   const bool bert = folder.is_bert();
   const Translation translation =
       translate(words_of(folder),
@@ -166,20 +193,37 @@ ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& set
                lost.flag, lost.text);
   }
   ForeignModel out;
-  out.kind = bert ? "Megatron BERT" : "Megatron GPT";
+  out.kind = fmt::format("{} {}", program, bert ? "BERT" : "GPT");
   out.model = to_config(translation).model;
-  const std::int64_t padded = folder.padded_vocabulary();
-  const std::string kept = check_vocabulary(folder, padded);
-  out.model.vocab_size = padded;
+  const std::int64_t rows = folder.vocabulary_rows();
+  const std::string kept = check_vocabulary(folder, rows);
+  out.model.vocab_size = rows;
   resolve(out.model);
   out.model = with_settings(out.model, settings, out.note);
-  if (out.model.vocab_size == padded) add_note(out.note, kept);
+  if (out.model.vocab_size == rows) add_note(out.note, kept);
   validate(out.model);
   out.mapping = same_tensors(out.model);
   auto weights = folder.join(out.model);
+  if (const auto progress = folder.progress()) {
+    add_moments(out.mapping, moment_name);
+    out.training = training_of(folder, *progress, out.model.seq_length, out.note);
+  }
+  add_note(out.note, folder.note());
   weights->require_use_of_all(out.mapping);
   out.weights = std::move(weights);
   return out;
+}
+
+}  // namespace
+
+ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& settings) {
+  MegatronFolder folder(path);
+  return open_model(folder, "Megatron", settings);
+}
+
+ForeignModel open_deepspeed_folder(const fs::path& path, const ModelSettings& settings) {
+  DeepspeedFolder folder(path);
+  return open_model(folder, "Megatron-DeepSpeed", settings);
 }
 
 }  // namespace trireme::megatron

@@ -1,0 +1,51 @@
+// The files in which the ranks of DeepSpeed's ZeRO keep their shares of the weights in fp32 and of
+// Adam's moments: parameters flattened, one after the other, and cut.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interop/optimizer_states.h"
+#include "interop/weight_file.h"
+
+namespace trireme {
+
+// Tensors that lie in pieces, each of which is a range of a tensor of a file.
+class PiecedWeights : public WeightFile {
+ public:
+  struct Piece {
+    std::shared_ptr<const TorchFile> file;
+    const PickleTensor* tensor = nullptr;
+    std::int64_t begin = 0, count = 0;
+  };
+  struct Tensor {
+    WeightEntry entry;
+    std::vector<Piece> pieces;
+  };
+  PiecedWeights(std::string name, std::vector<Tensor> tensors);
+
+  void read(const WeightEntry& tensor, std::int64_t begin, std::int64_t end,
+            std::byte* dst) const override;
+
+ private:
+  static std::vector<WeightEntry> entries(const std::vector<Tensor>& tensors);
+  std::vector<std::vector<Piece>> pieces_;  // by entry
+};
+
+// What the ranks of data parallelism keep of the parameters of one model-parallel rank.
+struct ZeroStates {
+  int stage = 1;
+  std::unique_ptr<WeightFile> weights;                            // in fp32
+  std::array<std::unique_ptr<WeightFile>, adam_moments> moments;  // or null: before the first step
+  std::int64_t steps = 0;
+};
+
+// `files` are those of all ranks in their order, and `model` the file that lists the parameters and
+// their shapes (param_shapes). Refused (exit code 2): ranks that are missing, of different steps,
+// parts that are not as long as the shapes say, optimizers other than Adam, frozen parameters.
+ZeroStates open_zero_states(const std::vector<std::shared_ptr<const TorchFile>>& files,
+                            const TorchFile& model);
+
+}  // namespace trireme
