@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
+#include "interop/deepspeed_folder.h"
 #include "train/exports.h"
 
 namespace trireme::cli {
@@ -49,7 +50,8 @@ ConversionReport import_foreign(const ConvertOptions& options) {
   if (!options.dtype.empty()) fail_input("--dtype is for --to; a run chooses run.precision");
   if (!options.weight_files.empty()) fail_input("--weight-files is for --to hf");
   if (options.max_file_gb) fail_input("--max-file-size is for --to");
-  if (find_checkpoint(options.input)) {
+  // DeepSpeed has a file of the name `latest` too.
+  if (!is_deepspeed_folder(options.input) && find_checkpoint(options.input)) {
     fail_input(
         "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
         options.input);

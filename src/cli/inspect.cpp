@@ -154,7 +154,8 @@ void add_inspect(CLI::App& app) {
       ->add_option(
           "path", options->path,
           "Folder of a checkpoint or a run, folder of torch.distributed.checkpoint, Hugging Face, "
-          "Meta's Llama or Megatron, .safetensors file, file of torch.save (.pt, .pth, .bin), or "
+          "Meta's Llama, Megatron or DeepSpeed, .safetensors file, file of torch.save (.pt, .pth, "
+          ".bin), or "
           "prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");

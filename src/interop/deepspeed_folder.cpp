@@ -52,7 +52,8 @@ void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
   const std::int64_t count = same ? to.count() : 0;
   const auto element = static_cast<std::size_t>(same ? size_of(*to.dtype) : 1);
   std::vector<std::byte> wide(static_cast<std::size_t>(std::min(block, count)) * sizeof(float)),
-      cast_down(static_cast<std::size_t>(std::min(block, count)) * element), found(cast_down.size());
+      cast_down(static_cast<std::size_t>(std::min(block, count)) * element),
+      found(cast_down.size());
   for (std::int64_t begin = 0; same && begin < count; begin += block) {
     const std::int64_t end = std::min(count, begin + block);
     state.file->read(from, begin, end, wide.data());
@@ -97,6 +98,12 @@ DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
 }
 
 void DeepspeedFolder::find_files() {
+  if (fs::is_directory(fs::path(where_) / "zero")) {
+    fail_input(
+        "'{}' is a universal checkpoint of DeepSpeed ('zero'), which is not read: give the folder "
+        "of the step that it was made from",
+        where_);
+  }
   std::map<int, fs::path> models;  // by rank of model parallelism
   for (const auto& item : fs::directory_iterator(where_)) {
     const fs::path& path = item.path();
@@ -128,8 +135,8 @@ void DeepspeedFolder::find_files() {
           "'{}' lacks 'mp_rank_{:02d}_model_states.pt': {}, and the files of {} are there", where_,
           rank,
           rank == 0 ? "ranks count from 0"
-                    : fmt::format(
-                          "its arguments say {} x {} ranks (tensor x pipeline parallelism)", tp_, pp_),
+                    : fmt::format("its arguments say {} x {} ranks (tensor x pipeline parallelism)",
+                                  tp_, pp_),
           counted(models.size(), "rank"));
     }
     models_.push_back(std::make_shared<const TorchFile>(found->second));
@@ -138,7 +145,8 @@ void DeepspeedFolder::find_files() {
   const Pickle& first = models_[0]->pickle();
   if (!first.find(first.root(), "args")) {
     fail_input(
-        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed: checkpoints of other programs with "
+        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed: checkpoints of other programs "
+        "with "
         "DeepSpeed do not say what model they hold. Make a Hugging Face folder of it with the "
         "program that wrote it",
         models_[0]->name());
@@ -179,7 +187,8 @@ void DeepspeedFolder::check_ranks() const {
       const std::string found = value(*file, key, of_arguments);
       if (expected == found) continue;
       fail_input(
-          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in the second",
+          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in the "
+          "second",
           models_[0]->name(), file->name(), key, expected, found);
     }
   }
@@ -288,8 +297,8 @@ RankParts DeepspeedFolder::state_parts(int stage, const std::string& name, int w
   RankParts parts;
   for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
     const ZeroStates& states = states_[rank(stage, tensor_rank)];
-    const WeightFile* file = which < 0 ? states.weights.get()
-                                       : states.moments[static_cast<std::size_t>(which)].get();
+    const WeightFile* file =
+        which < 0 ? states.weights.get() : states.moments[static_cast<std::size_t>(which)].get();
     const WeightEntry* entry = file->find(name);
     if (!entry) fail_input("'{}' lacks the parameter '{}'", file->name(), name);
     parts.push_back({file, entry});
@@ -338,6 +347,16 @@ void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const R
   out.add(join_megatron_parts(key, name.cut, parts, model));
 }
 
+bool DeepspeedFolder::has_optimizer() const {
+  const Pickle& first = models_[0]->pickle();
+  const auto optimizer = first.find(first.root(), "optimizer");
+  return optimizer && first.kind(*optimizer) != PickleKind::none;
+}
+
+bool DeepspeedFolder::is_unused_copy(const std::string& name) const {
+  return name.starts_with("tied_modules.") && table_.ours(name).ours != "embedding.word.weight";
+}
+
 // What was saved in the type of the model is what is there in fp32, rounded.
 void DeepspeedFolder::check_against_states(int stage, const std::string& name) const {
   if (states_[0].stage == 3) return;
@@ -355,6 +374,8 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
   for (std::size_t stage = 0; stage < names_.size(); ++stage) {
     const int at = static_cast<int>(stage);
     for (const std::string& name : names_[stage]) {
+      // The last stage has the whole module that it shares with the first, and uses its words only.
+      if (stage > 0 && is_unused_copy(name)) continue;
       check_against_states(at, name);
       add(*joined_, name, state_parts(at, name, -1), model, -1);
       for (int which = 0; progress_ && which < adam_moments; ++which)
@@ -365,10 +386,13 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
     const std::string ours = full_name(table_.ours(name));
     if (!names_.empty() && joined_->find(ours)) continue;
     if (!names_.empty() && !ours.empty()) {
-      fail_input("'{}' holds the tensor '{}', and the files of ZeRO do not",
-                 parts[0].file->name(), name);
+      fail_input("'{}' holds the tensor '{}', and the files of ZeRO do not", parts[0].file->name(),
+                 name);
     }
     add(*joined_, name, parts, model, -1);
+  }
+  if (names_.empty() && has_optimizer()) {
+    note_ = "the states of its optimizer, which ran without ZeRO, are left out";
   }
   if (!names_.empty()) {
     const WeightEntry* saved = parts_.empty() ? nullptr : parts_.begin()->second[0].entry;

@@ -41,6 +41,8 @@ class DeepspeedFolder : public MegatronCheckpoint {
   void find_modules();
   void find_states();
   RankParts state_parts(int stage, const std::string& name, int which) const;
+  bool has_optimizer() const;
+  bool is_unused_copy(const std::string& name) const;
   void check_against_states(int stage, const std::string& name) const;
   void add(JoinedTensors& out, const std::string& theirs, const RankParts& parts,
            const ModelConfig& model, int which) const;

@@ -11,9 +11,9 @@
 namespace trireme {
 
 // A model in a pipeline is a list of numbered modules, some of which have no parameters: its
-// parameters are called "3.mlp.dense_h_to_4h.weight", and "tied_modules.embed.word_embeddings.weight"
-// where two stages share them. What a number is, is told by the names below it. A model without a
-// pipeline has Megatron's own names.
+// parameters are called "3.mlp.dense_h_to_4h.weight", and
+// "tied_modules.embed.word_embeddings.weight" where two stages share them. What a number is, is
+// told by the names below it. A model without a pipeline has Megatron's own names.
 class DeepspeedNames {
  public:
   DeepspeedNames() = default;

@@ -58,8 +58,8 @@ class MegatronCheckpoint {
   PickleId root_ = 0;
 };
 
-// Joins what ranks of tensor parallelism hold of a tensor. `heads` is the order of queries, keys and
-// values in the files.
+// Joins what ranks of tensor parallelism hold of a tensor. `heads` is the order of queries, keys
+// and values in the files.
 JoinedTensor join_megatron_parts(const std::string& name, MegatronCut cut, const RankParts& parts,
                                  const ModelConfig& model, const RowOrder& heads = {});
 

@@ -52,10 +52,11 @@ std::vector<Group> read_shapes(const TorchFile& file) {
     const auto items = pickle.children(dict);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       Parameter parameter;
-      bool sound =
-          pickle.kind(items[i]) == PickleKind::text && pickle.kind(items[i + 1]) == PickleKind::tuple;
+      bool sound = pickle.kind(items[i]) == PickleKind::text &&
+                   pickle.kind(items[i + 1]) == PickleKind::tuple;
       if (sound) parameter.name = pickle[items[i]].text;
-      for (const PickleId size : sound ? pickle.children(items[i + 1]) : std::span<const PickleId>()) {
+      for (const PickleId size :
+           sound ? pickle.children(items[i + 1]) : std::span<const PickleId>()) {
         const PickleValue& value = pickle[size];
         sound = sound && value.kind == PickleKind::integer && value.integer > 0 &&
                 !__builtin_mul_overflow(parameter.count, value.integer, &parameter.count);
@@ -144,16 +145,16 @@ class ZeroReader {
   void refuse_frozen() const {
     const auto frozen = model_.pickle().find(model_.pickle().root(), "frozen_param_shapes");
     if (!frozen || model_.pickle().children(*frozen).empty()) return;
-    fail_input("'{}' has parameters that were not trained (frozen_param_shapes), which are not read",
-               model_.name());
+    fail_input(
+        "'{}' has parameters that were not trained (frozen_param_shapes), which are not read",
+        model_.name());
   }
 
   // Where the states of the groups lie.
   PickleId find_state(const Rank& rank) const {
     const Pickle& pickle = rank.pickle();
-    const PickleId base =
-        wanted(*rank.file, rank.root,
-               whole_parameters_ ? "base_optimizer_state" : "optimizer_state_dict");
+    const PickleId base = wanted(
+        *rank.file, rank.root, whole_parameters_ ? "base_optimizer_state" : "optimizer_state_dict");
     if (pickle.kind(base) != PickleKind::dict) {
       fail_input("'{}' was saved with elastic_checkpoint = true, which is not read",
                  rank.file->name());
@@ -164,14 +165,15 @@ class ZeroReader {
   PickleId item(const Rank& rank, PickleId list, std::size_t at, const char* what) const {
     const auto items = rank.pickle().children(list);
     if (items.size() == groups_.size()) return items[at];
-    fail_input("'{}' has {} groups in {}, and by '{}' there are {}", rank.file->name(), items.size(),
-               what, model_.name(), groups_.size());
+    fail_input("'{}' has {} groups in {}, and by '{}' there are {}", rank.file->name(),
+               items.size(), what, model_.name(), groups_.size());
   }
 
   // The rank's share of a group: of a moment, or of the weights (-1).
   const PickleTensor& share(const Rank& rank, std::size_t group, int which) const {
     const char* key = whole_parameters_ ? "single_partition_of_fp32_groups" : "fp32_flat_groups";
-    if (which < 0) return rank.flat(item(rank, wanted(*rank.file, rank.root, key), group, key), key);
+    if (which < 0)
+      return rank.flat(item(rank, wanted(*rank.file, rank.root, key), group, key), key);
     const char* moment = moment_keys[static_cast<std::size_t>(which)];
     const auto state = find_number(rank.pickle(), rank.state, static_cast<std::int64_t>(group));
     const auto found = state ? rank.pickle().find(*state, moment) : std::nullopt;
@@ -202,9 +204,8 @@ class ZeroReader {
     const auto state = find_number(pickle, rank.state, static_cast<std::int64_t>(group));
     if (!state) return std::nullopt;
     if (const auto step = pickle.find(*state, "step")) return step;
-    const PickleId base =
-        wanted(*rank.file, rank.root,
-               whole_parameters_ ? "base_optimizer_state" : "optimizer_state_dict");
+    const PickleId base = wanted(
+        *rank.file, rank.root, whole_parameters_ ? "base_optimizer_state" : "optimizer_state_dict");
     const auto settings = pickle.children(wanted(*rank.file, base, "param_groups"));
     for (const PickleId one : settings) {
       if (const auto step = pickle.find(one, "step")) return step;
@@ -255,7 +256,8 @@ class ZeroReader {
               model_.name());
         }
         check_fragment(ranks_[rank], group, parameter.name, first, count);
-        tensor.pieces.push_back({ranks_[rank].file, &share(ranks_[rank], group, which), first, count});
+        tensor.pieces.push_back(
+            {ranks_[rank].file, &share(ranks_[rank], group, which), first, count});
         done += count;
       }
       at += parameter.count + (gaps.empty() ? 0 : gaps[i]);
@@ -290,7 +292,8 @@ class ZeroReader {
     fail_input(
         "'{}': by the shapes in '{}' the rank holds {} elements of '{}' from {} on, and by its "
         "param_slice_mappings {} from {} on: the files do not belong together",
-        rank.file->name(), model_.name(), count, name, first, length.value_or(0), start.value_or(0));
+        rank.file->name(), model_.name(), count, name, first, length.value_or(0),
+        start.value_or(0));
   }
 
   void check_padding(std::size_t group, std::int64_t part, std::int64_t used) const {
@@ -334,9 +337,10 @@ class ZeroReader {
     }
     for (const Rank& rank : ranks_) {
       if (const std::int64_t held = share(rank, group, which).count(); held != at) {
-        fail_input("'{}': the group {} of parameters has {} elements, and by the shapes in '{}' a "
-                   "rank of {} has {}",
-                   rank.file->name(), group, held, model_.name(), world, at);
+        fail_input(
+            "'{}': the group {} of parameters has {} elements, and by the shapes in '{}' a "
+            "rank of {} has {}",
+            rank.file->name(), group, held, model_.name(), world, at);
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "interop/deepspeed_folder.h"
+#include "interop/megatron_checkpoint.h"
 #include "interop/megatron_folder.h"
 #include "interop/model_tensors.h"
 #include "interop/optimizer_states.h"
@@ -111,7 +112,8 @@ std::vector<std::string> words_of(const MegatronCheckpoint& folder) {
     if (found != "None" && found != "False" && found != plain) refuse(folder, name, found, why);
   }
   const std::string experts = folder.argument("num_experts").value_or("1");
-  if (experts != "1" && experts != "(1)") refuse(folder, "num_experts", experts, "models with experts are not read");
+  if (experts != "1" && experts != "(1)")
+    refuse(folder, "num_experts", experts, "models with experts are not read");
   for (const char* name :
        {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
     if (!folder.argument(name))

@@ -1,5 +1,5 @@
-// Checkpoints of Megatron-LM and Megatron-DeepSpeed as models of ours: the arguments that they carry
-// are read as the flags of the run that wrote them.
+// Checkpoints of Megatron-LM and Megatron-DeepSpeed as models of ours: the arguments that they
+// carry are read as the flags of the run that wrote them.
 #pragma once
 
 #include "interop/foreign_model.h"
@@ -9,8 +9,8 @@ namespace trireme::megatron {
 // Refused (exit code 2): see MegatronFolder; arguments that our models cannot compute.
 ForeignModel open_megatron_folder(const fs::path& folder, const ModelSettings& settings = {});
 
-// The same for DeepspeedFolder: weights come from the optimizer's in fp32 where these are there, and
-// Adam's moments with them.
+// The same for DeepspeedFolder: weights come from the optimizer's in fp32 where these are there,
+// and Adam's moments with them.
 ForeignModel open_deepspeed_folder(const fs::path& folder, const ModelSettings& settings = {});
 
 }  // namespace trireme::megatron

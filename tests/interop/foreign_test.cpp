@@ -34,7 +34,7 @@ class Foreign : public testing::Test {
 TEST_F(Foreign, FormatsAreToldApart) {
   EXPECT_THAT(with({"latest", "global_step8000/mp_rank_00_model_states.pt"}),
               AllOf(HasSubstr("a DeepSpeed checkpoint"), HasSubstr("_model_states.pt"),
-                    HasSubstr("export it to a Hugging Face folder")));
+                    HasSubstr("trireme convert FOLDER RUN")));
   EXPECT_THAT(with({"latest_checkpointed_iteration.txt", "iter_0001000/mp_rank_00/x"}),
               HasSubstr("a Megatron checkpoint"));
   EXPECT_THAT(with({"iter_0001000/mp_rank_00/model_optim_rng.pt"}),

@@ -1,0 +1,37 @@
+"""Folders that DeepSpeed writes on several processes, against the weights in fp32 and the moments that
+DeepSpeed itself gives. DeepSpeed is not among the requirements: DS_BUILD_OPS=0 pip install deepspeed."""
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+from read_checkpoint import read_checkpoint  # noqa: E402
+
+MAKE = ROOT / "tests/interop/data/make_deepspeed_folders.py"
+CASES = {
+    "pipeline": dict(model="gpt2", tp=2, pp=2, dp=2, stage=1, dtype="bf16", pipeline=True),
+    "untied": dict(model="llama", tp=2, pp=2, dp=1, stage=1, dtype="bf16", pipeline=True),
+    "no_zero": dict(model="llama", tp=2, pp=1, dp=1, stage=0, dtype="fp32", pipeline=True),
+    "fp32": dict(model="gpt2", tp=1, pp=1, dp=2, stage=1, dtype="fp32", pipeline=False),
+    "zero2": dict(model="llama", tp=1, pp=1, dp=4, stage=2, dtype="bf16", pipeline=False),
+    "zero3": dict(model="gpt2", tp=1, pp=1, dp=3, stage=3, dtype="bf16", pipeline=False),
+}
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("deepspeed"), reason="deepspeed is not installed")
+@pytest.mark.parametrize("case", CASES)
+def test_deepspeed_is_read(trireme, tmp_path, case):
+    folder = tmp_path / "deepspeed"
+    subprocess.run([sys.executable, MAKE, folder, json.dumps(CASES[case])], check=True)
+    trireme("convert", folder, tmp_path / "run")
+    got, want = read_checkpoint(tmp_path / "run"), load_file(folder / "expected.safetensors")
+    assert got.keys() == want.keys()
+    for name, tensor in want.items():
+        assert torch.equal(got[name], tensor), name
