@@ -13,9 +13,9 @@ namespace {
 
 // In the folder, or in the folders of ranks in it.
 std::vector<fs::path> weight_files(const fs::path& folder) {
-  constexpr const char* patterns[] = {"*.safetensors",      "pytorch_model*.bin",
-                                      "consolidated.*.pth", "model_optim_rng.pt",
-                                      "*_model_states.pt",  "*_optim_states.pt"};
+  constexpr const char* patterns[] = {"*.safetensors",        "pytorch_model*.bin",
+                                      "consolidated.*.pth",   "model_optim_rng.pt",
+                                      "*[_-]model_states.pt", "*_optim_states.pt"};
   std::vector<fs::path> files;
   const auto add = [&](const fs::path& path) {
     const std::string name = path.filename().string();

@@ -35,7 +35,7 @@ constexpr std::string_view look_inside =
     "Megatron, of Meta's Llama and of Hugging Face that such files lie in";
 
 constexpr Sign signs[] = {
-    {"*_model_states.pt", "a DeepSpeed checkpoint", convert_it},
+    {"*[_-]model_states.pt", "a DeepSpeed checkpoint", convert_it},
     {"*_optim_states.pt", "a DeepSpeed checkpoint", convert_it},
     {"global_step*", "a DeepSpeed checkpoint", convert_it},
     {"zero_to_fp32.py", "a DeepSpeed checkpoint", convert_it},
