@@ -13,6 +13,7 @@ namespace {
 
 constexpr double slow_factor = 1.25;   // of the median
 constexpr double visible_share = 0.1;  // of a step
+constexpr double visible_s = 0.01;  // what less than that costs, any other work on a node costs too
 constexpr int intervals_until_told = 2;
 
 // By stage; of an even number the lower of the two in the middle, so that of two ranks the slower
@@ -48,8 +49,8 @@ std::optional<SlowRank> SlowRanks::judge(std::span<const double> seconds,
   int told = 0;
   for (std::size_t r = 0; r < seconds.size(); ++r) {
     const double median = middle.at(stages[r]);
-    const bool slow =
-        seconds[r] > slow_factor * median && seconds[r] - median > visible_share * step_seconds;
+    const bool slow = seconds[r] > slow_factor * median &&
+                      seconds[r] - median > std::max(visible_s, visible_share * step_seconds);
     slow_before_[r] = slow ? slow_before_[r] + 1 : 0;
     if (slow_before_[r] != intervals_until_told) continue;
     ++told;

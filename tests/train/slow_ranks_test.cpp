@@ -47,6 +47,8 @@ TEST(SlowRanks, AreComparedWithinTheirStage) {
 TEST(SlowRanks, MakeAStepVisiblyLonger) {
   SlowRanks ranks;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(ranks.judge(third_slow, one_stage, 10));
+  const std::vector<double> of_short_steps = {0.002, 0.002, 0.009, 0.002};
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(ranks.judge(of_short_steps, one_stage, 0.01));
 }
 
 TEST(SlowRanks, OfTwoTheSlowerOneIsTold) {
