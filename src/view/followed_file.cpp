@@ -1,0 +1,90 @@
+// Reading on where the last reading ended, if the bytes before that place are still the same.
+#include "view/followed_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "base/counted.h"
+
+namespace trireme {
+
+bool FollowedFile::begins_as_before(const File& file) const {
+  if (file.size() < offset_) return false;
+  std::string now(seam_.size(), '\0');
+  file.read_at(offset_ - seam_.size(), now.data(), now.size());
+  return now == seam_;
+}
+
+bool FollowedFile::starts_anew() {
+  error_.clear();
+  std::error_code ignored;
+  // Nothing else is opened: a pipe would wait for whoever writes into it.
+  there_ = fs::is_regular_file(path_, ignored);
+  if (offset_ == 0) return false;
+  try {
+    if (there_ && begins_as_before(File(path_, File::Mode::read))) return false;
+  } catch (const std::exception& error) {
+    error_ = error.what();
+    return false;
+  }
+  offset_ = 0;
+  seam_.clear();
+  too_long_ = 0;
+  inside_long_line_ = false;
+  return true;
+}
+
+// Returns how many bytes of the text are done with.
+std::size_t FollowedFile::hand_over(std::string_view text,
+                                    const std::function<void(std::string_view)>& line) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const std::size_t end = text.find('\n', done);
+    const std::size_t length = (end == std::string_view::npos ? text.size() : end) - done;
+    if (inside_long_line_ || length > longest_line) {
+      if (!inside_long_line_) ++too_long_;
+      inside_long_line_ = end == std::string_view::npos;
+      done += length + (inside_long_line_ ? 0 : 1);
+      continue;
+    }
+    if (end == std::string_view::npos) break;
+    line(text.substr(done, length));
+    done = end + 1;
+  }
+  return done;
+}
+
+bool FollowedFile::read(std::size_t budget, const std::function<void(std::string_view)>& line) {
+  if (!there_ || !error_.empty()) return true;
+  try {
+    const File file(path_, File::Mode::read);
+    const std::uint64_t size = file.size();
+    std::string text;
+    while (offset_ < size) {
+      if (budget == 0) return false;
+      text.resize(std::min<std::uint64_t>(size - offset_, 1 << 20));
+      file.read_at(offset_, text.data(), text.size());
+      const std::size_t done = hand_over(text, line);
+      if (done == 0) break;  // half a line
+      const std::size_t kept = std::min(done, seam_bytes);
+      seam_ = text.substr(done - kept, kept);
+      offset_ += done;
+      budget -= std::min(budget, done);
+    }
+  } catch (const std::exception& error) {  // cut while it was read: the next time tells
+    error_ = error.what();
+  }
+  return true;
+}
+
+std::string FollowedFile::fault() const {
+  if (!error_.empty()) return error_;
+  if (too_long_ > 0)
+    return fmt::format("{}: {} of more than {} bytes left out", path_.filename().string(),
+                       counted(too_long_, "line"), longest_line);
+  return {};
+}
+
+}  // namespace trireme

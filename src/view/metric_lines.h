@@ -1,0 +1,55 @@
+// metrics.jsonl and timings.jsonl of a run, followed while they grow: a series for each name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "view/followed_file.h"
+#include "view/series_json.h"
+
+namespace trireme {
+
+// Something that happened at a step.
+struct Incident {
+  std::int64_t step = 0;
+  std::string what;
+};
+
+class MetricLines {
+ public:
+  explicit MetricLines(const fs::path& path);
+  ~MetricLines();
+  MetricLines(MetricLines&&) noexcept;
+
+  // Reads what is new; what is added gets `version`. True where the file began anew and all that
+  // was known is forgotten. Reads at most about `budget` bytes.
+  bool refresh(std::uint64_t version, std::size_t budget);
+
+  const SeriesByName& series() const { return series_; }
+  // Losses that are not finite and steps that were skipped, the first ones.
+  const std::vector<Incident>& incidents() const { return incidents_; }
+  std::vector<std::string> notes() const;
+  bool is_there() const { return file_.is_there(); }
+  bool is_whole() const { return whole_; }  // false: the budget was not enough
+
+ private:
+  struct Parser;
+
+  void add_line(std::string_view line, std::uint64_t version);
+  void add_value(std::string_view name, std::int64_t step, double value, std::uint64_t version);
+  void note_incident(std::int64_t step, const std::string& what);
+
+  FollowedFile file_;
+  std::unique_ptr<Parser> parser_;
+  SeriesByName series_;
+  std::vector<Incident> incidents_;
+  std::int64_t step_ = -1;  // of the last good line
+  double elapsed_ = 0, skipped_ = 0;
+  std::int64_t damaged_ = 0, out_of_order_ = 0, nameless_ = 0;
+  bool whole_ = true;
+};
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// What happened in a run, as its log tells: starts, saves, stops, warnings, errors.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "view/followed_file.h"
+
+namespace trireme {
+
+struct RunEvent {
+  enum class Kind { start, save, stop, warning, error };
+  Kind kind = Kind::start;
+  std::string time;        // of day, as the log has it; "" where it has none
+  std::int64_t step = -1;  // -1: the line names none
+  std::string text;
+  std::uint64_t version = 0;  // of the reading that brought it
+
+  const char* name() const;
+};
+
+class RunEvents {
+ public:
+  explicit RunEvents(const fs::path& log) : file_(log) {}
+
+  // True where the log began anew.
+  bool refresh(std::uint64_t version, std::size_t budget);
+
+  // The newest; of warnings that repeat themselves all count.
+  const std::deque<RunEvent>& events() const { return events_; }
+  std::int64_t starts() const { return starts_; }
+  std::int64_t forgotten() const { return forgotten_; }
+  std::string fault() const { return file_.fault(); }
+
+ private:
+  void add_line(std::string_view line, std::uint64_t version);
+
+  FollowedFile file_;
+  std::deque<RunEvent> events_;
+  std::int64_t starts_ = 0, forgotten_ = 0;
+};
+
+}  // namespace trireme
