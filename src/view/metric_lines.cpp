@@ -59,7 +59,7 @@ void MetricLines::add_line(std::string_view line, std::uint64_t version) {
     if (double number = 0; value.get(number) == simdjson::SUCCESS)
       add_value(name, step, number, version);
     else if (value.is_null() && name == "loss")
-      note_incident(step, "the loss is not finite");
+      note_incident(step, "the loss is not finite", version);
   }
 }
 
@@ -67,7 +67,7 @@ void MetricLines::add_value(std::string_view name, std::int64_t step, double val
                             std::uint64_t version) {
   if (name == "skipped_steps" && value > skipped_) {
     skipped_ = value;
-    note_incident(step, "the step was skipped: gradients overflowed");
+    note_incident(step, "the step was skipped: gradients overflowed", version);
   }
   if (name == "seconds") {
     elapsed_ += value > 0 ? value : 0;
@@ -84,8 +84,9 @@ void MetricLines::add_value(std::string_view name, std::int64_t step, double val
   found->second.add(step, value, version);
 }
 
-void MetricLines::note_incident(std::int64_t step, const std::string& what) {
-  if (incidents_.size() < most_incidents) incidents_.push_back({step, what});
+void MetricLines::note_incident(std::int64_t step, const std::string& what,
+                                std::uint64_t version) {
+  if (incidents_.size() < most_incidents) incidents_.push_back({step, what, version});
 }
 
 std::vector<std::string> MetricLines::notes() const {

@@ -16,6 +16,7 @@ namespace trireme {
 struct Incident {
   std::int64_t step = 0;
   std::string what;
+  std::uint64_t version = 0;  // of the reading that brought it
 };
 
 class MetricLines {
@@ -40,7 +41,7 @@ class MetricLines {
 
   void add_line(std::string_view line, std::uint64_t version);
   void add_value(std::string_view name, std::int64_t step, double value, std::uint64_t version);
-  void note_incident(std::int64_t step, const std::string& what);
+  void note_incident(std::int64_t step, const std::string& what, std::uint64_t version);
 
   FollowedFile file_;
   std::unique_ptr<Parser> parser_;

@@ -309,7 +309,7 @@ std::string RunView::update(std::uint64_t generation, std::uint64_t version) con
   }
   Json incidents = Json::array();
   for (const Incident& incident : metrics_.incidents())
-    incidents.push_back({incident.step, incident.what});
+    if (incident.version > version) incidents.push_back({incident.step, incident.what});
   if (!incidents.empty()) text += ",\"incidents\":" + text_of(incidents);
   text += fmt::format(",\"ranks\":{},\"layout\":{},\"whole\":{},\"series\":{{{}}}", ranks(),
                       layout_version_, is_whole(),

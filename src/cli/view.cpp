@@ -1,0 +1,83 @@
+// `trireme view`: a web page of runs, for this machine alone, or as one file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "plan/machine.h"
+#include "view/server.h"
+#include "view/site.h"
+
+namespace trireme::cli {
+namespace {
+
+struct ViewArguments {
+  std::vector<std::string> runs = {"runs"};
+  std::string machine, report;
+  int port = 8642;
+};
+
+void write_report(Site& site, const std::string& path) {
+  // It replaces what is there, as a report of the day before; but not a file of a run.
+  if (!path.ends_with(".html"))
+    fail_input("--export {}: expected a name that ends in .html", path);
+  const std::string page = site.report();
+  write_file_durably(path, page);
+  fmt::print("{} in {} ({} KB)\n", counted(site.runs(), "run"), path, page.size() / 1000);
+}
+
+void serve(Site& site, int port) {
+  const auto server =
+      listen_on_loopback(port, [&site](const HttpRequest& request) { return site.answer(request); });
+  fmt::print(
+      "{} at http://127.0.0.1:{}/ until Ctrl-C\n"
+      "from another machine: ssh -L {}:127.0.0.1:{} USER@THIS-MACHINE, then the same address there\n",
+      counted(site.runs(), "run"), server->port(), server->port(), server->port());
+  std::fflush(stdout);
+  server->serve();
+}
+
+void run(const ViewArguments& arguments) {
+  std::optional<Machine> machine;
+  if (!arguments.machine.empty()) {
+    machine = find_machine(arguments.machine);
+    if (!machine->speed)
+      fail_input("--machine {}: its file has no figures of its speed", arguments.machine);
+  }
+  Site site({arguments.runs.begin(), arguments.runs.end()}, std::move(machine));
+  if (!arguments.report.empty())
+    write_report(site, arguments.report);
+  else
+    serve(site, arguments.port);
+}
+
+}  // namespace
+
+void add_view(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "view", "Show runs on a web page of this machine: losses, speed, memory, checkpoints, events");
+  auto arguments = std::make_shared<ViewArguments>();
+  command
+      ->add_option("runs", arguments->runs,
+                   "Folders of runs (run.dir), or folders that hold such folders")
+      ->capture_default_str();
+  auto* port = command
+                   ->add_option("--port", arguments->port,
+                                "Port of 127.0.0.1 to listen on; 0: any that is free")
+                   ->check(CLI::Range(0, 65535))
+                   ->capture_default_str();
+  command
+      ->add_option("--export", arguments->report,
+                   "Write the page with its data into this .html file instead, which stands alone")
+      ->excludes(port);
+  command->add_option(
+      "--machine", arguments->machine,
+      fmt::format("Whose peak the share of the peak (MFU) is counted with: {}, or a TOML file "
+                  "like them",
+                  fmt::join(machine_names(), ", ")));
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace trireme::cli

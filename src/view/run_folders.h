@@ -1,0 +1,25 @@
+// Which folders hold the runs that a user has named.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trireme {
+
+inline constexpr std::size_t most_runs = 32;
+
+struct FoundRuns {
+  std::vector<fs::path> folders;  // at most most_runs
+  std::size_t left_out = 0;
+};
+
+// Each of `named` is the folder of a run, which may still be empty, or a folder that holds such
+// folders. Refused (exit code 2): what is not a folder.
+FoundRuns find_runs(const std::vector<fs::path>& named);
+
+// As short as they can be told apart: `wide` and `deep`, or `a/wide` and `b/wide`.
+std::vector<std::string> short_names(const std::vector<fs::path>& folders);
+
+}  // namespace trireme
