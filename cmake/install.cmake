@@ -5,7 +5,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(plugin trireme_mpi trireme_arrow trireme_cuda trireme_hip)
+foreach(plugin trireme_mpi trireme_arrow trireme_http trireme_cuda trireme_hip)
   if(TARGET ${plugin})
     # As it was linked: the vendor's compiler says where its libraries are.
     install(PROGRAMS $<TARGET_FILE:${plugin}> DESTINATION lib/trireme)

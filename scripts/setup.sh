@@ -4,7 +4,7 @@ trireme_packages=(
   g++ cmake ninja-build ccache pkg-config
   libdnnl-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
   libonig-dev libutf8proc-dev libsentencepiece-dev libsimdjson-dev libxxhash-dev libyaml-cpp-dev
-  zlib1g-dev liblzma-dev libzstd-dev libopenmpi-dev openmpi-bin
+  zlib1g-dev liblzma-dev libzstd-dev libopenmpi-dev openmpi-bin libcpp-httplib-dev
 )
 
 # install_packages PACKAGE...: those that are missing, as root or through sudo.

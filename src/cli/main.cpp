@@ -21,6 +21,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_slurm(app);
   cli::add_supervise(app);
   cli::add_interval(app);
+  cli::add_view(app);
   cli::add_pretrain(app);
   cli::add_generate(app);
   cli::add_eval(app);

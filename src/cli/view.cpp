@@ -23,6 +23,8 @@ void write_report(Site& site, const std::string& path) {
   // It replaces what is there, as a report of the day before; but not a file of a run.
   if (!path.ends_with(".html"))
     fail_input("--export {}: expected a name that ends in .html", path);
+  if (site.runs() == 0)
+    fail_input("--export {}: there is no run in the folders that were named", path);
   const std::string page = site.report();
   write_file_durably(path, page);
   fmt::print("{} in {} ({} KB)\n", counted(site.runs(), "run"), path, page.size() / 1000);

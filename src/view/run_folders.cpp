@@ -60,9 +60,10 @@ FoundRuns find_runs(const std::vector<fs::path>& named) {
     if (!fs::is_directory(folder, error))
       fail_input("'{}' {}: expected the folder of a run (run.dir) or a folder of such folders",
                  folder.string(), fs::exists(folder, error) ? "is not a folder" : "does not exist");
-    const std::vector<fs::path> inside = is_run(folder) ? std::vector<fs::path>() : runs_in(folder);
-    for (const fs::path& run : inside) add(run);
-    if (inside.empty()) add(folder);
+    if (is_run(folder))
+      add(folder);
+    else
+      for (const fs::path& run : runs_in(folder)) add(run);
   }
   return runs;
 }

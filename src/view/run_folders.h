@@ -15,8 +15,8 @@ struct FoundRuns {
   std::size_t left_out = 0;
 };
 
-// Each of `named` is the folder of a run, which may still be empty, or a folder that holds such
-// folders. Refused (exit code 2): what is not a folder.
+// Each of `named` is the folder of a run, or one that holds such folders; there may be none yet.
+// Refused (exit code 2): what is not a folder.
 FoundRuns find_runs(const std::vector<fs::path>& named);
 
 // As short as they can be told apart: `wide` and `deep`, or `a/wide` and `b/wide`.
