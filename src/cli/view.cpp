@@ -21,8 +21,7 @@ struct ViewArguments {
 
 void write_report(Site& site, const std::string& path) {
   // It replaces what is there, as a report of the day before; but not a file of a run.
-  if (!path.ends_with(".html"))
-    fail_input("--export {}: expected a name that ends in .html", path);
+  if (!path.ends_with(".html")) fail_input("--export {}: expected a name that ends in .html", path);
   if (site.runs() == 0)
     fail_input("--export {}: there is no run in the folders that were named", path);
   const std::string page = site.report();
@@ -31,11 +30,12 @@ void write_report(Site& site, const std::string& path) {
 }
 
 void serve(Site& site, int port) {
-  const auto server =
-      listen_on_loopback(port, [&site](const HttpRequest& request) { return site.answer(request); });
+  const auto server = listen_on_loopback(
+      port, [&site](const HttpRequest& request) { return site.answer(request); });
   fmt::print(
       "{} at http://127.0.0.1:{}/ until Ctrl-C\n"
-      "from another machine: ssh -L {}:127.0.0.1:{} USER@THIS-MACHINE, then the same address there\n",
+      "from another machine: ssh -L {}:127.0.0.1:{} USER@THIS-MACHINE, then the same address "
+      "there\n",
       counted(site.runs(), "run"), server->port(), server->port(), server->port());
   std::fflush(stdout);
   server->serve();
@@ -59,7 +59,8 @@ void run(const ViewArguments& arguments) {
 
 void add_view(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "view", "Show runs on a web page of this machine: losses, speed, memory, checkpoints, events");
+      "view",
+      "Show runs on a web page of this machine: losses, speed, memory, checkpoints, events");
   auto arguments = std::make_shared<ViewArguments>();
   command
       ->add_option("runs", arguments->runs,

@@ -21,8 +21,7 @@ struct MetricLines::Parser {
   simdjson::dom::parser parser;
 };
 
-MetricLines::MetricLines(const fs::path& path)
-    : file_(path), parser_(std::make_unique<Parser>()) {}
+MetricLines::MetricLines(const fs::path& path) : file_(path), parser_(std::make_unique<Parser>()) {}
 MetricLines::~MetricLines() = default;
 MetricLines::MetricLines(MetricLines&&) noexcept = default;
 
@@ -84,8 +83,7 @@ void MetricLines::add_value(std::string_view name, std::int64_t step, double val
   found->second.add(step, value, version);
 }
 
-void MetricLines::note_incident(std::int64_t step, const std::string& what,
-                                std::uint64_t version) {
+void MetricLines::note_incident(std::int64_t step, const std::string& what, std::uint64_t version) {
   if (incidents_.size() < most_incidents) incidents_.push_back({step, what, version});
 }
 

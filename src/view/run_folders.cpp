@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t most_entries = 10'000;
+constexpr std::size_t most_folder_entries = 10'000;
 
 bool is_run(const fs::path& folder) {
   std::error_code ignored;
@@ -22,8 +22,8 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   std::size_t entries = 0;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end && entries < most_entries;
-       at.increment(error), ++entries) {
+  for (fs::directory_iterator at(folder, error), end;
+       !error && at != end && entries < most_folder_entries; at.increment(error), ++entries) {
     std::error_code ignored;
     if (at->is_directory(ignored) && is_run(at->path())) found.push_back(at->path());
   }

@@ -152,9 +152,9 @@ RunView::RunView(const fs::path& folder, const MachineSpeed* speed)
       status_file_(folder / "status.json"),
       config_file_(folder / "config.toml"),
       // No page may take what another process told it for this one's.
-      generation_(static_cast<std::uint64_t>(
-                      std::chrono::system_clock::now().time_since_epoch().count()) >>
-                  10) {}
+      generation_(
+          static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >>
+          10) {}
 
 int RunView::ranks() const {
   if (status_.ranks > 0 || !config_) return std::max(status_.ranks, 1);
@@ -247,8 +247,8 @@ void RunView::list_checkpoints() {
   if (!fs::is_directory(folder, error)) return;
   std::vector<std::int64_t> steps = saved_steps(folder);
   if (steps.size() > most_checkpoints) {
-    folder_note_ = fmt::format("of {} checkpoints the newest {} are shown", steps.size(),
-                               most_checkpoints);
+    folder_note_ =
+        fmt::format("of {} checkpoints the newest {} are shown", steps.size(), most_checkpoints);
     steps.erase(steps.begin(), steps.end() - most_checkpoints);
   }
   for (const std::int64_t step : steps) {
@@ -280,8 +280,7 @@ std::vector<std::string> RunView::notes() const {
   std::vector<std::string> notes = metrics_.notes();
   const std::vector<std::string> of_timings = timings_.notes();
   notes.insert(notes.end(), of_timings.begin(), of_timings.end());
-  for (const std::string& note :
-       {status_.note, config_note_, folder_note_, events_.fault()})
+  for (const std::string& note : {status_.note, config_note_, folder_note_, events_.fault()})
     if (!note.empty()) notes.push_back(note);
   return notes;
 }
@@ -311,10 +310,10 @@ std::string RunView::update(std::uint64_t generation, std::uint64_t version) con
   for (const Incident& incident : metrics_.incidents())
     if (incident.version > version) incidents.push_back({incident.step, incident.what});
   if (!incidents.empty()) text += ",\"incidents\":" + text_of(incidents);
-  text += fmt::format(",\"ranks\":{},\"layout\":{},\"whole\":{},\"series\":{{{}}}", ranks(),
-                      layout_version_, is_whole(),
-                      fmt::join(series_members({&metrics_.series(), &timings_.series()}, version),
-                                ","));
+  text += fmt::format(
+      ",\"ranks\":{},\"layout\":{},\"whole\":{},\"series\":{{{}}}", ranks(), layout_version_,
+      is_whole(),
+      fmt::join(series_members({&metrics_.series(), &timings_.series()}, version), ","));
   return text;
 }
 

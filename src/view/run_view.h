@@ -84,8 +84,8 @@ class RunView {
   std::string config_text_;  // JSON
   std::optional<Config> config_;
   std::vector<SavedCheckpoint> checkpoints_;
-  std::vector<std::pair<std::string, std::uint64_t>> files_;     // name, bytes
-  std::vector<std::pair<std::string, std::string>> samples_;     // file, text
+  std::vector<std::pair<std::string, std::uint64_t>> files_;  // name, bytes
+  std::vector<std::pair<std::string, std::string>> samples_;  // file, text
   std::chrono::steady_clock::time_point listed_{};
   std::uint64_t generation_, version_ = 0, config_version_ = 0, folder_version_ = 0,
                              layout_version_ = 0;

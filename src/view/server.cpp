@@ -15,13 +15,13 @@ const HttpPlugin* load_plugin() {
     fail("{} is not next to the program: build or install it again", http_plugin_file);
   void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin)
-    fail("trireme view needs the library cpp-httplib, which cannot be loaded: {}. Install it "
-         "(Debian: libcpp-httplib0.11)",
-         dlerror());
+    fail(
+        "trireme view needs the library cpp-httplib, which cannot be loaded: {}. Install it "
+        "(Debian: libcpp-httplib0.11)",
+        dlerror());
   const auto entry = reinterpret_cast<HttpPluginEntry>(dlsym(plugin, http_plugin_symbol));
   if (!entry || entry()->version != http_plugin_version)
-    fail("{} belongs to another version of trireme: build or install both together",
-         path.string());
+    fail("{} belongs to another version of trireme: build or install both together", path.string());
   return entry();
 }
 

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto look_every = std::chrono::seconds(10);
 // However many browsers ask.
@@ -23,7 +23,7 @@ constexpr auto refresh_every = std::chrono::milliseconds(900);
 constexpr const char* plain = "text/plain; charset=utf-8";
 constexpr const char* json_type = "application/json";
 
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -70,7 +70,7 @@ Site::Site(std::vector<fs::path> named, std::optional<Machine> machine)
 }
 
 void Site::look_for_runs() {
-  looked_ = Clock::now();
+  looked_ = SteadyClock::now();
   FoundRuns found;
   try {
     found = find_runs(named_);
@@ -91,10 +91,10 @@ void Site::look_for_runs() {
 }
 
 void Site::refresh() {
-  if (Clock::now() - looked_ >= look_every) look_for_runs();
-  if (Clock::now() - refreshed_ < refresh_every) return;
+  if (SteadyClock::now() - looked_ >= look_every) look_for_runs();
+  if (SteadyClock::now() - refreshed_ < refresh_every) return;
   for (Run& run : runs_) run.view.refresh();
-  refreshed_ = Clock::now();
+  refreshed_ = SteadyClock::now();
 }
 
 std::string Site::update(const std::string& have) {
@@ -105,19 +105,18 @@ std::string Site::update(const std::string& have) {
     const auto found = known.find(run.id);
     const Known of_run = found == known.end() ? Known() : found->second;
     runs.push_back(fmt::format("{{\"id\":{},\"name\":{},\"folder\":{},{}}}", run.id,
-                               quoted(names_[run.id]), quoted(run.view.folder().string()),
+                               json_text(names_[run.id]), json_text(run.view.folder().string()),
                                run.view.update(of_run.generation, of_run.version)));
   }
-  const std::string note =
-      left_out_ == 0 ? ""
-                     : fmt::format("{} left out: at most {} are shown",
-                                   counted(left_out_, "run"), most_runs);
-  return fmt::format(
-      "{{\"time\":{},\"machine\":{},\"note\":{},\"runs\":[{}]}}",
-      std::chrono::duration_cast<std::chrono::seconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count(),
-      quoted(machine_ ? machine_->name : ""), quoted(note), fmt::join(runs, ","));
+  const std::string note = left_out_ == 0 ? ""
+                                          : fmt::format("{} left out: at most {} are shown",
+                                                        counted(left_out_, "run"), most_runs);
+  return fmt::format("{{\"time\":{},\"machine\":{},\"note\":{},\"runs\":[{}]}}",
+                     std::chrono::duration_cast<std::chrono::seconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count(),
+                     json_text(machine_ ? machine_->name : ""), json_text(note),
+                     fmt::join(runs, ","));
 }
 
 std::string Site::layout(Run& run) {

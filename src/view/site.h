@@ -24,8 +24,8 @@ class Site {
   Site(std::vector<fs::path> named, std::optional<Machine> machine);
 
   // GET of the few paths that there are, by the names of this machine: else a web site could make a
-  // browser read them for it. All else is refused with a line that says why. Never throws; safe from
-  // several threads at once.
+  // browser read them for it. All else is refused with a line that says why. Never throws; safe
+  // from several threads at once.
   HttpReply answer(const HttpRequest& request);
 
   // One page that stands alone, with everything that is known now.

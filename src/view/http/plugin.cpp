@@ -26,11 +26,11 @@ class LoopbackServer : public HttpServer {
     server_.set_payload_max_length(4096);
     server_.set_tcp_nodelay(true);
     // Before the library looks at methods, paths and bodies.
-    server_.set_pre_routing_handler([this](const httplib::Request& request,
-                                           httplib::Response& response) {
-      answer(request, response);
-      return httplib::Server::HandlerResponse::Handled;
-    });
+    server_.set_pre_routing_handler(
+        [this](const httplib::Request& request, httplib::Response& response) {
+          answer(request, response);
+          return httplib::Server::HandlerResponse::Handled;
+        });
   }
 
   bool listen(int port) {

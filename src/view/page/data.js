@@ -115,7 +115,7 @@ function short(value) {
   if (size >= 1e9) return (value / 1e9).toPrecision(3) + 'G';
   if (size >= 1e6) return (value / 1e6).toPrecision(3) + 'M';
   if (size >= 1e4) return (value / 1e3).toPrecision(3) + 'k';
-  if (size !== 0 && size < 1e-3) return value.toExponential(2).replace('e-', 'e−');
+  if (size !== 0 && size < 1e-3) return Number(value.toPrecision(3)).toExponential().replace('e-', 'e−');
   return String(Number(value.toPrecision(4)));
 }
 

@@ -1,0 +1,42 @@
+// `trireme view`: reports as files, the page itself, and what is refused.
+#include <gmock/gmock.h>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class View : public Workspace {};
+
+TEST_F(View, WritesAReportOfRuns) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=8"}).code, 0);
+  const Outcome written = run({"view", path("run"), "--export", path("report.html")});
+  ASSERT_EQ(written.code, 0) << written.out;
+  EXPECT_THAT(written.out, HasSubstr("1 run in "));
+  const std::string report = contents(path("report.html"));
+  EXPECT_THAT(report, HasSubstr("</html>"));
+  EXPECT_THAT(report, HasSubstr("\"name\":\"run\""));
+  EXPECT_THAT(report, HasSubstr("Memory of a rank"));
+}
+
+TEST_F(View, RefusesWhatItCannotShow) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& why) {
+    std::vector<std::string> command = {"view"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(why));
+  };
+  fs::create_directories(path("empty"));
+  refused({path("nowhere")}, "does not exist");
+  refused({path("empty"), "--export", path("report.txt")}, "expected a name that ends in .html");
+  refused({path("empty"), "--export", path("report.html")}, "there is no run");
+  refused({path("empty"), "--machine", "mars"}, "neither a file nor a machine");
+  refused({path("empty"), "--port", "70000"}, "--port");
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli
