@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-#include "page_files.inc"
+#include <page_files.inc>
 
 void replace(std::string& text, std::string_view what, std::string_view by) {
   const std::size_t at = text.find(what);
