@@ -130,7 +130,7 @@ std::vector<Flag> checkpoint_flags() {
       turns("--async-save", "checkpoint.async", "true", "false"),
       refused("--no-load-lr-state", none, "the learning rate follows from the step"),
       refused("--reset-iteration", none, "use --finetune"),
-      refused("--universal-checkpoint", none, "checkpoints of DeepSpeed are not read"),
+      refused("--universal-checkpoint", none, "universal checkpoints are not read"),
       ignored("--exit-on-missing-checkpoint", none, "checkpoint.load must be there"),
       refused("--use-checkpoint-args", none, "keep the flags, or train from the run's config.toml"),
       refused("--non-persistent-save-interval", integer, "use --save-interval and --async-save"),

@@ -18,6 +18,7 @@ std::string to_json(const RunStatus& status) {
       {"steps", status.steps},
       {"saved_step", status.saved},
       {"reason", status.reason},
+      {"ranks", status.ranks},
       {"updated", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"host", host},
       {"pid", ::getpid()}};
@@ -43,7 +44,7 @@ std::optional<RunStatus> parse_status(const std::string& text) {
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
   return RunStatus{word("state"), number("step"), number("steps"), number("saved_step"),
-                   word("reason")};
+                   word("reason"),  number("ranks")};
 }
 
 void mark_failed(const fs::path& run_folder, const std::string& reason) {

@@ -18,6 +18,7 @@ struct RunStatus {
   std::int64_t steps = 0;  // of the whole run
   std::int64_t saved = 0;  // step of the newest checkpoint; 0: none
   std::string reason;      // why it stopped or failed
+  std::int64_t ranks = 1;  // of its newest start
 };
 
 // One JSON object: the above, the process that wrote it and when.

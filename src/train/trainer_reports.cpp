@@ -75,7 +75,9 @@ void Trainer::Parts::print_plan() {
 
 void Trainer::Parts::write_status(const std::string& state, const std::string& reason,
                                   bool durable) {
-  folder.write_status({state, step, total_steps, checkpoints.saved_step(), reason}, durable);
+  folder.write_status({state, step, total_steps, checkpoints.saved_step(), reason,
+                       transport ? transport->place().size : 1},
+                      durable);
 }
 
 void Trainer::Parts::after_step() {
