@@ -1,8 +1,9 @@
 // A library that is loaded before all others and ends or stops its process within a chosen call: in
 // the n-th matrix product, or in the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER
-// SIGNAL"; number 0 aims at nothing. Two kinds do no more than disturb: `nap` makes each product
+// SIGNAL"; number 0 aims at nothing. Other kinds do no more than disturb: `nap` makes each product
 // take so many microseconds longer (in the place of the signal), `flip` turns a bit of the result
-// of the n-th. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
+// of the n-th, `nan` makes its first number one that is not a number, `error` lets the n-th fail.
+// Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,13 +12,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+
+#include "once.h"
 
 namespace {
+
+using namespace trireme::testing_cli;
 
 constexpr int long_message = 2048;  // bytes: gradients have more, whatever else is sent has less
 
 struct Aim {
-  int rank = -1;  // of this process
+  const int rank = launched_rank();
   bool here = false;
   char kind[16] = "";
   long number = 0;
@@ -25,19 +31,17 @@ struct Aim {
   std::atomic<long> products{0}, messages{0};
 
   Aim() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
-      if (const char* value = std::getenv(name)) rank = std::atoi(value);
-    }
     int wanted = -1;
     const char* text = std::getenv("TRIREME_TEST_AIM");
     if (text && std::sscanf(text, "%d %15s %ld %d", &wanted, kind, &number, &signal) == 4)
-      here = rank >= 0 && rank == wanted;
+      here = is_rank(wanted);
   }
   ~Aim() {
     const char* file = std::getenv("TRIREME_TEST_COUNTS");
-    if (!file || rank < 0) return;
+    // Neither launchers nor supervisors compute anything.
+    if (!file || products == 0) return;
     char path[4096];
-    std::snprintf(path, sizeof path, "%s.%d", file, rank);
+    std::snprintf(path, sizeof path, "%s.%d", file, rank < 0 ? 0 : rank);
     if (std::FILE* out = std::fopen(path, "w")) {
       std::fprintf(out, "%ld %ld\n", products.load(), messages.load());
       std::fclose(out);
@@ -45,8 +49,10 @@ struct Aim {
   }
   bool is_of(const char* what) const { return here && std::strcmp(kind, what) == 0; }
   void count(std::atomic<long>& counter, const char* what) {
-    if (++counter == number && is_of(what)) ::kill(::getpid(), signal);
+    if (++counter == number && is_of(what) && is_to_happen()) ::kill(::getpid(), signal);
   }
+  // Whether the product that was just counted is the one that another kind aims at.
+  bool hits(const char* what) { return is_of(what) && products == number && is_to_happen(); }
 };
 
 Aim& aim() {
@@ -60,19 +66,30 @@ struct Argument {
   void* memory;
 };
 constexpr int destination = 17;
+constexpr int runtime_error = 5;
 
 template <class Function>
 Function real(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-void flip_a_bit(const Argument* list, int arguments) {
+// The first number of each result, of 32 bits, becomes what `change` makes of it.
+template <class Change>
+void spoil(const Argument* list, int arguments, const Change& change) {
   static const auto handle = real<int (*)(const void*, void**)>("dnnl_memory_get_data_handle");
   for (int i = 0; i < arguments; ++i) {
     void* data = nullptr;
-    if (list[i].kind == destination && handle(list[i].memory, &data) == 0 && data)
-      static_cast<unsigned char*>(data)[0] ^= 1;
+    if (list[i].kind == destination && handle(list[i].memory, &data) == 0 && data) change(data);
   }
+}
+
+void flip_a_bit(void* data) {
+  static_cast<unsigned char*>(data)[0] ^= 1;
+}
+
+void make_not_a_number(void* data) {
+  const float value = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(data, &value, sizeof value);
 }
 
 }  // namespace
@@ -84,9 +101,10 @@ int dnnl_primitive_execute(const void* primitive, void* stream, int arguments, c
       real<int (*)(const void*, void*, int, const void*)>("dnnl_primitive_execute");
   aim().count(aim().products, "product");
   if (aim().is_of("nap")) ::usleep(static_cast<useconds_t>(aim().signal));
+  if (aim().hits("error")) return runtime_error;
   const int status = next(primitive, stream, arguments, list);
-  if (aim().is_of("flip") && aim().products == aim().number)
-    flip_a_bit(static_cast<const Argument*>(list), arguments);
+  if (aim().hits("flip")) spoil(static_cast<const Argument*>(list), arguments, flip_a_bit);
+  if (aim().hits("nan")) spoil(static_cast<const Argument*>(list), arguments, make_not_a_number);
   return status;
 }
 
