@@ -30,7 +30,7 @@ constexpr ForeignFormat formats[] = {
      open_llama_folder},
     {"deepspeed",
      "Megatron-DeepSpeed: layer_NN-model_TT-model_states.pt, mp_rank_XX_model_states.pt and the "
-     "files of ZeRO's ranks",
+     "files of ZeRO's ranks; universal checkpoints",
      is_deepspeed_folder, megatron::open_deepspeed_folder},
     {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
      is_megatron_folder, megatron::open_megatron_folder},

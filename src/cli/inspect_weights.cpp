@@ -11,7 +11,7 @@
 namespace trireme::cli {
 namespace {
 
-// In the folder, or in the folders of ranks in it.
+// In the folder, in the folders of ranks in it, or in those of parameters in DeepSpeed's `zero`.
 std::vector<fs::path> weight_files(const fs::path& folder) {
   constexpr const char* patterns[] = {"*.safetensors",        "pytorch_model*.bin",
                                       "consolidated.*.pth",   "model_optim_rng.pt",
@@ -27,6 +27,12 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
     add(item.path());
     if (!item.is_directory() || !item.path().filename().string().starts_with("mp_rank_")) continue;
     for (const auto& part : fs::directory_iterator(item.path())) add(part.path());
+  }
+  std::error_code error;  // of a folder without it
+  for (const auto& parameter : fs::directory_iterator(folder / "zero", error)) {
+    for (const char* name : {"fp32.pt", "exp_avg.pt", "exp_avg_sq.pt"}) {
+      if (fs::is_regular_file(parameter.path() / name)) files.push_back(parameter.path() / name);
+    }
   }
   std::ranges::sort(files);
   return files;

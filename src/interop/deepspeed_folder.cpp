@@ -4,17 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "interop/cast.h"
+#include "interop/universal_states.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* latest_file = "latest";
+constexpr std::array<const char*, 2> latest_files{"latest", "latest_universal"};
+constexpr const char* universal_folder = "zero";
 
 bool is_step(const fs::path& folder) {
   std::error_code error;
@@ -26,22 +29,33 @@ bool is_step(const fs::path& folder) {
   return false;
 }
 
-std::string latest_step(const fs::path& folder) {
-  if (!fs::is_regular_file(folder / latest_file)) return "";
-  std::string text = read_file(folder / latest_file, 4096);
+std::string step_in(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return "";
+  std::string text = read_file(file, 4096);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
 
-fs::path step_folder(const fs::path& folder) {
+// The folder of the step that is opened, or "".
+fs::path find_step(const fs::path& folder) {
   if (is_step(folder)) return folder;
-  const std::string step = latest_step(folder);
-  const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
-  if (plain && is_step(folder / step)) return folder / step;
+  for (const char* latest : latest_files) {
+    const std::string step = step_in(folder / latest);
+    const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
+    if (plain && is_step(folder / step)) return folder / step;
+  }
+  return {};
+}
+
+fs::path step_folder(const fs::path& folder) {
+  if (const fs::path step = find_step(folder); !step.empty()) return step;
+  const bool universal = !fs::exists(folder / latest_files[0]);
+  const fs::path latest = folder / latest_files[universal ? 1 : 0];
+  const std::string step = step_in(latest).substr(0, 40);
   fail_input(
       "'{}' names the step {:?}, and '{}' does not hold a checkpoint of DeepSpeed "
       "(mp_rank_XX_model_states.pt)",
-      (folder / latest_file).string(), step.substr(0, 40), (folder / step.substr(0, 40)).string());
+      latest.string(), step, (folder / step).string());
 }
 
 // The bytes that the weights in fp32 have in the type of the model.
@@ -73,9 +87,7 @@ void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
 }  // namespace
 
 bool is_deepspeed_folder(const fs::path& folder) {
-  if (is_step(folder)) return true;
-  const std::string step = latest_step(folder);
-  return !step.empty() && step.find('/') == step.npos && is_step(folder / step);
+  return !find_step(folder).empty();
 }
 
 DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
@@ -83,27 +95,27 @@ DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   find_files();
   check_ranks();
-  find_states();
-  if (layers_.empty()) {
-    find_modules();
+  universal_ = fs::is_directory(fs::path(where_) / universal_folder);
+  if (universal_) {
+    find_universal();
   } else {
-    find_layers();
+    find_states();
+    if (layers_.empty()) {
+      find_modules();
+    } else {
+      find_layers();
+    }
   }
   std::set<std::string> all;
   for (const auto& [name, parts] : parts_) all.insert(name);
   for (const auto& names : names_) all.insert(names.begin(), names.end());
   table_ = DeepspeedNames({all.begin(), all.end()});
   check_layers(table_.layers());
+  check_words();
   for (const auto& [name, parts] : parts_) saved_.emplace(full_name(table_.ours(name)), &parts);
 }
 
 void DeepspeedFolder::find_files() {
-  if (fs::is_directory(fs::path(where_) / "zero")) {
-    fail_input(
-        "'{}' is a universal checkpoint of DeepSpeed ('zero'), which is not read: give the folder "
-        "of the step that it was made from",
-        where_);
-  }
   std::map<int, fs::path> models;  // by rank of model parallelism
   for (const auto& item : fs::directory_iterator(where_)) {
     const fs::path& path = item.path();
@@ -285,11 +297,48 @@ void DeepspeedFolder::find_states() {
     for (const WeightEntry& entry : states_[rank(stage, 0)].weights->tensors())
       names_[static_cast<std::size_t>(stage)].push_back(entry.name);
   }
+  read_progress();
+}
+
+void DeepspeedFolder::read_progress() {
   if (states_[0].steps == 0) return;
   const Pickle& first = models_[0]->pickle();
   const std::int64_t optimizer_steps = states_[0].steps;
   progress_ = {first.find_integer(first.root(), "iteration").value_or(optimizer_steps),
                optimizer_steps};
+}
+
+// Whole parameters, as if one rank had them all.
+void DeepspeedFolder::find_universal() {
+  states_.push_back(open_universal_states(fs::path(where_) / universal_folder, models_));
+  const ZeroStates& states = states_[0];
+  const Pickle& first = models_[0]->pickle();
+  const auto steps = first.find_integer(first.root(), "global_steps");
+  const std::int64_t skipped = first.find_integer(first.root(), "skipped_steps").value_or(0);
+  if (steps && states.steps > 0 && states.steps != *steps - skipped) {
+    fail_input(
+        "'{}' is of step {} of the optimizer, and by '{}' {} steps were taken, of which {} were "
+        "skipped: the files are of different steps of a run",
+        states.weights->name(), states.steps, models_[0]->name(), *steps, skipped);
+  }
+  tp_ = pp_ = 1;
+  names_.resize(1);
+  for (const WeightEntry& entry : states.weights->tensors()) names_[0].push_back(entry.name);
+  read_progress();
+}
+
+// The rows that pad the vocabulary were left out where DeepSpeed was told of its size.
+void DeepspeedFolder::check_words() {
+  if (!universal_) return;
+  const Pickle& first = models_[0]->pickle();
+  const auto info = first.find(first.root(), "universal_checkpoint_info");
+  const auto words = info ? first.find_integer(*info, "original_vocab_size") : std::nullopt;
+  const std::int64_t rows = vocabulary_rows();
+  strips_padding_ = words == rows;
+  const auto padded = number_argument("padded_vocab_size");
+  if (!words || strips_padding_ || padded == static_cast<double>(rows)) return;
+  fail_input("'{}': the embedding has {} rows, and by '{}' {} (original_vocab_size) were expected",
+             where_, rows, models_[0]->name(), *words);
 }
 
 // What the ranks of a stage hold in fp32 of a parameter (-1), or of a moment of it.

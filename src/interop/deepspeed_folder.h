@@ -1,5 +1,5 @@
 // Checkpoints of Megatron-DeepSpeed: layer_NN-model_TT-model_states.pt of pipelines,
-// mp_rank_XX_model_states.pt, and the files of ZeRO's ranks.
+// mp_rank_XX_model_states.pt, and the files of ZeRO's ranks or, in universal checkpoints, zero/.
 #pragma once
 
 #include <map>
@@ -14,17 +14,20 @@
 
 namespace trireme {
 
-// Whether the folder looks like one: that of a run (latest), or of one of its steps.
+// Whether the folder looks like one: that of a run (latest, latest_universal), or of one of its
+// steps.
 bool is_deepspeed_folder(const fs::path& folder);
 
 class DeepspeedFolder : public MegatronCheckpoint {
  public:
-  // Opens the step that `latest` names, or the step whose folder this is. Refused (exit code 2):
+  // Opens the step that `latest` names (or, without it, latest_universal), or the step whose folder
+  // this is. Refused (exit code 2):
   // files that are missing or of different steps, experts, models without Megatron's arguments.
   explicit DeepspeedFolder(const fs::path& folder);
 
   bool is_bert() const override;
   std::int64_t vocabulary_rows() const override;
+  bool strips_padding() const override { return strips_padding_; }
   std::unique_ptr<JoinedTensors> join(const ModelConfig& model) override;
   std::optional<Progress> progress() const override { return progress_; }
   std::string note() const override { return note_; }
@@ -40,6 +43,9 @@ class DeepspeedFolder : public MegatronCheckpoint {
   void find_layers();
   void find_modules();
   void find_states();
+  void find_universal();
+  void check_words();
+  void read_progress();
   RankParts state_parts(int stage, const std::string& name, int which) const;
   bool has_optimizer() const;
   bool is_unused_copy(const std::string& name) const;
@@ -61,6 +67,7 @@ class DeepspeedFolder : public MegatronCheckpoint {
   std::map<std::string, const RankParts*> saved_;  // of parts_, by our name
   std::unique_ptr<JoinedTensors> joined_;
   std::optional<Progress> progress_;
+  bool universal_ = false, strips_padding_ = false;
   std::string note_;
 };
 

@@ -38,6 +38,7 @@ constexpr Sign signs[] = {
     {"*[_-]model_states.pt", "a DeepSpeed checkpoint", convert_it},
     {"*_optim_states.pt", "a DeepSpeed checkpoint", convert_it},
     {"global_step*", "a DeepSpeed checkpoint", convert_it},
+    {"latest_universal", "a DeepSpeed checkpoint", convert_it},
     {"zero_to_fp32.py", "a DeepSpeed checkpoint", convert_it},
     {"model_optim_rng.pt", "a Megatron checkpoint", convert_it},
     {"distrib_optim.pt", "a Megatron checkpoint", convert_it},

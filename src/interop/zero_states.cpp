@@ -14,12 +14,7 @@ using Files = std::vector<std::shared_ptr<const TorchFile>>;
 
 constexpr std::array<const char*, adam_moments> moment_keys{"exp_avg", "exp_avg_sq"};
 
-struct Parameter {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::int64_t count = 1;
-};
-using Group = std::vector<Parameter>;
+using Group = std::vector<ZeroParameter>;
 
 PickleId wanted(const TorchFile& file, PickleId dict, const char* key) {
   const auto found = file.pickle().find(dict, key);
@@ -36,64 +31,6 @@ std::optional<PickleId> find_number(const Pickle& pickle, PickleId dict, std::in
     if (found.kind == PickleKind::integer && found.integer == key) return items[i + 1];
   }
   return std::nullopt;
-}
-
-// "param_shapes": for each group a dictionary from names to shapes.
-std::vector<Group> read_shapes(const TorchFile& file) {
-  const Pickle& pickle = file.pickle();
-  const PickleId list = wanted(file, pickle.root(), "param_shapes");
-  if (pickle.kind(list) != PickleKind::list) {
-    fail_input("'{}' has {} as param_shapes, and a list of groups was expected", file.name(),
-               pickle.shown(list));
-  }
-  std::vector<Group> groups;
-  for (const PickleId dict : pickle.children(list)) {
-    Group& group = groups.emplace_back();
-    const auto items = pickle.children(dict);
-    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      Parameter parameter;
-      bool sound = pickle.kind(items[i]) == PickleKind::text &&
-                   pickle.kind(items[i + 1]) == PickleKind::tuple;
-      if (sound) parameter.name = pickle[items[i]].text;
-      for (const PickleId size :
-           sound ? pickle.children(items[i + 1]) : std::span<const PickleId>()) {
-        const PickleValue& value = pickle[size];
-        sound = sound && value.kind == PickleKind::integer && value.integer > 0 &&
-                !__builtin_mul_overflow(parameter.count, value.integer, &parameter.count);
-        parameter.shape.push_back(value.integer);
-      }
-      if (!sound || parameter.shape.size() > max_tensor_rank) {
-        fail_input("'{}' has {} in param_shapes, and a name with a shape was expected", file.name(),
-                   pickle.shown(items[i]));
-      }
-      group.push_back(std::move(parameter));
-    }
-  }
-  return groups;
-}
-
-double number_in(const TorchFile& file, PickleId id) {
-  const Pickle& pickle = file.pickle();
-  const PickleValue& value = pickle[id];
-  if (value.kind == PickleKind::integer) return static_cast<double>(value.integer);
-  if (value.kind == PickleKind::real) return value.real();
-  if (value.kind == PickleKind::tensor && pickle.tensor(id).count() == 1) {
-    const PickleTensor& tensor = pickle.tensor(id);
-    std::byte bytes[8];
-    file.read(tensor, 0, 1, bytes);
-    if (tensor.type->ours == DType::f32) {
-      float read;
-      std::memcpy(&read, bytes, sizeof read);
-      return read;
-    }
-    if (tensor.type->ours == DType::i64) {
-      std::int64_t read;
-      std::memcpy(&read, bytes, sizeof read);
-      return static_cast<double>(read);
-    }
-  }
-  fail_input("'{}' has {} as a step of its optimizer, and a number was expected", file.name(),
-             pickle.shown(id));
 }
 
 // One rank's file, as far as it is used.
@@ -116,7 +53,7 @@ struct Rank {
 class ZeroReader {
  public:
   ZeroReader(const Files& files, const TorchFile& model)
-      : model_(model), groups_(read_shapes(model)) {
+      : model_(model), groups_(read_param_shapes(model)) {
     TRIREME_CHECK(!files.empty());
     for (const auto& file : files) {
       const Pickle& pickle = file->pickle();
@@ -124,7 +61,7 @@ class ZeroReader {
     }
     const Pickle& first = ranks_[0].pickle();
     whole_parameters_ = !first.find(ranks_[0].root, "fp32_flat_groups").has_value();
-    refuse_frozen();
+    refuse_frozen_parameters(model_);
     for (Rank& rank : ranks_) rank.state = find_state(rank);
   }
 
@@ -141,14 +78,6 @@ class ZeroReader {
 
  private:
   using Tensors = std::vector<PiecedWeights::Tensor>;
-
-  void refuse_frozen() const {
-    const auto frozen = model_.pickle().find(model_.pickle().root(), "frozen_param_shapes");
-    if (!frozen || model_.pickle().children(*frozen).empty()) return;
-    fail_input(
-        "'{}' has parameters that were not trained (frozen_param_shapes), which are not read",
-        model_.name());
-  }
 
   // Where the states of the groups lie.
   PickleId find_state(const Rank& rank) const {
@@ -187,7 +116,7 @@ class ZeroReader {
     for (const Rank& rank : ranks_) {
       for (std::size_t group = 0; group < groups_.size(); ++group) {
         const auto found = step_of(rank, group);
-        const double here = found ? number_in(*rank.file, *found) : 0;
+        const double here = found ? optimizer_step(*rank.file, *found) : 0;
         if (!steps) steps = here;
         if (here == *steps && here >= 0 && here < 1e15 && here == std::floor(here)) continue;
         fail_input(
@@ -225,7 +154,7 @@ class ZeroReader {
     return std::make_unique<PiecedWeights>(ranks_[0].file->name(), std::move(tensors));
   }
 
-  static PiecedWeights::Tensor begin(const Parameter& parameter) {
+  static PiecedWeights::Tensor begin(const ZeroParameter& parameter) {
     return {{parameter.name, "F32", DType::f32, parameter.shape}, {}};
   }
 
@@ -242,7 +171,7 @@ class ZeroReader {
     const auto gaps = gaps_of(group);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < groups_[group].size(); ++i) {
-      const Parameter& parameter = groups_[group][i];
+      const ZeroParameter& parameter = groups_[group][i];
       PiecedWeights::Tensor tensor = begin(parameter);
       for (std::int64_t done = 0; done < parameter.count;) {
         const auto rank = static_cast<std::size_t>(part > 0 ? (at + done) / part : 0);
@@ -323,7 +252,7 @@ class ZeroReader {
   void collect_cut_parameters(std::size_t group, int which, Tensors& out) const {
     const auto world = static_cast<std::int64_t>(ranks_.size());
     std::int64_t at = 0;
-    for (const Parameter& parameter : groups_[group]) {
+    for (const ZeroParameter& parameter : groups_[group]) {
       const std::int64_t part = (parameter.count + world - 1) / world;
       PiecedWeights::Tensor tensor = begin(parameter);
       for (std::int64_t rank = 0; rank < world; ++rank) {
@@ -352,6 +281,71 @@ class ZeroReader {
 };
 
 }  // namespace
+
+// "param_shapes": for each group a dictionary from names to shapes.
+std::vector<Group> read_param_shapes(const TorchFile& file) {
+  const Pickle& pickle = file.pickle();
+  const PickleId list = wanted(file, pickle.root(), "param_shapes");
+  if (pickle.kind(list) != PickleKind::list) {
+    fail_input("'{}' has {} as param_shapes, and a list of groups was expected", file.name(),
+               pickle.shown(list));
+  }
+  std::vector<Group> groups;
+  for (const PickleId dict : pickle.children(list)) {
+    Group& group = groups.emplace_back();
+    const auto items = pickle.children(dict);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      ZeroParameter parameter;
+      bool sound = pickle.kind(items[i]) == PickleKind::text &&
+                   pickle.kind(items[i + 1]) == PickleKind::tuple;
+      if (sound) parameter.name = pickle[items[i]].text;
+      for (const PickleId size :
+           sound ? pickle.children(items[i + 1]) : std::span<const PickleId>()) {
+        const PickleValue& value = pickle[size];
+        sound = sound && value.kind == PickleKind::integer && value.integer > 0 &&
+                !__builtin_mul_overflow(parameter.count, value.integer, &parameter.count);
+        parameter.shape.push_back(value.integer);
+      }
+      if (!sound || parameter.shape.size() > max_tensor_rank) {
+        fail_input("'{}' has {} in param_shapes, and a name with a shape was expected", file.name(),
+                   pickle.shown(items[i]));
+      }
+      group.push_back(std::move(parameter));
+    }
+  }
+  return groups;
+}
+
+double optimizer_step(const TorchFile& file, PickleId id) {
+  const Pickle& pickle = file.pickle();
+  const PickleValue& value = pickle[id];
+  if (value.kind == PickleKind::integer) return static_cast<double>(value.integer);
+  if (value.kind == PickleKind::real) return value.real();
+  if (value.kind == PickleKind::tensor && pickle.tensor(id).count() == 1) {
+    const PickleTensor& tensor = pickle.tensor(id);
+    std::byte bytes[8];
+    file.read(tensor, 0, 1, bytes);
+    if (tensor.type->ours == DType::f32) {
+      float read;
+      std::memcpy(&read, bytes, sizeof read);
+      return read;
+    }
+    if (tensor.type->ours == DType::i64) {
+      std::int64_t read;
+      std::memcpy(&read, bytes, sizeof read);
+      return static_cast<double>(read);
+    }
+  }
+  fail_input("'{}' has {} as a step of its optimizer, and a number was expected", file.name(),
+             pickle.shown(id));
+}
+
+void refuse_frozen_parameters(const TorchFile& model) {
+  const auto frozen = model.pickle().find(model.pickle().root(), "frozen_param_shapes");
+  if (!frozen || model.pickle().children(*frozen).empty()) return;
+  fail_input("'{}' has parameters that were not trained (frozen_param_shapes), which are not read",
+             model.name());
+}
 
 PiecedWeights::PiecedWeights(std::string name, std::vector<Tensor> tensors)
     : WeightFile(std::move(name), entries(tensors)) {

@@ -42,6 +42,19 @@ struct ZeroStates {
   std::int64_t steps = 0;
 };
 
+// A parameter as the file of a rank lists it: with the shape of the rank's part.
+struct ZeroParameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t count = 1;
+};
+// By group of the optimizer (param_shapes).
+std::vector<std::vector<ZeroParameter>> read_param_shapes(const TorchFile& model);
+// Refused (exit code 2): a file whose parameters were not all trained.
+void refuse_frozen_parameters(const TorchFile& model);
+// A number, or a tensor of one, in a file.
+double optimizer_step(const TorchFile& file, PickleId id);
+
 // `files` are those of all ranks in their order, and `model` the file that lists the parameters and
 // their shapes (param_shapes). Refused (exit code 2): ranks that are missing, of different steps,
 // parts that are not as long as the shapes say, optimizers other than Adam, frozen parameters.

@@ -54,7 +54,7 @@ class DeepspeedFolders : public testing::Test {
 };
 
 TEST_F(DeepspeedFolders, GiveWhatDeepspeedGives) {
-  for (const char* name : {"gpt2_pipe", "llama_zero2", "llama_zero3"}) {
+  for (const char* name : {"gpt2_pipe", "llama_zero2", "llama_zero3", "llama_universal"}) {
     SCOPED_TRACE(name);
     const ForeignModel model = open_deepspeed_folder(deepspeed_data(name));
     EXPECT_THAT(unexpected(model, deepspeed_data(name)), IsEmpty());
@@ -108,14 +108,40 @@ TEST_F(DeepspeedFolders, FilesThatDoNotBelongTogetherAreNamed) {
                                    HasSubstr("of different steps")));
 }
 
-TEST_F(DeepspeedFolders, ExpertsAndUniversalCheckpointsAreRefused) {
+TEST_F(DeepspeedFolders, ExpertsAreRefused) {
   const fs::path step = copy("llama_zero2") / "global_step3";
   fs::copy_file(step / "mp_rank_00_model_states.pt",
                 step / "layer_0_expert_1_mp_rank_00_model_states.pt");
   EXPECT_THAT(refusal(step), HasSubstr("experts"));
-  const fs::path universal = copy("llama_zero2") / "global_step3";
-  fs::create_directory(universal / "zero");
-  EXPECT_THAT(refusal(universal), HasSubstr("universal checkpoint"));
+}
+
+TEST_F(DeepspeedFolders, UniversalCheckpointsHoldEachParameterOnce) {
+  const std::string step = "global_step3_universal";
+  const std::string norm = "language_model.encoder.layers.1.input_layernorm.weight";
+  const std::string words = "language_model.embedding.word_embeddings.weight";
+  const auto changed = [&](const auto& change) {
+    const fs::path folder = copy("llama_universal");
+    change(folder / step / "zero");
+    return refusal(folder);
+  };
+  const auto put = [&](const std::string& from, const std::string& to) {
+    return [=](const fs::path& zero) {
+      fs::copy(zero / from, zero / to,
+               fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+    };
+  };
+  EXPECT_THAT(changed([&](const fs::path& zero) { fs::remove_all(zero / norm); }),
+              AllOf(HasSubstr("lacks the folder of the parameter '" + norm),
+                    HasSubstr("mp_rank_00_model_states.pt")));
+  EXPECT_THAT(changed([&](const fs::path& zero) { fs::remove(zero / norm / "exp_avg_sq.pt"); }),
+              AllOf(HasSubstr(norm), HasSubstr("lacks 'exp_avg_sq.pt'")));
+  EXPECT_THAT(changed(put(norm, "another.weight")),
+              AllOf(HasSubstr("holds 'another.weight'"), HasSubstr("param_shapes")));
+  EXPECT_THAT(changed(put(words + "/exp_avg.pt", norm + "/exp_avg.pt")),
+              AllOf(HasSubstr(norm + "/exp_avg.pt'"), HasSubstr("was expected")));
+  // A moment's file holds a tensor and not a number of steps.
+  EXPECT_THAT(changed(put(norm + "/exp_avg.pt", norm + "/step.pt")),
+              HasSubstr("a number was expected"));
 }
 
 TEST(DeepspeedNames, ModulesOfAPipelineAreToldByTheirNames) {

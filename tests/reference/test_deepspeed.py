@@ -22,6 +22,9 @@ CASES = {
     "fp32": dict(model="gpt2", tp=1, pp=1, dp=2, stage=1, dtype="fp32", pipeline=False),
     "zero2": dict(model="llama", tp=1, pp=1, dp=4, stage=2, dtype="bf16", pipeline=False),
     "zero3": dict(model="gpt2", tp=1, pp=1, dp=3, stage=3, dtype="bf16", pipeline=False),
+    "universal_pipeline": dict(model="gpt2", tp=2, pp=2, dp=1, stage=1, dtype="bf16", pipeline=True, universal=True),
+    "universal_untied": dict(model="llama", tp=2, pp=1, dp=2, stage=1, dtype="bf16", pipeline=True, universal=True),
+    "universal_zero3": dict(model="llama", tp=1, pp=1, dp=2, stage=3, dtype="bf16", pipeline=False, universal=True),
 }
 
 

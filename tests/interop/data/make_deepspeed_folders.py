@@ -25,8 +25,10 @@ CASES = {
     "gpt2_pipe": dict(model="gpt2", tp=2, pp=2, dp=1, stage=1, dtype="bf16", pipeline=True),
     "llama_zero2": dict(model="llama", tp=1, pp=1, dp=3, stage=2, dtype="bf16", pipeline=False),
     "llama_zero3": dict(model="llama", tp=1, pp=1, dp=2, stage=3, dtype="bf16", pipeline=False),
+    "llama_universal": dict(model="llama", tp=1, pp=1, dp=3, stage=2, dtype="bf16", pipeline=False,
+                            universal=True),
 }
-STEPS = 3
+STEPS, WORDS = 3, 61
 OURS = {"self_attention.query_key_value": "attention.qkv", "self_attention.dense": "attention.out",
         "mlp.dense_h_to_4h": "mlp.up", "mlp.dense_4h_to_h": "mlp.down",
         "input_layernorm": "input_norm", "post_attention_layernorm": "mlp_norm",
@@ -220,6 +222,10 @@ def worker(out, case):
                           if d == 0 and t == at and name in tensors) for at in range(tp)]
             ours = name.split("_moment.", 1)[-1]
             whole[name] = join([part.float() for part in parts], cuts[ours]).contiguous()
+            # The conversion takes the padding away; that of the third stage knows nothing of it.
+            if case.get("universal") and case["stage"] < 3 and \
+                    ours in ("embedding.word.weight", "head.weight"):
+                whole[name] = whole[name][:WORDS].contiguous()
         save_file(whole, str(out / "expected.safetensors"))
         for script in out.glob("zero_to_*.py"):
             script.unlink()
@@ -234,11 +240,13 @@ def universal_info(case, config, padded):
     words = ["tied_modules.embed.word_embeddings.weight" if config.tie_word_embeddings
              else r"\d+.word_embeddings.weight", r"\d+.lm_head.weight"] if pipe else \
         ["language_model.embedding.word_embeddings.weight", "language_model.output_layer.weight"]
+    words = words[:1] if config.tie_word_embeddings else words
     replicated = [layers + r"\d+.input_layernorm.weight", layers + r"\d+.post_attention_layernorm.weight",
                   final + ".weight"]
-    info = {"universal_checkpoint_version": 0.2, "original_vocab_size": 61,
+    info = {"universal_checkpoint_version": 0.2, "original_vocab_size": WORDS,
             "vocabulary_parameter_patterns": words,
-            "pipeline_replicated_parameter_patterns": words[:1],
+            "pipeline_replicated_parameter_patterns": [r"tied_modules.embed.\w+.weight"]
+            if config.tie_word_embeddings else [],
             "parameter_with_row_parallelism_patterns": [layers + r"\d+.mlp.dense_4h_to_h.weight",
                                                         layers + r"\d+.self_attention.dense.weight"]}
     if config.model_type == "llama":
