@@ -24,6 +24,9 @@ constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // more than most c
 constexpr std::int64_t link_bytes = std::int64_t{8} << 20;
 constexpr std::size_t storage_bytes = std::size_t{32} << 20;
 constexpr int rounds = 3;  // the best of them counts: a rank may be disturbed once
+// A job is measured again where a node looks bad, so that what disturbed it for a moment is not
+// taken for its own: of each speed the best counts.
+constexpr int attempts = 3;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -119,27 +122,28 @@ double measure_storage(const fs::path& folder) {
   return 1e-9 * static_cast<double>(storage_bytes) / seconds_since(begin);
 }
 
-}  // namespace
-
-std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options) {
+// Adds one more measurement to `own`: of each speed the better one stays.
+void measure(Transport& transport, const NodeCheckOptions& options, CheckedRank& own) {
   Communicator& world = transport.world();
-  const Place& place = transport.place();
-  CheckedRank own{place.host, {}, ""};
-  const auto speed = [&](Speed which) -> double& {
-    return own.measure.speed[static_cast<std::size_t>(which)];
+  const auto better = [&](Speed which, double measured) {
+    double& speed = own.measure.speed[static_cast<std::size_t>(which)];
+    speed = std::max(speed, measured);
   };
   world.barrier("node check").wait();
   measure_products(options.seconds, own.measure);
   world.barrier("node check").wait();
-  speed(Speed::memory) = measure_memory();
-  speed(Speed::link) = measure_link(transport);
-  if (place.local_rank == 0) {
-    try {
-      speed(Speed::storage) = measure_storage(options.storage);
-    } catch (const std::exception& error) {
-      own.problem = fmt::format("storage: {}", as_error(error).what());
-    }
+  better(Speed::memory, measure_memory());
+  better(Speed::link, measure_link(transport));
+  if (transport.place().local_rank != 0 || !own.problem.empty()) return;
+  try {
+    better(Speed::storage, measure_storage(options.storage));
+  } catch (const std::exception& error) {
+    own.problem = fmt::format("storage: {}", as_error(error).what());
   }
+}
+
+// What all ranks have measured, on rank 0.
+std::vector<CheckedRank> gathered(Transport& transport, const CheckedRank& own) {
   const std::vector<std::string> texts =
       reports_of_ranks(&transport, own.host + "\n" + own.problem);
   const std::string_view bytes(reinterpret_cast<const char*>(&own.measure), sizeof own.measure);
@@ -151,6 +155,25 @@ std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOption
     std::memcpy(&ranks.back().measure, measures[r].data(), sizeof(NodeMeasure));
   }
   return ranks;
+}
+
+bool all_good(const NodeReport& report) {
+  return std::ranges::all_of(report.hosts,
+                             [&](const CheckedHost& host) { return report.good(host); });
+}
+
+}  // namespace
+
+std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options) {
+  CheckedRank own{transport.place().host, {}, ""};
+  for (int attempt = 1;; ++attempt) {
+    measure(transport, options, own);
+    std::vector<CheckedRank> ranks = gathered(transport, own);
+    // Rank 0 alone has measurements to judge.
+    std::int64_t again = attempt < attempts && !all_good(judge_nodes(ranks, options.slow));
+    transport.world().all_reduce(&again, 1, DType::i64, Reduction::max, "node check").wait();
+    if (again == 0) return ranks;
+  }
 }
 
 }  // namespace trireme

@@ -34,12 +34,13 @@ struct CheckedRank {
 };
 
 struct NodeCheckOptions {
-  double seconds = 1;      // of products
+  double seconds = 1;      // of products, each time
   double slow = 0.7;       // a speed below this share of the median is slow
   fs::path storage = ".";  // where files are written
 };
 
-// All ranks together; rank 0 gets all ranks, the others nothing.
+// All ranks together; rank 0 gets all ranks, the others nothing. Where one looks bad, all measure up
+// to three times, and the best of each speed counts.
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options);
 
 // What is wrong with a host: its sentences; none: it is good.
