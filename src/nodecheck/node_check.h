@@ -39,8 +39,8 @@ struct NodeCheckOptions {
   fs::path storage = ".";  // where files are written
 };
 
-// All ranks together; rank 0 gets all ranks, the others nothing. Where one looks bad, all measure up
-// to three times, and the best of each speed counts.
+// All ranks together; rank 0 gets all ranks, the others nothing. Where one looks bad, all measure
+// up to three times, and the best of each speed counts.
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options);
 
 // What is wrong with a host: its sentences; none: it is good.

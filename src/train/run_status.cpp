@@ -43,8 +43,8 @@ std::optional<RunStatus> parse_status(const std::string& text) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  return RunStatus{word("state"), number("step"), number("steps"), number("saved_step"),
-                   word("reason"),  number("ranks")};
+  return RunStatus{word("state"),        number("step"), number("steps"),
+                   number("saved_step"), word("reason"), number("ranks")};
 }
 
 void mark_failed(const fs::path& run_folder, const std::string& reason) {
