@@ -20,6 +20,7 @@ void add_generate(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_score(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_profile(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_preprocess(CLI::App& app);

@@ -66,6 +66,7 @@ void prepare_environment(int processes) {
 
 // Unless another run holds the folder, whose status it then is.
 void note_failure(const std::string& run_folder, const std::string& reason) {
+  if (run_folder.empty()) return;
   try {
     if (!is_locked(run_folder)) mark_failed(run_folder, reason);
   } catch (const Error& error) {

@@ -27,6 +27,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_eval(app);
   cli::add_score(app);
   cli::add_bench(app);
+  cli::add_profile(app);
   cli::add_doctor(app);
   cli::add_tokenizer(app);
   cli::add_preprocess(app);

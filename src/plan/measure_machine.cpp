@@ -16,6 +16,7 @@
 #include "model/transformer.h"
 #include "plan/time_plan.h"
 #include "runtime/memory.h"
+#include "train/op_times.h"
 #include "train/step_bench.h"
 
 namespace trireme {
@@ -45,12 +46,6 @@ double seconds_of(const std::function<void()>& body) {
   const Clock::time_point begin = Clock::now();
   body();
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 class Measurement {

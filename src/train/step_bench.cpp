@@ -9,10 +9,10 @@
 #include "backend/cpu/gemm_bench.h"
 #include "backend/cpu/kernels.h"
 #include "backend/device.h"
-#include "base/random.h"
 #include "runtime/devices.h"
 #include "train/device_products.h"
 #include "train/engine.h"
+#include "train/op_times.h"
 #include "train/setup.h"
 
 namespace trireme {
@@ -22,30 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
-}
-
-// Waits for each launch: what a GPU does between two of them, and the overlap of queues, it cannot
-// see.
-class Profile : public Observer {
- public:
-  void before(const Launch&) override { begin_ = Clock::now(); }
-  void after(const Launch& launch) override {
-    launch.queue.synchronize();
-    OpTime& time = times_[launch.node.op];
-    const Cost cost = cost_of(launch.graph, launch.node);
-    time.seconds += seconds_between(begin_, Clock::now());
-    time.flops += cost.flops;
-    time.bytes += cost.bytes;
-  }
-  std::map<OpKind, OpTime> times_;
-
- private:
-  Clock::time_point begin_;
-};
-
-bool is_linear(OpKind op) {
-  return op == OpKind::linear || op == OpKind::linear_input_grad ||
-         op == OpKind::linear_weight_grad;
 }
 
 // The linear products of one micro-batch: how often each shape runs.
@@ -122,15 +98,7 @@ StepBench bench_step(const Config& config, int steps) {
   const std::int64_t rows = config.train.micro_batch_size * config.model.seq_length;
   const std::int64_t micro_batches =
       std::max<std::int64_t>(1, config.train.global_batch_size / config.train.micro_batch_size);
-  Batch batch(config.train.micro_batch_size, config.model.seq_length);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    batch.tokens[r] =
-        static_cast<std::int32_t>(uniform(1, 0, r) * static_cast<double>(config.model.vocab_size));
-    batch.targets[r] =
-        static_cast<std::int32_t>(uniform(1, 1, r) * static_cast<double>(config.model.vocab_size));
-  }
-  for (std::int64_t r = 0; build.predictions > 0 && r < rows; ++r)
-    batch.loss_weights[r] = r % config.model.seq_length < build.predictions;
+  const Batch batch = random_batch(config, build);
   StepInput input;
   input.micro_batches = micro_batches;
   input.lr = 1e-5;
@@ -141,7 +109,7 @@ StepBench bench_step(const Config& config, int steps) {
   ProductCounter products;
   engine.train_step(
       input, [&](std::int64_t) { return &batch; }, &products);
-  Profile profile;
+  OpTimes times;
   std::vector<double> seconds, outside;
   // Where the profile's waits would slow a step down, it is timed without.
   for (int s = 0; s < (on_cpu ? 0 : steps); ++s) {
@@ -151,27 +119,18 @@ StepBench bench_step(const Config& config, int steps) {
     seconds.push_back(seconds_between(begin, Clock::now()));
   }
   for (int s = 0; s < steps; ++s) {
-    double before = 0;
-    for (const auto& [op, time] : profile.times_) before += time.seconds;
+    const double before = times.seconds();
     const Clock::time_point begin = Clock::now();
     engine.train_step(
-        input, [&](std::int64_t) { return &batch; }, &profile);
+        input, [&](std::int64_t) { return &batch; }, &times);
     device.queue().synchronize();
     const double profiled = seconds_between(begin, Clock::now());
     if (on_cpu) seconds.push_back(profiled);
-    double inside = -before;
-    for (const auto& [op, time] : profile.times_) inside += time.seconds;
-    outside.push_back(profiled - inside);
+    outside.push_back(profiled - (times.seconds() - before));
   }
-  std::nth_element(seconds.begin(), seconds.begin() + steps / 2, seconds.end());
-  std::nth_element(outside.begin(), outside.begin() + steps / 2, outside.end());
-  bench.seconds = seconds[steps / 2];
-  bench.optimizer_seconds = outside[steps / 2];
-  for (auto& [op, time] : profile.times_) {
-    time.op = definition(op).name;
-    time.seconds /= steps;
-    time.flops /= steps;
-    time.bytes /= steps;
+  bench.seconds = median(seconds);
+  bench.optimizer_seconds = median(outside);
+  for (const auto& [op, time] : times.per_step(steps)) {
     if (is_linear(op)) {
       bench.linear_flops += time.flops;
       bench.linear_seconds += time.seconds;

@@ -7,15 +7,9 @@
 #include <vector>
 
 #include "config/config.h"
+#include "train/op_times.h"
 
 namespace trireme {
-
-struct OpTime {
-  std::string op;
-  double seconds = 0;  // per step
-  double flops = 0;    // per step
-  double bytes = 0;    // read and written, per step
-};
 
 struct StepBench {
   std::int64_t tokens = 0;       // per step
