@@ -1,5 +1,5 @@
-// For libraries that are loaded before all others and plan a fault: in which process it happens, and
-// that it happens once, however often the job is started again.
+// For libraries that are loaded before all others and plan a fault: in which process it happens,
+// and that it happens once, however often the job is started again.
 #pragma once
 
 #include <fcntl.h>
