@@ -123,7 +123,7 @@ void print_rank(const Json& rank) {
                bytes_to_text(static_cast<std::int64_t>(one["sent_bytes"].get<double>())));
   fmt::print("memory, the same during the whole step\n");
   for (const auto& [name, bytes] : rank["memory"].items())
-    fmt::print("  {:<26} {:>12}\n", name, bytes_to_text(bytes.get<std::int64_t>()));
+    if (bytes > 0) fmt::print("  {:<26} {:>12}\n", name, bytes_to_text(bytes.get<std::int64_t>()));
   fmt::print("  {:<26} {:>12}, peak resident {}\n", "planned",
              bytes_to_text(rank["planned_bytes"].get<std::int64_t>()),
              bytes_to_text(rank["peak_resident_bytes"].get<std::int64_t>()));
@@ -214,9 +214,10 @@ void add_profile(CLI::App& app) {
       ->add_option("--nproc", a->nproc,
                    "Start this number of processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
-  command->add_option("--machine", a->machine,
-                      "Compare with the limits of this machine, as for plan: a name, or a file that "
-                      "bench machine wrote");
+  command->add_option(
+      "--machine", a->machine,
+      "Compare with the limits of this machine, as for plan: a name, or a file that "
+      "bench machine wrote");
   command->add_option("--trace", a->trace,
                       "Write one more step to this file, which must not exist, as a Chrome trace "
                       "(Perfetto): passes, ops and messages of all ranks");

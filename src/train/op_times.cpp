@@ -5,8 +5,14 @@
 
 #include "backend/device.h"
 #include "base/random.h"
+#include "comm/wait_time.h"
 
 namespace trireme {
+
+void OpTimes::before(const Launch&) {
+  waited_ = seconds_waited();
+  begin_ = std::chrono::steady_clock::now();
+}
 
 void OpTimes::after(const Launch& launch) {
   launch.queue.synchronize();
@@ -14,7 +20,7 @@ void OpTimes::after(const Launch& launch) {
   const Cost cost = cost_of(launch.graph, launch.node);
   OpTime& time = times_[launch.node.op];
   ++time.calls;
-  time.seconds += taken.count();
+  time.seconds += taken.count() - (seconds_waited() - waited_);
   time.flops += cost.flops;
   time.bytes += cost.bytes;
 }

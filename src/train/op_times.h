@@ -24,10 +24,10 @@ struct OpTime {
 };
 
 // Waits for each launch: what a GPU does between two of them, and the overlap of queues, it cannot
-// see.
+// see. Waits for other ranks within an op do not count.
 class OpTimes : public Observer {
  public:
-  void before(const Launch&) override { begin_ = std::chrono::steady_clock::now(); }
+  void before(const Launch&) override;
   void after(const Launch& launch) override;
 
   double seconds() const;  // of all ops so far
@@ -37,6 +37,7 @@ class OpTimes : public Observer {
  private:
   std::map<OpKind, OpTime> times_;
   std::chrono::steady_clock::time_point begin_;
+  double waited_ = 0;  // before the op at hand
 };
 
 bool is_linear(OpKind op);

@@ -92,8 +92,7 @@ class Profiler {
         batch_(random_batch(config, build_)),
         engine_(config, build_, options_of(device_),
                 {transport.place().rank, transport.place().size}) {
-    const double global =
-        static_cast<double>(global_batch_size(config, transport.place().size));
+    const double global = static_cast<double>(global_batch_size(config, transport.place().size));
     input_.micro_batches = static_cast<std::int64_t>(global) /
                            (config.train.micro_batch_size * engine_.mesh().degrees().dp());
     input_.lr = 1e-5;
@@ -153,8 +152,7 @@ class Profiler {
     engine_.train_step(
         input_, [&](std::int64_t) { return &batch_; }, observer);
     device_.queue().synchronize();
-    return {std::chrono::duration<double>(Clock::now() - begin).count(),
-            seconds_waited() - waited};
+    return {std::chrono::duration<double>(Clock::now() - begin).count(), seconds_waited() - waited};
   }
   void record() {
     std::optional<OpSpans> spans;

@@ -22,12 +22,12 @@ struct MessageTime {
 
 struct StepProfile {
   int pipeline_rank = 0;
-  double seconds = 0;              // median step, without an observer on GPUs
-  double waited = 0;               // of a step, for messages
-  double rest = 0;                 // of a step: neither in ops nor in waits
-  std::vector<OpTime> ops;         // slowest first
+  double seconds = 0;                 // median step, without an observer on GPUs
+  double waited = 0;                  // of a step, for messages
+  double rest = 0;                    // of a step: neither in ops nor in waits
+  std::vector<OpTime> ops;            // slowest first
   std::vector<MessageTime> messages;  // slowest first
-  MemoryPlan memory;               // which a run allocates at its start and keeps
+  MemoryPlan memory;                  // which a run allocates at its start and keeps
   std::int64_t peak_resident_bytes = 0;
   double samples = 0, tokens = 0;  // of a step, of all ranks
   double flops = 0;                // of a step, of all ranks, with attention to all positions

@@ -8,8 +8,8 @@
 namespace trireme::testing_cli {
 namespace {
 
-using testing::HasSubstr;
 using nlohmann::json;
+using testing::HasSubstr;
 
 class Profile : public Workspace {
  protected:
