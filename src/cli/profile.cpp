@@ -129,7 +129,7 @@ void print_rank(const Json& rank) {
              bytes_to_text(rank["peak_resident_bytes"].get<std::int64_t>()));
 }
 
-void print(const Json& all) {
+void print_all(const Json& all) {
   const Json& totals = all["total"];
   const std::size_t ranks = all["ranks"].size();
   fmt::print("{:>7} {:>10} {:>12} {:>18} {:>16} {:>10}\n", "ranks", "s/step", "samples/s",
@@ -169,7 +169,7 @@ void profile_here(const ProfileArguments& a, const Config& config, Transport& tr
     fmt::print("{}\n", all.dump());
     return;
   }
-  print(all);
+  print_all(all);
   if (!a.trace.empty()) fmt::print("\ntrace of one more step written to {}\n", a.trace);
 }
 
