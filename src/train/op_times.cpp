@@ -2,6 +2,7 @@
 #include "train/op_times.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "backend/device.h"
 #include "base/random.h"
@@ -68,6 +69,10 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace trireme

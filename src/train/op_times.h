@@ -11,7 +11,7 @@
 #include "data/batch.h"
 #include "graph/op.h"
 #include "model/transformer.h"
-#include "runtime/program.h"
+#include "runtime/stage.h"
 
 namespace trireme {
 
@@ -46,5 +46,6 @@ bool is_linear(OpKind op);
 Batch random_batch(const Config& config, const BuildOptions& build);
 
 double median(std::vector<double> values);
+double mean(const std::vector<double>& values);
 
 }  // namespace trireme

@@ -123,9 +123,10 @@ class Profiler {
         rest.push_back(std::max(0.0, one.seconds - one.waited - (ops.seconds() - before)));
       }
     }
-    result_.seconds = median(seconds);
-    result_.waited = median(waited);
-    result_.rest = median(rest);
+    // Means, as those of the ops are: the shares of a step add up to it.
+    result_.seconds = mean(seconds);
+    result_.waited = mean(waited);
+    result_.rest = mean(rest);
     for (const auto& [op, time] : ops.per_step(steps)) result_.ops.push_back(time);
     std::ranges::sort(result_.ops, std::greater(), &OpTime::seconds);
     result_.messages = messages.per_step(steps);

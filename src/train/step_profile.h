@@ -22,7 +22,7 @@ struct MessageTime {
 
 struct StepProfile {
   int pipeline_rank = 0;
-  double seconds = 0;                 // median step, without an observer on GPUs
+  double seconds = 0;                 // mean of the steps, without an observer on GPUs
   double waited = 0;                  // of a step, for messages
   double rest = 0;                    // of a step: neither in ops nor in waits
   std::vector<OpTime> ops;            // slowest first
