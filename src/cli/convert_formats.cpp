@@ -5,6 +5,7 @@
 #include "interop/deepspeed_folder.h"
 #include "interop/foreign.h"
 #include "interop/megatron_folder.h"
+#include "interop/torch_dist_folder.h"
 #include "megatron/checkpoint.h"
 #include "torch/dcp_folder.h"
 
@@ -20,6 +21,9 @@ ForeignModel open_dcp(const fs::path& folder, const ModelSettings& settings) {
 }
 
 constexpr ForeignFormat formats[] = {
+    {"torch_dist",
+     "Megatron-Core: .metadata, *.distcp, metadata.json and common.pt (--ckpt-format torch_dist)",
+     is_torch_dist_folder, megatron::open_torch_dist_folder},
     {"dcp",
      "torch.distributed.checkpoint: .metadata and *.distcp, with torchtitan's names or Hugging "
      "Face's",
@@ -80,7 +84,7 @@ std::vector<std::string> foreign_format_names() {
 std::string foreign_formats_text() {
   std::string text;
   for (const ForeignFormat& format : formats)
-    text += fmt::format("  {:<10}{}\n", format.name, format.what);
+    text += fmt::format("  {:<12}{}\n", format.name, format.what);
   return text;
 }
 

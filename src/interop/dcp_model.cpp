@@ -124,8 +124,9 @@ class DcpModel {
   void refuse_megatron(const fs::path& path) const {
     if (!fs::exists(path / "metadata.json")) return;
     fail_input(
-        "'{}' is a checkpoint of Megatron-Core's distributed format ('metadata.json'), which is "
-        "not read: save it with --ckpt-format torch, or export it to a Hugging Face folder",
+        "'{}' is of Megatron-Core's distributed format ('metadata.json'): leave --from out, or "
+        "give "
+        "--from torch_dist",
         path.string());
   }
 

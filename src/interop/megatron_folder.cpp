@@ -59,8 +59,20 @@ std::string names_in(const fs::path& folder) {
   return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
 }
 
-// The folder of the step to read.
-fs::path step_folder(const fs::path& folder) {
+}  // namespace
+
+// A tensor of a chunk in all of its ranks.
+struct MegatronFolder::Found {
+  std::string name;  // ours
+  MegatronName how;
+  RankParts parts;
+};
+
+bool is_megatron_folder(const fs::path& folder) {
+  return fs::exists(folder / tracker_file) || has_ranks(folder);
+}
+
+fs::path megatron_step_folder(const fs::path& folder) {
   const fs::path tracker = folder / tracker_file;
   if (!fs::exists(tracker)) return folder;
   std::string text = read_file(tracker, 4096);
@@ -78,21 +90,8 @@ fs::path step_folder(const fs::path& folder) {
              named.string(), names_in(folder));
 }
 
-}  // namespace
-
-// A tensor of a chunk in all of its ranks.
-struct MegatronFolder::Found {
-  std::string name;  // ours
-  MegatronName how;
-  RankParts parts;
-};
-
-bool is_megatron_folder(const fs::path& folder) {
-  return fs::exists(folder / tracker_file) || has_ranks(folder);
-}
-
 MegatronFolder::MegatronFolder(const fs::path& folder)
-    : MegatronCheckpoint(step_folder(folder).string()) {
+    : MegatronCheckpoint(megatron_step_folder(folder).string()) {
   const fs::path step = where_;
   find_ranks(step);
   open_ranks(step);

@@ -14,6 +14,10 @@ namespace trireme {
 // Whether the folder looks like one: that of a run, or of one of its steps.
 bool is_megatron_folder(const fs::path& folder);
 
+// The folder of the step to read: that which latest_checkpointed_iteration.txt names, or `folder`
+// itself where it has no such file. Refused (exit code 2): a step that is not there.
+fs::path megatron_step_folder(const fs::path& folder);
+
 class MegatronFolder : public MegatronCheckpoint {
  public:
   // Opens the files of all ranks of the step that latest_checkpointed_iteration.txt names, or of

@@ -9,6 +9,7 @@
 #include "interop/megatron_folder.h"
 #include "interop/model_tensors.h"
 #include "interop/optimizer_states.h"
+#include "interop/torch_dist_folder.h"
 #include "megatron/translate.h"
 
 namespace trireme::megatron {
@@ -221,6 +222,11 @@ ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
 ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& settings) {
   MegatronFolder folder(path);
   return open_model(folder, "Megatron", settings);
+}
+
+ForeignModel open_torch_dist_folder(const fs::path& path, const ModelSettings& settings) {
+  TorchDistFolder folder(path);
+  return open_model(folder, "Megatron-Core", settings);
 }
 
 ForeignModel open_deepspeed_folder(const fs::path& path, const ModelSettings& settings) {

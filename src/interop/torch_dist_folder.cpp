@@ -1,0 +1,246 @@
+// Finds the tensors of the model and of its optimizer among those of the folder.
+#include "interop/torch_dist_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "interop/megatron_folder.h"
+#include "interop/optimizer_states.h"
+#include "interop/zero_states.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* backend_file = "metadata.json";
+constexpr const char* common_file = "common.pt";
+constexpr const char* common_value = "common_state/shard_0_1";  // of newer versions
+constexpr const char* states_key = "optimizer.state.";
+constexpr std::array<const char*, adam_moments> moment_kinds{"exp_avg", "exp_avg_sq"};
+constexpr std::string_view layers_key = ".layers.";
+
+// Keys of what runs keep beside the model, at the beginning of names.
+constexpr std::array<std::string_view, 5> other_keys{
+    "optimizer.", "chained_", "rng_state", "rerun_state_machine_state", "opt_param_scheduler"};
+
+// Where the number of a layer would stand in the name of a tensor that stacks all layers.
+std::optional<std::size_t> stacked_at(std::string_view name) {
+  const std::size_t key = name.find(layers_key);
+  if (key == std::string_view::npos) return std::nullopt;
+  const std::size_t at = key + layers_key.size();
+  if (at < name.size() && std::isdigit(static_cast<unsigned char>(name[at]))) return std::nullopt;
+  return at;
+}
+
+bool is_stacked(const DcpTensor& tensor) {
+  return stacked_at(tensor.name).has_value();
+}
+
+MegatronName name_of(const DcpTensor& tensor) {
+  std::string name = tensor.name;
+  if (const auto at = stacked_at(name)) name.insert(*at, "0.");
+  return megatron_name(name);
+}
+
+void check_backend(const fs::path& file) {
+  const nlohmann::json json = parse_json(read_file(file, std::uint64_t{1} << 20), file.string());
+  const nlohmann::json backend =
+      json.is_object() ? json.value("sharded_backend", nlohmann::json()) : nlohmann::json();
+  if (backend == "torch_dist") return;
+  fail_input("'{}': sharded_backend is {}, and only \"torch_dist\" is read", file.string(),
+             backend.dump());
+}
+
+}  // namespace
+
+bool is_torch_dist_folder(const fs::path& folder) {
+  if (fs::exists(folder / backend_file) && is_dcp_folder(folder)) return true;
+  return is_megatron_folder(folder) && fs::exists(megatron_step_folder(folder) / backend_file);
+}
+
+TorchDistFolder::TorchDistFolder(const fs::path& folder)
+    : MegatronCheckpoint(megatron_step_folder(folder).string()) {
+  check_backend(fs::path(where_) / backend_file);
+  dcp_ = std::make_shared<const DcpFolder>(where_);
+  read_arguments();
+  find_tensors();
+  check_layers(layers_);
+  joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
+  weights_ = static_cast<const DcpWeights*>(
+      &joined_->keep(std::make_unique<DcpWeights>(dcp_, is_stacked)));
+  find_states();
+}
+
+void TorchDistFolder::read_arguments() {
+  const fs::path file = fs::path(where_) / common_file;
+  if (fs::exists(file)) {
+    common_ = std::make_shared<const TorchFile>(file);
+    root_ = common_->pickle().root();
+  } else {
+    common_ = dcp_->open(common_value);
+    if (!common_) {
+      fail_input("'{}' has neither '{}' nor the value '{}', which say what model it is", where_,
+                 common_file, common_value);
+    }
+    const Pickle& pickle = common_->pickle();
+    root_ = pickle.root();
+    const bool is_list = pickle.kind(root_) == PickleKind::list;
+    if (is_list && pickle.children(root_).size() == 1) root_ = pickle.children(root_)[0];
+  }
+  set_arguments(common_, root_);
+  const double version = common_->pickle().find_number(root_, "checkpoint_version").value_or(3);
+  if (version < 2) {
+    fail_input("'{}' has checkpoint_version {}, and at least 2 was expected in this format",
+               common_->name(), version);
+  }
+}
+
+void TorchDistFolder::find_tensors() {
+  for (const DcpTensor& tensor : dcp_->metadata().tensors) {
+    const auto begins = [&](std::string_view key) { return tensor.name.starts_with(key); };
+    if (std::ranges::any_of(other_keys, begins) || is_megatron_buffer(tensor.name)) continue;
+    const Found found{&tensor, name_of(tensor), is_stacked(tensor)};
+    if (found.how.ours.empty())
+      refuse_megatron_tensor(where_, tensor.name, shape_text(tensor.shape));
+    const bool has_layers = found.stacked && !tensor.shape.empty();
+    layers_ = std::max(layers_, has_layers ? tensor.shape[0] : found.how.layer + 1);
+    found_.push_back(found);
+  }
+}
+
+const DcpTensor* TorchDistFolder::state(const std::string& kind, const DcpTensor& tensor) const {
+  return dcp_->find(states_key + kind + "." + tensor.name);
+}
+
+// What of the optimizer is the same for all ranks lies in "optimizer": PyTorch's own state, or,
+// with a loss scaler beside it, as another "optimizer" within.
+std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
+  const Pickle& pickle = common_->pickle();
+  auto optimizer = pickle.find(root_, "optimizer");
+  if (!optimizer) return std::nullopt;
+  optimizer = pickle.find(*optimizer, "optimizer").value_or(*optimizer);
+  const auto state = pickle.find(*optimizer, "state");
+  auto step = state ? pickle.find(*state, "common_step") : std::nullopt;
+  const auto groups = pickle.find(*optimizer, "param_groups");
+  const bool has_group =
+      groups && pickle.kind(*groups) == PickleKind::list && !pickle.children(*groups).empty();
+  if (!step && has_group) step = pickle.find(pickle.children(*groups)[0], "step");
+  if (!step) return std::nullopt;
+  const double steps = optimizer_step(*common_, *step);
+  if (!(steps >= 0 && steps < 1e15)) return std::nullopt;
+  return static_cast<std::int64_t>(steps);
+}
+
+// All states or none: those of some tensors alone are refused when they are added.
+void TorchDistFolder::find_states() {
+  const auto begins = [&](std::string_view key) {
+    return std::ranges::any_of(dcp_->metadata().tensors, [&](const DcpTensor& tensor) {
+      return tensor.name.starts_with(key);
+    });
+  };
+  const auto left_out = [&](std::string_view why) {
+    note_ = fmt::format(
+        "the states of its optimizer are left out, so that training begins with new "
+        "ones: {}",
+        why);
+  };
+  if (!begins(fmt::format("{}{}.", states_key, moment_kinds[0]))) {
+    if (begins("optimizer.") || begins("chained_"))
+      left_out(
+          "they lie in flat buffers; the run saves them in a form that is read with "
+          "--dist-ckpt-optim-fully-reshardable");
+    return;
+  }
+  for (const Found& found : found_) {
+    const DcpTensor* moment = state(moment_kinds[0], *found.tensor);
+    if (moment && moment->shape != found.tensor->shape) {
+      left_out(fmt::format("'{}' has the shape {}, and its tensor {}", moment->name,
+                           shape_text(moment->shape), shape_text(found.tensor->shape)));
+      return;
+    }
+  }
+  const auto steps = optimizer_steps();
+  const auto iteration = common_->pickle().find_integer(root_, "iteration");
+  if (!steps || !iteration) {
+    left_out(fmt::format("'{}' does not say how many steps it did", common_->name()));
+    return;
+  }
+  progress_ = {*iteration, *steps};
+}
+
+bool TorchDistFolder::is_bert() const {
+  return std::ranges::any_of(
+      found_, [](const Found& found) { return found.how.ours.starts_with("masked_head."); });
+}
+
+const DcpTensor& TorchDistFolder::words() const {
+  for (const Found& found : found_)
+    if (found.how.ours == "embedding.word.weight" && !found.tensor->shape.empty())
+      return *found.tensor;
+  fail_input("'{}' has no embedding of words", where_);
+}
+
+std::int64_t TorchDistFolder::vocabulary_rows() const {
+  return words().shape[0];
+}
+
+// `moment` -1: the weight. Gates and heads lie in the order of one rank, whatever their number was.
+void TorchDistFolder::add(const Found& found, const DcpTensor& tensor, int moment) {
+  const auto named = [&](std::int64_t layer) {
+    MegatronName how = found.how;
+    if (found.stacked) how.layer = layer;
+    const std::string name = full_name(how);
+    return moment < 0 ? name : moment_name(name, moment);
+  };
+  std::vector<JoinedTensor> tensors;
+  if (found.stacked) {
+    std::vector<std::string> names;
+    for (std::int64_t layer = 0; layer < layers_; ++layer) names.push_back(named(layer));
+    tensors = weights_->layers(tensor, names);
+  } else {
+    tensors.push_back(weights_->whole(tensor, named(0)));
+  }
+  for (JoinedTensor& one : tensors) {
+    one.padded = found.how.cut == MegatronCut::words;
+    joined_->add(std::move(one));
+  }
+}
+
+void TorchDistFolder::require_copy_of_words(const DcpTensor& head) const {
+  JoinedTensors both(where_, "run's arguments");
+  both.add(weights_->whole(words(), "words"));
+  both.add(weights_->whole(head, "head"));
+  if (same_elements(both, "words", both, "head")) return;
+  fail_input(
+      "'{}': '{}' should be the same as '{}', as the arguments have it (no "
+      "untie_embeddings_and_output_weights), and is not",
+      where_, head.name, words().name);
+}
+
+std::unique_ptr<JoinedTensors> TorchDistFolder::join(const ModelConfig& model) {
+  for (const Found& found : found_) {
+    if (model.tie_embeddings && found.how.ours == "head.weight") {
+      require_copy_of_words(*found.tensor);
+      continue;
+    }
+    // The optimizer's own weights in fp32 tell more than those that were rounded from them.
+    const DcpTensor* exact = nullptr;
+    for (const char* kind : {"fp32_param", "param"})
+      if (progress_ && !exact) exact = state(kind, *found.tensor);
+    add(found, exact ? *exact : *found.tensor, -1);
+    for (int which = 0; progress_ && which < adam_moments; ++which) {
+      const DcpTensor* moment = state(moment_kinds[static_cast<std::size_t>(which)], *found.tensor);
+      if (!moment) {
+        fail_input("'{}' has the tensor '{}' and not its {}, which other tensors have", where_,
+                   found.tensor->name, moment_kinds[static_cast<std::size_t>(which)]);
+      }
+      add(found, *moment, which);
+    }
+  }
+  return std::move(joined_);
+}
+
+}  // namespace trireme

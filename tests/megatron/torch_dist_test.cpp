@@ -1,0 +1,73 @@
+// A distributed checkpoint that megatron-core wrote on two processes gives what Megatron's older
+// format holds of the same model (tests/interop/data/make_torch_dist_folders.py).
+#include <gmock/gmock.h>
+
+#include "base/file.h"
+#include "interop/assembled.h"
+#include "interop/optimizer_states.h"
+#include "interop/torch_dist_folder.h"
+#include "megatron/checkpoint.h"
+#include "refusal.h"
+#include "scratch_folder.h"
+
+namespace trireme {
+namespace {
+
+using megatron::open_megatron_folder;
+using megatron::open_torch_dist_folder;
+using testing::AllOf;
+using testing::HasSubstr;
+
+fs::path data() {
+  return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/torch_dist";
+}
+
+class TorchDistFolders : public testing::Test {
+ protected:
+  TorchDistFolders() { fs::copy(data() / "torch_dist", run_, fs::copy_options::recursive); }
+  std::string refusal() const {
+    return refusal_of([&] { assembled(open_torch_dist_folder(run_)); });
+  }
+  void write(const fs::path& file, const std::string& text) const {
+    fs::remove(file);
+    write_file_durably(file, text);
+  }
+  ScratchFolder folder_;
+  const fs::path run_ = folder_ / "run", step_ = run_ / "iter_0000003";
+};
+
+TEST_F(TorchDistFolders, HoldWhatTheOlderFormatHoldsAndTheMoments) {
+  EXPECT_TRUE(is_torch_dist_folder(run_));
+  EXPECT_TRUE(is_torch_dist_folder(step_));
+  EXPECT_FALSE(is_torch_dist_folder(data() / "legacy"));
+  const ForeignModel model = open_torch_dist_folder(run_);
+  const auto got = assembled(model);
+  const auto want = assembled(open_megatron_folder(data() / "legacy"));
+  EXPECT_EQ(got.size(), 3 * want.size());
+  for (const auto& [name, tensor] : want) {
+    EXPECT_EQ(got.at(name), tensor) << name;
+    EXPECT_EQ(got.count(moment_name(name, 0)) + got.count(moment_name(name, 1)), 2u) << name;
+  }
+  ASSERT_TRUE(model.training.has_value());
+  EXPECT_EQ(model.training->step, 3);
+  EXPECT_EQ(model.training->optimizer_steps, 3);
+  EXPECT_EQ(model.training->samples, 24);
+}
+
+TEST_F(TorchDistFolders, RefuseWhatIsMissingOrOfAnotherFormat) {
+  write(step_ / "metadata.json", R"({"sharded_backend": "zarr"})");
+  EXPECT_THAT(refusal(), HasSubstr("sharded_backend is \"zarr\", and only \"torch_dist\" is read"));
+  write(step_ / "metadata.json", R"({"sharded_backend": "torch_dist"})");
+  EXPECT_EQ(refusal(), "accepted");
+  fs::rename(step_ / "__1_0.distcp", step_ / "gone");
+  EXPECT_THAT(refusal(), HasSubstr("__1_0.distcp"));
+  fs::rename(step_ / "gone", step_ / "__1_0.distcp");
+  fs::remove(step_ / "common.pt");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("has neither 'common.pt' nor the value"),
+                               HasSubstr("common_state/shard_0_1")));
+  write(run_ / "latest_checkpointed_iteration.txt", "4");
+  EXPECT_THAT(refusal(), HasSubstr("names step 4"));
+}
+
+}  // namespace
+}  // namespace trireme
