@@ -24,6 +24,7 @@ STEP = 3
 def patch():
     """What asks for a GPU is told of the CPU, and random states of GPUs are left alone."""
     torch.cuda.current_device = lambda: torch.device("cpu")
+    torch.Tensor.cuda = lambda self, *_, **__: self
     torch.cuda.synchronize = lambda *_: None
     make_tensor = torch.tensor
     torch.tensor = lambda *values, device=None, **more: make_tensor(*values, **more)
