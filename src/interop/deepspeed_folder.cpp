@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "interop/cast.h"
+#include "interop/foreign_model.h"
 #include "interop/universal_states.h"
 
 namespace trireme {
@@ -87,7 +88,7 @@ void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
 }  // namespace
 
 bool is_deepspeed_folder(const fs::path& folder) {
-  return !find_step(folder).empty();
+  return !find_step(folder).empty() || fs::exists(folder / latest_files[1]);
 }
 
 DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
@@ -314,13 +315,18 @@ void DeepspeedFolder::find_universal() {
   const ZeroStates& states = states_[0];
   const Pickle& first = models_[0]->pickle();
   const auto steps = first.find_integer(first.root(), "global_steps");
-  const std::int64_t skipped = first.find_integer(first.root(), "skipped_steps").value_or(0);
-  if (steps && states.steps > 0 && states.steps != *steps - skipped) {
+  if (steps && states.steps > *steps) {
     fail_input(
-        "'{}' is of step {} of the optimizer, and by '{}' {} steps were taken, of which {} were "
-        "skipped: the files are of different steps of a run",
-        states.weights->name(), states.steps, models_[0]->name(), *steps, skipped);
+        "'{}' is of step {} of the optimizer, and by '{}' {} were taken: the files are of "
+        "different steps of a run",
+        states.weights->name(), states.steps, models_[0]->name(), counted(*steps, "step"));
   }
+  // A run may begin with a new optimizer, or skip steps and not count them.
+  if (steps && states.steps > 0 && states.steps < *steps) {
+    note_ = fmt::format("the optimizer took {} of the {} of the run", states.steps,
+                        counted(*steps, "step"));
+  }
+  saved_tp_ = tp_;
   tp_ = pp_ = 1;
   names_.resize(1);
   for (const WeightEntry& entry : states.weights->tensors()) names_[0].push_back(entry.name);
@@ -385,6 +391,8 @@ void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const R
   if (name.ours.empty()) {
     refuse_megatron_tensor(parts[0].file->name(), theirs, shape_text(parts[0].entry->shape));
   }
+  if (universal_ && saved_tp_ > 1 && name.cut == MegatronCut::gated && has_gate(model))
+    require_halves_joined_apart(fs::path(where_) / universal_folder, theirs);
   std::string ours = full_name(name);
   if (model.tie_embeddings && ours == "head.weight") ours = "embedding.word.weight";
   const std::string key = which < 0 ? ours : moment_name(ours, which);
@@ -441,14 +449,14 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
     add(*joined_, name, parts, model, -1);
   }
   if (names_.empty() && has_optimizer()) {
-    note_ = "the states of its optimizer, which ran without ZeRO, are left out";
+    add_note(note_, "the states of its optimizer, which ran without ZeRO, are left out");
   }
   if (!names_.empty()) {
     const WeightEntry* saved = parts_.empty() ? nullptr : parts_.begin()->second[0].entry;
-    note_ = fmt::format("the weights are those of the optimizer, in fp32{}",
-                        saved && saved->type != "F32"
-                            ? fmt::format("; the model computed in {}", saved->type)
-                            : "");
+    add_note(note_, fmt::format("the weights are those of the optimizer, in fp32{}",
+                                saved && saved->type != "F32"
+                                    ? fmt::format("; the model computed in {}", saved->type)
+                                    : ""));
     for (ZeroStates& states : states_) {
       joined_->keep(std::move(states.weights));
       for (auto& moment : states.moments)

@@ -57,7 +57,8 @@ class DeepspeedFolder : public MegatronCheckpoint {
   }
 
   int tp_ = 1, pp_ = 1;
-  std::vector<File> models_;                          // by rank of model parallelism
+  int saved_tp_ = 1;          // of the run, where a universal checkpoint has joined its ranks
+  std::vector<File> models_;  // by rank of model parallelism
   std::map<int, std::map<int, fs::path>> layers_;     // by module, by tensor rank
   std::map<int, std::map<int, fs::path>> optimizer_;  // by model rank, by data rank
   std::vector<std::vector<std::string>> names_;       // of parameters, by stage

@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -54,6 +55,14 @@ std::optional<double> MegatronCheckpoint::number_argument(std::string_view name)
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
   return value;
+}
+
+std::optional<std::int64_t> MegatronCheckpoint::count_argument(std::string_view name) const {
+  const auto value = number_argument(name);
+  if (!value) return std::nullopt;
+  if (const auto count = whole_count(*value)) return count;
+  fail_input("'{}': its argument {} is {}, and a whole number from 0 to 10^15 was expected", where_,
+             name, *value);
 }
 
 void MegatronCheckpoint::check_layers(std::int64_t layers) const {

@@ -23,6 +23,8 @@ class MegatronCheckpoint {
   // absent or None.
   std::optional<std::string> argument(std::string_view name) const;
   std::optional<double> number_argument(std::string_view name) const;
+  // A number of things. Refused (exit code 2): one that is negative, not whole or above 10^15.
+  std::optional<std::int64_t> count_argument(std::string_view name) const;
 
   // Whether its model predicts masked words.
   virtual bool is_bert() const = 0;

@@ -13,6 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
+constexpr std::uint64_t most_tracker_bytes = 4096;
 constexpr const char* rank_file = "model_optim_rng.pt";
 constexpr int most_ranks = 4096;
 
@@ -59,6 +60,21 @@ std::string names_in(const fs::path& folder) {
   return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
 }
 
+std::string read_tracker(const fs::path& tracker) {
+  std::string text = read_file(tracker, most_tracker_bytes);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// The folder of the step that a tracker names, or nothing where it names none.
+std::optional<std::string> step_name(const std::string& text) {
+  int step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && step >= 0;
+  if (is_number) return fmt::format("iter_{:07d}", step);
+  return text == "release" ? std::optional(text) : std::nullopt;
+}
+
 }  // namespace
 
 // A tensor of a chunk in all of its ranks.
@@ -72,22 +88,28 @@ bool is_megatron_folder(const fs::path& folder) {
   return fs::exists(folder / tracker_file) || has_ranks(folder);
 }
 
-fs::path megatron_step_folder(const fs::path& folder) {
+std::optional<fs::path> find_megatron_step(const fs::path& folder) {
   const fs::path tracker = folder / tracker_file;
   if (!fs::exists(tracker)) return folder;
-  std::string text = read_file(tracker, 4096);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  int step = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && step >= 0;
-  if (!is_number && text != "release") {
+  std::error_code error;
+  const auto bytes = fs::file_size(tracker, error);
+  if (error || bytes > most_tracker_bytes) return std::nullopt;
+  const auto name = step_name(read_tracker(tracker));
+  if (!name || !fs::is_directory(folder / *name)) return std::nullopt;
+  return folder / *name;
+}
+
+fs::path megatron_step_folder(const fs::path& folder) {
+  if (auto step = find_megatron_step(folder)) return *step;
+  const fs::path tracker = folder / tracker_file;
+  const std::string text = read_tracker(tracker);
+  const auto name = step_name(text);
+  if (!name) {
     fail_input("'{}' holds {:?}; expected is the number of a step, or release", tracker.string(),
                text.substr(0, 40));
   }
-  fs::path named = folder / (is_number ? fmt::format("iter_{:07d}", step) : text);
-  if (fs::is_directory(named)) return named;
   fail_input("'{}' names step {}, and '{}' is not there; found are {}", tracker.string(), text,
-             named.string(), names_in(folder));
+             (folder / *name).string(), names_in(folder));
 }
 
 MegatronFolder::MegatronFolder(const fs::path& folder)

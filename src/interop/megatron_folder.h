@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace trireme {
 bool is_megatron_folder(const fs::path& folder);
 
 // The folder of the step to read: that which latest_checkpointed_iteration.txt names, or `folder`
-// itself where it has no such file. Refused (exit code 2): a step that is not there.
+// itself where it has no such file. Nothing: a step that is not there, a file that names none.
+std::optional<fs::path> find_megatron_step(const fs::path& folder);
+// The same. Refused (exit code 2): where there is none.
 fs::path megatron_step_folder(const fs::path& folder);
 
 class MegatronFolder : public MegatronCheckpoint {

@@ -80,13 +80,15 @@ MegatronName megatron_name(std::string_view theirs) {
   }
   // The words of the masked-word head.
   if (rest == "lm_head.bias" || rest == "output_layer.bias") return {"masked_head.bias", -1, words};
-  bool is_weight = false;
+  bool is_weight = false, has_ending = false;
   for (const std::string_view ending : {".weight", "_weight", ".bias", "_bias"}) {
     if (!rest.ends_with(ending)) continue;
     rest.remove_suffix(ending.size());
     is_weight = ending.ends_with("weight");
+    has_ending = true;
     break;
   }
+  if (!has_ending) return {};
   std::string_view layer = rest;
   const bool inside = take_prefix(layer, "encoder.layers.") ||
                       take_prefix(layer, "transformer.layers.") ||

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "interop/megatron_folder.h"
@@ -16,6 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* backend_file = "metadata.json";
+constexpr const char* backend_key = "sharded_backend";
 constexpr const char* common_file = "common.pt";
 constexpr const char* common_value = "common_state/shard_0_1";  // of newer versions
 constexpr const char* states_key = "optimizer.state.";
@@ -45,10 +47,22 @@ MegatronName name_of(const DcpTensor& tensor) {
   return megatron_name(name);
 }
 
+constexpr std::uint64_t most_backend_bytes = std::uint64_t{1} << 20;
+
+// Whether a file says what wrote the folder that it lies in; other programs have files of its name.
+bool names_backend(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return false;
+  const auto bytes = fs::file_size(file, error);
+  if (error || bytes > most_backend_bytes) return false;
+  const auto json = nlohmann::json::parse(read_file(file, most_backend_bytes), nullptr, false);
+  return json.is_object() && json.contains(backend_key);
+}
+
 void check_backend(const fs::path& file) {
-  const nlohmann::json json = parse_json(read_file(file, std::uint64_t{1} << 20), file.string());
+  const nlohmann::json json = parse_json(read_file(file, most_backend_bytes), file.string());
   const nlohmann::json backend =
-      json.is_object() ? json.value("sharded_backend", nlohmann::json()) : nlohmann::json();
+      json.is_object() ? json.value(backend_key, nlohmann::json()) : nlohmann::json();
   if (backend == "torch_dist") return;
   fail_input("'{}': sharded_backend is {}, and only \"torch_dist\" is read", file.string(),
              backend.dump());
@@ -57,8 +71,8 @@ void check_backend(const fs::path& file) {
 }  // namespace
 
 bool is_torch_dist_folder(const fs::path& folder) {
-  if (fs::exists(folder / backend_file) && is_dcp_folder(folder)) return true;
-  return is_megatron_folder(folder) && fs::exists(megatron_step_folder(folder) / backend_file);
+  const auto step = find_megatron_step(folder);
+  return step && names_backend(*step / backend_file);
 }
 
 TorchDistFolder::TorchDistFolder(const fs::path& folder)
@@ -116,59 +130,76 @@ const DcpTensor* TorchDistFolder::state(const std::string& kind, const DcpTensor
 }
 
 // What of the optimizer is the same for all ranks lies in "optimizer": PyTorch's own state, or,
-// with a loss scaler beside it, as another "optimizer" within.
+// with a loss scaler beside it, as another "optimizer" within. Nothing where it is not said, or
+// where groups of parameters differ in it.
 std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
   const Pickle& pickle = common_->pickle();
   auto optimizer = pickle.find(root_, "optimizer");
   if (!optimizer) return std::nullopt;
   optimizer = pickle.find(*optimizer, "optimizer").value_or(*optimizer);
   const auto state = pickle.find(*optimizer, "state");
-  auto step = state ? pickle.find(*state, "common_step") : std::nullopt;
+  std::vector<double> told;
+  const auto look_in = [&](PickleId at, const char* key) {
+    if (const auto step = pickle.find(at, key)) told.push_back(optimizer_step(*common_, *step));
+  };
+  if (state) look_in(*state, "common_step");
   const auto groups = pickle.find(*optimizer, "param_groups");
-  const bool has_group =
-      groups && pickle.kind(*groups) == PickleKind::list && !pickle.children(*groups).empty();
-  if (!step && has_group) step = pickle.find(pickle.children(*groups)[0], "step");
-  if (!step) return std::nullopt;
-  const double steps = optimizer_step(*common_, *step);
-  if (!(steps >= 0 && steps < 1e15)) return std::nullopt;
-  return static_cast<std::int64_t>(steps);
+  if (groups && pickle.kind(*groups) == PickleKind::list)
+    for (const PickleId group : pickle.children(*groups)) look_in(group, "step");
+  const bool agree = std::ranges::all_of(told, [&](double steps) { return steps == told[0]; });
+  if (told.empty() || !agree) return std::nullopt;
+  return whole_count(told[0]);
 }
 
-// All states or none: those of some tensors alone are refused when they are added.
-void TorchDistFolder::find_states() {
-  const auto begins = [&](std::string_view key) {
-    return std::ranges::any_of(dcp_->metadata().tensors, [&](const DcpTensor& tensor) {
-      return tensor.name.starts_with(key);
-    });
+// Why no state of the optimizer can be taken over: "" where all can, or where there are none.
+std::string TorchDistFolder::unusable_states() const {
+  const auto any = [&](const auto& is_one) {
+    return std::ranges::any_of(dcp_->metadata().tensors,
+                               [&](const DcpTensor& tensor) { return is_one(tensor.name); });
   };
-  const auto left_out = [&](std::string_view why) {
-    note_ = fmt::format(
-        "the states of its optimizer are left out, so that training begins with new "
-        "ones: {}",
-        why);
+  const auto holds = [](const char* key) {
+    return [=](const std::string& name) { return name.find(key) != name.npos; };
   };
-  if (!begins(fmt::format("{}{}.", states_key, moment_kinds[0]))) {
-    if (begins("optimizer.") || begins("chained_"))
-      left_out(
-          "they lie in flat buffers; the run saves them in a form that is read with "
-          "--dist-ckpt-optim-fully-reshardable");
-    return;
-  }
-  for (const Found& found : found_) {
-    const DcpTensor* moment = state(moment_kinds[0], *found.tensor);
-    if (moment && moment->shape != found.tensor->shape) {
-      left_out(fmt::format("'{}' has the shape {}, and its tensor {}", moment->name,
-                           shape_text(moment->shape), shape_text(found.tensor->shape)));
-      return;
+  if (any(holds("gbuf_idx_")) || any(holds(".param_state")))
+    return "they lie in flat buffers; the run saves them in a form that is read with "
+           "--dist-ckpt-optim-fully-reshardable";
+  for (const char* kind : moment_kinds) {
+    const std::string key = fmt::format("{}{}.", states_key, kind);
+    if (!any([&](const std::string& name) { return name.starts_with(key); }))
+      return fmt::format("there are none called '{}*', so that it was not Adam", key);
+    for (const Found& found : found_) {
+      const DcpTensor* moment = state(kind, *found.tensor);
+      if (!moment) return fmt::format("'{}' has no {}", found.tensor->name, kind);
+      if (moment->shape == found.tensor->shape) continue;
+      return fmt::format("'{}' has the shape {}, and its tensor {}", moment->name,
+                         shape_text(moment->shape), shape_text(found.tensor->shape));
     }
   }
-  const auto steps = optimizer_steps();
+  return "";
+}
+
+// All states or none.
+void TorchDistFolder::find_states() {
+  const bool has_states = std::ranges::any_of(dcp_->metadata().tensors, [](const auto& tensor) {
+    return tensor.name.starts_with("optimizer.") || tensor.name.starts_with("chained_");
+  });
+  if (!has_states) return;
+  std::string why = unusable_states();
   const auto iteration = common_->pickle().find_integer(root_, "iteration");
-  if (!steps || !iteration) {
-    left_out(fmt::format("'{}' does not say how many steps it did", common_->name()));
-    return;
+  if (why.empty()) {
+    const auto steps = optimizer_steps();
+    if (steps && iteration && *steps > 0 && *steps <= *iteration) {
+      progress_ = {*iteration, *steps};
+      return;
+    }
+    const auto shown = [](const auto& number) {
+      return number ? fmt::format("{}", *number) : std::string("an unknown number of");
+    };
+    why = fmt::format("by '{}' it took {} steps, the same for all parameters, and the run {}",
+                      common_->name(), shown(steps), shown(iteration));
   }
-  progress_ = {*iteration, *steps};
+  note_ = fmt::format(
+      "the states of its optimizer are left out, so that training begins with new ones: {}", why);
 }
 
 bool TorchDistFolder::is_bert() const {
@@ -209,7 +240,13 @@ void TorchDistFolder::add(const Found& found, const DcpTensor& tensor, int momen
   }
 }
 
-void TorchDistFolder::require_copy_of_words(const DcpTensor& head) const {
+void TorchDistFolder::require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const {
+  const std::vector<std::int64_t> expected{vocabulary_rows(), model.hidden_size};
+  for (const DcpTensor* tensor : {&words(), &head}) {
+    if (tensor->shape == expected) continue;
+    fail_input("'{}': '{}' has the shape {}, and {} was expected", where_, tensor->name,
+               shape_text(tensor->shape), shape_text(expected));
+  }
   JoinedTensors both(where_, "run's arguments");
   both.add(weights_->whole(words(), "words"));
   both.add(weights_->whole(head, "head"));
@@ -223,21 +260,19 @@ void TorchDistFolder::require_copy_of_words(const DcpTensor& head) const {
 std::unique_ptr<JoinedTensors> TorchDistFolder::join(const ModelConfig& model) {
   for (const Found& found : found_) {
     if (model.tie_embeddings && found.how.ours == "head.weight") {
-      require_copy_of_words(*found.tensor);
+      require_copy_of_words(*found.tensor, model);
       continue;
     }
     // The optimizer's own weights in fp32 tell more than those that were rounded from them.
     const DcpTensor* exact = nullptr;
-    for (const char* kind : {"fp32_param", "param"})
-      if (progress_ && !exact) exact = state(kind, *found.tensor);
+    for (const char* kind : {"fp32_param", "param"}) {
+      const DcpTensor* kept = exact ? nullptr : state(kind, *found.tensor);
+      if (kept && kept->shape == found.tensor->shape) exact = kept;
+    }
     add(found, exact ? *exact : *found.tensor, -1);
     for (int which = 0; progress_ && which < adam_moments; ++which) {
-      const DcpTensor* moment = state(moment_kinds[static_cast<std::size_t>(which)], *found.tensor);
-      if (!moment) {
-        fail_input("'{}' has the tensor '{}' and not its {}, which other tensors have", where_,
-                   found.tensor->name, moment_kinds[static_cast<std::size_t>(which)]);
-      }
-      add(found, *moment, which);
+      const char* kind = moment_kinds[static_cast<std::size_t>(which)];
+      add(found, *state(kind, *found.tensor), which);  // find_states() saw that it is there
     }
   }
   return std::move(joined_);

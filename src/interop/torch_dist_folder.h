@@ -38,8 +38,9 @@ class TorchDistFolder : public MegatronCheckpoint {
   void find_tensors();
   void find_states();
   std::optional<std::int64_t> optimizer_steps() const;
+  std::string unusable_states() const;
   void add(const Found& found, const DcpTensor& tensor, int moment);
-  void require_copy_of_words(const DcpTensor& head) const;
+  void require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const;
   // What the optimizer keeps of a tensor: "exp_avg"; nullptr where it is not there.
   const DcpTensor* state(const std::string& kind, const DcpTensor& tensor) const;
   const DcpTensor& words() const;

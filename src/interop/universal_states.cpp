@@ -2,11 +2,11 @@
 #include "interop/universal_states.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "interop/megatron_names.h"
 
@@ -27,6 +27,14 @@ const PickleTensor& tensor_of(const TorchFile& file) {
   if (pickle.kind(id) == PickleKind::tensor) return pickle.tensor(id);
   fail_input("'{}' holds {}, and a tensor called 'param' was expected", file.name(),
              pickle.shown(id));
+}
+
+// Parameters name the folders that they lie in.
+void require_name_of_folder(const TorchFile& model, const std::string& name) {
+  const bool leads_elsewhere = name.find('/') != name.npos || name.find('\0') != name.npos;
+  if (!name.empty() && name != "." && name != ".." && !leads_elsewhere) return;
+  fail_input("'{}' lists a parameter called {:?} (param_shapes), which cannot name a folder",
+             model.name(), name);
 }
 
 // A tensor in each file.
@@ -64,6 +72,7 @@ class UniversalReader {
       refuse_frozen_parameters(*model);
       for (const auto& group : read_param_shapes(*model)) {
         for (const ZeroParameter& parameter : group) {
+          require_name_of_folder(*model, parameter.name);
           if (shapes_.emplace(parameter.name, parameter.shape).second)
             listed_in_[parameter.name] = model->name();
         }
@@ -181,8 +190,7 @@ class UniversalReader {
   }
 
   static std::int64_t whole_steps(double steps, const std::string& file) {
-    if (steps >= 0 && steps < 1e15 && steps == std::floor(steps))
-      return static_cast<std::int64_t>(steps);
+    if (const auto count = whole_count(steps)) return *count;
     fail_input("'{}' says that the optimizer took {} steps", file, steps);
   }
 
@@ -195,6 +203,22 @@ class UniversalReader {
 
 ZeroStates open_universal_states(const fs::path& zero, const Models& models) {
   return UniversalReader(zero, models).read();
+}
+
+void require_halves_joined_apart(const fs::path& zero, const std::string& parameter) {
+  for (const char* name : {whole_file, moment_files[0], moment_files[1]}) {
+    const fs::path path = zero / parameter / name;
+    if (!fs::exists(path)) continue;  // moments of a run that took no step
+    const TorchFile file(path);
+    const Pickle& pickle = file.pickle();
+    if (pickle.find_integer(pickle.root(), "param_n_sub_params") == 2) continue;
+    fail_input(
+        "'{}' does not say that the rows of the gate and of what it gates were joined apart "
+        "(param_n_sub_params 2), and the run had several ranks of tensor parallelism: their order "
+        "is not certain. Convert the checkpoint again with a universal_checkpoint_info that lists "
+        "'{}' among parameter_with_2_sub_params_cat_dim_0",
+        file.name(), parameter);
+  }
 }
 
 }  // namespace trireme

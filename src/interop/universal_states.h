@@ -12,9 +12,14 @@ namespace trireme {
 
 // `models` are the files of all ranks of model parallelism, which list the parameters
 // (param_shapes). Refused (exit code 2): parameters without a folder and folders without a
-// parameter, files that are missing or of other shapes than that in fp32, parameters of different
-// steps.
+// parameter, parameters whose names are no names of folders, files that are missing or of other
+// shapes than that in fp32, parameters of different steps.
 ZeroStates open_universal_states(const fs::path& zero,
                                  const std::vector<std::shared_ptr<const TorchFile>>& models);
+
+// For a parameter that holds a gate and what it gates, of a run with several ranks of tensor
+// parallelism. Refused (exit code 2): files that do not say that DeepSpeed joined the two apart, in
+// which the rows of ranks lie one after the other.
+void require_halves_joined_apart(const fs::path& zero, const std::string& parameter);
 
 }  // namespace trireme

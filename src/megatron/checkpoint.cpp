@@ -136,9 +136,7 @@ std::vector<std::string> words_of(const MegatronCheckpoint& folder) {
 
 // All rows: which of them a tokenizer with ids of its own beyond its words uses is in no argument.
 std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows) {
-  const auto number = [&](const char* name) {
-    return static_cast<std::int64_t>(folder.number_argument(name).value_or(0));
-  };
+  const auto number = [&](const char* name) { return folder.count_argument(name).value_or(0); };
   if (folder.strips_padding()) return "";
   if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != rows) {
     fail_input(
@@ -154,18 +152,25 @@ std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows
       rows, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
 }
 
+std::int64_t product(const MegatronCheckpoint& folder, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out) && out >= 0) return out;
+  fail_input("'{}': its arguments amount to {} times {} samples or tokens, which no run can read",
+             folder.where(), a, b);
+}
+
 // What the arguments say of the run whose moments came along.
 ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint::Progress progress,
                             std::int64_t seq_length, std::string& note) {
   ForeignTraining training;
   training.step = progress.step;
   training.optimizer_steps = progress.optimizer_steps;
-  const auto samples = folder.number_argument("consumed_train_samples");
-  const auto batch = folder.number_argument("global_batch_size");
-  if (samples || batch) {
-    training.samples = static_cast<std::int64_t>(
-        samples.value_or(batch.value_or(0) * static_cast<double>(progress.step)));
-    training.tokens = training.samples * seq_length;
+  auto samples = folder.count_argument("consumed_train_samples");
+  const auto batch = folder.count_argument("global_batch_size");
+  if (!samples && batch) samples = product(folder, *batch, progress.step);
+  if (samples) {
+    training.samples = *samples;
+    training.tokens = product(folder, *samples, seq_length);
   } else {
     add_note(note,
              "how many samples it had seen is not known, so that data and the schedule of the "

@@ -7,6 +7,7 @@
 #include "interop/deepspeed_names.h"
 #include "interop/optimizer_states.h"
 #include "interop/safetensors.h"
+#include "interop/universal_states.h"
 #include "megatron/checkpoint.h"
 #include "refusal.h"
 #include "scratch_folder.h"
@@ -142,6 +143,30 @@ TEST_F(DeepspeedFolders, UniversalCheckpointsHoldEachParameterOnce) {
   // A moment's file holds a tensor and not a number of steps.
   EXPECT_THAT(changed(put(norm + "/exp_avg.pt", norm + "/step.pt")),
               HasSubstr("a number was expected"));
+}
+
+TEST_F(DeepspeedFolders, AStepThatIsNotThereIsNamed) {
+  const fs::path folder = copy("llama_universal");
+  write_file_durably(folder / "latest_universal", "global_step4_universal");
+  EXPECT_TRUE(is_deepspeed_folder(folder));
+  EXPECT_THAT(refusal(folder), HasSubstr("names the step \"global_step4_universal\""));
+}
+
+// DeepSpeed says of the two halves of a gated parameter whether it joined them apart.
+TEST_F(DeepspeedFolders, RowsOfGatesAreCertainOrRefused) {
+  const fs::path zero = deepspeed_data("llama_universal") / "global_step3_universal/zero";
+  const std::string layer = "language_model.encoder.layers.1.";
+  EXPECT_NO_THROW(require_halves_joined_apart(zero, layer + "mlp.dense_h_to_4h.weight"));
+  EXPECT_THAT(
+      refusal_of([&] { require_halves_joined_apart(zero, layer + "mlp.dense_4h_to_h.weight"); }),
+      AllOf(HasSubstr("param_n_sub_params 2"), HasSubstr("mlp.dense_4h_to_h.weight")));
+}
+
+TEST(MegatronNames, ATensorWithoutTheEndingOfOneIsUnknown) {
+  EXPECT_EQ(megatron_name("output_layer").ours, "");
+  EXPECT_EQ(megatron_name("decoder.layers.0.mlp.linear_fc2").ours, "");
+  EXPECT_EQ(megatron_name("decoder.layers.0.mlp.linear_fc2.bias").ours, "mlp.down.bias");
+  EXPECT_EQ(megatron_name("output_layer.weight").ours, "head.weight");
 }
 
 TEST(DeepspeedNames, ModulesOfAPipelineAreToldByTheirNames) {

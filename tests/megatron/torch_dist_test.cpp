@@ -69,5 +69,23 @@ TEST_F(TorchDistFolders, RefuseWhatIsMissingOrOfAnotherFormat) {
   EXPECT_THAT(refusal(), HasSubstr("names step 4"));
 }
 
+// Other programs have files of these names too.
+TEST_F(TorchDistFolders, OtherFoldersAreNotTakenForOne) {
+  for (const char* text : {R"({"format": "pt"})", "[1]", "{", ""}) {
+    write(step_ / "metadata.json", text);
+    EXPECT_FALSE(is_torch_dist_folder(step_)) << text;
+    EXPECT_FALSE(is_torch_dist_folder(run_)) << text;
+  }
+}
+
+TEST_F(TorchDistFolders, ATrackerOfAnotherFormatIsNoError) {
+  for (const char* text : {"4", "", "global_step3", "release"}) {
+    write(run_ / "latest_checkpointed_iteration.txt", text);
+    EXPECT_FALSE(is_torch_dist_folder(run_)) << text;
+  }
+  write(run_ / "latest_checkpointed_iteration.txt", std::string(5000, '3'));
+  EXPECT_FALSE(is_torch_dist_folder(run_));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -28,7 +28,10 @@ CASES = {
 }
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("deepspeed"), reason="deepspeed is not installed")
+needs_deepspeed = pytest.mark.skipif(not importlib.util.find_spec("deepspeed"), reason="deepspeed is not installed")
+
+
+@needs_deepspeed
 @pytest.mark.parametrize("case", CASES)
 def test_deepspeed_is_read(trireme, tmp_path, case):
     folder = tmp_path / "deepspeed"
@@ -38,3 +41,32 @@ def test_deepspeed_is_read(trireme, tmp_path, case):
     assert got.keys() == want.keys()
     for name, tensor in want.items():
         assert torch.equal(got[name], tensor), name
+
+
+@needs_deepspeed
+def test_universal_checkpoints_that_leave_something_open(trireme, tmp_path):
+    """Rows of gates whose order is not said are refused; a count of the run's steps is not the optimizer's."""
+    folder = tmp_path / "deepspeed"
+    case = CASES["universal_untied"]
+    subprocess.run([sys.executable, MAKE, folder, json.dumps(case)], check=True)
+    step = next(folder.glob("*_universal"))
+
+    def change(path, **values):
+        content = torch.load(path, weights_only=False)
+        content.update(values)
+        torch.save(content, path)
+
+    for path in step.glob("mp_rank_*_model_states.pt"):
+        change(path, global_steps=7)
+    told = trireme("convert", folder, tmp_path / "run")
+    assert "the optimizer took 3 of the 7 steps of the run" in told.stdout + told.stderr
+    for path in step.glob("mp_rank_*_model_states.pt"):
+        change(path, global_steps=2)
+    told = trireme("convert", folder, tmp_path / "refused", code=2)
+    assert "is of step 3 of the optimizer" in told.stderr
+    for path in step.glob("mp_rank_*_model_states.pt"):
+        change(path, global_steps=3)
+    gates = [path for path in step.glob("zero/*/exp_avg.pt") if "dense_h_to_4h" in str(path)]
+    change(gates[0], param_n_sub_params=1)
+    told = trireme("convert", folder, tmp_path / "refused", code=2)
+    assert "param_n_sub_params 2" in told.stderr

@@ -35,3 +35,38 @@ def test_torch_dist_is_read(trireme, tmp_path, case):
         assert torch.equal(got[name], tensor), name
         assert torch.equal(got[first + name], 0.5 * tensor), name
         assert torch.equal(got[second + name], tensor**2), name
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
+def test_states_that_are_not_certain_are_left_out(trireme, tmp_path):
+    """Moments whose step is not certain stay out, with a note; numbers that no run has are refused."""
+    subprocess.run([sys.executable, MAKE, tmp_path, json.dumps(CASES["gpt"])], check=True)
+    step = next((tmp_path / "torch_dist").glob("iter_*"))
+    saved = torch.load(step / "common.pt", weights_only=False)
+
+    def convert(code=0, steps=None, arguments=None, **values):
+        common = {**saved, **values}
+        common["args"] = type(saved["args"])(**{**vars(saved["args"]), **(arguments or {})})
+        if steps is not None:
+            common["optimizer"] = {"state": {"common_step": steps[0]},
+                                   "param_groups": [{"step": count} for count in steps[1:]]}
+        torch.save(common, step / "common.pt")
+        out = tmp_path / "run"
+        subprocess.run(["rm", "-rf", out], check=True)
+        told = trireme("convert", tmp_path / "torch_dist", out, code=code)
+        return told.stdout + told.stderr, set(read_checkpoint(out)) if code == 0 else set()
+
+    left_out = "the states of its optimizer are left out"
+    text, whole = convert()
+    assert left_out not in text
+    weights = {name for name in whole if not name.startswith("optimizer.")}
+    assert len(whole) == 3 * len(weights)
+    assert convert(steps=[3, 3, 3])[1] == whole
+    for steps in ([3, 3, 2], [2.5, 2.5], [0, 0], [-1], [4], [float("nan")]):
+        text, names = convert(steps=steps)
+        assert left_out in text and names == weights, steps
+    for value in (float("inf"), float("nan"), 1e300, -1.0, 0.5):
+        text, _ = convert(code=2, arguments={"consumed_train_samples": value})
+        assert "consumed_train_samples" in text and "a whole number" in text, value
+    text, _ = convert(code=2, arguments={"consumed_train_samples": 10**15, "seq_length": 16, "max_position_embeddings": 100000})
+    assert "no run can read" in text
