@@ -36,6 +36,13 @@ class DcpExport {
           "Hugging Face's names",
           reader.folder().string(), huggingface_class(model_.kind));
     }
+    for (const NamedTensor& tensor : mapping_.theirs) {
+      if (!titan_ || !own_name(tensor.name).starts_with("model.")) continue;
+      fail_input(
+          "'{}' holds the tensor '{}', and torchtitan's Llama has none such: --to dcp writes "
+          "Hugging Face's names",
+          reader.folder().string(), tensor.name);
+    }
     with_states_ = config_.optimizer.name.starts_with("adam") &&
                    reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
     if (with_states_) add_moments(mapping_, moment_name);
@@ -63,31 +70,82 @@ class DcpExport {
     if (titan_) return {own_name(name)};
     return {"model", name};
   }
-  DcpPath state_path(const std::string& name, const char* key) const {
-    if (titan_) return {"optimizer", fmt::format("state.{}.{}", own_name(name), key)};
-    return {"optimizer", "state", name, key};
+  DcpPath state_path(const std::string& own, const char* key) const {
+    if (titan_) return {"optimizer", fmt::format("state.{}.{}", own, key)};
+    return {"optimizer", "state", own, key};
+  }
+  // The name of the parameter that has the states of a weight.
+  std::string state_name(std::size_t weight) const {
+    const std::string own = own_name(mapping_.theirs[weight].name);
+    const std::string fused = titan_ ? torchtitan_fused_name(own) : "";
+    return fused.empty() ? own : fused;
+  }
+  // Whether a weight is the first of those whose states are one parameter's.
+  bool begins_states(std::size_t weight) const {
+    return weight == 0 || state_name(weight) != state_name(weight - 1);
   }
 
   void write_tensor(const TensorAssembler& assembler, std::size_t i) {
-    const NamedTensor& tensor = mapping_.theirs[i];
     const std::size_t weight = i % weights_;
-    const std::string& name = mapping_.theirs[weight].name;
-    const bool is_weight = i < weights_;
-    const DType dtype =
-        is_weight ? options_.dtype.value_or(assembler.dtype(i)) : assembler.dtype(i);
-    writer_.begin(is_weight ? weight_path(name) : state_path(name, moment_keys[i / weights_ - 1]),
-                  {dtype, {tensor.shape.begin(), tensor.shape.end()}});
+    if (i < weights_) {
+      const NamedTensor& tensor = mapping_.theirs[i];
+      const DType dtype = options_.dtype.value_or(assembler.dtype(i));
+      writer_.begin(weight_path(tensor.name), {dtype, {tensor.shape.begin(), tensor.shape.end()}});
+      write_rows(assembler, i, dtype, 0, rows_of(tensor));
+      write_tied(tensor.name);
+    } else if (begins_states(weight)) {
+      write_moment(assembler, i);
+    }
+  }
+
+  static std::int64_t width_of(const NamedTensor& tensor) {
+    return tensor.shape.rank() < 2 ? 1 : tensor.shape.back();
+  }
+  static std::int64_t rows_of(const NamedTensor& tensor) {
+    const std::int64_t width = width_of(tensor);
+    return width == 0 ? 0 : tensor.shape.count() / width;
+  }
+
+  // Of a weight or, from the first of them on, of those that are one parameter.
+  void write_moment(const TensorAssembler& assembler, std::size_t first) {
+    const std::string name = state_name(first % weights_);
+    std::vector<std::size_t> all{first};
+    while ((all.back() + 1) % weights_ != 0 && state_name((all.back() + 1) % weights_) == name)
+      all.push_back(all.back() + 1);
+    const NamedTensor& tensor = mapping_.theirs[first];
+    TorchTensor whole{assembler.dtype(first), {tensor.shape.begin(), tensor.shape.end()}};
+    std::int64_t groups = 1;
+    if (all.size() > 1) {
+      groups = model_.model.num_kv_heads;
+      whole.shape[0] = 0;
+      for (const std::size_t i : all) whole.shape[0] += rows_of(mapping_.theirs[i]);
+      std::ranges::sort(all, {}, [&](std::size_t i) {
+        const std::string own = own_name(mapping_.theirs[i % weights_].name);
+        return torchtitan_fused_rows(own, model_.model).first;
+      });
+    }
+    writer_.begin(state_path(name, moment_keys[first / weights_ - 1]), whole);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      for (const std::size_t i : all) {
+        const std::int64_t rows = rows_of(mapping_.theirs[i]) / groups;
+        write_rows(assembler, i, whole.dtype, group * rows, (group + 1) * rows);
+      }
+    }
+  }
+
+  void write_rows(const TensorAssembler& assembler, std::size_t i, DType dtype,
+                  std::int64_t first_row, std::int64_t last_row) {
+    const std::string& name = mapping_.theirs[i % weights_].name;
     const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
     // Whole heads, as their rows change places.
-    const std::int64_t width = tensor.shape.rank() < 2 ? 1 : tensor.shape.back();
+    const std::int64_t width = width_of(mapping_.theirs[i]);
     const std::int64_t unit = order.outer * order.inner * order.block;
-    const std::int64_t rows = width == 0 ? 0 : tensor.shape.count() / width;
     const std::int64_t step =
         std::max<std::int64_t>(1, piece_elements / std::max<std::int64_t>(1, width * unit)) * unit;
     const std::int64_t row_bytes = width * size_of(dtype);
     std::vector<std::byte> memory, ordered;
-    for (std::int64_t row = 0; row < rows; row += step) {
-      const std::int64_t end = std::min(rows, row + step);
+    for (std::int64_t row = first_row; row < last_row; row += step) {
+      const std::int64_t end = std::min(last_row, row + step);
       memory.resize(static_cast<std::size_t>((end - row) * row_bytes));
       assembler.produce(i, dtype, row * width, end * width, memory.data());
       if (unit > 1) {
@@ -99,7 +157,6 @@ class DcpExport {
       }
       writer_.write(memory.data(), memory.size());
     }
-    if (is_weight) write_tied(name);
   }
 
   // Models list a tied head too, and load it where they list it.
@@ -112,16 +169,16 @@ class DcpExport {
     const auto at = state_.counters.find("optimizer_steps");
     const auto steps = static_cast<float>(at == state_.counters.end() ? state_.step : at->second);
     for (std::size_t i = 0; i < weights_; ++i) {
-      writer_.begin(state_path(mapping_.theirs[i].name, "step"), {DType::f32, {}});
+      if (!begins_states(i)) continue;
+      writer_.begin(state_path(state_name(i), "step"), {DType::f32, {}});
       writer_.write(&steps, sizeof steps);
     }
     if (titan_) {
       for (std::size_t i = 0; i < weights_; ++i) {
-        const NamedTensor& tensor = mapping_.theirs[i];
-        for (const TorchItem& item : settings(decay_of(tensor))) {
-          writer_.add(
-              {"optimizer", fmt::format("param_groups.{}.{}", own_name(tensor.name), item.key)},
-              item.value);
+        if (!begins_states(i)) continue;
+        for (const TorchItem& item : settings(decay_of(mapping_.theirs[i]))) {
+          writer_.add({"optimizer", fmt::format("param_groups.{}.{}", state_name(i), item.key)},
+                      item.value);
         }
       }
       return;

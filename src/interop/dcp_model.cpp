@@ -234,14 +234,34 @@ class DcpModel {
     add_note(note_, optimizer.why());
     if (!optimizer.is_there()) return;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      for (int which = 0; which < adam_moments; ++which)
-        joined_->add(join(optimizer.moment(own[i], which), names[i], moment_name(names[i], which)));
+      const std::string& owner = optimizer.owner(own[i]);
+      for (int which = 0; which < adam_moments; ++which) {
+        JoinedTensor moment =
+            join(optimizer.moment(owner, which), names[i], moment_name(names[i], which));
+        if (owner != own[i]) choose_rows(moment, own[i]);
+        joined_->add(std::move(moment));
+      }
     }
     add_moments(out.mapping, moment_name);
     out.training.emplace();
     out.training->optimizer_steps = optimizer.steps();
     read_progress(*out.training);
     read_settings(optimizer, out);
+  }
+
+  // Of queries, keys and values that lie in one tensor.
+  void choose_rows(JoinedTensor& tensor, const std::string& own) const {
+    const ModelConfig& m = model_.model;
+    tensor.choice = torchtitan_fused_rows(own, m);
+    const std::int64_t rows = tensor.choice.group * m.num_kv_heads;
+    if (tensor.shape.empty() || tensor.shape[0] != rows) {
+      fail_input(
+          "'{}': '{}' has the shape {}, and {} rows were expected: those of {} and their "
+          "keys and values",
+          folder_->where(), tensor.parts[0].entry->name, shape_text(tensor.shape), rows,
+          counted(m.num_heads, "head"));
+    }
+    tensor.shape[0] = tensor.choice.count * m.num_kv_heads;
   }
 
   // Of a run's step, which may have skipped some of the optimizer's, and of what it had seen.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
 #include "torch/printable.h"
 
@@ -29,10 +30,19 @@ struct Setting {
 
 }  // namespace
 
-DcpOptimizer::DcpOptimizer(const DcpFolder& folder, std::vector<std::string> parameters)
-    : folder_(folder), parameters_(std::move(parameters)) {
+DcpOptimizer::DcpOptimizer(const DcpFolder& folder, const std::vector<std::string>& parameters)
+    : folder_(folder), parameters_(parameters) {
   TRIREME_CHECK(!parameters_.empty());
   if (!find_states()) return;
+  for (std::string& parameter : parameters_) {
+    const std::string fused = torchtitan_fused_name(parameter);
+    const auto has_states = [&](const std::string& name) {
+      return folder_.find(prefix_ + name + moment_endings[0]) != nullptr;
+    };
+    if (fused.empty() || has_states(parameter) || !has_states(fused)) continue;
+    owners_[parameter] = fused;
+    parameter = fused;
+  }
   if (folder_.find(prefix_ + parameters_[0] + ".max_exp_avg_sq")) {
     why_ = "the states of its optimizer are left out: they are those of AMSGrad";
     prefix_.clear();
@@ -69,6 +79,11 @@ bool DcpOptimizer::find_states() {
         printable(other), "optimizer." + first);
   }
   return false;
+}
+
+const std::string& DcpOptimizer::owner(const std::string& parameter) const {
+  const auto found = owners_.find(parameter);
+  return found == owners_.end() ? parameter : found->second;
 }
 
 const DcpTensor& DcpOptimizer::moment(const std::string& parameter, int which) const {

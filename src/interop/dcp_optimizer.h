@@ -16,12 +16,15 @@ class DcpOptimizer {
  public:
   // Finds the states of parameters by their names, whatever the key that the optimizer's state has
   // in the folder. Refused (exit code 2): states of some parameters and not of others.
-  DcpOptimizer(const DcpFolder& folder, std::vector<std::string> parameters);
+  DcpOptimizer(const DcpFolder& folder, const std::vector<std::string>& parameters);
 
   // Whether the states are there; if not, why() says what was found instead, or "".
   bool is_there() const { return !prefix_.empty(); }
   const std::string& why() const { return why_; }
-  // The first (0) or second (1) moment of a parameter.
+  // The parameter whose states hold those of another: itself, but for torchtitan's queries, keys
+  // and values that were trained as one.
+  const std::string& owner(const std::string& parameter) const;
+  // The first (0) or second (1) moment of an owner.
   const DcpTensor& moment(const std::string& parameter, int which) const;
   // Steps that the optimizer did. Refused (exit code 2) where parameters differ.
   std::int64_t steps() const;
@@ -36,9 +39,10 @@ class DcpOptimizer {
   std::optional<std::pair<double, double>> pair(const std::string& name) const;
 
   const DcpFolder& folder_;
-  std::vector<std::string> parameters_;
-  std::string prefix_;  // of the states: "optimizer.state."
-  std::string groups_;  // of the groups: "optimizer.param_groups."
+  std::vector<std::string> parameters_;        // that have states
+  std::map<std::string, std::string> owners_;  // of those that have none of their own
+  std::string prefix_;                         // of the states: "optimizer.state."
+  std::string groups_;                         // of the groups: "optimizer.param_groups."
   std::string why_;
 };
 

@@ -164,8 +164,9 @@ void JoinedTensors::read(const std::string& name, const Rectangle& part, std::by
   const std::int64_t element = size_of(*tensor.parts[0].entry->dtype);
   const std::int64_t end = part.row + part.rows;
   for (std::int64_t row = part.row; row < end;) {
-    const std::int64_t rows = tensor.order.run(row, end);
-    const Destination to{tensor.order.stored(row), rows, part.column, part.columns,
+    const std::int64_t chosen = tensor.order.stored(row);
+    const std::int64_t rows = tensor.choice.run(chosen, chosen + tensor.order.run(row, end));
+    const Destination to{tensor.choice.stored(chosen), rows, part.column, part.columns,
                          dst + (row - part.row) * part.columns * element};
     for (const TensorPart& from : tensor.parts) read_part(from, to, element);
     row += rows;

@@ -1,6 +1,7 @@
 // Tensors of which several files hold parts, as a source of whole ones.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,17 @@ struct RowOrder {
   std::int64_t run(std::int64_t row, std::int64_t end) const;
 };
 
+// Rows of a tensor that lie in a larger one: `count` rows of each `group` rows of it, from `first`
+// on.
+struct RowChoice {
+  std::int64_t group = 1, first = 0, count = 1;
+
+  std::int64_t stored(std::int64_t row) const { return row / count * group + first + row % count; }
+  std::int64_t run(std::int64_t row, std::int64_t end) const {
+    return group == count ? end - row : std::min(end - row, count - row % count);
+  }
+};
+
 // A tensor of a file, placed in the matrix of the whole.
 struct TensorPart {
   const WeightFile* file = nullptr;
@@ -32,6 +44,7 @@ struct JoinedTensor {
   std::vector<std::int64_t> shape;  // of the whole, as it is stored
   std::vector<TensorPart> parts;
   RowOrder order = {};
+  RowChoice choice = {};  // of the rows of its parts, before they are put in order
   // Rows at the end may stay unread: those that pad a vocabulary.
   bool padded = false;
 };

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 namespace trireme {
 namespace {
@@ -26,6 +27,10 @@ constexpr std::array<Name, 3> other_names{{
     {"norm.weight", "model.norm.weight", "norm.weight"},
     {"output.weight", "lm_head.weight", "lm_head.weight"},
 }};
+
+constexpr std::array<const char*, 3> fused_names{".qkv_linear.wq.weight", ".qkv_linear.wk.weight",
+                                                 ".qkv_linear.wv.weight"};
+constexpr const char* fused_name = ".qkv_linear.wqkv.weight";
 
 // "layers.3." of "layers.3.attention.wq.weight" with the ending "attention.wq.weight".
 std::optional<std::string> layer_of(const std::string& name, const std::string& prefix,
@@ -55,6 +60,21 @@ std::string torchtitan_name(const std::string& huggingface) {
       return *layer + row.torchtitan;
   }
   return huggingface;
+}
+
+std::string torchtitan_fused_name(const std::string& own) {
+  for (const char* one : fused_names) {
+    if (own.ends_with(one))
+      return own.substr(0, own.size() - std::string_view(one).size()) + fused_name;
+  }
+  return "";
+}
+
+RowChoice torchtitan_fused_rows(const std::string& own, const ModelConfig& model) {
+  const std::int64_t head = model.head_dim, queries = model.num_heads / model.num_kv_heads;
+  const std::int64_t group = (queries + 2) * head;
+  if (own.ends_with(fused_names[0])) return {group, 0, queries * head};
+  return {group, (own.ends_with(fused_names[1]) ? queries : queries + 1) * head, head};
 }
 
 RowOrder llama_row_order(const std::string& huggingface, const ModelConfig& model) {

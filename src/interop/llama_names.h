@@ -14,6 +14,14 @@ std::string huggingface_name_of_llama(const std::string& name);
 // The name of a tensor of Hugging Face's in torchtitan 0.3.
 std::string torchtitan_name(const std::string& huggingface);
 
+// The parameter that torchtitan trains for the queries, the keys and the values of a layer, where
+// it does not train them apart: its checkpoints hold their weights apart, and the states of this
+// one. `own` is torchtitan's name of one of the three; "" for another.
+std::string torchtitan_fused_name(const std::string& own);
+// The rows of it that are those of `own`: for each head of keys the queries that look at it, the
+// keys and the values.
+RowChoice torchtitan_fused_rows(const std::string& own, const ModelConfig& model);
+
 // Of Hugging Face's names: how the rows of queries and keys lie at Meta and torchtitan. Pairs that
 // are rotated together lie side by side there, and half a head apart at Hugging Face.
 RowOrder llama_row_order(const std::string& huggingface, const ModelConfig& model);

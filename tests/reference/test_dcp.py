@@ -14,7 +14,7 @@ from test_torch_folders import TYPES, assert_same_bits, divisible, model_of
 from test_training import model_section, write_indexed_tokens
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "interop/data"))
-from dcp_folders import huggingface_state, rotated, save, titan_name, titan_state  # noqa: E402
+from dcp_folders import huggingface_state, rotated, save, split, titan_name, titan_state  # noqa: E402
 
 LAYOUTS = [((), ()), ((2,), ("rows",)), ((3,), ("rows",)), ((2, 2), ("rows", "columns")),
            ((2, 2), ("copies", "rows")), ((2,), ("columns",))]
@@ -256,7 +256,7 @@ def take(state, model, optimizer, names):
     model.load_state_dict({name: rotated(state[key], name, head_dim, back=True)
                            for key, name in theirs.items()})
     flat = {}
-    for key, value in state["optimizer"].items():
+    for key, value in split(state["optimizer"], model.config).items():
         kind, rest = key.split(".", 1)
         name, what = rest.rsplit(".", 1)
         name = theirs[name]

@@ -68,5 +68,5 @@ def test_states_that_are_not_certain_are_left_out(trireme, tmp_path):
     for value in (float("inf"), float("nan"), 1e300, -1.0, 0.5):
         text, _ = convert(code=2, arguments={"consumed_train_samples": value})
         assert "consumed_train_samples" in text and "a whole number" in text, value
-    text, _ = convert(code=2, arguments={"consumed_train_samples": 10**15, "seq_length": 16, "max_position_embeddings": 100000})
+    text, _ = convert(code=2, iteration=10**12, arguments={"consumed_train_samples": None, "global_batch_size": 10**12})
     assert "no run can read" in text

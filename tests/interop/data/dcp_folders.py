@@ -40,6 +40,42 @@ def rotated(tensor, name, head_dim, back=False):
     return tensor.view(-1, *inner, tensor.shape[1]).transpose(1, 2).reshape(tensor.shape)
 
 
+FUSED = "attention.qkv_linear.w"
+
+
+def fused(flat, config):
+    """A flat state of torchtitan's optimizer, in which queries, keys and values are one parameter: for each head of
+    keys its queries, the keys and the values."""
+    out = {}
+    for key, value in flat.items():
+        if FUSED not in key:
+            out[key] = value
+        elif FUSED + "q." in key:
+            parts = [flat[key.replace(FUSED + "q", FUSED + which)] for which in "qkv"]
+            if ".exp_avg" in key:
+                value = torch.cat([part.view(config.num_key_value_heads, -1, part.shape[1]) for part in parts],
+                                  1).flatten(0, 1)
+            out[key.replace(FUSED + "q", FUSED + "qkv")] = value
+    return out
+
+
+def split(flat, config):
+    """The other way."""
+    out = {}
+    for key, value in flat.items():
+        rows = [config.num_attention_heads // config.num_key_value_heads, 1, 1]
+        parts = [value] * 3
+        if FUSED not in key:
+            out[key] = value
+            continue
+        if ".exp_avg" in key:
+            groups = value.view(config.num_key_value_heads, -1, value.shape[1])
+            parts = [part.flatten(0, 1) for part in groups.split([n * config.head_dim for n in rows], 1)]
+        for which, part in zip("qkv", parts):
+            out[key.replace(FUSED + "qkv", FUSED + which)] = part
+    return out
+
+
 def huggingface_state(model, optimizer, step):
     """As programs save that use torch.distributed.checkpoint.state_dict."""
     state = {"model": get_model_state_dict(model)}
@@ -67,6 +103,8 @@ def titan_state(model, optimizer, step, tokens, old=False):
         if value is not None and what.startswith("exp_avg"):
             value = rotated(value, name, head_dim)
         state["optimizer"][f"{kind}.{titan_name(name, old)}.{what}"] = value
+    if not old:
+        state["optimizer"] = fused(state["optimizer"], model.config)
     state["lr_scheduler"] = {"last_epoch": step}
     state["train_state"] = {"step": step, "ntokens_seen": tokens}
     state["dataloader"] = {"dp_rank_0": b"opaque", "world_size": 1}
