@@ -4,6 +4,10 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 namespace trireme {
@@ -24,6 +28,14 @@ fs::path folder_of_library() {
   return fs::canonical(library->l_name, error).parent_path();
 }
 
+// The script that started this program with a loader of its own, or null.
+const char* script_of_archive() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return program.filename().string().starts_with("ld-linux") ? std::getenv("TRIREME_PROGRAM")
+                                                             : nullptr;
+}
+
 }  // namespace
 
 fs::path find_beside_program(const std::string& file, const fs::path& built) {
@@ -33,12 +45,32 @@ fs::path find_beside_program(const std::string& file, const fs::path& built) {
        {fs::read_symlink("/proc/self/exe", error).parent_path(), folder_of_library()}) {
     if (!own.empty()) folders.insert(folders.end(), {own, own / "../lib/trireme"});
   }
-  folders.push_back(built);
+  if (!script_of_archive()) folders.push_back(built);
   for (const fs::path& folder : folders) {
     fs::path path = folder / file;
     if (fs::exists(path, error)) return path;
   }
   return {};
+}
+
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const char* const script = script_of_archive();
+  if (script && words.size() > 1) {
+    words.erase(words.begin());  // the loader; the program's own file follows it
+    program = script;
+  }
+  if (!program.empty() && !words.empty()) words[0] = program.string();
+  return words;
 }
 
 }  // namespace trireme

@@ -3,13 +3,19 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace trireme {
 
 // Where `file` lies: next to the program or in the lib folder of its installation; where another
 // program has loaded the shared library, next to that or in the lib folder of its installation; or
-// in `built`, where the build has put it. Empty if nowhere.
+// in `built`, where the build has put it, but for portable archives. Empty if nowhere.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
+
+// The words that start this program again: its file and its arguments. Where it was started with a
+// loader of its own, as in a portable archive, the script that did so (TRIREME_PROGRAM) and the
+// arguments.
+std::vector<std::string> own_command();
 
 }  // namespace trireme

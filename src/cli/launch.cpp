@@ -1,17 +1,14 @@
 // mpirun, with processors and threads shared out among the processes.
 #include "cli/launch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/beside_program.h"
 #include "base/error.h"
 #include "cli/job.h"
 #include "comm/cores.h"
@@ -77,17 +74,7 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 }  // namespace
 
 std::vector<std::string> own_command_without(std::initializer_list<std::string_view> flags) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  char program[4096];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
-  if (length > 0 && !words.empty()) words[0].assign(program, static_cast<std::size_t>(length));
+  std::vector<std::string> words = own_command();
   for (const std::string_view flag : flags) remove_flag(words, flag);
   return words;
 }

@@ -12,8 +12,10 @@
 
 #include "base/beside_program.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "comm/launch_advice.h"
-#include "comm/mpi/plugin.h"
+#include "comm/mpi/trireme_mpi.h"
+#include "comm/mpi_wire.h"
 
 namespace trireme {
 namespace {
@@ -21,16 +23,34 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path find_plugin() {
-  return find_beside_program(mpi_plugin_file, TRIREME_PLUGIN_DIR);
+  return find_beside_program(TRIREME_MPI_FILE, TRIREME_PLUGIN_DIR);
+}
+
+// How to come by the MPI part where there is none: portable archives bring what builds it.
+std::string how_to_get_mpi() {
+  const fs::path script = find_beside_program("build-mpi", {});
+  if (script.empty()) return "install libopenmpi-dev (or load an MPI module) and build again";
+  return fmt::format("run '{}' once, with the mpicxx of this machine's MPI on PATH",
+                     script.lexically_normal().string());
+}
+
+std::string no_mpi_part() {
+  return fmt::format("this build of trireme has no MPI part ({} is not next to the program): {}",
+                     TRIREME_MPI_FILE, how_to_get_mpi());
+}
+
+// What the MPI part does, or null where it belongs to another version.
+const ::trireme_mpi_functions* functions_of(void* plugin) {
+  using Functions = const ::trireme_mpi_functions* (*)();
+  const auto get = reinterpret_cast<Functions>(dlsym(plugin, TRIREME_MPI_SYMBOL));
+  const ::trireme_mpi_functions* const mpi = get ? get() : nullptr;
+  return mpi && mpi->interface == TRIREME_MPI_INTERFACE ? mpi : nullptr;
 }
 
 void* load_plugin(const LaunchInfo& launch) {
   const fs::path path = find_plugin();
   if (path.empty()) {
-    fail(
-        "{} started {} processes, but this build of trireme has no MPI part ({} is not next to the "
-        "program). Install libopenmpi-dev (or load an MPI module) and build again",
-        launch.launcher, launch.size, mpi_plugin_file);
+    fail("{} started {} processes, but {}", launch.launcher, launch.size, no_mpi_part());
   }
   // Global, because MPI libraries load parts of their own that look for MPI's symbols.
   if (void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return plugin;
@@ -48,17 +68,15 @@ const char* variable(const char* name) {
 
 std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
   void* const plugin = load_plugin(launch);
-  const auto version = reinterpret_cast<MpiPluginVersion>(dlsym(plugin, mpi_plugin_version_symbol));
-  const auto library = reinterpret_cast<MpiPluginLibrary>(dlsym(plugin, mpi_plugin_library_symbol));
-  const auto open = reinterpret_cast<MpiPluginOpen>(dlsym(plugin, mpi_plugin_open_symbol));
-  if (!version || !library || !open || version() != wire_interface_version) {
+  const ::trireme_mpi_functions* const mpi = functions_of(plugin);
+  if (!mpi) {
     fail("{} belongs to another version of trireme: build or install both together",
-         mpi_plugin_file);
+         TRIREME_MPI_FILE);
   }
   const bool prints = launch.rank == 0;
-  const std::string warning = srun_warning(library(), variable);
+  const std::string warning = srun_warning(mpi->library(), variable);
   if (prints && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
-  std::unique_ptr<Wire> wire(open());
+  std::unique_ptr<Wire> wire = mpi_wire(*mpi);
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
   // All are in the same situation; only the first one by the launcher's count prints.
@@ -67,34 +85,39 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
         std::chrono::seconds(1));  // launchers end the others with the first
     throw Error(ExitCode::failed, "");
   }
-  fail("{}", launcher_mismatch(launch, library(), seen, variable));
+  fail("{}", launcher_mismatch(launch, mpi->library(), seen, variable));
 }
 
 std::string mpi_launcher() {
-  if (find_plugin().empty()) {
-    fail(
-        "several processes need MPI, and this build of trireme has no MPI part ({} is not next to "
-        "the program). Install libopenmpi-dev (or load an MPI module) and build again",
-        mpi_plugin_file);
-  }
+  const fs::path plugin = find_plugin();
+  if (plugin.empty()) fail("several processes need MPI, and {}", no_mpi_part());
   const char* const chosen = variable("TRIREME_MPIRUN");
   if (chosen && *chosen) return chosen;
+  // Of an MPI part that was built later than the program.
+  const fs::path own = fs::path(plugin).replace_extension(".launcher");
+  if (fs::exists(own)) {
+    std::string path = read_file(own, 4096);
+    while (path.ends_with('\n')) path.pop_back();
+    if (!path.empty()) return path;
+  }
   return access(TRIREME_MPIEXEC, X_OK) == 0 ? TRIREME_MPIEXEC : "mpirun";
 }
 
 MpiInfo find_mpi() {
   MpiInfo info;
   info.plugin = find_plugin().string();
-  if (info.plugin.empty()) return info;
+  if (info.plugin.empty()) {
+    info.advice = how_to_get_mpi();
+    return info;
+  }
   info.launcher = mpi_launcher();
   void* const plugin = dlopen(info.plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  const auto library =
-      plugin ? reinterpret_cast<MpiPluginLibrary>(dlsym(plugin, mpi_plugin_library_symbol))
-             : nullptr;
-  if (library) {
-    info.library = library();
-  } else {
+  if (!plugin) {
     info.problem = dlerror();
+  } else if (const ::trireme_mpi_functions* const mpi = functions_of(plugin)) {
+    info.library = mpi->library();
+  } else {
+    info.problem = "it belongs to another version of trireme";
   }
   return info;
 }

@@ -39,6 +39,7 @@ struct MpiInfo {
   std::string plugin;    // the program's MPI part; empty if it was built without
   std::string library;   // "Open MPI v4.1.4"; empty if it cannot be loaded
   std::string problem;   // why not
+  std::string advice;    // how to come by the MPI part where there is none
   std::string launcher;  // as mpi_launcher()
 };
 MpiInfo find_mpi();

@@ -1,0 +1,86 @@
+// Calls of the MPI part, and its errors as exceptions.
+#include "comm/mpi_wire.h"
+
+#include <cstdlib>
+#include <type_traits>
+
+#include "base/error.h"
+#include "comm/mpi/trireme_mpi.h"
+
+namespace trireme {
+namespace {
+
+// Control messages travel as their bytes.
+static_assert(std::is_trivially_copyable_v<ControlMessage>);
+
+void check(const char* problem) {
+  if (problem) fail("{}", problem);
+}
+
+class MpiWire final : public Wire {
+ public:
+  explicit MpiWire(const ::trireme_mpi_functions& mpi) : mpi_(mpi) {
+    trireme_mpi_place place{};
+    check(mpi_.open(sizeof(ControlMessage), &place));
+    place_ = {place.rank,       place.size, place.local_rank,
+              place.local_size, place.host, place.local_processors};
+  }
+  ~MpiWire() override { mpi_.close(everybody_left_); }
+
+  const Place& place() const override { return place_; }
+
+  Context open_context(const std::vector<int>& world_ranks, int key) override {
+    Context context = 0;
+    const int count = static_cast<int>(world_ranks.size());
+    check(mpi_.open_context(world_ranks.data(), count, key, &context));
+    return context;
+  }
+
+  Request send(const void* data, std::size_t bytes, int peer, Context context, int tag) override {
+    Request request;
+    check(mpi_.send(data, bytes, peer, context, tag, &request.bits));
+    return request;
+  }
+
+  Request receive(void* data, std::size_t bytes, int peer, Context context, int tag) override {
+    Request request;
+    check(mpi_.receive(data, bytes, peer, context, tag, &request.bits));
+    return request;
+  }
+
+  bool test(Request& request) override {
+    int done = 0;
+    check(mpi_.test(&request.bits, &done));
+    return done != 0;
+  }
+
+  void send_control(const ControlMessage& message, int peer) override {
+    check(mpi_.send_control(&message, peer));
+  }
+
+  bool receive_control(ControlMessage& message, int& peer) override {
+    int arrived = 0;
+    check(mpi_.receive_control(&message, &peer, &arrived));
+    return arrived != 0;
+  }
+
+  void leave() override { everybody_left_ = true; }
+
+  void abort(int exit_code) override {
+    mpi_.abort(exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  const ::trireme_mpi_functions& mpi_;
+  Place place_;
+  bool everybody_left_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Wire> mpi_wire(const ::trireme_mpi_functions& mpi) {
+  return std::make_unique<MpiWire>(mpi);
+}
+
+}  // namespace trireme
