@@ -64,7 +64,8 @@ def split(flat, config):
     out = {}
     for key, value in flat.items():
         rows = [config.num_attention_heads // config.num_key_value_heads, 1, 1]
-        parts = [value] * 3
+        # Each has steps of its own, which its optimizer counts on.
+        parts = [value.clone() if torch.is_tensor(value) else value for _ in rows]
         if FUSED not in key:
             out[key] = value
             continue
