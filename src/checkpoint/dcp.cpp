@@ -1,8 +1,6 @@
 // The tensors of Hugging Face's mapping under the keys of a training state.
 #include "checkpoint/dcp.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/layout.h"
@@ -10,6 +8,7 @@
 #include "interop/huggingface_names.h"
 #include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
+#include "interop/tensor_pieces.h"
 #include "torch/dcp_writer.h"
 
 namespace trireme {
@@ -137,26 +136,9 @@ class DcpExport {
                   std::int64_t first_row, std::int64_t last_row) {
     const std::string& name = mapping_.theirs[i % weights_].name;
     const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
-    // Whole heads, as their rows change places.
-    const std::int64_t width = width_of(mapping_.theirs[i]);
-    const std::int64_t unit = order.outer * order.inner * order.block;
-    const std::int64_t step =
-        std::max<std::int64_t>(1, piece_elements / std::max<std::int64_t>(1, width * unit)) * unit;
-    const std::int64_t row_bytes = width * size_of(dtype);
-    std::vector<std::byte> memory, ordered;
-    for (std::int64_t row = first_row; row < last_row; row += step) {
-      const std::int64_t end = std::min(last_row, row + step);
-      memory.resize(static_cast<std::size_t>((end - row) * row_bytes));
-      assembler.produce(i, dtype, row * width, end * width, memory.data());
-      if (unit > 1) {
-        ordered.resize(memory.size());
-        for (std::int64_t r = 0; r < end - row; ++r)
-          std::copy_n(memory.data() + r * row_bytes, row_bytes,
-                      ordered.data() + order.stored(r) * row_bytes);
-        memory.swap(ordered);
-      }
-      writer_.write(memory.data(), memory.size());
-    }
+    for_each_piece(assembler, i, dtype, order, first_row, last_row, [&](const TensorPiece& piece) {
+      writer_.write(piece.bytes.data(), piece.bytes.size());
+    });
   }
 
   // Models list a tied head too, and load it where they list it.
@@ -224,8 +206,6 @@ class DcpExport {
     writer_.add({"train_state", "ntokens_seen"}, {state_.consumed_tokens});
     writer_.add({"lr_scheduler", "last_epoch"}, {state_.step});
   }
-
-  static constexpr std::int64_t piece_elements = std::int64_t{4} << 20;
 
   const CheckpointState& state_;
   Config config_;

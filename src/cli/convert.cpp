@@ -6,7 +6,6 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/stop.h"
-#include "checkpoint/dcp.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
@@ -18,10 +17,13 @@
 namespace trireme::cli {
 namespace {
 
+constexpr int most_ranks = 4096;
+
 struct ConvertOptions {
   std::string from, to, input, output, config, dtype;
   std::optional<double> max_file_gb;
-  std::string weight_files;
+  std::string weight_files, megatron_names;
+  std::optional<int> tp, pp;
   std::vector<std::string> overrides;
   bool as_json = false;
 };
@@ -46,10 +48,21 @@ void require_new_folder(const fs::path& folder) {
   }
 }
 
+// The given options that not all formats take.
+void refuse_options(const ConvertOptions& options, const WrittenFormat* format) {
+  for (const auto& [option, given] : {std::pair{"--weight-files", !options.weight_files.empty()},
+                                      {"--max-file-size", options.max_file_gb.has_value()},
+                                      {"--tp", options.tp.has_value()},
+                                      {"--pp", options.pp.has_value()},
+                                      {"--megatron-names", !options.megatron_names.empty()}}) {
+    if (given && !(format && format->takes(option)))
+      fail_input("{} is for --to {}", option, formats_with(option));
+  }
+}
+
 ConversionReport import_foreign(const ConvertOptions& options) {
   if (!options.dtype.empty()) fail_input("--dtype is for --to; a run chooses run.precision");
-  if (!options.weight_files.empty()) fail_input("--weight-files is for --to hf");
-  if (options.max_file_gb) fail_input("--max-file-size is for --to");
+  refuse_options(options, nullptr);
   // DeepSpeed has a file of the name `latest` too.
   if (!is_deepspeed_folder(options.input) && find_checkpoint(options.input)) {
     fail_input(
@@ -69,21 +82,22 @@ ConversionReport import_foreign(const ConvertOptions& options) {
 
 ConversionReport export_to_other(const ConvertOptions& options) {
   if (!options.config.empty()) fail_input("--config is for --from dcp");
-  const bool is_hf = options.to == "hf";
-  if (!is_hf && !options.weight_files.empty()) fail_input("--weight-files is for --to hf");
-  const Config config = run_config(options);
-  ExportOptions how = export_options(config);
+  const WrittenFormat& format = *find_written_format(options.to);
+  refuse_options(options, &format);
+  ExportRequest request{options.input, options.output, run_config(options), {}, {}};
+  ExportOptions& how = request.options = export_options(request.config);
   if (options.dtype == "fp32") how.dtype = DType::f32;
   if (options.dtype == "bf16") how.dtype = DType::bf16;
   if (options.dtype == "fp16") how.dtype = DType::f16;
   if (options.max_file_gb)
     how.max_file_bytes = static_cast<std::int64_t>(*options.max_file_gb * 1e9);
   if (options.weight_files == "bin") how.files = HuggingFaceFiles::torch;
-  if (!is_hf) {
-    return export_dcp(options.input, options.output,
-                      options.to == "dcp" ? DcpNames::huggingface : DcpNames::torchtitan, how);
-  }
-  return export_huggingface(options.input, options.output, how);
+  MegatronLayout& layout = request.layout;
+  layout.tp = options.tp.value_or(1);
+  layout.pp = options.pp.value_or(1);
+  if (options.megatron_names == "local") layout.kind = MegatronKind::local;
+  if (options.megatron_names == "legacy") layout.kind = MegatronKind::legacy;
+  return format.write(request);
 }
 
 ConversionReport convert(const ConvertOptions& options) {
@@ -119,23 +133,18 @@ void add_convert(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "convert", "Make a run's folder of another program's checkpoint, or the other way round");
   command->footer("FORMAT of --from, which is told by looking where it is not given:\n" +
-                  foreign_formats_text());
+                  foreign_formats_text() + "FORMAT of --to:\n" + written_formats_text());
   // Users of other programs try their names: say more than which values there are.
   const CLI::Validator written(
-      [](std::string& kind) -> std::string {
-        if (kind == "hf" || kind == "dcp" || kind == "torchtitan") return "";
-        return fmt::format("must be hf, dcp or torchtitan, the formats that are written, not '{}'",
-                           kind);
+      [](std::string& name) -> std::string {
+        if (find_written_format(name)) return "";
+        return fmt::format("must be {}, the formats that are written, not '{}'",
+                           written_format_names(), name);
       },
-      "hf, dcp, torchtitan");
+      "FORMAT");
   command->add_option("--from", options->from, "Format of the input; default: told by looking")
       ->check(CLI::IsMember(foreign_format_names()));
-  command
-      ->add_option(
-          "--to", options->to,
-          "Export a checkpoint of Trireme in this format: hf (Hugging Face), dcp (a folder "
-          "of torch.distributed.checkpoint with Hugging Face's names) or torchtitan (the "
-          "same with torchtitan's names of Llama)")
+  command->add_option("--to", options->to, "Export a checkpoint of Trireme in this format")
       ->check(written);
   command
       ->add_option("input", options->input,
@@ -159,8 +168,24 @@ void add_convert(CLI::App& app) {
       ->check(CLI::IsMember({"safetensors", "bin"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to: largest size of a file of weights, in GB; default: 5")
+                   "With --to hf, dcp or torchtitan: largest size of a file of weights, in GB; "
+                   "default: 5")
       ->check(CLI::Range(1e-6, 1e6));
+  command
+      ->add_option("--tp", options->tp,
+                   "With --to megatron or llama: ranks of tensor parallelism, each with a file of "
+                   "its own; default: 1")
+      ->check(CLI::Range(1, most_ranks));
+  command
+      ->add_option("--pp", options->pp,
+                   "With --to megatron: stages of a pipeline with equally many layers; default: 1")
+      ->check(CLI::Range(1, most_ranks));
+  command
+      ->add_option("--megatron-names", options->megatron_names,
+                   "With --to megatron: names of the tensors, as Megatron-LM has them by its "
+                   "--transformer-impl transformer_engine (the default of both) or local, or with "
+                   "--use-legacy-models (legacy)")
+      ->check(CLI::IsMember({"transformer_engine", "local", "legacy"}));
   command->add_option(
       "--set", options->overrides,
       "section.key=value: of the model, where the input's files do not say it, e.g. "

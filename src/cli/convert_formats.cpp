@@ -1,11 +1,18 @@
-// The table, in the order in which folders are looked at.
+// The tables; that of what is read in the order in which folders are looked at.
 #include "cli/convert_formats.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "base/error.h"
+#include "checkpoint/dcp.h"
+#include "checkpoint/rank_folders.h"
 #include "interop/deepspeed_folder.h"
 #include "interop/foreign.h"
 #include "interop/megatron_folder.h"
 #include "interop/torch_dist_folder.h"
+#include "megatron/arguments.h"
 #include "megatron/checkpoint.h"
 #include "torch/dcp_folder.h"
 
@@ -39,6 +46,53 @@ constexpr ForeignFormat formats[] = {
     {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
      is_megatron_folder, megatron::open_megatron_folder},
 };
+
+ConversionReport write_hf(const ExportRequest& request) {
+  return export_huggingface(request.checkpoint, request.to, request.options);
+}
+
+ConversionReport write_dcp(const ExportRequest& request) {
+  return export_dcp(request.checkpoint, request.to, DcpNames::huggingface, request.options);
+}
+
+ConversionReport write_torchtitan(const ExportRequest& request) {
+  return export_dcp(request.checkpoint, request.to, DcpNames::torchtitan, request.options);
+}
+
+ConversionReport write_megatron(const ExportRequest& request) {
+  return export_megatron(request.checkpoint, request.to, request.layout,
+                         megatron::arguments_of(request.config, request.layout), request.options);
+}
+
+ConversionReport write_llama(const ExportRequest& request) {
+  return export_llama(request.checkpoint, request.to, request.layout.tp, request.options);
+}
+
+const std::vector<WrittenFormat>& written_formats() {
+  static const std::vector<WrittenFormat> table{
+      {"hf",
+       "Hugging Face: config.json, safetensors or pytorch_model*.bin, the tokenizer",
+       write_hf,
+       {"--weight-files", "--max-file-size"}},
+      {"dcp",
+       "torch.distributed.checkpoint with Hugging Face's names, and the states of AdamW",
+       write_dcp,
+       {"--max-file-size"}},
+      {"torchtitan",
+       "the same with torchtitan's names of a Llama",
+       write_torchtitan,
+       {"--max-file-size"}},
+      {"megatron",
+       "Megatron-LM (--ckpt-format torch): release/mp_rank_TT[_PPP]/model_optim_rng.pt",
+       write_megatron,
+       {"--tp", "--pp", "--megatron-names"}},
+      {"llama",
+       "Meta's Llama: params.json and consolidated.NN.pth, a file for each of --tp",
+       write_llama,
+       {"--tp"}},
+  };
+  return table;
+}
 
 bool is_one_rank(const fs::path& folder) {
   const fs::path whole = fs::absolute(folder / ".").lexically_normal().parent_path();
@@ -75,17 +129,61 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
              folder.string(), foreign.empty() ? "" : "; ", foreign);
 }
 
-std::vector<std::string> foreign_format_names() {
+namespace {
+
+template <class Formats>
+std::vector<std::string> names_of(const Formats& all) {
   std::vector<std::string> names;
-  for (const ForeignFormat& format : formats) names.emplace_back(format.name);
+  for (const auto& format : all) names.emplace_back(format.name);
   return names;
 }
 
-std::string foreign_formats_text() {
+template <class Formats>
+std::string lines_of(const Formats& all) {
   std::string text;
-  for (const ForeignFormat& format : formats)
-    text += fmt::format("  {:<12}{}\n", format.name, format.what);
+  for (const auto& format : all) text += fmt::format("  {:<12}{}\n", format.name, format.what);
   return text;
+}
+
+std::string joined_by_or(const std::vector<std::string>& names) {
+  const auto last = names.end() - 1;
+  return names.size() < 2 ? names.at(0)
+                          : fmt::format("{} or {}", fmt::join(names.begin(), last, ", "), *last);
+}
+
+}  // namespace
+
+std::vector<std::string> foreign_format_names() {
+  return names_of(formats);
+}
+
+std::string foreign_formats_text() {
+  return lines_of(formats);
+}
+
+bool WrittenFormat::takes(const std::string& option) const {
+  return std::ranges::find(options, option) != options.end();
+}
+
+const WrittenFormat* find_written_format(const std::string& name) {
+  for (const WrittenFormat& format : written_formats())
+    if (format.name == name) return &format;
+  return nullptr;
+}
+
+std::string written_format_names() {
+  return joined_by_or(names_of(written_formats()));
+}
+
+std::string written_formats_text() {
+  return lines_of(written_formats());
+}
+
+std::string formats_with(const std::string& option) {
+  std::vector<std::string> names;
+  for (const WrittenFormat& format : written_formats())
+    if (format.takes(option)) names.emplace_back(format.name);
+  return joined_by_or(names);
 }
 
 }  // namespace trireme::cli

@@ -1,10 +1,12 @@
-// The formats of other programs that `trireme convert` reads: one table.
+// The formats of other programs that `trireme convert` reads and writes: two tables.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "checkpoint/huggingface.h"
 #include "interop/foreign_model.h"
+#include "interop/megatron_writer.h"
 
 namespace trireme::cli {
 
@@ -24,5 +26,30 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
 std::vector<std::string> foreign_format_names();
 // A line for each, for --help.
 std::string foreign_formats_text();
+
+// A checkpoint of ours that is to be written in another format.
+struct ExportRequest {
+  fs::path checkpoint, to;
+  Config config;
+  ExportOptions options;
+  MegatronLayout layout;
+};
+
+struct WrittenFormat {
+  const char *name, *what;
+  ConversionReport (*write)(const ExportRequest& request);
+  // The options of the command, beside those of all formats, that say something of this one.
+  std::vector<std::string> options;
+
+  bool takes(const std::string& option) const;
+};
+
+// Null where no format has the name.
+const WrittenFormat* find_written_format(const std::string& name);
+// "hf, dcp or torchtitan".
+std::string written_format_names();
+std::string written_formats_text();
+// "megatron or llama": which formats take an option.
+std::string formats_with(const std::string& option);
 
 }  // namespace trireme::cli

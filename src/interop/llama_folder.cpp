@@ -14,15 +14,12 @@
 #include "interop/huggingface_reader.h"
 #include "interop/joined_tensors.h"
 #include "interop/llama_names.h"
+#include "interop/llama_params.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* params_file = "params.json";
-
-std::string shard_name(std::size_t rank) {
-  return fmt::format("consolidated.{:02d}.pth", rank);
-}
+constexpr const char* params_file = llama_params_file;
 
 std::vector<fs::path> shard_files(const fs::path& folder) {
   std::size_t count = 0;
@@ -32,12 +29,12 @@ std::vector<fs::path> shard_files(const fs::path& folder) {
   }
   std::vector<fs::path> files;
   for (std::size_t rank = 0; rank < count; ++rank) {
-    files.push_back(folder / shard_name(rank));
+    files.push_back(folder / llama_file_name(rank));
     if (fs::exists(files.back())) continue;
     fail_input("'{}' lacks '{}': {} files are there, which should be numbered from 00 on",
-               folder.string(), shard_name(rank), count);
+               folder.string(), llama_file_name(rank), count);
   }
-  if (files.empty()) fail_input("'{}' lacks '{}'", folder.string(), shard_name(0));
+  if (files.empty()) fail_input("'{}' lacks '{}'", folder.string(), llama_file_name(0));
   return files;
 }
 
@@ -121,10 +118,8 @@ class LlamaShards {
                       const ModelConfig& model) const {
     RankParts all = parts(entry.name);
     const bool is_words = entry.name == "tok_embeddings.weight";
-    const bool by_columns = entry.name.ends_with(".wo.weight") ||
-                            entry.name.ends_with(".w2.weight") ||
-                            // Llama 1 and 2 cut the embedding's columns, Llama 3 its rows.
-                            (is_words && entry.columns() != model.hidden_size);
+    const bool by_columns =
+        has_cut_columns(entry.name) || (is_words && entry.columns() != model.hidden_size);
     if (by_columns) return join_columns(theirs, std::move(all));
     if (entry.shape.size() < 2) return join_copies(theirs, all);
     JoinedTensor tensor = join_rows(theirs, std::move(all));
@@ -150,20 +145,20 @@ void refuse_unknown(const HuggingFaceReader& json) {
   }
 }
 
-// What Meta's programs take for the inner width.
 void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
   if (!json.has("multiple_of")) return;
   const std::int64_t multiple = json.size("multiple_of", "ffn_hidden_size");
-  auto width = 2 * (4 * m.hidden_size) / 3;
+  std::optional<double> factor;
   if (json.has("ffn_dim_multiplier")) {
-    const double factor = json.number("ffn_dim_multiplier", "rope_scaling_factor");
-    if (!(factor > 0 && factor < 1000)) {
+    const auto& value = json["ffn_dim_multiplier"];
+    if (!value.is_number()) json.refuse("ffn_dim_multiplier", "it must be a number");
+    factor = value.get<double>();
+    if (!(*factor > 0 && *factor < 1000)) {
       fail_input("'{}' has ffn_dim_multiplier = {}, and a number between 0 and 1000 was expected",
-                 json.name(), factor);
+                 json.name(), *factor);
     }
-    width = static_cast<std::int64_t>(factor * static_cast<double>(width));
   }
-  width = (width + multiple - 1) / multiple * multiple;
+  const std::int64_t width = llama_inner_width(m.hidden_size, multiple, factor);
   if (width == m.ffn_hidden_size) return;
   fail_input(
       "'{}' gives an inner width of {} (dim, multiple_of, ffn_dim_multiplier), and "
@@ -180,16 +175,12 @@ std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
     m.rope_low_freq_factor = 1;
     m.rope_high_freq_factor = json.number("high_freq_factor", "rope_high_freq_factor", 4);
     m.rope_original_length = 8192;
-    // Of the published models with scaled positions, those that tie their embeddings have 32.
-    m.rope_scaling_factor =
-        json.number("rope_scaling_factor", "rope_scaling_factor", m.tie_embeddings ? 32 : 8);
+    m.rope_scaling_factor = json.number("rope_scaling_factor", "rope_scaling_factor",
+                                        likely_llama_scaling(m.tie_embeddings));
     if (!json.has("rope_scaling_factor"))
       assumed = fmt::format("model.rope_scaling_factor={} and ", m.rope_scaling_factor);
   }
-  const std::int64_t likely = scaled               ? 131072
-                              : m.rope_base >= 1e6 ? 16384
-                              : m.rope_base > 1e4  ? 8192
-                                                   : 4096;
+  const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
   m.max_positions = json.size("max_seq_len", "max_positions", likely);
   if (!json.has("max_seq_len")) return fmt::format("{}model.max_positions={}", assumed, likely);
   return scaled && !assumed.empty() ? assumed.substr(0, assumed.size() - 5) : "";
@@ -245,7 +236,7 @@ TokenizerFiles copy_tokenizer(const fs::path& folder, const fs::path& to) {
 }  // namespace
 
 bool is_llama_folder(const fs::path& folder) {
-  return fs::exists(folder / params_file) || fs::exists(folder / shard_name(0));
+  return fs::exists(folder / params_file) || fs::exists(folder / llama_file_name(0));
 }
 
 ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& settings) {

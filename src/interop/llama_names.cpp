@@ -39,6 +39,17 @@ std::optional<std::string> layer_of(const std::string& name, const std::string& 
   return name.substr(prefix.size(), name.size() - prefix.size() - ending.size());
 }
 
+// The name in a column of the table.
+std::string name_in(const char* Name::*column, const std::string& huggingface) {
+  for (const Name& row : other_names)
+    if (huggingface == row.huggingface) return row.*column;
+  for (const Name& row : layer_names) {
+    if (const auto layer = layer_of(huggingface, "model.", row.huggingface))
+      return *layer + row.*column;
+  }
+  return huggingface;
+}
+
 }  // namespace
 
 std::string huggingface_name_of_llama(const std::string& name) {
@@ -52,14 +63,16 @@ std::string huggingface_name_of_llama(const std::string& name) {
   return name;
 }
 
+std::string meta_llama_name(const std::string& huggingface) {
+  return name_in(&Name::meta, huggingface);
+}
+
 std::string torchtitan_name(const std::string& huggingface) {
-  for (const Name& row : other_names)
-    if (huggingface == row.huggingface) return row.torchtitan;
-  for (const Name& row : layer_names) {
-    if (const auto layer = layer_of(huggingface, "model.", row.huggingface))
-      return *layer + row.torchtitan;
-  }
-  return huggingface;
+  return name_in(&Name::torchtitan, huggingface);
+}
+
+bool has_cut_columns(const std::string& meta) {
+  return meta.ends_with(".wo.weight") || meta.ends_with(".w2.weight");
 }
 
 std::string torchtitan_fused_name(const std::string& own) {

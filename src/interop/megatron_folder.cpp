@@ -12,9 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
 constexpr std::uint64_t most_tracker_bytes = 4096;
-constexpr const char* rank_file = "model_optim_rng.pt";
 constexpr int most_ranks = 4096;
 
 struct RankName {
@@ -39,11 +37,6 @@ std::optional<RankName> rank_name(std::string_view name) {
   }
   rank.numbers = 3;  // a third one: of expert parallelism
   return rank;
-}
-
-std::string rank_folder(int tensor_rank, int stage, bool has_stage) {
-  return has_stage ? fmt::format("mp_rank_{:02d}_{:03d}", tensor_rank, stage)
-                   : fmt::format("mp_rank_{:02d}", tensor_rank);
 }
 
 bool has_ranks(const fs::path& folder) {
@@ -77,6 +70,11 @@ std::optional<std::string> step_name(const std::string& text) {
 
 }  // namespace
 
+std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage) {
+  return has_stage ? fmt::format("mp_rank_{:02d}_{:03d}", tensor_rank, stage)
+                   : fmt::format("mp_rank_{:02d}", tensor_rank);
+}
+
 // A tensor of a chunk in all of its ranks.
 struct MegatronFolder::Found {
   std::string name;  // ours
@@ -85,11 +83,11 @@ struct MegatronFolder::Found {
 };
 
 bool is_megatron_folder(const fs::path& folder) {
-  return fs::exists(folder / tracker_file) || has_ranks(folder);
+  return fs::exists(folder / megatron_tracker_file) || has_ranks(folder);
 }
 
 std::optional<fs::path> find_megatron_step(const fs::path& folder) {
-  const fs::path tracker = folder / tracker_file;
+  const fs::path tracker = folder / megatron_tracker_file;
   if (!fs::exists(tracker)) return folder;
   std::error_code error;
   const auto bytes = fs::file_size(tracker, error);
@@ -101,7 +99,7 @@ std::optional<fs::path> find_megatron_step(const fs::path& folder) {
 
 fs::path megatron_step_folder(const fs::path& folder) {
   if (auto step = find_megatron_step(folder)) return *step;
-  const fs::path tracker = folder / tracker_file;
+  const fs::path tracker = folder / megatron_tracker_file;
   const std::string text = read_tracker(tracker);
   const auto name = step_name(text);
   if (!name) {
@@ -156,9 +154,9 @@ void MegatronFolder::find_ranks(const fs::path& step) {
 }
 
 void MegatronFolder::open_ranks(const fs::path& step) {
-  const bool has_stage = fs::exists(step / rank_folder(0, 0, true));
+  const bool has_stage = fs::exists(step / megatron_rank_folder(0, 0, true));
   const auto path = [&](int stage, int tensor_rank) {
-    return step / rank_folder(tensor_rank, stage, has_stage) / rank_file;
+    return step / megatron_rank_folder(tensor_rank, stage, has_stage) / megatron_rank_file;
   };
   // The first one says how many there should be: more than the names may tell.
   int tp = tp_, pp = pp_;

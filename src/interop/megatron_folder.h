@@ -12,6 +12,12 @@
 
 namespace trireme {
 
+// The names in a run's folder: of the file that names the newest step, of the folder of a rank in a
+// step ("mp_rank_01", "mp_rank_01_002"), and of the file in it.
+inline constexpr const char* megatron_tracker_file = "latest_checkpointed_iteration.txt";
+inline constexpr const char* megatron_rank_file = "model_optim_rng.pt";
+std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage);
+
 // Whether the folder looks like one: that of a run, or of one of its steps.
 bool is_megatron_folder(const fs::path& folder);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -25,6 +26,23 @@ struct MegatronName {
 };
 
 MegatronName megatron_name(std::string_view theirs);
+
+// The kinds of models that Megatron-LM has had, each with names of its own.
+enum class MegatronKind : std::uint8_t {
+  transformer_engine,  // Megatron-Core's with the layers of Transformer Engine, its default
+  local,               // Megatron-Core's with its own layers (--transformer-impl local)
+  legacy,              // the older ones (--use-legacy-models)
+};
+
+// The way back: what a kind of model calls a tensor of ours, which is named as in MegatronName; ""
+// where it has none. `layer` is the number in the file, -1 outside of the layers.
+std::string megatron_name_of(std::string_view ours, std::int64_t layer, MegatronKind kind,
+                             bool bert);
+// The embedding of words once more, on the last of several stages.
+std::string megatron_copy_name(MegatronKind kind);
+// The modules of a layer (layer >= 0), or those outside, that keep a state of 8-bit formats next to
+// their weights, which is None without such formats.
+std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, bool bert);
 
 // Whether a name is not that of a weight: states of 8-bit formats, rotary frequencies.
 bool is_megatron_buffer(std::string_view theirs);

@@ -43,6 +43,11 @@ class ValuePickle {
     }
     text.end_dict();
   }
+  void put(const TorchObject& object) {
+    text.put_object(object.module, object.name);
+    put(object.attributes);
+    text.build();
+  }
   void put(const TorchTensor& tensor) {
     const auto element = static_cast<std::uint64_t>(size_of(tensor.dtype));
     text.put_name("torch._utils", "_rebuild_tensor_v2");

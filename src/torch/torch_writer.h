@@ -1,5 +1,6 @@
-// Files that torch.load(weights_only=True) reads: dictionaries, lists and plain values with tensors
-// in them. The values are declared first; the bytes of the tensors then arrive in their order.
+// Files that torch.load reads, with weights_only=True where no object is in them: dictionaries,
+// lists and plain values with tensors in them. The values are declared first; the bytes of the
+// tensors then arrive in their order.
 #pragma once
 
 #include <string>
@@ -27,10 +28,16 @@ using TorchList = std::vector<TorchValue>;
 struct TorchTuple {
   TorchList items;
 };
+// An object of a class that is made without arguments: argparse.Namespace, which
+// torch.load(weights_only=True) does not read.
+struct TorchObject {
+  std::string module, name;
+  TorchDict attributes;
+};
 
 struct TorchValue {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, TorchTensor, TorchList,
-               TorchTuple, TorchDict>
+               TorchTuple, TorchDict, TorchObject>
       value;  // std::monostate: None
 };
 

@@ -1,4 +1,5 @@
-"""A model of megatron-core itself, saved by PyTorch as Megatron-LM saves it: its logits and ours."""
+"""Models of megatron-core itself: saved by PyTorch as Megatron-LM saves them, and loaded from what we
+write; their logits and ours."""
 import argparse
 import contextlib
 
@@ -27,32 +28,46 @@ def megatron(tmp_path_factory):
     torch.distributed.destroy_process_group()
 
 
-def make(rng, llama):
-    """A model with random weights and the arguments that Megatron-LM would have for it."""
-    groups, queries, head_dim = rng.choice([1, 2]), rng.choice([1, 2, 4]), rng.choice([8, 16])
+def arguments(rng, llama, groups=None):
+    """Those that Megatron-LM would have."""
+    groups, queries = groups or rng.choice([1, 2]), rng.choice([1, 2, 4])
+    head_dim = rng.choice([8, 16])
     heads = groups * queries if llama else rng.choice([2, 4])
-    args = dict(num_layers=rng.randint(1, 3), hidden_size=heads * head_dim, kv_channels=head_dim,
+    return dict(num_layers=rng.randint(1, 3), hidden_size=heads * head_dim, kv_channels=head_dim,
                 num_attention_heads=heads, ffn_hidden_size=rng.choice([24, 56]), swiglu=llama,
                 group_query_attention=llama, num_query_groups=groups if llama else 1,
                 add_bias_linear=not llama, normalization="RMSNorm" if llama else "LayerNorm",
                 norm_epsilon=1e-5, max_position_embeddings=32, seq_length=32,
                 position_embedding_type="rope" if llama else "learned_absolute",
-                rotary_base=10000, rotary_percent=1.0, bias_gelu_fusion=True,
+                rotary_base=10000, rotary_percent=1.0, bias_gelu_fusion=not llama,
                 untie_embeddings_and_output_weights=llama, hidden_dropout=0.0,
                 attention_dropout=0.0, num_experts=None, window_size=None, padded_vocab_size=64,
+                make_vocab_size_divisible_by=8,
                 tensor_model_parallel_size=1, pipeline_model_parallel_size=1)
+
+
+def build(args, tp=1):
+    llama = args["swiglu"]
     gelu = lambda x: torch.nn.functional.gelu(x, approximate="tanh")  # noqa: E731
     config = TransformerConfig(
-        num_layers=args["num_layers"], hidden_size=args["hidden_size"], num_attention_heads=heads,
-        num_query_groups=groups if llama else None, kv_channels=head_dim,
-        ffn_hidden_size=args["ffn_hidden_size"], use_cpu_initialization=True,
-        gated_linear_unit=llama, add_bias_linear=not llama, normalization=args["normalization"],
+        num_layers=args["num_layers"], hidden_size=args["hidden_size"],
+        num_attention_heads=args["num_attention_heads"],
+        num_query_groups=args["num_query_groups"] if llama else None,
+        kv_channels=args["kv_channels"], ffn_hidden_size=args["ffn_hidden_size"],
+        use_cpu_initialization=True, gated_linear_unit=llama, add_bias_linear=not llama,
+        normalization=args["normalization"],
         activation_func=torch.nn.functional.silu if llama else gelu, layernorm_epsilon=1e-5,
-        hidden_dropout=0.0, attention_dropout=0.0)
-    model = GPTModel(config, get_gpt_layer_local_spec(normalization=args["normalization"]),
-                     vocab_size=64, max_sequence_length=32,
-                     position_embedding_type=args["position_embedding_type"],
-                     share_embeddings_and_output_weights=not llama).eval()
+        hidden_dropout=0.0, attention_dropout=0.0, tensor_model_parallel_size=tp)
+    return GPTModel(config, get_gpt_layer_local_spec(normalization=args["normalization"]),
+                    vocab_size=64, max_sequence_length=32,
+                    position_embedding_type=args["position_embedding_type"],
+                    share_embeddings_and_output_weights=not llama).eval()
+
+
+def make(rng, llama, groups=None):
+    """A model with random weights and the arguments that Megatron-LM would have for it."""
+    args = arguments(rng, llama, groups)
+    model = build(args)
     torch.manual_seed(rng.randrange(2**31))
     with torch.no_grad():
         for parameter in model.parameters():
@@ -60,22 +75,94 @@ def make(rng, llama):
     return model, args
 
 
+def save(model, args, folder):
+    """As Megatron-LM does with --ckpt-format torch."""
+    place = folder / "iter_0000003/mp_rank_00"
+    place.mkdir(parents=True)
+    torch.save({"args": argparse.Namespace(**args), "checkpoint_version": 3.0, "iteration": 3,
+                "model": model.state_dict()}, place / "model_optim_rng.pt")
+    (folder / "latest_checkpointed_iteration.txt").write_text("3")
+
+
+def load(model, folder, rank=0):
+    saved = torch.load(folder / f"release/mp_rank_{rank:02d}/model_optim_rng.pt",
+                       weights_only=False)
+    model.load_state_dict(saved["model"], strict=True)
+    return saved
+
+
+def logits(model, line):
+    n = len(line)
+    mask = torch.triu(torch.ones(1, 1, n, n, dtype=torch.bool), 1)
+    with torch.no_grad():
+        return model(torch.tensor([line]), torch.arange(n)[None], mask)[0].float()
+
+
+def random_tokens(rng):
+    return [[rng.randrange(64) for _ in range(rng.randint(1, 24))] for _ in range(4)]
+
+
 @pytest.mark.parametrize("llama", [False, True], ids=["gpt", "llama"])
 def test_a_model_of_megatron_core_has_its_logits(trireme, rng, tries, tmp_path, megatron, llama):
     for i in range(tries(3)):
         model, args = make(rng, llama)
         folder = tmp_path / str(i)
-        place = folder / "megatron/iter_0000003/mp_rank_00"
-        place.mkdir(parents=True)
-        torch.save({"args": argparse.Namespace(**args), "checkpoint_version": 3.0, "iteration": 3,
-                    "model": model.state_dict()}, place / "model_optim_rng.pt")
-        (folder / "megatron/latest_checkpointed_iteration.txt").write_text("3")
+        save(model, args, folder / "megatron")
         trireme("convert", folder / "megatron", folder / "run")
-        lines = [[rng.randrange(64) for _ in range(rng.randint(1, 24))] for _ in range(4)]
+        lines = random_tokens(rng)
         got = score(trireme, folder / "run", lines, folder)
         for s, line in enumerate(lines):
-            n = len(line)
-            mask = torch.triu(torch.ones(1, 1, n, n, dtype=torch.bool), 1)
-            with torch.no_grad():
-                want = model(torch.tensor([line]), torch.arange(n)[None], mask)[0]
-            assert_close(got[f"logits.{s}"], want.float())
+            assert_close(got[f"logits.{s}"], logits(model, line))
+
+
+@pytest.mark.parametrize("llama", [False, True], ids=["gpt", "llama"])
+def test_megatron_core_loads_what_is_written(trireme, rng, tries, tmp_path, megatron, llama):
+    for i in range(tries(3)):
+        model, args = make(rng, llama)
+        folder = tmp_path / str(i)
+        save(model, args, folder / "megatron")
+        trireme("convert", folder / "megatron", folder / "run")
+        trireme("convert", "--to", "megatron", "--megatron-names", "local", folder / "run",
+                folder / "back")
+        again = build(args)
+        saved = load(again, folder / "back")
+        want = model.state_dict()
+        assert saved["model"].keys() == want.keys()
+        for name, tensor in want.items():
+            got = saved["model"][name]
+            assert got is tensor is None or torch.equal(got, tensor), name
+        # What Megatron-LM compares with its flags.
+        for key, value in args.items():
+            assert getattr(saved["args"], key) == value, key
+        line = random_tokens(rng)[0]
+        assert torch.equal(logits(again, line), logits(model, line))
+
+
+def run_rank(rank, store, folder, args, lines):
+    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    parallel_state.initialize_model_parallel(tensor_model_parallel_size=2)
+    model = build(args, tp=2)
+    load(model, folder / "back", rank)
+    results = []
+    for line in lines:
+        words = logits(model, line).contiguous()  # of this rank
+        parts = [torch.empty_like(words) for _ in range(2)]
+        torch.distributed.all_gather(parts, words)
+        results.append(torch.cat(parts, -1))
+    if rank == 0:
+        torch.save(results, folder / "results.pt")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("llama", [False, True], ids=["gpt", "llama"])
+def test_two_ranks_of_megatron_core_have_our_logits(trireme, rng, tmp_path, megatron, llama):
+    model, args = make(rng, llama, groups=2)
+    save(model, args, tmp_path / "megatron")
+    trireme("convert", tmp_path / "megatron", tmp_path / "run")
+    trireme("convert", "--to", "megatron", "--megatron-names", "local", "--tp", 2, tmp_path / "run",
+            tmp_path / "back")
+    lines = random_tokens(rng)
+    torch.multiprocessing.spawn(run_rank, (f"file://{tmp_path}/ranks", tmp_path, args, lines), 2)
+    got = score(trireme, tmp_path / "run", lines, tmp_path)
+    for s, want in enumerate(torch.load(tmp_path / "results.pt")):
+        assert_close(got[f"logits.{s}"], want)
