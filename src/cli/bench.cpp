@@ -8,6 +8,7 @@
 #include "backend/device.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/new_file.h"
 #include "model/transformer.h"
 #include "plan/measure_machine.h"
 #include "runtime/join.h"
@@ -160,8 +161,7 @@ void machine(const BenchArguments& a) {
   const JoinedJob job("cpu", timeout_s);
   run_guarded(job.transport(), [&] {
     const bool leads = job.transport().place().rank == 0;
-    if (!a.output.empty() && fs::exists(a.output))
-      fail_input("'{}' exists already: name another file", a.output);
+    require_new_file(a.output);
     const std::string text = machine_file(measure_machine(job.transport(), a.precision));
     if (!leads) return;
     if (a.output.empty()) {

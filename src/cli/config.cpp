@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/config_from.h"
 #include "cli/config_questions.h"
+#include "cli/new_file.h"
 #include "config/presets.h"
 #include "config/reference.h"
 
@@ -50,12 +51,7 @@ std::string text_of(const ConfigArguments& arguments) {
 }
 
 void run(const ConfigArguments& arguments) {
-  if (!arguments.output.empty() && fs::exists(arguments.output))
-    fail_input("'{}' exists already: name another file", arguments.output);
-  // Before the questions, whose answers would be lost.
-  const fs::path folder = fs::path(arguments.output).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder))
-    fail_input("cannot write '{}': there is no folder '{}'", arguments.output, folder.string());
+  require_new_file(arguments.output);  // before the questions, whose answers would be lost
   const std::string text = text_of(arguments);
   if (arguments.output.empty()) {
     fmt::print("{}", text);

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/launch.h"
+#include "cli/new_file.h"
 #include "plan/machine.h"
 #include "runtime/join.h"
 #include "train/ranks.h"
@@ -178,8 +179,7 @@ void run(const ProfileArguments& a) {
   resolve_vocabulary(config);
   validate(config);
   limits_of(config, a.machine);  // refused before anything is started
-  if (!a.trace.empty() && fs::exists(a.trace))
-    fail_input("'{}' exists already: name another file for --trace", a.trace);
+  require_new_file(a.trace);
   if (a.nproc > 0) {
     validate_layout(config, a.nproc);
     refuse_what_is_not_there(config);

@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 class Profile : public Workspace {
  protected:
@@ -55,7 +56,11 @@ TEST_F(Profile, RefusesWhatItCannotCompareOrWrite) {
   write("there.json", "");
   const Outcome there = profile({"--trace", path("there.json")});
   EXPECT_EQ(there.code, 2);
-  EXPECT_THAT(there.out, HasSubstr("exists already: name another file for --trace"));
+  EXPECT_THAT(there.out, HasSubstr("exists already: name another file"));
+  const Outcome nowhere = profile({"--trace", path("no/folder/trace.json")});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.out, HasSubstr("there is no folder"));
+  EXPECT_THAT(nowhere.out, Not(HasSubstr("step")));
   EXPECT_EQ(profile({"parallel.tp=2"}).code, 2);
 }
 

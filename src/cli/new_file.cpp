@@ -1,0 +1,17 @@
+// Looks at the file and at its folder.
+#include "cli/new_file.h"
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace trireme::cli {
+
+void require_new_file(const std::string& path) {
+  if (path.empty()) return;
+  if (fs::exists(path)) fail_input("'{}' exists already: name another file", path);
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    fail_input("cannot write '{}': there is no folder '{}'", path, folder.string());
+}
+
+}  // namespace trireme::cli
