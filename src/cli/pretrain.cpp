@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/supervise.h"
 #include "cli/train.h"
 #include "comm/transport.h"
 #include "megatron/translate.h"
@@ -20,9 +22,11 @@ bool take(std::vector<std::string>& arguments, const char* flag) {
   return std::erase(arguments, flag) > 0;
 }
 
-// Takes "--nproc N" or "--nproc=N" out of the arguments; 0 where it is absent.
-int take_nproc(std::vector<std::string>& arguments) {
-  const std::string flag = "--nproc";
+// Takes "FLAG N" or "FLAG=N" out of the arguments; nothing where it is absent. `what` says which
+// number it is.
+template <class Number>
+std::optional<Number> take_number(std::vector<std::string>& arguments, const std::string& flag,
+                                  const char* what, Number least, Number most) {
   for (auto at = arguments.begin(); at != arguments.end(); ++at) {
     const bool joined = at->starts_with(flag + "=");
     if (*at != flag && !joined) continue;
@@ -30,14 +34,15 @@ int take_nproc(std::vector<std::string>& arguments) {
     const std::string text = value == arguments.end() ? ""
                              : joined                 ? value->substr(flag.size() + 1)
                                                       : *value;
-    int count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1 << 16)
-      fail_input("--nproc: expected a number of processes from 1 to 65536, found '{}'", text);
+    Number number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool in_range = number >= least && number <= most;  // NaN is not
+    if (error != std::errc() || end != text.data() + text.size() || !in_range)
+      fail_input("{}: expected {} from {} to {}, found '{}'", flag, what, least, most, text);
     arguments.erase(at, value + 1);
-    return count;
+    return number;
   }
-  return 0;
+  return std::nullopt;
 }
 
 void pretrain(megatron::Program program, std::vector<std::string> arguments) {
@@ -48,10 +53,15 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   const bool print_config = take(arguments, "--print-config");
   TrainCommand command;
   command.json = take(arguments, "--json");
-  command.nproc = take_nproc(arguments);
+  command.nproc =
+      take_number(arguments, "--nproc", "a number of processes", 1, 1 << 16).value_or(0);
+  const auto restarts = take_number(arguments, "--restarts", "a number of restarts", 0, 1000);
+  const auto wait_s = take_number(arguments, "--restart-wait", "a number of seconds", 0.0, 300.0);
   const megatron::Translation translation = megatron::translate(arguments, {.program = program});
   Config config = megatron::to_config(translation);
   megatron::check(config);
+  if (restarts && !print_config)
+    restart_own_command(config.run.dir, *restarts, wait_s.value_or(RestartLimits{}.first_wait_s));
   if (command.nproc > 0 && !print_config) {
     validate_layout(config, command.nproc);
     launch_processes(command.nproc, config.run.dir);

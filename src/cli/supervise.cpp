@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
 #include "comm/transport.h"
 
 namespace trireme::cli {
@@ -30,6 +31,15 @@ void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& 
                   "waits twice as long, up to 300")
       ->check(CLI::Range(0.0, 300.0))
       ->capture_default_str();
+}
+
+void restart_own_command(const fs::path& folder, int restarts, double wait_s) {
+  SupervisedRun run;
+  run.command = own_command_without({"--restarts", "--restart-wait"});
+  run.folder = folder;
+  run.limits.restarts = restarts;
+  run.limits.first_wait_s = wait_s;
+  supervise_and_exit(run);
 }
 
 void supervise_and_exit(const SupervisedRun& run) {

@@ -11,6 +11,10 @@ namespace trireme::cli {
 
 void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& wait_s);
 
+// Runs this process's own command, without the flags of add_restart_flags, under supervision, and
+// ends as supervise_and_exit() does. `folder` is run.dir.
+[[noreturn]] void restart_own_command(const fs::path& folder, int restarts, double wait_s);
+
 // Ends this process with the exit code of the run. Refused (exit code 2) in a process that a
 // launcher started: each of them would start the run.
 [[noreturn]] void supervise_and_exit(const SupervisedRun& run);

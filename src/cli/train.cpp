@@ -30,16 +30,6 @@ struct TrainArguments {
   double restart_wait_s = RestartLimits{}.first_wait_s;
 };
 
-// The same command under a process that starts it again.
-[[noreturn]] void train_with_restarts(const TrainArguments& arguments, const Config& config) {
-  SupervisedRun run;
-  run.command = own_command_without({"--restarts", "--restart-wait"});
-  run.folder = config.run.dir;
-  run.limits.restarts = *arguments.restarts;
-  run.limits.first_wait_s = arguments.restart_wait_s;
-  supervise_and_exit(run);
-}
-
 // What a step enqueues, passes of the graphs and all else, next to the graphs.
 void dump_step(Config config, int ranks, const fs::path& folder) {
   resolve_vocabulary(config);
@@ -130,7 +120,8 @@ void add_train(CLI::App& app) {
   add_restart_flags(*command, arguments->restarts, arguments->restart_wait_s);
   command->callback([arguments] {
     Config config = load_config(arguments->file, arguments->overrides);
-    if (arguments->restarts) train_with_restarts(*arguments, config);
+    if (arguments->restarts)
+      restart_own_command(config.run.dir, *arguments->restarts, arguments->restart_wait_s);
     if (arguments->command.nproc > 0) {
       check_before_launch(config, arguments->command.nproc);
       launch_processes(arguments->command.nproc, config.run.dir);

@@ -64,11 +64,13 @@ std::string help(Program program) {
   std::string text = fmt::format(
       R"(Train from the flags of an existing Megatron script
 
-trireme {} [--print-config] [--json] [--nproc N] FLAGS... [section.key=value...]
+trireme {} [--print-config] [--json] [--nproc N] [--restarts N] FLAGS... [section.key=value...]
 
   --print-config   print the configuration as TOML for `trireme train`, and stop
   --json           print the summary as JSON; progress goes to stderr
   --nproc N        start N processes on this machine with mpirun
+  --restarts N     after a failure start the run again, at most N times in a row without a new checkpoint
+  --restart-wait S seconds before the first restart (default 5); each further one waits twice as long
   --help           print this text
 
 Flags are written as for Megatron; of several equal ones the last holds. Each flag that is accepted

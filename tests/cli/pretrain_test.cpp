@@ -155,6 +155,38 @@ TEST_F(Pretrain, FlagsTrainOnTwoRanks) {
   EXPECT_EQ(outcome.out.find(note), outcome.out.rfind(note));
 }
 
+TEST_F(Pretrain, ARunThatIsKilledGoesOnAndLosesNothing) {
+  prepare_data();
+  const std::vector<std::string> steps = {"--train-iters", "100", "--save-interval", "10"};
+  ASSERT_EQ(run(flags("whole", steps)).code, 0);
+  std::vector<std::string> arguments = flags("run", steps);
+  arguments.insert(arguments.end(), {"--restarts", "2", "--restart-wait=0"});
+  Program program(arguments, path("output.txt"));
+  ASSERT_TRUE(program.runs_until([&] { return values_of(metrics("run"), "loss").size() > 12; }));
+  const std::vector<double> pids = values_of(contents(path("run/status.json")), "pid");
+  ASSERT_EQ(pids.size(), 1U);
+  ASSERT_NE(static_cast<pid_t>(pids.front()), program.pid());
+  ASSERT_EQ(::kill(static_cast<pid_t>(pids.front()), SIGKILL), 0);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(metrics("run"), metrics("whole"));
+  EXPECT_THAT(contents(path("run/log.txt")), HasSubstr("killed by signal 9"));
+}
+
+TEST_F(Pretrain, WrongNumbersOfRestartsAreRefused) {
+  for (const char* wrong : {"-1", "1001", "two", "1.5", ""}) {
+    const Outcome outcome = run({"pretrain-gpt", "--restarts", wrong});
+    EXPECT_EQ(outcome.code, 2) << wrong;
+    EXPECT_THAT(outcome.out, HasSubstr("--restarts: expected a number of restarts from 0 to 1000"));
+  }
+  for (const char* wrong : {"-1", "301", "nan", "soon"}) {
+    const Outcome outcome =
+        run({"pretrain-bert", "--restarts", "1", fmt::format("--restart-wait={}", wrong)});
+    EXPECT_EQ(outcome.code, 2) << wrong;
+    EXPECT_THAT(outcome.out, HasSubstr("--restart-wait: expected a number of seconds"));
+  }
+}
+
 TEST_F(Pretrain, LlamaScriptTrainsAsAToy) {
   prepare_data();
   import("llama_1b.sh");
