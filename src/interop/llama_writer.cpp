@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "interop/foreign_model.h"
 #include "interop/llama_names.h"
 #include "interop/llama_params.h"
 #include "interop/rank_files.h"
@@ -61,12 +62,21 @@ std::vector<MetaItem> items_of(const ModelConfig& model, const TensorAssembler& 
 }
 
 std::string note_of(const ModelConfig& m) {
-  const std::int64_t likely = likely_llama_positions(m.rope_scaling != "none", m.rope_base);
-  if (likely == m.max_positions) return "";
-  return fmt::format(
-      "{} does not say that the model has {} positions; trireme convert takes it for one of {}, "
-      "unless it is told --set model.max_positions={}",
-      llama_params_file, m.max_positions, likely, m.max_positions);
+  const bool scaled = m.rope_scaling != "none";
+  std::string note;
+  if (const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
+      likely != m.max_positions) {
+    note = fmt::format(
+        "{} does not say that the model has {} positions; trireme convert takes it for one of {}, "
+        "unless it is told --set model.max_positions={}",
+        llama_params_file, m.max_positions, likely, m.max_positions);
+  }
+  if (scaled && (m.rope_scaling_factor != 8 || m.rope_high_freq_factor != 4)) {
+    add_note(note,
+             "Meta's own program divides frequencies by 8 whatever the file says, and computes "
+             "something else with these weights");
+  }
+  return note;
 }
 
 }  // namespace

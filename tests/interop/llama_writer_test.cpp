@@ -100,6 +100,19 @@ TEST_F(LlamaWriter, PositionsThatWillBeGuessedWrongAreNoted) {
   EXPECT_EQ(write(llama([](ModelConfig& m) { m.seq_length = m.max_positions = 4096; }), 1), "");
 }
 
+TEST_F(LlamaWriter, AScalingThatMetaDoesNotComputeIsNoted) {
+  const auto scaled = [&](double factor) {
+    return write(llama([&](ModelConfig& m) {
+                   m.rope_scaling = "llama3";
+                   m.rope_scaling_factor = factor;
+                   m.seq_length = m.max_positions = 131072;
+                 }),
+                 1);
+  };
+  EXPECT_EQ(scaled(8), "");
+  EXPECT_THAT(scaled(32), HasSubstr("divides frequencies by 8"));
+}
+
 TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
   EXPECT_THAT(refusal(llama(), 4), AllOf(HasSubstr("--tp 4"), HasSubstr("num_kv_heads = 2")));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) { m.vocab_size = 61; }), 2),
