@@ -84,6 +84,14 @@ ConversionReport export_to_other(const ConvertOptions& options) {
   if (!options.config.empty()) fail_input("--config is for --from dcp");
   const WrittenFormat& format = *find_written_format(options.to);
   refuse_options(options, &format);
+  for (const std::string& setting : options.overrides) {
+    // The weights are of the model that was trained.
+    if (setting.starts_with("data.") || options.to == "hf") continue;
+    fail_input(
+        "--set {}: with --to {} the model is that of the checkpoint; only keys of [data] can be "
+        "set",
+        setting, options.to);
+  }
   ExportRequest request{options.input, options.output, run_config(options), {}, {}};
   ExportOptions& how = request.options = export_options(request.config);
   if (options.dtype == "fp32") how.dtype = DType::f32;

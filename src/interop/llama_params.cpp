@@ -34,6 +34,13 @@ void require_llama_of_meta(const ModelConfig& m) {
   const bool scaled = m.rope_scaling == "llama3";
   require_meta(scaled || m.rope_scaling == "none", "model.rope_scaling", m.rope_scaling);
   if (!scaled) return;
+  // Meta's programs have constants where the file may have these keys; 32 stands for the models
+  // that Meta publishes with it.
+  require_meta(
+      m.rope_scaling_factor == likely_llama_scaling(m.tie_embeddings) || m.rope_scaling_factor == 8,
+      "model.rope_scaling_factor", m.rope_scaling_factor);
+  require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
+               m.rope_high_freq_factor);
   require_meta(m.rope_low_freq_factor == 1, "model.rope_low_freq_factor", m.rope_low_freq_factor);
   require_meta(m.rope_original_length == 8192, "model.rope_original_length",
                m.rope_original_length);
@@ -111,7 +118,6 @@ std::string llama_params(const ModelConfig& m) {
     params["use_scaled_rope"] = true;
     if (m.rope_scaling_factor != 8 || m.tie_embeddings)
       params["rope_scaling_factor"] = m.rope_scaling_factor;
-    if (m.rope_high_freq_factor != 4) params["high_freq_factor"] = m.rope_high_freq_factor;
   }
   return params.dump(2) + "\n";
 }

@@ -195,8 +195,9 @@ void add_layers(TorchDict& args, const ModelConfig& m) {
       {"apply_residual_connection_post_layernorm", {false}},
       {"swiglu", {m.activation == "swiglu"}},
       {"squared_relu", {m.activation == "squared_relu"}},
-      {"openai_gelu", {is_tanh && !m.bias}},
-      {"bias_gelu_fusion", {is_tanh && m.bias}},
+      // The head of BERT reads the first of the two alone.
+      {"openai_gelu", {is_tanh && (!m.bias || is_bert(m))}},
+      {"bias_gelu_fusion", {is_tanh && m.bias && !is_bert(m)}},
       {"add_bias_linear", {m.bias}},
       {"add_qkv_bias", {m.qkv_bias && !m.bias}},
       {"qk_layernorm", {m.qk_norm}},
@@ -235,7 +236,7 @@ TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
   return args;
 }
 
-// Such as Python shows it, of the kinds of values above.
+// As Python shows it, of the kinds of values above.
 std::optional<std::string> shown(const TorchValue& value) {
   if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
   if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "True" : "False";
@@ -288,6 +289,40 @@ void require_same(const ModelConfig& wanted, const ModelConfig& said) {
   }
 }
 
+[[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
+  fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
+}
+
+// What arguments say and Megatron's models leave unread.
+void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
+  const bool legacy = layout.kind == MegatronKind::legacy, rotates = m.position == "rope";
+  const bool is_tanh = m.activation == "gelu_tanh";
+  const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
+  if (!legacy && is_tanh && !m.bias)
+    refuse_key(activation,
+               "without model.bias its core has gelu_erf (--megatron-names legacy has it)");
+  if (is_bert(m) && rotates) refuse_key("model.position = \"rope\"", "its BERT has none such");
+  if (is_bert(m) && m.activation != "gelu_erf" && !(legacy && is_tanh))
+    refuse_key(activation, "the head of its BERT has gelu_erf");
+  if (!rotates) return;
+  const std::string factor = fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor);
+  if (m.rope_scaling == "llama3" && m.rope_scaling_factor != 8)
+    refuse_key(factor, "its models are given 8 whatever the flag says");
+  if (m.rope_scaling == "linear" && !legacy)
+    refuse_key("model.rope_scaling = \"linear\"", "its core is not given the factor");
+  if (!legacy) return;
+  if (m.rope_base != 10000)
+    refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models have 10000");
+  if (m.rope_scaling == "llama3")
+    refuse_key("model.rope_scaling = \"llama3\"", "its legacy models have none such");
+}
+
+void require_window(const ModelConfig& m, const MegatronLayout& layout) {
+  if (layout.kind == MegatronKind::legacy && m.attention_window > 0)
+    refuse_key(fmt::format("model.attention_window = {}", m.attention_window),
+               "its legacy models have none");
+}
+
 }  // namespace
 
 ModelConfig model_of_arguments(const std::string& where, bool bert,
@@ -315,6 +350,8 @@ TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
   said.vocab_size = config.model.vocab_size;
   resolve(said);
   require_same(config.model, said);
+  require_computed(config.model, layout);
+  require_window(config.model, layout);
   return args;
 }
 

@@ -55,8 +55,7 @@ TEST_F(LlamaWriter, WhatIsWrittenIsReadAgain) {
       llama([](ModelConfig& m) { m.num_kv_heads = m.num_heads; }), llama([](ModelConfig& m) {
         m.rope_base = 500000;
         m.rope_scaling = "llama3";
-        m.rope_scaling_factor = 16;
-        m.rope_high_freq_factor = 2;
+        m.rope_scaling_factor = 32;
         m.tie_embeddings = true;
         m.given = {"tie_embeddings"};
       })};
