@@ -34,11 +34,7 @@ void require_llama_of_meta(const ModelConfig& m) {
   const bool scaled = m.rope_scaling == "llama3";
   require_meta(scaled || m.rope_scaling == "none", "model.rope_scaling", m.rope_scaling);
   if (!scaled) return;
-  // Meta's programs have constants where the file may have these keys; 32 stands for the models
-  // that Meta publishes with it.
-  require_meta(
-      m.rope_scaling_factor == likely_llama_scaling(m.tie_embeddings) || m.rope_scaling_factor == 8,
-      "model.rope_scaling_factor", m.rope_scaling_factor);
+  // A constant of Meta's programs, and so is the factor, of which a note tells.
   require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
                m.rope_high_freq_factor);
   require_meta(m.rope_low_freq_factor == 1, "model.rope_low_freq_factor", m.rope_low_freq_factor);
