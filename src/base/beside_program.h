@@ -1,4 +1,4 @@
-// Parts of the program that it loads when they are needed.
+// The program's own files: parts that it loads when they are needed, and what starts it again.
 #pragma once
 
 #include <filesystem>

@@ -90,19 +90,11 @@ class DcpExport {
       const NamedTensor& tensor = mapping_.theirs[i];
       const DType dtype = options_.dtype.value_or(assembler.dtype(i));
       writer_.begin(weight_path(tensor.name), {dtype, {tensor.shape.begin(), tensor.shape.end()}});
-      write_rows(assembler, i, dtype, 0, rows_of(tensor));
+      write_rows(assembler, i, dtype, 0, rows_of(tensor.shape));
       write_tied(tensor.name);
     } else if (begins_states(weight)) {
       write_moment(assembler, i);
     }
-  }
-
-  static std::int64_t width_of(const NamedTensor& tensor) {
-    return tensor.shape.rank() < 2 ? 1 : tensor.shape.back();
-  }
-  static std::int64_t rows_of(const NamedTensor& tensor) {
-    const std::int64_t width = width_of(tensor);
-    return width == 0 ? 0 : tensor.shape.count() / width;
   }
 
   // Of a weight or, from the first of them on, of those that are one parameter.
@@ -117,7 +109,7 @@ class DcpExport {
     if (all.size() > 1) {
       groups = model_.model.num_kv_heads;
       whole.shape[0] = 0;
-      for (const std::size_t i : all) whole.shape[0] += rows_of(mapping_.theirs[i]);
+      for (const std::size_t i : all) whole.shape[0] += rows_of(mapping_.theirs[i].shape);
       std::ranges::sort(all, {}, [&](std::size_t i) {
         const std::string own = own_name(mapping_.theirs[i % weights_].name);
         return torchtitan_fused_rows(own, model_.model).first;
@@ -126,7 +118,7 @@ class DcpExport {
     writer_.begin(state_path(name, moment_keys[first / weights_ - 1]), whole);
     for (std::int64_t group = 0; group < groups; ++group) {
       for (const std::size_t i : all) {
-        const std::int64_t rows = rows_of(mapping_.theirs[i]) / groups;
+        const std::int64_t rows = rows_of(mapping_.theirs[i].shape) / groups;
         write_rows(assembler, i, whole.dtype, group * rows, (group + 1) * rows);
       }
     }

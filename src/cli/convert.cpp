@@ -85,8 +85,7 @@ ConversionReport export_to_other(const ConvertOptions& options) {
   const WrittenFormat& format = *find_written_format(options.to);
   refuse_options(options, &format);
   for (const std::string& setting : options.overrides) {
-    // The weights are of the model that was trained.
-    if (setting.starts_with("data.") || options.to == "hf") continue;
+    if (setting.starts_with("data.")) continue;
     fail_input(
         "--set {}: with --to {} the model is that of the checkpoint; only keys of [data] can be "
         "set",

@@ -391,7 +391,8 @@ void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const R
   if (name.ours.empty()) {
     refuse_megatron_tensor(parts[0].file->name(), theirs, shape_text(parts[0].entry->shape));
   }
-  if (universal_ && saved_tp_ > 1 && name.cut == MegatronCut::gated && has_gate(model))
+  // Of all three files at once.
+  if (which < 0 && universal_ && saved_tp_ > 1 && name.cut == MegatronCut::gated && has_gate(model))
     require_halves_joined_apart(fs::path(where_) / universal_folder, theirs);
   std::string ours = full_name(name);
   if (model.tie_embeddings && ours == "head.weight") ours = "embedding.word.weight";

@@ -1,4 +1,5 @@
-// Only keys that the programs of Llama 1 to 3 take: others stop some of them.
+// The keys that Meta's files have. Not every program takes all: that of Llama 2 stops at
+// rope_theta, without which that of Llama 3 would take another base.
 #include "interop/llama_params.h"
 
 #include <fmt/format.h>

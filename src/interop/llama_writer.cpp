@@ -71,7 +71,7 @@ std::string note_of(const ModelConfig& m) {
         "unless it is told --set model.max_positions={}",
         llama_params_file, m.max_positions, likely, m.max_positions);
   }
-  if (scaled && (m.rope_scaling_factor != 8 || m.rope_high_freq_factor != 4)) {
+  if (scaled && m.rope_scaling_factor != 8) {
     add_note(note,
              "Meta's own program divides frequencies by 8 whatever the file says, and computes "
              "something else with these weights");

@@ -22,7 +22,7 @@ std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage);
 bool is_megatron_folder(const fs::path& folder);
 
 // The folder of the step to read: that which latest_checkpointed_iteration.txt names, or `folder`
-// itself where it has no such file. Nothing: a step that is not there, a file that names none.
+// itself where it has no such file. Nothing where that step is not there or the file names none.
 std::optional<fs::path> find_megatron_step(const fs::path& folder);
 // The same. Refused (exit code 2): where there is none.
 fs::path megatron_step_folder(const fs::path& folder);

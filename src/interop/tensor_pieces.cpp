@@ -15,11 +15,15 @@ std::int64_t width_of(const Shape& shape) {
 
 }  // namespace
 
+std::int64_t rows_of(const Shape& shape) {
+  const std::int64_t width = width_of(shape);
+  return width == 0 ? 0 : shape.count() / width;
+}
+
 void for_each_piece(const TensorAssembler& assembler, std::size_t target, DType dtype,
                     const RowOrder& order, const std::function<void(const TensorPiece&)>& use) {
-  const Shape& shape = assembler.targets()[target].shape;
-  const std::int64_t width = width_of(shape);
-  for_each_piece(assembler, target, dtype, order, 0, width == 0 ? 0 : shape.count() / width, use);
+  for_each_piece(assembler, target, dtype, order, 0, rows_of(assembler.targets()[target].shape),
+                 use);
 }
 
 void for_each_piece(const TensorAssembler& assembler, std::size_t target, DType dtype,

@@ -16,6 +16,9 @@ struct TensorPiece {
   std::span<const std::byte> bytes;
 };
 
+// How many rows a tensor has.
+std::int64_t rows_of(const Shape& shape);
+
 // Calls `use` with the rows of a target of the assembler as type `dtype`, one piece after the
 // other. They come in the order in which `order` says that they are stored; the target has them as
 // they are wanted. Memory: some 16 MiB at a time, more only where single rows (of an order: single

@@ -151,7 +151,7 @@ std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
   return whole_count(told[0]);
 }
 
-// Why no state of the optimizer can be taken over: "" where all can, or where there are none.
+// Why the states of the optimizer cannot be taken over; "" where all of them can.
 std::string TorchDistFolder::unusable_states() const {
   const auto any = [&](const auto& is_one) {
     return std::ranges::any_of(dcp_->metadata().tensors,
@@ -192,11 +192,13 @@ void TorchDistFolder::find_states() {
       progress_ = {*iteration, *steps};
       return;
     }
-    const auto shown = [](const auto& number) {
-      return number ? fmt::format("{}", *number) : std::string("an unknown number of");
-    };
-    why = fmt::format("by '{}' it took {} steps, the same for all parameters, and the run {}",
-                      common_->name(), shown(steps), shown(iteration));
+    why = !steps || !iteration
+              ? fmt::format(
+                    "'{}' does not say how many steps it and the run took, or says several "
+                    "numbers",
+                    common_->name())
+              : fmt::format("by '{}' it took {} of the {} of the run", common_->name(), *steps,
+                            counted(*iteration, "step"));
   }
   note_ = fmt::format(
       "the states of its optimizer are left out, so that training begins with new ones: {}", why);

@@ -12,7 +12,7 @@ namespace trireme {
 
 // `models` are the files of all ranks of model parallelism, which list the parameters
 // (param_shapes). Refused (exit code 2): parameters without a folder and folders without a
-// parameter, parameters whose names are no names of folders, files that are missing or of other
+// parameter, parameters that cannot name a folder, files that are missing or of other
 // shapes than that in fp32, parameters of different steps.
 ZeroStates open_universal_states(const fs::path& zero,
                                  const std::vector<std::shared_ptr<const TorchFile>>& models);

@@ -40,7 +40,7 @@ std::int64_t product(const MegatronCheckpoint& folder, std::int64_t a, std::int6
 
 // Our own writer says how many rows are words.
 std::int64_t words_of(const MegatronCheckpoint& folder, std::int64_t rows) {
-  const auto told = static_cast<std::int64_t>(folder.number_argument(words_argument).value_or(0));
+  const std::int64_t told = folder.count_argument(words_argument).value_or(0);
   return told > 0 && told <= rows && !folder.strips_padding() ? told : rows;
 }
 
