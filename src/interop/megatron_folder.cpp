@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -350,26 +351,118 @@ RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
   return {model.head_dim, 3, 1};
 }
 
+// Of all ranks, or of none.
+void MegatronFolder::read_states() {
+  std::optional<std::int64_t> steps;
+  std::vector<std::vector<MegatronChunkStates>> by_chunk(chunks_.size());
+  for (std::size_t at = 0; at < ranks_.size(); ++at) {
+    std::vector<const WeightFile*> weights;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i].stage != static_cast<int>(at) / tp_) continue;
+      weights.push_back(chunks_[i].ranks[at % static_cast<std::size_t>(tp_)]);
+      places.push_back(i);
+    }
+    MegatronRankStates states = open_megatron_states(ranks_[at], weights);
+    if (!states.left_out.empty()) {
+      note_ = fmt::format(
+          "the states of its optimizer are left out, so that training begins with new ones: {}",
+          states.left_out);
+      return;
+    }
+    const auto here = states.chunks.empty() ? std::nullopt : std::optional(states.steps);
+    const auto text = [](const auto& count) {
+      return count ? counted(*count, "step") : std::string("no states of an optimizer");
+    };
+    if (at > 0 && here != steps) {
+      fail_input(
+          "'{}' has {} and '{}' has {}: either all ranks have such states, of the same number of "
+          "steps, or none",
+          ranks_[0]->name(), text(steps), ranks_[at]->name(), text(here));
+    }
+    steps = here;
+    for (std::size_t i = 0; i < states.chunks.size(); ++i)
+      by_chunk[places[i]].push_back(std::move(states.chunks[i]));
+  }
+  if (!steps) return;
+  set_progress(*steps);
+  for (std::size_t i = 0; progress_ && i < chunks_.size(); ++i)
+    chunks_[i].states = std::move(by_chunk[i]);
+}
+
+void MegatronFolder::set_progress(std::int64_t steps) {
+  const Pickle& pickle = ranks_[0]->pickle();
+  const auto iteration = pickle.find_integer(pickle.root(), "iteration");
+  if (iteration && steps > 0 && steps <= *iteration) {
+    progress_ = {*iteration, steps};
+    return;
+  }
+  note_ = fmt::format(
+      "the states of its optimizer are left out, so that training begins with new ones: it took "
+      "{}, "
+      "and by '{}' the run took {}",
+      counted(steps, "step"), ranks_[0]->name(),
+      iteration ? fmt::format("{}", *iteration) : "an unknown number");
+}
+
+RankParts MegatronFolder::state_parts(const Chunk& chunk, const RankParts& weights, int which) {
+  RankParts parts;
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    const MegatronChunkStates& states = chunk.states[rank];
+    const WeightFile* file =
+        which < 0 ? states.weights.get() : states.moments[static_cast<std::size_t>(which)].get();
+    const WeightEntry* entry = file->find(weights[rank].entry->name);
+    parts.push_back(entry ? TensorPart{file, entry} : weights[rank]);
+  }
+  return parts;
+}
+
+void MegatronFolder::keep_states() {
+  for (Chunk& chunk : chunks_) {
+    for (MegatronChunkStates& states : chunk.states) {
+      joined_->keep(std::move(states.weights));
+      for (auto& moment : states.moments) joined_->keep(std::move(moment));
+    }
+  }
+}
+
 std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
+  read_states();
   std::vector<Found> copies;
+  const RowOrder heads = head_order(model);
   for (const Chunk& chunk : chunks_) {
     for (Found& found : find_tensors(chunk)) {
       const bool tied_head = model.tie_embeddings && found.name == "head.weight";
       if (tied_head) found.name = "embedding.word.weight";
       if (tied_head || found.how.is_copy) {
+        if (progress_) found.parts = state_parts(chunk, found.parts, -1);
         copies.push_back(std::move(found));
-      } else {
-        joined_->add(
-            join_megatron_parts(found.name, found.how.cut, found.parts, model, head_order(model)));
+        continue;
       }
+      const auto add = [&](const std::string& name, const RankParts& parts) {
+        joined_->add(join_megatron_parts(name, found.how.cut, parts, model, heads));
+      };
+      if (!progress_) {
+        add(found.name, found.parts);
+        continue;
+      }
+      add(found.name, state_parts(chunk, found.parts, -1));
+      for (int which = 0; which < adam_moments; ++which)
+        add(moment_name(found.name, which), state_parts(chunk, found.parts, which));
     }
   }
+  require_copies(copies);
+  keep_states();
+  if (progress_) note_ = "the weights are those of the optimizer, in fp32";
+  return std::move(joined_);
+}
+
+void MegatronFolder::require_copies(const std::vector<Found>& copies) const {
   for (const Found& copy : copies) {
     const JoinedTensor* original = joined_->find(copy.name);
     for (std::size_t i = 0; original && i < copy.parts.size(); ++i)
       require_copy(original->parts[i], copy.parts[i]);
   }
-  return std::move(joined_);
 }
 
 }  // namespace trireme
