@@ -250,7 +250,10 @@ void MegatronFolder::find_chunks() {
     for (int stage = 0; stage < pp_; ++stage) {
       const Pickle& first = rank(stage, 0).pickle();
       const bool one = first.find(first.root(), "model").has_value();
-      Chunk made{.stage = stage, .key = one ? "model" : fmt::format("model{}", chunk), .ranks = {}};
+      Chunk made{.stage = stage,
+                 .key = one ? "model" : fmt::format("model{}", chunk),
+                 .ranks = {},
+                 .states = {}};
       if ((one && chunk > 0) || !first.find(first.root(), made.key)) continue;
       for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
         const auto& file = ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
