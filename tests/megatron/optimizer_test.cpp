@@ -15,14 +15,16 @@ using megatron::open_megatron_folder;
 using testing::AllOf;
 using testing::HasSubstr;
 
-fs::path data() {
+fs::path optimizer_folders() {
   return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() /
          "interop/data/megatron_optimizer";
 }
 
 class MegatronOptimizer : public testing::Test {
  protected:
-  MegatronOptimizer() { fs::copy(data() / "bfloat16/legacy", run_, fs::copy_options::recursive); }
+  MegatronOptimizer() {
+    fs::copy(optimizer_folders() / "bfloat16/legacy", run_, fs::copy_options::recursive);
+  }
   // The first rank's file is another one.
   std::string refusal_with(const fs::path& file) const {
     fs::copy_file(file, step_ / "mp_rank_00/model_optim_rng.pt",
@@ -30,7 +32,7 @@ class MegatronOptimizer : public testing::Test {
     return refusal_of([&] { assembled(open_megatron_folder(run_)); });
   }
   std::string refusal_of_damaged(const std::string& name) const {
-    return refusal_with(data() / "damaged" / name / "model_optim_rng.pt");
+    return refusal_with(optimizer_folders() / "damaged" / name / "model_optim_rng.pt");
   }
   ScratchFolder folder_;
   const fs::path run_ = folder_ / "run", step_ = run_ / "iter_0000003";
@@ -39,14 +41,15 @@ class MegatronOptimizer : public testing::Test {
 TEST_F(MegatronOptimizer, GivesWeightsAndMomentsOfEachParameter) {
   for (const char* type : {"bfloat16", "float32"}) {
     SCOPED_TRACE(type);
-    const ForeignModel model = open_megatron_folder(data() / type / "legacy");
+    const ForeignModel model = open_megatron_folder(optimizer_folders() / type / "legacy");
     const auto got = assembled(model);
-    const auto weights = assembled(open_megatron_folder(data() / type / "weights"));
+    const auto weights = assembled(open_megatron_folder(optimizer_folders() / type / "weights"));
     EXPECT_EQ(got.size(), 3 * weights.size());
     for (const auto& [name, tensor] : weights) EXPECT_EQ(got.at(name), tensor) << name;
     for (const int which : {0, 1}) {
       const char* const key = which == 0 ? "exp_avg" : "exp_avg_sq";
-      for (const auto& [name, tensor] : assembled(open_megatron_folder(data() / type / key)))
+      for (const auto& [name, tensor] :
+           assembled(open_megatron_folder(optimizer_folders() / type / key)))
         EXPECT_EQ(got.at(moment_name(name, which)), tensor) << name;
     }
     ASSERT_TRUE(model.training.has_value());
@@ -76,7 +79,8 @@ TEST_F(MegatronOptimizer, RefusesParametersOfTwoSteps) {
 }
 
 TEST_F(MegatronOptimizer, RefusesARankWithoutStates) {
-  const fs::path without = data() / "bfloat16/weights/iter_0000003/mp_rank_00/model_optim_rng.pt";
+  const fs::path without =
+      optimizer_folders() / "bfloat16/weights/iter_0000003/mp_rank_00/model_optim_rng.pt";
   EXPECT_THAT(refusal_with(without),
               AllOf(HasSubstr("mp_rank_00/model_optim_rng.pt' has no states of an optimizer"),
                     HasSubstr("mp_rank_01/model_optim_rng.pt' has 3 steps")));
