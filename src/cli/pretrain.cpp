@@ -45,11 +45,26 @@ std::optional<Number> take_number(std::vector<std::string>& arguments, const std
   return std::nullopt;
 }
 
+// "FLAG TEXT" and "FLAG=TEXT" become the override of a key.
+void take_override(std::vector<std::string>& arguments, const std::string& flag,
+                   const std::string& key) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with(flag + "=")) {
+      arguments[i] = key + arguments[i].substr(flag.size());
+    } else if (arguments[i] == flag) {
+      if (i + 1 == arguments.size()) fail_input("{}: expected a value after it", flag);
+      arguments[i + 1] = key + "=" + arguments[i + 1];
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
 void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   if (take(arguments, "--help") || take(arguments, "-h")) {
     fmt::print("{}", megatron::help(program));
     return;
   }
+  take_override(arguments, "--log-level", "log.level");
   const bool print_config = take(arguments, "--print-config");
   TrainCommand command;
   command.json = take(arguments, "--json");

@@ -26,6 +26,7 @@ struct TrainArguments {
   std::string file;
   std::vector<std::string> overrides;
   TrainCommand command;
+  std::string log_level;  // "": as the configuration says
   std::optional<int> restarts;
   double restart_wait_s = RestartLimits{}.first_wait_s;
 };
@@ -117,8 +118,14 @@ void add_train(CLI::App& app) {
       ->add_option("--nproc", arguments->command.nproc,
                    "Start this number of processes on this machine with mpirun")
       ->check(CLI::Range(1, 1 << 16));
+  command
+      ->add_option("--log-level", arguments->log_level,
+                   "What the terminal shows: log.level of the configuration")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}));
   add_restart_flags(*command, arguments->restarts, arguments->restart_wait_s);
   command->callback([arguments] {
+    if (!arguments->log_level.empty())
+      arguments->overrides.push_back("log.level=" + arguments->log_level);
     Config config = load_config(arguments->file, arguments->overrides);
     if (arguments->restarts)
       restart_own_command(config.run.dir, *arguments->restarts, arguments->restart_wait_s);

@@ -228,6 +228,7 @@ struct CheckpointConfig {
 };
 
 struct LogConfig {
+  std::string level = "info";  // of what the terminal shows: error, warning, info, debug
   bool tensorboard = false;
 };
 

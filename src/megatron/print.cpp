@@ -71,6 +71,7 @@ trireme {} [--print-config] [--json] [--nproc N] [--restarts N] FLAGS... [sectio
   --nproc N        start N processes on this machine with mpirun
   --restarts N     after a failure start the run again, at most N times in a row without a new checkpoint
   --restart-wait S seconds before the first restart (default 5); each further one waits twice as long
+  --log-level L    what the terminal shows: error, warning, info (default) or debug
   --help           print this text
 
 Flags are written as for Megatron; of several equal ones the last holds. Each flag that is accepted

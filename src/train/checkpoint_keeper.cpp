@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -63,6 +64,21 @@ std::string damage_found_by(const std::function<void()>& body) {
   }
 }
 
+// What a checkpoint consists of. It is only looked at: what cannot be read is left out.
+void list_files(const fs::path& folder, Console& console) {
+  std::map<std::string, std::uintmax_t> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code unknown;
+    const std::uintmax_t bytes = at->file_size(unknown);
+    if (!unknown) files[at->path().filename().string()] = bytes;
+  }
+  for (const auto& [name, bytes] : files) {
+    console.debug(fmt::format("{}: {} in {}", folder.filename().string(),
+                              bytes_to_text(static_cast<std::int64_t>(bytes)), name));
+  }
+}
+
 std::string first_of(const std::vector<std::string>& reports) {
   const auto found = std::ranges::find_if(reports, [](const auto& text) { return !text.empty(); });
   return found == reports.end() ? "" : *found;
@@ -101,7 +117,7 @@ fs::path CheckpointKeeper::newest_checkpoint() {
         newest = fs::absolute(found->folder);
     } catch (const Error& error) {  // a damaged `latest`
       if (steps.empty()) throw;
-      job_.console.print(fmt::format("warning: {}", error.what()));
+      job_.console.warn(error.what());
       newest = fs::absolute(folder / step_folder(steps.back()));
     }
   }
@@ -128,7 +144,7 @@ fs::path CheckpointKeeper::fall_back(fs::path path) {
         if (!step || earlier < *step) next = path.parent_path() / step_folder(earlier);
       }
       if (next.empty()) fail_input("{}; there is no earlier checkpoint to fall back to", damage);
-      job_.console.print(fmt::format("warning: {}; falling back to {}", damage, next));
+      job_.console.warn(fmt::format("{}; falling back to {}", damage, next));
     }
     next = from_rank_0(job_.transport, next);
     if (next.empty()) return path;
@@ -195,8 +211,8 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
     loaded_tuning_ = tuning->second;
   const auto order = saved.texts.find("data_order");
   if (order != saved.texts.end() && order->second != job_.data_order()) {
-    job_.console.print(
-        "warning: the order of the training data is not the one of the saved run, because the "
+    job_.console.warn(
+        "the order of the training data is not the one of the saved run, because the "
         "data, its split, the sequence length, the seed or the number of steps changed; samples "
         "may repeat");
   }
@@ -229,8 +245,8 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
     const Config before = parse_config(saved, folder.string());
     const std::vector<std::string> changed = changes(before, job_.config, meaning_of_weights);
     if (changed.empty()) return;
-    job_.console.print(fmt::format("warning: this is not the model whose weights '{}' holds: {}",
-                                   folder.string(), fmt::join(changed, "; ")));
+    job_.console.warn(fmt::format("this is not the model whose weights '{}' holds: {}",
+                                  folder.string(), fmt::join(changed, "; ")));
   } catch (const Error& error) {
     job_.console.print(
         fmt::format("note: cannot compare with the saved configuration: {}", error.what()));
@@ -295,7 +311,8 @@ void CheckpointKeeper::note_save(const SaveReport& report) {
   job_.saved(job_.config.checkpoint.async ? waited_ : report.seconds, report.seconds);
   job_.console.print_now(fmt::format("saved {} ({}, {:.2f} s)", report.folder.string(),
                                      bytes_to_text(report.bytes), report.seconds));
-  if (!report.warning.empty()) job_.console.print_now("warning: " + report.warning);
+  if (!report.warning.empty()) job_.console.warn_now(report.warning);
+  if (leads() && job_.console.shows(LogLevel::debug)) list_files(report.folder, job_.console);
 }
 
 }  // namespace trireme

@@ -1,13 +1,14 @@
 // Plain stdio towards the user, one append per call towards the file.
 #include "train/console.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -19,6 +20,9 @@ namespace {
 constexpr const char* dim = "\x1b[2m";
 constexpr const char* yellow = "\x1b[33m";
 constexpr const char* plain = "\x1b[0m";
+
+// In the order of LogLevel.
+constexpr const char* level_names[] = {"error", "warning", "info", "debug"};
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -41,8 +45,18 @@ std::string time_of_day() {
   return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
-Console::Console(std::FILE* out, bool live)
-    : out_(out), live_(live && ::isatty(::fileno(out)) == 1), coloured_(is_coloured(out)) {}
+LogLevel log_level(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(level_names); ++i)
+    if (name == level_names[i]) return static_cast<LogLevel>(i);
+  fail_input("log.level is '{}': expected {}", name, fmt::join(level_names, ", "));
+}
+
+// A bar is drawn where the lines of progress are shown.
+Console::Console(std::FILE* out, bool live, LogLevel level)
+    : out_(out),
+      level_(level),
+      live_(live && shows(LogLevel::info) && ::isatty(::fileno(out)) == 1),
+      coloured_(is_coloured(out)) {}
 
 Console::~Console() {
   erase();
@@ -53,7 +67,8 @@ void Console::keep_in(const fs::path& path) {
   try {
     file_ = std::make_unique<File>(path, File::Mode::append);
   } catch (const std::exception& error) {
-    show(fmt::format("warning: {}; training goes on without a log file", error.what()), 0);
+    show(LogLevel::warning,
+         fmt::format("warning: {}; training goes on without a log file", error.what()));
   }
   write(std::exchange(before_, ""));
 }
@@ -65,31 +80,54 @@ void Console::write(const std::string& text) {
     append_record(*file_, text);
   } catch (const std::exception& error) {
     file_.reset();
-    show(fmt::format("warning: {}; training goes on without the log file", error.what()), 0);
+    show(LogLevel::warning,
+         fmt::format("warning: {}; training goes on without the log file", error.what()));
   }
 }
 
 // The first `dimmed` characters are less important.
-void Console::show(const std::string& lines, std::size_t dimmed) {
+void Console::show(LogLevel level, const std::string& lines, std::size_t dimmed) {
+  if (!shows(level)) return;
   erase();
   std::string text = lines;
   if (coloured_) {
-    if (lines.find("warning:") == dimmed) text = text + plain, text.insert(dimmed, yellow);
+    if (level == LogLevel::warning) text = text + plain, text.insert(dimmed, yellow);
     if (dimmed > 0) text.insert(dimmed, plain), text.insert(0, dim);
   }
   std::fputs((text + "\n").c_str(), out_);
   std::fflush(out_);
 }
 
-void Console::print(const std::string& lines) {
-  show(lines, 0);
+void Console::put(LogLevel level, const std::string& lines) {
+  show(level, lines);
   write(lines + "\n");
 }
 
-void Console::print_now(const std::string& line) {
+void Console::put_now(LogLevel level, const std::string& line) {
   const std::string now = time_of_day() + " ";
-  show(now + line, now.size());
+  show(level, now + line, now.size());
   write(now + line + "\n");
+}
+
+void Console::print(const std::string& lines) {
+  put(LogLevel::info, lines);
+}
+
+void Console::print_now(const std::string& line) {
+  put_now(LogLevel::info, line);
+}
+
+void Console::warn(const std::string& line) {
+  put(LogLevel::warning, "warning: " + line);
+}
+
+void Console::warn_now(const std::string& line) {
+  put_now(LogLevel::warning, "warning: " + line);
+}
+
+// A line for each step would make a file of years of training large: it is there only on request.
+void Console::debug(const std::string& line) {
+  if (shows(LogLevel::debug)) put_now(LogLevel::debug, line);
 }
 
 void Console::record(const std::string& line) {

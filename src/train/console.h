@@ -4,17 +4,26 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 
 namespace trireme {
 
+// What a line is, from what always matters to what helps to find a cause. Errors themselves are
+// thrown, and shown by who catches them.
+enum class LogLevel { error, warning, info, debug };
+
+// "error", "warning", "info" or "debug", as log.level has them.
+LogLevel log_level(std::string_view name);
+
 // Neither a pipe whose reader has gone nor a full disk ever ends a run: what cannot be shown is
 // dropped, and a log file that cannot be written is given up with one warning.
 class Console {
  public:
-  // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal.
-  explicit Console(std::FILE* out, bool live = true);
+  // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal. Lines beyond `level` are
+  // not shown; the file has them all the same, but for those of LogLevel::debug.
+  explicit Console(std::FILE* out, bool live = true, LogLevel level = LogLevel::info);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -23,10 +32,16 @@ class Console {
   // continued if it is there.
   void keep_in(const fs::path& path);
 
-  // One or several whole lines, without the last line's end. Warnings are coloured on a terminal.
+  // One or several whole lines, without the last line's end.
   void print(const std::string& lines);
   // A line with the time of day in front.
   void print_now(const std::string& line);
+  // The same for a warning, which is coloured on a terminal: "warning: " is put in front of it.
+  void warn(const std::string& line);
+  void warn_now(const std::string& line);
+  // A line with the time of day in front, where LogLevel::debug is shown.
+  void debug(const std::string& line);
+  bool shows(LogLevel level) const { return level <= level_; }
   // A line for the file alone.
   void record(const std::string& line);
 
@@ -37,10 +52,13 @@ class Console {
   int columns() const;
 
  private:
-  void show(const std::string& lines, std::size_t dimmed);
+  void show(LogLevel level, const std::string& lines, std::size_t dimmed = 0);
+  void put(LogLevel level, const std::string& lines);
+  void put_now(LogLevel level, const std::string& line);
   void write(const std::string& text);
 
   std::FILE* out_;
+  LogLevel level_;
   bool live_, coloured_, drawn_ = false;
   std::unique_ptr<File> file_;
   bool kept_ = false;

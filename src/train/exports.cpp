@@ -108,9 +108,9 @@ void Exports::report() {
     console_.print_now(fmt::format("exported {} ({}, {:.2f} s)", written.folder.string(),
                                    bytes_to_text(written.bytes), written.seconds));
   } catch (const std::exception& error) {
-    console_.print_now(fmt::format(
-        "warning: step {} was not exported: {}; `trireme convert --to hf` exports its checkpoint",
-        step_, error.what()));
+    console_.warn_now(fmt::format(
+        "step {} was not exported: {}; `trireme convert --to hf` exports its checkpoint", step_,
+        error.what()));
   }
 }
 

@@ -20,8 +20,8 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
     broken_.erase(file);
   } catch (const std::exception& error) {
     if (broken_.insert(file).second) {
-      console_.print_now(fmt::format("warning: {}; training goes on without these lines of {}",
-                                     error.what(), file));
+      console_.warn_now(
+          fmt::format("{}; training goes on without these lines of {}", error.what(), file));
     }
   }
 }

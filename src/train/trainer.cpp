@@ -87,7 +87,9 @@ void Trainer::Parts::train_one_step() {
   last_seconds = seconds_since(begin);
   last_tokens = static_cast<double>(samples * engine.length());
   interval.seconds += last_seconds;
-  interval.own_seconds += last_seconds - (seconds_waited() - waited_before);
+  last_samples = samples;
+  last_waited = seconds_waited() - waited_before;
+  interval.own_seconds += last_seconds - last_waited;
   interval.tokens += last_tokens;
   interval.samples += static_cast<double>(samples);
   ++interval.steps;

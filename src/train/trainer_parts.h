@@ -1,6 +1,8 @@
 // The parts of a trainer, shared by its sources; no other file includes it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -28,6 +30,24 @@ using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+// Says how long each part of the start took, to who asks for LogLevel::debug.
+class StartUp {
+ public:
+  // `console` outlives it. The first part begins now.
+  explicit StartUp(Console& console) : console_(console) {}
+  // What has happened since the last call.
+  void done(const std::string& what) {
+    const Clock::time_point now = Clock::now();
+    console_.debug(fmt::format("start-up: {} ({:.3f} s)", what,
+                               std::chrono::duration<double>(now - last_).count()));
+    last_ = now;
+  }
+
+ private:
+  Console& console_;
+  Clock::time_point last_ = Clock::now();
+};
 
 // Its own counters are where the run is.
 struct Trainer::Parts : RunState {
@@ -86,6 +106,7 @@ struct Trainer::Parts : RunState {
   Transport* transport;  // null: alone
   RankOf rank;
   Console console;
+  StartUp start_up{console};
   RunFolder folder;
   // What this rank does with files, for ranks that wait for it; the transport shares it.
   const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
@@ -117,7 +138,8 @@ struct Trainer::Parts : RunState {
   SlowRanks slow_ranks;
   StepResult last;
   std::optional<Stop> stop;  // why it ends early
-  double last_lr = 0, last_seconds = 0, last_tokens = 0;
+  double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
+  std::int64_t last_samples = 0;
   double total_seconds = 0, total_tokens = 0;
   Clock::time_point started = Clock::now();
   bool failed = false;

@@ -67,10 +67,13 @@ void Trainer::Parts::print_plan() {
   }
   for (const std::string& note : layout_notes(config, rank.size))
     text += fmt::format("note: {}\n", note);
-  for (const DeviceNote& note : device_of(config.run.device).notes())
-    text += fmt::format("{}: {}\n", note.is_fault ? "warning" : "note", note.text);
+  const auto notes = device_of(config.run.device).notes();
+  for (const DeviceNote& note : notes)
+    if (!note.is_fault) text += fmt::format("note: {}\n", note.text);
   if (text.ends_with('\n')) text.pop_back();
   console.print(text);
+  for (const DeviceNote& note : notes)
+    if (note.is_fault) console.warn(note.text);
 }
 
 void Trainer::Parts::write_status(const std::string& state, const std::string& reason,
@@ -99,6 +102,10 @@ void Trainer::Parts::after_step() {
   folder.write_timings(step,
                        std::vector<Metric>{{"seconds", last_seconds},
                                            {"tokens_per_second", last_tokens / last_seconds}});
+  console.debug(
+      fmt::format("step {}: samples {} to {}, loss {:.6g}, {:.3f} s, {:.3f} s of it waiting", step,
+                  consumed_samples - last_samples, consumed_samples - 1, last.loss.mean(),
+                  last_seconds, last_waited));
   progress->tick(step, last.loss.mean());
 }
 
@@ -174,7 +181,7 @@ void Trainer::Parts::name_slow_ranks() {
       reports_of_ranks(transport, rank.rank == slow->rank ? transport->place().host : "");
   if (leads()) {
     const std::string& host = hosts[static_cast<std::size_t>(slow->rank)];
-    console.print_now("warning: " + to_text(*slow, host));
+    console.warn_now(to_text(*slow, host));
   }
 }
 

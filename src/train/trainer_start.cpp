@@ -52,7 +52,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
               refuse_foreign_folders(c), std::move(c))),
       transport(t),
       rank(rank_of(t)),
-      console(o, rank.size == 1),
+      console(o, rank.size == 1, log_level(config.log.level)),
       folder(config, console),
       eod_id(resolve_vocabulary(config)),
       batches(config, rank.size),
@@ -84,8 +84,11 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
       losses(losses_of(config.model)) {
   if (transport) transport->set_activity(activity_of(files));
   print_plan();
+  start_up.done("graphs and memory planned");
   check_memory();
   open_data_in_turn();
+  start_up.done(fmt::format("data opened: {} training samples, {} for validation",
+                            train_data->size(), valid_data ? valid_data->size() : 0));
 }
 
 std::int64_t Trainer::Parts::tokens_after(std::int64_t samples) const {
@@ -254,14 +257,18 @@ void Trainer::Parts::begin() {
     transport->set_last_words(
         [dir = folder.path()](const std::string& message) { mark_failed(dir, message); });
   }
+  start_up.done("ranks agree on what they do");
   const Device& device = device_of(config.run.device);
   const std::int64_t before = device.allocated();
   engine.allocate(transport);
   check_graphs_agree();
   TRIREME_CHECK(device.allocated() - before == engine.memory().total());
+  start_up.done("memory allocated");
 
   if (leads()) console.keep_in(folder.path() / "log.txt");
-  if (!checkpoints.load(*this)) engine.initialize();
+  const bool loaded = checkpoints.load(*this);
+  if (!loaded) engine.initialize();
+  start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);
@@ -270,6 +277,7 @@ void Trainer::Parts::begin() {
   }
   progress.emplace(console, step, total_steps);
   open_loaders();
+  start_up.done("folder and loaders opened");
 }
 
 // A checkpoint's record comes first: a run that goes on computes as before.

@@ -61,6 +61,31 @@ TEST_F(Train, WhatMustNotChangeTheNumbersDoesNot) {
   }
 }
 
+TEST_F(Train, ShowsAsMuchAsItsLevelSaysAndComputesTheSame) {
+  prepare_data();
+  const std::vector<std::string> short_run = {"train.iters=8", "checkpoint.interval=4"};
+  const auto at_level = [&](const std::string& level) {
+    std::vector<std::string> arguments = short_run;
+    arguments.insert(arguments.end(), {"--log-level", level});
+    const Outcome outcome = train(level, arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(contents(path(level + "/log.txt")), HasSubstr("done at step 8"));
+    return outcome.out;
+  };
+  EXPECT_EQ(at_level("error"), "");
+  EXPECT_EQ(at_level("warning"), "");
+  EXPECT_THAT(at_level("info"), testing::Not(HasSubstr("start-up: ")));
+  const std::string all = at_level("debug");
+  EXPECT_THAT(all, HasSubstr("start-up: data opened: "));
+  EXPECT_THAT(all, HasSubstr("step 8: samples "));
+  EXPECT_THAT(all, HasSubstr(" in manifest.json"));
+  EXPECT_EQ(metrics("debug"), metrics("info"));
+  EXPECT_EQ(metrics("error"), metrics("info"));
+  const Outcome wrong = train("wrong", {"--log-level", "loud"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, HasSubstr("error, warning, info, debug"));
+}
+
 TEST_F(Train, EveryPrecisionTrains) {
   prepare_data();
   for (const char* precision : {"fp32", "fp64", "bf16", "fp16"}) {

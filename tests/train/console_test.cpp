@@ -1,0 +1,71 @@
+// What a console shows at each level, and what its file keeps.
+#include "train/console.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "refusal.h"
+#include "scratch_folder.h"
+
+namespace trireme {
+namespace {
+
+struct Written {
+  std::string shown, kept;
+};
+
+// One line of each kind, at `level`.
+Written write_at(const std::string& level) {
+  const ScratchFolder dir;
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = open_memstream(&text, &size);
+  {
+    Console console(out, true, log_level(level));
+    console.warn("before the file");
+    console.keep_in(dir / "log.txt");
+    console.print("plan");
+    console.print_now("progress");
+    console.warn_now("slow");
+    console.debug("start-up");
+  }
+  std::fclose(out);
+  Written written{text, read_file(dir / "log.txt")};
+  std::free(text);
+  return written;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Console, ShowsLinesUpToItsLevel) {
+  EXPECT_EQ(write_at("error").shown, "");
+  const std::string warning = write_at("warning").shown;
+  EXPECT_TRUE(has(warning, "warning: before the file\n"));
+  EXPECT_TRUE(has(warning, " warning: slow\n"));
+  EXPECT_FALSE(has(warning, "plan") || has(warning, "progress"));
+  const std::string info = write_at("info").shown;
+  EXPECT_TRUE(has(info, "warning: slow\n") && has(info, "plan\n") && has(info, " progress\n"));
+  EXPECT_FALSE(has(info, "start-up"));
+  EXPECT_TRUE(has(write_at("debug").shown, " start-up\n"));
+}
+
+TEST(Console, KeepsAllLinesWhateverItShows) {
+  for (const char* level : {"error", "warning", "info", "debug"}) {
+    const std::string kept = write_at(level).kept;
+    EXPECT_TRUE(kept.starts_with("warning: before the file\nplan\n")) << level;
+    EXPECT_TRUE(has(kept, " progress\n") && has(kept, " warning: slow\n")) << level;
+    EXPECT_EQ(has(kept, "start-up"), level == std::string("debug")) << level;
+  }
+}
+
+TEST(Console, NamesTheLevelsForOneThatIsNone) {
+  EXPECT_EQ(refusal_of([] { log_level("loud"); }),
+            "log.level is 'loud': expected error, warning, info, debug");
+}
+
+}  // namespace
+}  // namespace trireme
