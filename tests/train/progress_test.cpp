@@ -159,10 +159,10 @@ TEST_F(Terminal, ShowsABar) {
 }
 
 TEST_F(Terminal, IsColouredUnlessTheUserObjects) {
-  Console(terminal_).print("warning: a line");
+  Console(terminal_).warn("a line");
   EXPECT_THAT(shown_until("\r\n"), ::testing::HasSubstr("\x1b[33mwarning: a line\x1b[0m"));
   ::setenv("NO_COLOR", "1", 1);
-  Console(terminal_).print("warning: a line");
+  Console(terminal_).warn("a line");
   EXPECT_THAT(shown_until("\r\n"), ::testing::HasSubstr("warning: a line\r\n"));
 }
 
@@ -180,7 +180,7 @@ TEST_F(Log, HoldsAllLinesPlainAlsoThoseBeforeItWasOpened) {
     Console console(null);
     console.print("early");
     console.keep_in(path_);
-    console.print_now("warning: timed");
+    console.warn_now("timed");
     console.record("only here");
   }
   EXPECT_THAT(kept(),
