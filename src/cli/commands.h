@@ -15,6 +15,7 @@ void add_slurm(CLI::App& app);
 void add_supervise(CLI::App& app);
 void add_interval(CLI::App& app);
 void add_view(CLI::App& app);
+void add_export_wandb(CLI::App& app);
 void add_pretrain(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_eval(CLI::App& app);

@@ -22,6 +22,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_supervise(app);
   cli::add_interval(app);
   cli::add_view(app);
+  cli::add_export_wandb(app);
   cli::add_pretrain(app);
   cli::add_generate(app);
   cli::add_eval(app);

@@ -208,7 +208,7 @@ constexpr ForeignKey kKeys[] = {
     {"resume", "a run goes on from the newest checkpoint in run.dir by itself"},
     {"resume_from_checkpoint", "a run goes on from the newest checkpoint in run.dir by itself"},
     {"compile", "nothing is compiled at run time"},
-    {"wandb", "use log.tensorboard, or read metrics.jsonl in run.dir"},
+    {"wandb", "write the run with `trireme export-wandb` afterwards, or use log.tensorboard"},
     {"data_path", "use data.path"},
     {"dataset", "use data.path"},
     {"dataset_path", "use data.path"},

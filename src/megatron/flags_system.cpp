@@ -10,7 +10,8 @@ constexpr const char* kOverlap = "communication overlaps with computation where 
 constexpr const char* kBuckets = "communication is cut into pieces by itself";
 constexpr const char* kCheckpointForm = "there is one form of checkpoint, which fits any layout";
 constexpr const char* kStartup = "MPI or SLURM start the ranks";
-constexpr const char* kWandb = "use metrics.jsonl or TensorBoard's files";
+constexpr const char* kWandb =
+    "nothing is sent; `trireme export-wandb` writes the run for `wandb sync`";
 constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not depend on it";
 constexpr const char* kTimings = "timings.jsonl holds the times of each step";
 constexpr const char* kNvrx = "the run survives kills by itself: start it again";

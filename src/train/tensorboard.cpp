@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/protobuf.h"
 #include "train/log_file.h"
 
 namespace trireme {
@@ -19,38 +20,14 @@ namespace {
 constexpr const char* kPrefix = "events.out.tfevents.";
 constexpr const char* kBySamples = " vs samples";
 
-static_assert(std::endian::native == std::endian::little, "event files are little endian");
-
-template <class T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-// Protobuf wire types.
-enum class Wire : std::uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-void put_key(std::string& out, std::uint32_t field, Wire wire) {
-  put_varint(out, field << 3 | static_cast<std::uint32_t>(wire));
-}
-
-void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
-  put_key(out, field, Wire::bytes);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
+using namespace protobuf;
 
 // Event { double wall_time = 1; int64 step = 2; ... }
 std::string event_head(double wall_time, std::int64_t step) {
   std::string event;
   put_key(event, 1, Wire::fixed64);
   put(event, wall_time);
-  put_key(event, 2, Wire::varint);
-  put_varint(event, static_cast<std::uint64_t>(step));
+  put_integer(event, 2, step);
   return event;
 }
 

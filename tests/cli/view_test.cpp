@@ -22,6 +22,21 @@ TEST_F(View, WritesAReportOfRuns) {
   EXPECT_THAT(report, HasSubstr("Memory of a rank"));
 }
 
+TEST_F(View, ExportsRunsToWeightsAndBiases) {
+  prepare_data();
+  ASSERT_EQ(train("run", {"train.iters=8"}).code, 0);
+  std::ofstream(path("run/metrics.jsonl"), std::ios::app) << "torn";
+  const std::vector<std::string> command = {"export-wandb", path("run"), "--out", path("out")};
+  const Outcome written = run(command);
+  ASSERT_EQ(written.code, 0) << written.out;
+  EXPECT_THAT(written.out, HasSubstr("1 of its lines cannot be read and is left out"));
+  EXPECT_THAT(written.out, HasSubstr("8 steps: wandb sync " + path("out/wandb/offline-run-")));
+  const Outcome again = run(command);
+  EXPECT_EQ(again.code, 2) << again.out;
+  EXPECT_THAT(again.out, HasSubstr("exists already"));
+  EXPECT_EQ(run({"export-wandb", path("nowhere")}).code, 2);
+}
+
 TEST_F(View, RefusesWhatItCannotShow) {
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& why) {
     std::vector<std::string> command = {"view"};
