@@ -23,6 +23,7 @@ std::vector<std::string> records_of(const std::string& file) {
   constexpr std::size_t block = 32 << 10;
   std::vector<std::string> records;
   std::string record;
+  bool inside = false;
   for (std::size_t at = 7; at < file.size();) {
     if (block - at % block < 7) {
       at += block - at % block;
@@ -35,7 +36,8 @@ std::vector<std::string> records_of(const std::string& file) {
     const char type = file[at + 6];
     EXPECT_EQ(sum, ::crc32(0, reinterpret_cast<const Bytef*>(&file[at + 6]), size + 1u));
     EXPECT_LE(at % block + 7 + size, block);
-    EXPECT_EQ(record.empty(), type == 1 || type == 2);
+    EXPECT_EQ(inside, type == 3 || type == 4);
+    inside = type == 2 || type == 3;  // a first piece may be empty
     record.append(file, at + 7, size);
     at += 7u + size;
     if (type == 1 || type == 4) records.push_back(std::exchange(record, ""));
@@ -68,18 +70,21 @@ TEST(WandbFile, SumsAreThoseOfTheRealProgram) {
 
 TEST(WandbFile, CutsRecordsAtTheEndsOfBlocks) {
   const ScratchFolder dir;
-  WandbFile file(dir / "run-x.wandb");
-  // Every place of a record's end in a block, the ones without room for a head too.
-  for (int size = 32600; size < 32800; ++size)
-    file.write_summary(
-        std::vector<WandbItem>{{"text", std::string(static_cast<std::size_t>(size), 'x')}});
-  file.write_summary(std::vector<WandbItem>{{"long", std::string(200000, 'y')}});
-  file.finish();
-  const auto records = records_of(read_file(dir / "run-x.wandb"));
-  ASSERT_EQ(records.size(), 202u);
-  for (std::size_t i = 0; i < 200; ++i)
-    EXPECT_THAT(records[i + 1], testing::EndsWith(std::string(32600 + i, 'x')));
-  EXPECT_THAT(records.back(), testing::EndsWith(std::string(200000, 'y')));
+  const auto summary_of = [](std::size_t size) {
+    return std::vector<WandbItem>{{"text", std::string(size, 'x')}};
+  };
+  // The first record ends at every place around the end of a block, also where no head fits.
+  for (std::size_t size = 32650; size < 32750; ++size) {
+    const fs::path path = dir / std::to_string(size);
+    WandbFile file(path);
+    file.write_summary(summary_of(size));
+    file.write_summary(summary_of(100'000));
+    file.finish();
+    const auto records = records_of(read_file(path));
+    ASSERT_EQ(records.size(), 3u) << size;
+    EXPECT_THAT(records[1], testing::EndsWith(std::string(size, 'x'))) << size;
+    EXPECT_THAT(records[2], testing::EndsWith(std::string(100'000, 'x'))) << size;
+  }
 }
 
 class ExportedRun : public testing::Test {
