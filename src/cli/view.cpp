@@ -19,7 +19,7 @@ struct ViewArguments {
   int port = 8642;
 };
 
-void write_report(Site& site, const std::string& path) {
+void write_report(WebSite& site, const std::string& path) {
   // It replaces what is there, as a report of the day before; but not a file of a run.
   if (!path.ends_with(".html")) fail_input("--export {}: expected a name that ends in .html", path);
   if (site.runs() == 0)
@@ -29,7 +29,7 @@ void write_report(Site& site, const std::string& path) {
   fmt::print("{} in {} ({} KB)\n", counted(site.runs(), "run"), path, page.size() / 1000);
 }
 
-void serve(Site& site, int port) {
+void serve(WebSite& site, int port) {
   const auto server = listen_on_loopback(
       port, [&site](const HttpRequest& request) { return site.answer(request); });
   fmt::print(
@@ -48,7 +48,7 @@ void run(const ViewArguments& arguments) {
     if (!machine->speed)
       fail_input("--machine {}: its file has no figures of its speed", arguments.machine);
   }
-  Site site({arguments.runs.begin(), arguments.runs.end()}, std::move(machine));
+  WebSite site({arguments.runs.begin(), arguments.runs.end()}, std::move(machine));
   if (!arguments.report.empty())
     write_report(site, arguments.report);
   else

@@ -64,12 +64,12 @@ HttpReply refusal(int status, const std::string& why) {
 
 }  // namespace
 
-Site::Site(std::vector<fs::path> named, std::optional<Machine> machine)
+WebSite::WebSite(std::vector<fs::path> named, std::optional<Machine> machine)
     : named_(std::move(named)), machine_(std::move(machine)) {
   look_for_runs();
 }
 
-void Site::look_for_runs() {
+void WebSite::look_for_runs() {
   looked_ = SteadyClock::now();
   FoundRuns found;
   try {
@@ -90,14 +90,14 @@ void Site::look_for_runs() {
   names_ = short_names(folders);
 }
 
-void Site::refresh() {
+void WebSite::refresh() {
   if (SteadyClock::now() - looked_ >= look_every) look_for_runs();
   if (SteadyClock::now() - refreshed_ < refresh_every) return;
   for (Run& run : runs_) run.view.refresh();
   refreshed_ = SteadyClock::now();
 }
 
-std::string Site::update(const std::string& have) {
+std::string WebSite::update(const std::string& have) {
   refresh();
   const std::map<std::uint64_t, Known> known = known_of(have);
   std::vector<std::string> runs;
@@ -119,7 +119,7 @@ std::string Site::update(const std::string& have) {
                      fmt::join(runs, ","));
 }
 
-std::string Site::layout(Run& run) {
+std::string WebSite::layout(Run& run) {
   if (run.drawn_version == run.view.layout_version()) return run.drawn;
   LayoutPictures pictures;
   if (run.view.config()) {
@@ -138,14 +138,14 @@ std::string Site::layout(Run& run) {
   return run.drawn;
 }
 
-Site::Run* Site::find_run(const std::string& id) {
+WebSite::Run* WebSite::find_run(const std::string& id) {
   std::size_t number = runs_.size();
   const char* const end = id.data() + id.size();
   const auto [rest, error] = std::from_chars(id.data(), end, number);
   return error == std::errc() && rest == end && number < runs_.size() ? &runs_[number] : nullptr;
 }
 
-HttpReply Site::find(const HttpRequest& request) {
+HttpReply WebSite::find(const HttpRequest& request) {
   if (!is_this_machine(request.host.empty() ? "-" : request.host))
     return refusal(403, "this page answers to localhost and 127.0.0.1 only");
   if (request.method != "GET") return refusal(405, "only GET is answered");
@@ -162,7 +162,7 @@ HttpReply Site::find(const HttpRequest& request) {
   return refusal(404, "there is no such page");
 }
 
-HttpReply Site::answer(const HttpRequest& request) {
+HttpReply WebSite::answer(const HttpRequest& request) {
   try {
     return find(request);
   } catch (const std::exception& error) {
@@ -170,7 +170,7 @@ HttpReply Site::answer(const HttpRequest& request) {
   }
 }
 
-std::string Site::report() {
+std::string WebSite::report() {
   const std::lock_guard lock(mutex_);
   // Long files are read in several turns.
   do {

@@ -17,11 +17,11 @@
 
 namespace trireme {
 
-class Site {
+class WebSite {
  public:
   // Runs below `named` (run_folders.h), which are looked for again from time to time. `machine`:
   // whose peak utilisation is counted with.
-  Site(std::vector<fs::path> named, std::optional<Machine> machine);
+  WebSite(std::vector<fs::path> named, std::optional<Machine> machine);
 
   // GET of the few paths that there are, by the names of this machine: else a web site could make a
   // browser read them for it. All else is refused with a line that says why. Never throws; safe

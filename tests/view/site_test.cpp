@@ -36,7 +36,7 @@ class ViewSite : public testing::Test {
     return {"GET", path, "127.0.0.1:8642", have};
   }
   Json first_run(const std::string& have = "") const {
-    Site site({folder_ / "run"}, std::nullopt);
+    WebSite site({folder_ / "run"}, std::nullopt);
     return Json::parse(site.answer(get("/update", have)).body)["runs"][0];
   }
 
@@ -45,7 +45,7 @@ class ViewSite : public testing::Test {
 
 TEST_F(ViewSite, SendsLossesAndThenOnlyWhatIsNew) {
   append_losses(1, 50);
-  Site site({folder_ / "run"}, std::nullopt);
+  WebSite site({folder_ / "run"}, std::nullopt);
   const Json run = Json::parse(site.answer(get("/update")).body)["runs"][0];
   EXPECT_EQ(run["name"], "run");
   EXPECT_EQ(run["series"]["loss"]["mean"].size(), 50u);
@@ -83,7 +83,7 @@ TEST_F(ViewSite, DamagedFilesAreNotes) {
 
 TEST_F(ViewSite, AnswersThisMachineAndGetsAlone) {
   append_losses(1, 1);
-  Site site({folder_ / "run"}, std::nullopt);
+  WebSite site({folder_ / "run"}, std::nullopt);
   EXPECT_EQ(site.answer(get("/")).status, 200);
   EXPECT_EQ(site.answer(get("/view.css")).status, 200);
   EXPECT_EQ(site.answer(get("/view.js")).status, 200);
@@ -104,7 +104,7 @@ TEST_F(ViewSite, AnswersThisMachineAndGetsAlone) {
 TEST_F(ViewSite, ReportsStandAloneAndHoldNoMarkupOfRuns) {
   append_losses(1, 5);
   append("log.txt", "14:00:01 warning: </script><script>alert(1)</script>\n");
-  Site site({folder_ / "run"}, std::nullopt);
+  WebSite site({folder_ / "run"}, std::nullopt);
   const std::string report = site.report();
   EXPECT_THAT(report, HasSubstr("</html>"));
   EXPECT_EQ(report.find("<script>alert"), std::string::npos);
@@ -115,18 +115,18 @@ TEST_F(ViewSite, ReportsStandAloneAndHoldNoMarkupOfRuns) {
 
 TEST_F(ViewSite, FilesThatBeginAnewAreReadAnew) {
   append_losses(1, 9);
-  Site site({folder_ / "run"}, std::nullopt);
+  WebSite site({folder_ / "run"}, std::nullopt);
   const Json before = Json::parse(site.answer(get("/update")).body)["runs"][0];
   fs::remove(folder_ / "run" / "metrics.jsonl");
   append_losses(1, 4);
-  Site later({folder_ / "run"}, std::nullopt);
+  WebSite later({folder_ / "run"}, std::nullopt);
   const Json after = Json::parse(later.answer(get("/update")).body)["runs"][0];
   EXPECT_EQ(after["series"]["loss"]["mean"].size(), 4u);
 }
 
 TEST(ViewRuns, WhatIsNoFolderIsRefused) {
   try {
-    Site site({"/nowhere/at/all"}, std::nullopt);
+    WebSite site({"/nowhere/at/all"}, std::nullopt);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_input);

@@ -249,7 +249,7 @@ class CachedAttention : public OnAllMaps {
         const OnDevice<T> qkv(*device, inputs), k(*device, keys), v(*device, values);
         const OnDevice<T> ctx(*device, p.ctx_count());
         const OnDevice<std::int32_t> lengths(*device, p.lengths);
-        const Workspace workspace(*device, gpu::cached_attention_workspace(p.shape));
+        const GuardedScratch workspace(*device, gpu::cached_attention_workspace(p.shape));
         device->kernels<T>().cached_attention(device->queue(), p.shape, ctx.get(), qkv.get(),
                                               k.get(), v.get(), lengths.get(),
                                               workspace.as<float>());

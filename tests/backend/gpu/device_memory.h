@@ -46,9 +46,9 @@ class OnDevice {
 };
 
 // Scratch of exactly `bytes`: what lies behind it has to stay as it is.
-class Workspace {
+class GuardedScratch {
  public:
-  Workspace(Device& device, std::int64_t bytes)
+  GuardedScratch(Device& device, std::int64_t bytes)
       : bytes_(static_cast<std::size_t>(bytes)),
         memory_(device, std::vector<std::uint8_t>(bytes_ + guard, 0x5a)) {}
 

@@ -75,7 +75,7 @@ TEST_P(Embedding, SumsRowsOfEqualIdInRowOrder) {
           const OnDevice<T> dy(device,
                                normal_values<T>(ids.size() * static_cast<std::size_t>(c.cols), 2));
           const OnDevice<float> dtable(device, normal_values<float>(count, 3));
-          const Workspace workspace(device, grad_workspace(device, c.rows, c.local_ids));
+          const GuardedScratch workspace(device, grad_workspace(device, c.rows, c.local_ids));
           device.kernels<T>().embedding_grad(device.queue(), dtable.get(), accumulate,
                                              numbers.get(), dy.get(), c.rows, c.cols, c.first_id,
                                              c.local_ids, workspace.as<std::int32_t>());
@@ -131,7 +131,7 @@ TEST_P(BiasGrad, IsTheSumOverRows) {
                        const OnDevice<T> dy(
                            device, normal_values<T>(static_cast<std::size_t>(rows) * width, 1));
                        const OnDevice<float> dbias(device, normal_values<float>(width, 2));
-                       const Workspace workspace(
+                       const GuardedScratch workspace(
                            device, &device == &gpu_ ? gpu::bias_grad_workspace(rows, cols)
                                                     : 4 * cpu::bias_grad_workspace(rows, cols));
                        device.kernels<T>().bias_grad(device.queue(), dbias.get(), accumulate,

@@ -64,7 +64,7 @@ std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accu
   const OnDevice<float> dkey(device, normal_values<float>(width, 6));
   const OnDevice<float> rstd(
       device, std::vector<float>(static_cast<std::size_t>(s.rows * s.normed_heads()), 1.25f));
-  const Workspace workspace(device, workspace_bytes);
+  const GuardedScratch workspace(device, workspace_bytes);
   device.kernels<T>().head_norm_grad(device.queue(), s, dx.get(), dquery.get(), dkey.get(),
                                      accumulate, dy.get(), x.get(), rstd.get(), query_weight.get(),
                                      key_weight.get(), workspace.as<float>());

@@ -93,7 +93,7 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
   const OnDevice<float> dbias(device, normal_values<float>(width, 6));
   const OnDevice<float> mean(device, normal_values<float>(static_cast<std::size_t>(rows), 7, 0.1f));
   const OnDevice<float> rstd(device, std::vector<float>(static_cast<std::size_t>(rows), 1.25f));
-  const Workspace workspace(device, workspace_bytes);
+  const GuardedScratch workspace(device, workspace_bytes);
   device.kernels<T>().norm_grad(
       device.queue(), {form.kind, rows, cols, 1e-5}, dx.get(), dweight.get(),
       form.bias ? dbias.get() : nullptr, form.accumulate, dy.get(), x.get(),

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Plants classes of one name in small trees, and expects scripts/check-classes to tell of those that are linked together.
+set -uo pipefail
+check=$(dirname "$(realpath "$0")")/../scripts/check-classes
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+# expect STATUS TEXT: what the checker makes of the tree.
+expect() {
+  local said status=0
+  said=$("$check" "$scratch") || status=$?
+  [ "$status" = "$1" ] && [[ $said == *"$2"* ]] && return
+  echo "expected status $1 and '$2', got $status and '$said'"
+  failed=1
+}
+
+expect 1 'has no sources'
+mkdir "$scratch"/{one,two}
+printf 'namespace trireme {\n\nstruct Site {\n};\n\n}  // namespace trireme\n' >"$scratch/one/site.h"
+# Of another namespace, of none, and a member.
+printf 'namespace trireme::gpu {\n\nstruct Site {\n};\n\n}  // namespace trireme::gpu\n' >"$scratch/two/gpu.h"
+printf 'namespace trireme {\nnamespace {\n\nclass Site {\n};\n\n}  // namespace\n}  // namespace trireme\n' >"$scratch/two/local.cpp"
+printf 'namespace trireme {\n\nclass Other {\n  struct Site {\n  };\n};\n\n}  // namespace trireme\n' >"$scratch/two/other.h"
+expect 0 ''
+printf 'namespace trireme {\n\nclass Site : public Other {\n};\n\n}  // namespace trireme\n' >"$scratch/two/site.h"
+expect 1 'two/site.h:3: class trireme::Site is also defined in '
+exit $failed
