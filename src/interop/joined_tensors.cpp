@@ -65,6 +65,39 @@ void read_part(const TensorPart& part, const Destination& to, std::int64_t eleme
   }
 }
 
+struct Comparand {
+  JoinedTensors& from;
+  const JoinedTensor& tensor;
+  const WeightEntry& entry() const { return *tensor.parts[0].entry; }
+};
+
+// The second is cast to the type of the first.
+bool agree(const Comparand& one, const Comparand& two) {
+  const auto type = one.entry().dtype, other_type = two.entry().dtype;
+  if (one.tensor.shape != two.tensor.shape || !type || !other_type || !can_cast(*other_type, *type))
+    return false;
+  std::int64_t rows = 1;
+  for (const std::int64_t size : one.tensor.shape) rows *= size;
+  const std::int64_t columns = one.tensor.shape.size() < 2 ? 1 : one.tensor.shape.back();
+  if (columns == 0) return true;
+  rows /= columns;
+  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / columns);
+  const auto bytes = [](std::int64_t count, DType dtype) {
+    return static_cast<std::size_t>(count * size_of(dtype));
+  };
+  const std::int64_t most = std::min(rows, step) * columns;
+  std::vector<std::byte> a(bytes(most, *type)), b(a.size()), exact(bytes(most, *other_type));
+  for (std::int64_t row = 0; row < rows; row += step) {
+    const Rectangle part{row, 0, std::min(step, rows - row), columns};
+    const std::int64_t count = part.rows * columns;
+    one.from.read(one.tensor.name, part, a.data());
+    two.from.read(two.tensor.name, part, exact.data());
+    cast(*other_type, exact.data(), *type, b.data(), count);
+    if (std::memcmp(a.data(), b.data(), bytes(count, *type)) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::int64_t RowOrder::stored(std::int64_t row) const {
@@ -176,26 +209,13 @@ void JoinedTensors::read(const std::string& name, const Rectangle& part, std::by
 bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
                    const std::string& other) {
   const JoinedTensor &one = *tensors.find(name), &two = *others.find(other);
-  const WeightEntry& first = *one.parts[0].entry;
-  if (one.shape != two.shape || first.type != two.parts[0].entry->type || !first.dtype)
-    return false;
-  std::int64_t rows = 1;
-  for (const std::int64_t size : one.shape) rows *= size;
-  const std::int64_t columns = one.shape.size() < 2 ? 1 : one.shape.back();
-  if (columns == 0) return true;
-  rows /= columns;
-  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / columns);
-  const auto most =
-      static_cast<std::size_t>(std::min(rows, step) * columns * size_of(*first.dtype));
-  std::vector<std::byte> a(most), b(most);
-  for (std::int64_t row = 0; row < rows; row += step) {
-    const Rectangle part{row, 0, std::min(step, rows - row), columns};
-    tensors.read(name, part, a.data());
-    others.read(other, part, b.data());
-    const auto bytes = static_cast<std::size_t>(part.rows * columns * size_of(*first.dtype));
-    if (std::memcmp(a.data(), b.data(), bytes) != 0) return false;
-  }
-  return true;
+  return one.parts[0].entry->type == two.parts[0].entry->type &&
+         agree({tensors, one}, {others, two});
+}
+
+bool is_rounded_from(JoinedTensors& tensors, JoinedTensors& exact, const std::string& name) {
+  const JoinedTensor *rounded = tensors.find(name), *whole = exact.find(name);
+  return rounded && whole && agree({tensors, *rounded}, {exact, *whole});
 }
 
 }  // namespace trireme

@@ -91,5 +91,8 @@ class JoinedTensors : public TensorSource {
 // Whether two tensors have the same type, shape and elements.
 bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
                    const std::string& other);
+// Whether `exact` has the tensor in the same shape, and its elements, rounded to the type of the
+// tensor in `tensors`, are those.
+bool is_rounded_from(JoinedTensors& tensors, JoinedTensors& exact, const std::string& name);
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "interop/dcp_weights.h"
 #include "interop/megatron_checkpoint.h"
+#include "interop/megatron_flat_states.h"
 
 namespace trireme {
 
@@ -39,7 +40,12 @@ class TorchDistFolder : public MegatronCheckpoint {
   void find_states();
   std::optional<std::int64_t> optimizer_steps() const;
   std::string unusable_states() const;
-  void add(const Found& found, const DcpTensor& tensor, int moment);
+  void leave_out_states(const std::string& why);
+  std::vector<JoinedTensor> joined(const Found& found, const DcpTensor& tensor, int moment) const;
+  void add_with_states(const ModelConfig& model);
+  bool add_flat_states(const ModelConfig& model);  // false: they are not where they should be
+  static bool is_copy(const Found& found, const ModelConfig& model);
+  MegatronParameters parameters(const ModelConfig& model) const;
   void require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const;
   // What the optimizer keeps of a tensor: "exp_avg"; nullptr where it is not there.
   const DcpTensor* state(const std::string& kind, const DcpTensor& tensor) const;
@@ -52,6 +58,7 @@ class TorchDistFolder : public MegatronCheckpoint {
   std::int64_t layers_ = 0;
   std::unique_ptr<JoinedTensors> joined_;
   const DcpWeights* weights_ = nullptr;
+  std::unique_ptr<MegatronFlatBuffers> flat_;  // where the states lie in such
   std::optional<Progress> progress_;
   std::string note_;
 };

@@ -19,6 +19,10 @@ CASES = {
     "llama": dict(llama=True, tp=2, pp=2),
     "layers_apart": dict(llama=True, tp=2, pp=1, stacked=False),
     "tied_over_stages": dict(llama=False, tp=1, pp=2),
+    "flat": dict(llama=True, tp=2, pp=2, dp=2, bucket=2000),
+    "flat_one_rank": dict(llama=False, tp=1, pp=1, dp=1),
+    "flat_tied_over_stages": dict(llama=False, tp=1, pp=2, dp=3, bucket=5000, stacked=False),
+    "flat_virtual": dict(llama=False, tp=2, pp=2, dp=1, virtual=2, bucket=3000),
 }
 
 

@@ -17,14 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.multiprocessing
-from make_torch_dist_folders import STEP, arguments, make_model, patch
-
-
-def name_devices():
-    """Types of tensors as on GPUs, which the optimizer asks for."""
-    name = torch.Tensor.type
-    torch.Tensor.type = lambda self, *to, **how: (
-        name(self, *to, **how) if to or how else name(self).replace("torch.", "torch.cuda."))
+from make_torch_dist_folders import STEP, arguments, make_model, name_devices, patch
 
 
 def make_optimizer(model, dtype):

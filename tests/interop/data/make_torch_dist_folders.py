@@ -3,10 +3,12 @@ own dist_checkpointing, with the states of its own FP32Optimizer, and as Megatro
 --ckpt-format torch. Needs torch and megatron-core; everything runs on the CPU.
 
     make_torch_dist_folders.py                     # the test data, torch_dist/
+    make_torch_dist_folders.py flat                # more test data, torch_dist_flat/
     make_torch_dist_folders.py FOLDER CASE(json)   # for tests/reference
 
-A case has llama, tp, pp and may have layers, hidden and stacked. The first moment is half of its weight and the second its square, so that what
-belongs together can be told."""
+A case has llama, tp, pp and may have layers, hidden, stacked, virtual (chunks of layers of a stage), and dp: the ranks
+that share the states of the distributed optimizer, in its flat buffers, of a model in bf16, and bucket, the size of
+these. The first moment is half of its weight and the second its square, so that what belongs together can be told."""
 import argparse
 import contextlib
 import json
@@ -32,6 +34,13 @@ def patch():
     random.CudaRNGStatesTracker.fork = lambda *_, **__: contextlib.nullcontext()
 
 
+def name_devices():
+    """Types of tensors as on GPUs, which the optimizer asks for."""
+    name = torch.Tensor.type
+    torch.Tensor.type = lambda self, *to, **how: (
+        name(self, *to, **how) if to or how else name(self).replace("torch.", "torch.cuda."))
+
+
 def arguments(llama, tp, pp, layers=4, hidden=32, **_):
     return dict(
         num_layers=layers, hidden_size=hidden, kv_channels=hidden // 4, num_attention_heads=4, ffn_hidden_size=24, swiglu=llama,
@@ -44,7 +53,7 @@ def arguments(llama, tp, pp, layers=4, hidden=32, **_):
         adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1, consumed_train_samples=24)
 
 
-def make_model(args, tp, pp):
+def make_model(args, tp, pp, chunks=None, chunk=None):
     from megatron.core import parallel_state
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -57,12 +66,14 @@ def make_model(args, tp, pp):
         gated_linear_unit=llama, add_bias_linear=args["add_bias_linear"], normalization=args["normalization"],
         activation_func=torch.nn.functional.silu if llama else torch.nn.functional.gelu, layernorm_epsilon=1e-5,
         hidden_dropout=0.0, attention_dropout=0.0, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
-        pipeline_dtype=torch.float32)
+        pipeline_dtype=torch.float32, virtual_pipeline_model_parallel_size=chunks)
+    is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=chunk is None, vp_stage=chunk)
+    is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     model = GPTModel(
         config, get_gpt_layer_local_spec(normalization=args["normalization"]), vocab_size=64,
-        max_sequence_length=args["max_position_embeddings"], pre_process=parallel_state.is_pipeline_first_stage(),
-        post_process=parallel_state.is_pipeline_last_stage(),
-        position_embedding_type=args["position_embedding_type"], share_embeddings_and_output_weights=not llama)
+        max_sequence_length=args["max_position_embeddings"], pre_process=is_first, post_process=is_last,
+        position_embedding_type=args["position_embedding_type"], share_embeddings_and_output_weights=not llama,
+        vp_stage=chunk)
     # What several ranks hold is the same on all of them, as the tied embedding of the last stage is.
     stage = parallel_state.get_pipeline_model_parallel_rank()
     for name, parameter in model.named_parameters():
@@ -70,7 +81,7 @@ def make_model(args, tp, pp):
         place = parallel_state.get_tensor_model_parallel_rank() if cut else 0
         if "output_layer" in name and not llama:
             name = "embedding.word_embeddings.weight"
-        torch.manual_seed(hash((name, place, 0 if "embedding" in name else stage)))
+        torch.manual_seed(hash((name, place, 0 if "embedding" in name else stage + 100 * (chunk or 0))))
         with torch.no_grad():
             parameter.copy_(torch.randn(parameter.shape))
     return model
@@ -88,28 +99,72 @@ def make_optimizer(model):
     return FP32Optimizer(adam, OptimizerConfig(optimizer="adam", lr=1e-3), lambda *_: None)
 
 
+def make_distributed_optimizer(chunks, bucket):
+    """Of chunks in fp32, which become bf16; their weights and moments in fp32 are cut as the buffers are."""
+    name_devices()
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    exact = {}
+    for number, chunk in enumerate(chunks):
+        for name, parameter in chunk.named_parameters():
+            exact[number, name] = parameter.detach().clone()
+            parameter.data = parameter.data.bfloat16()
+            parameter.main_grad = None
+        chunk.config.bf16, chunk.config.params_dtype = True, torch.bfloat16
+    wrapped = [DistributedDataParallel(
+        chunk.config, DistributedDataParallelConfig(
+            use_distributed_optimizer=True, overlap_grad_reduce=bucket is not None, bucket_size=bucket,
+            grad_reduce_in_fp32=True), chunk) for chunk in chunks]
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(optimizer="adam", lr=1e-3, bf16=True, use_distributed_optimizer=True, params_dtype=torch.bfloat16),
+        wrapped)
+    inner = optimizer.chained_optimizers[0] if hasattr(optimizer, "chained_optimizers") else optimizer
+    whole = {parameter: exact[number, name] for number, chunk in enumerate(chunks)
+             for name, parameter in chunk.named_parameters()}
+    for models, shards in zip(inner.model_float16_groups, inner.shard_fp32_from_float16_groups):
+        for parameter, shard in zip(models, shards):
+            part = inner._get_model_param_range_map(parameter)["param"]
+            shard.data.copy_(whole[parameter].flatten()[part.start:part.end])
+            inner.optimizer.state[shard] = dict(step=torch.tensor(float(STEP)), exp_avg=0.5 * shard.detach(),
+                                                exp_avg_sq=shard.detach() ** 2)
+    return optimizer, exact
+
+
 def write(rank, folder, case, store):
     patch()
-    tp, pp, llama = case["tp"], case["pp"], case["llama"]
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=tp * pp)
+    tp, pp, dp, llama = case["tp"], case["pp"], case.get("dp"), case["llama"]
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=processes(case))
     from megatron.core import dist_checkpointing, parallel_state
-    parallel_state.initialize_model_parallel(tp, pp)
+    virtual = case.get("virtual")
+    parallel_state.initialize_model_parallel(tp, pp, virtual)
     args = arguments(**case)
-    model = make_model(args, tp, pp)
+    chunks = [make_model(args, tp, pp, virtual, chunk) for chunk in (range(virtual) if virtual else [None])]
+    keys = [f"model{number}" for number in range(virtual)] if virtual else ["model"]
     common = dict(args=argparse.Namespace(**args), checkpoint_version=3.0, iteration=STEP)
+    weights = {key: chunk.state_dict() for key, chunk in zip(keys, chunks)}
+    if dp:
+        optimizer, exact = make_distributed_optimizer(chunks, case.get("bucket"))
+        for number, key in enumerate(keys):
+            weights[key] = {name: exact.get((number, name), tensor) for name, tensor in weights[key].items()}
+    else:
+        optimizer = make_optimizer(*chunks)
     metadata = dict(non_homogeneous_layers=not case.get("stacked", True))
-    sharded = model.sharded_state_dict(metadata=metadata)
-    state = dict(common, **sharded, optimizer=make_optimizer(model).sharded_state_dict(sharded))
+    sharded = {key: chunk.sharded_state_dict(metadata=metadata) for key, chunk in zip(keys, chunks)}
+    if not virtual:
+        sharded = sharded["model"]
+    more = dict(metadata=dict(distrib_optim_sharding_type="dp_reshardable")) if dp else {}
+    state = dict(common, **sharded, optimizer=optimizer.sharded_state_dict(sharded, **more))
     place = folder / "torch_dist" / f"iter_{STEP:07d}"
     place.mkdir(parents=True, exist_ok=True)
     torch.distributed.barrier()
     dist_checkpointing.save(state, str(place))
     stage = parallel_state.get_pipeline_model_parallel_rank()
     tensor_rank = parallel_state.get_tensor_model_parallel_rank()
-    legacy = folder / "legacy" / f"iter_{STEP:07d}" / (
-        f"mp_rank_{tensor_rank:02d}" + (f"_{stage:03d}" if pp > 1 else ""))
-    legacy.mkdir(parents=True)
-    torch.save(dict(common, model=model.state_dict()), legacy / "model_optim_rng.pt")
+    if parallel_state.get_data_parallel_rank() == 0:
+        legacy = folder / "legacy" / f"iter_{STEP:07d}" / (
+            f"mp_rank_{tensor_rank:02d}" + (f"_{stage:03d}" if pp > 1 else ""))
+        legacy.mkdir(parents=True)
+        torch.save(dict(common, **weights), legacy / "model_optim_rng.pt")
     if rank == 0:
         for kind in ("torch_dist", "legacy"):
             (folder / kind / "latest_checkpointed_iteration.txt").write_text(str(STEP))
@@ -117,10 +172,18 @@ def write(rank, folder, case, store):
     torch.distributed.destroy_process_group()
 
 
+def processes(case):
+    return case["tp"] * case["pp"] * case.get("dp", 1)
+
+
 if __name__ == "__main__":
     os.environ["PYTHONHASHSEED"] = "0"  # of the processes that are started: names become seeds
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    made = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "torch_dist"
-    what = json.loads(sys.argv[2]) if len(sys.argv) > 2 else dict(llama=True, tp=2, pp=1, layers=2, hidden=16)
+    flat = sys.argv[1:] == ["flat"]
+    if flat or len(sys.argv) == 1:
+        made = Path(__file__).parent / ("torch_dist_flat" if flat else "torch_dist")
+        what = dict(llama=True, tp=2, pp=1, layers=2, hidden=16, **(dict(dp=2, bucket=2000) if flat else {}))
+    else:
+        made, what = Path(sys.argv[1]), json.loads(sys.argv[2])
     with tempfile.TemporaryDirectory() as temporary:
-        torch.multiprocessing.spawn(write, (made, what, f"{temporary}/ranks"), nprocs=what["tp"] * what["pp"])
+        torch.multiprocessing.spawn(write, (made, what, f"{temporary}/ranks"), nprocs=processes(what))

@@ -1,0 +1,88 @@
+// The states of Megatron-Core's distributed optimizer as its flat buffers have them: in folders of
+// torch_dist, unless it is told otherwise (the type dp_reshardable).
+#pragma once
+
+#include <array>
+#include <compare>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interop/megatron_names.h"
+#include "interop/optimizer_states.h"
+#include "interop/weight_file.h"
+#include "torch/dcp_folder.h"
+
+namespace trireme {
+
+struct MegatronParameter {
+  MegatronName how;
+  std::vector<std::int64_t> shape;  // of the whole
+};
+
+// The parameters of a model: those outside of the layers, and those of one of its layers.
+struct MegatronParameters {
+  std::vector<MegatronParameter> outside, layer;
+  std::int64_t layers = 0;
+  bool tied = false;  // the last of several stages has a copy of the embedding
+};
+
+// In which order a layer has its parameters: that of Transformer Engine, whose norms are parts of
+// the products after them, or that of Megatron's own layers.
+enum class MegatronOrder : std::uint8_t { transformer_engine, local };
+
+// What a rank of tensor parallelism has of all parameters, under their full names
+// ("layers.3.mlp.up.weight"), in fp32: the weights, and Adam's moments.
+struct MegatronFlatRank {
+  std::unique_ptr<WeightFile> weights;
+  std::array<std::unique_ptr<WeightFile>, adam_moments> moments;
+  // -1: the weights.
+  const WeightFile& file(int moment) const {
+    return moment < 0 ? *weights : *moments[static_cast<std::size_t>(moment)];
+  }
+};
+
+// A part of a buffer that lies in tensors of its own: the weights, and the moments.
+struct MegatronBucket {
+  std::array<const DcpTensor*, 1 + adam_moments> tensors{};
+  std::int64_t count() const { return tensors[0]->shape[0]; }
+};
+
+// Of a chunk of layers on a group of ranks that share the states of the same parameters.
+struct MegatronBufferId {
+  std::int64_t group = 0, chunk = 0;
+  auto operator<=>(const MegatronBufferId&) const = default;
+};
+
+class MegatronFlatBuffers {
+ public:
+  // Finds the buffers of all ranks, `tp` of tensor parallelism.
+  MegatronFlatBuffers(std::shared_ptr<const DcpFolder> folder, std::int64_t tp);
+
+  // Whether a tensor of the folder is one of a buffer.
+  static bool is_one(std::string_view name);
+  // Why they are not read, or "".
+  const std::string& fault() const { return fault_; }
+  // The names of the values that hold what is said of each group of ranks ("param_groups").
+  std::vector<std::string> group_values() const;
+
+  // The parameters' places if all ranks pack them in this order; nothing where they then do not
+  // fill the buckets exactly. Only a fit of sizes: whether the weights are those of the model has
+  // to be looked at.
+  std::optional<std::vector<MegatronFlatRank>> placed(const MegatronParameters& parameters,
+                                                      MegatronOrder order) const;
+
+ private:
+  std::string find_buckets();
+  std::string check_buckets();
+
+  std::shared_ptr<const DcpFolder> folder_;
+  std::int64_t tp_, stages_ = 0, chunks_ = 0;  // chunks of layers on a stage
+  std::map<MegatronBufferId, std::vector<MegatronBucket>> buffers_;
+  std::string fault_;
+};
+
+}  // namespace trireme
