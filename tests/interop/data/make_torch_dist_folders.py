@@ -7,8 +7,8 @@ own dist_checkpointing, with the states of its own FP32Optimizer, and as Megatro
     make_torch_dist_folders.py FOLDER CASE(json)   # for tests/reference
 
 A case has llama, tp, pp and may have layers, hidden, stacked, virtual (chunks of layers of a stage), and dp: the ranks
-that share the states of the distributed optimizer, in its flat buffers, of a model in bf16, and bucket, the size of
-these. The first moment is half of its weight and the second its square, so that what belongs together can be told."""
+that share the states of the distributed optimizer, in its flat buffers, of a model in bf16, with bucket, the size of
+these, and sharding, another form ("fully_reshardable"). The first moment is half of its weight and the second its square, so that what belongs together can be told."""
 import argparse
 import contextlib
 import json
@@ -152,7 +152,7 @@ def write(rank, folder, case, store):
     sharded = {key: chunk.sharded_state_dict(metadata=metadata) for key, chunk in zip(keys, chunks)}
     if not virtual:
         sharded = sharded["model"]
-    more = dict(metadata=dict(distrib_optim_sharding_type="dp_reshardable")) if dp else {}
+    more = dict(metadata=dict(distrib_optim_sharding_type=case.get("sharding", "dp_reshardable"))) if dp else {}
     state = dict(common, **sharded, optimizer=optimizer.sharded_state_dict(sharded, **more))
     place = folder / "torch_dist" / f"iter_{STEP:07d}"
     place.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,8 @@ if __name__ == "__main__":
     flat = sys.argv[1:] == ["flat"]
     if flat or len(sys.argv) == 1:
         made = Path(__file__).parent / ("torch_dist_flat" if flat else "torch_dist")
-        what = dict(llama=True, tp=2, pp=1, layers=2, hidden=16, **(dict(dp=2, bucket=2000) if flat else {}))
+        what = (dict(llama=False, tp=1, pp=2, dp=2, layers=2, hidden=16, bucket=1500) if flat else
+                dict(llama=True, tp=2, pp=1, layers=2, hidden=16))
     else:
         made, what = Path(sys.argv[1]), json.loads(sys.argv[2])
     with tempfile.TemporaryDirectory() as temporary:
