@@ -290,19 +290,43 @@ bool TorchDistFolder::is_copy(const Found& found, const ModelConfig& model) {
   return model.tie_embeddings && found.how.ours == "head.weight";
 }
 
+// The optimizer's own weights in fp32, which tell more than those that were rounded from them; the
+// tensor itself where there are none.
+const DcpTensor& TorchDistFolder::exact(const Found& found) const {
+  for (const char* kind : {"fp32_param", "param"}) {
+    const DcpTensor* kept = state(kind, *found.tensor);
+    if (kept && kept->shape == found.tensor->shape) return *kept;
+  }
+  return *found.tensor;
+}
+
+// A tensor of the model whose weights of the optimizer are others, or nullptr.
+const DcpTensor* TorchDistFolder::find_other_weights(const ModelConfig& model) const {
+  JoinedTensors rounded(where_, "run's arguments"), whole(where_, "run's arguments");
+  for (const Found& found : found_) {
+    if (is_copy(found, model) || &exact(found) == found.tensor) continue;
+    for (JoinedTensor& one : joined(found, exact(found), -1)) whole.add(std::move(one));
+    for (JoinedTensor& one : joined(found, *found.tensor, -1)) {
+      const std::string name = one.name;
+      rounded.add(std::move(one));
+      if (!is_rounded_from(rounded, whole, name)) return found.tensor;
+    }
+  }
+  return nullptr;
+}
+
 void TorchDistFolder::add_with_states(const ModelConfig& model) {
+  const DcpTensor* other = find_other_weights(model);
+  if (other) {
+    leave_out_states(fmt::format(
+        "its weights in fp32 of '{}', rounded, are not the model's weights", other->name));
+  }
   for (const Found& found : found_) {
     if (is_copy(found, model)) continue;
     const auto add = [&](const DcpTensor& tensor, int moment) {
       for (JoinedTensor& one : joined(found, tensor, moment)) joined_->add(std::move(one));
     };
-    // The optimizer's own weights in fp32 tell more than those that were rounded from them.
-    const DcpTensor* exact = nullptr;
-    for (const char* kind : {"fp32_param", "param"}) {
-      const DcpTensor* kept = exact ? nullptr : state(kind, *found.tensor);
-      if (kept && kept->shape == found.tensor->shape) exact = kept;
-    }
-    add(exact ? *exact : *found.tensor, -1);
+    add(other ? *found.tensor : exact(found), -1);
     for (int which = 0; progress_ && which < adam_moments; ++which) {
       const char* kind = moment_kinds[static_cast<std::size_t>(which)];
       add(*state(kind, *found.tensor), which);  // find_states() saw that it is there

@@ -42,6 +42,8 @@ class TorchDistFolder : public MegatronCheckpoint {
   std::string unusable_states() const;
   void leave_out_states(const std::string& why);
   std::vector<JoinedTensor> joined(const Found& found, const DcpTensor& tensor, int moment) const;
+  const DcpTensor& exact(const Found& found) const;
+  const DcpTensor* find_other_weights(const ModelConfig& model) const;
   void add_with_states(const ModelConfig& model);
   bool add_flat_states(const ModelConfig& model);  // false: they are not where they should be
   static bool is_copy(const Found& found, const ModelConfig& model);

@@ -2,6 +2,8 @@
 // format holds of the same model (tests/interop/data/make_torch_dist_folders.py).
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "base/file.h"
 #include "interop/assembled.h"
 #include "interop/optimizer_states.h"
@@ -18,13 +20,21 @@ using megatron::open_torch_dist_folder;
 using testing::AllOf;
 using testing::HasSubstr;
 
-fs::path data() {
-  return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/torch_dist";
+fs::path folders_of(const std::string& name = "torch_dist") {
+  return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data" / name;
+}
+
+// The elements of a tensor in fp32 that assembled() gives.
+std::vector<float> elements(const std::string& tensor) {
+  const std::string_view bytes = std::string_view(tensor).substr(tensor.find("] ") + 2);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 class TorchDistFolders : public testing::Test {
  protected:
-  TorchDistFolders() { fs::copy(data() / "torch_dist", run_, fs::copy_options::recursive); }
+  TorchDistFolders() { fs::copy(folders_of() / "torch_dist", run_, fs::copy_options::recursive); }
   std::string refusal() const {
     return refusal_of([&] { assembled(open_torch_dist_folder(run_)); });
   }
@@ -36,22 +46,33 @@ class TorchDistFolders : public testing::Test {
   const fs::path run_ = folder_ / "run", step_ = run_ / "iter_0000003";
 };
 
+// Those of torch_dist_flat lie in the buffers of the distributed optimizer, of two stages with two
+// ranks each.
 TEST_F(TorchDistFolders, HoldWhatTheOlderFormatHoldsAndTheMoments) {
   EXPECT_TRUE(is_torch_dist_folder(run_));
   EXPECT_TRUE(is_torch_dist_folder(step_));
-  EXPECT_FALSE(is_torch_dist_folder(data() / "legacy"));
-  const ForeignModel model = open_torch_dist_folder(run_);
-  const auto got = assembled(model);
-  const auto want = assembled(open_megatron_folder(data() / "legacy"));
-  EXPECT_EQ(got.size(), 3 * want.size());
-  for (const auto& [name, tensor] : want) {
-    EXPECT_EQ(got.at(name), tensor) << name;
-    EXPECT_EQ(got.count(moment_name(name, 0)) + got.count(moment_name(name, 1)), 2u) << name;
+  EXPECT_FALSE(is_torch_dist_folder(folders_of() / "legacy"));
+  for (const char* name : {"torch_dist", "torch_dist_flat"}) {
+    SCOPED_TRACE(name);
+    const ForeignModel model = open_torch_dist_folder(folders_of(name) / "torch_dist");
+    const auto got = assembled(model);
+    const auto want = assembled(open_megatron_folder(folders_of(name) / "legacy"));
+    EXPECT_EQ(got.size(), 3 * want.size());
+    for (const auto& [tensor, values] : want) {
+      EXPECT_EQ(got.at(tensor), values) << tensor;
+      std::vector<float> half, square;
+      for (const float value : elements(values)) {
+        half.push_back(0.5f * value);
+        square.push_back(value * value);
+      }
+      EXPECT_EQ(elements(got.at(moment_name(tensor, 0))), half) << tensor;
+      EXPECT_EQ(elements(got.at(moment_name(tensor, 1))), square) << tensor;
+    }
+    ASSERT_TRUE(model.training.has_value());
+    EXPECT_EQ(model.training->step, 3);
+    EXPECT_EQ(model.training->optimizer_steps, 3);
+    EXPECT_EQ(model.training->samples, 24);
   }
-  ASSERT_TRUE(model.training.has_value());
-  EXPECT_EQ(model.training->step, 3);
-  EXPECT_EQ(model.training->optimizer_steps, 3);
-  EXPECT_EQ(model.training->samples, 24);
 }
 
 TEST_F(TorchDistFolders, RefuseWhatIsMissingOrOfAnotherFormat) {
