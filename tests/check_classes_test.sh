@@ -1,19 +1,9 @@
 #!/usr/bin/env bash
 # Plants classes of one name in small trees, and expects scripts/check-classes to tell of those that are linked together.
 set -uo pipefail
-check=$(dirname "$(realpath "$0")")/../scripts/check-classes
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failed=0
-
-# expect STATUS TEXT: what the checker makes of the tree.
-expect() {
-  local said status=0
-  said=$("$check" "$scratch") || status=$?
-  [ "$status" = "$1" ] && [[ $said == *"$2"* ]] && return
-  echo "expected status $1 and '$2', got $status and '$said'"
-  failed=1
-}
+here=$(dirname "$(realpath "$0")")
+. "$here/expect.sh"
+check=("$here/../scripts/check-classes" "$scratch")
 
 expect 1 'has no sources'
 mkdir "$scratch"/{one,two}

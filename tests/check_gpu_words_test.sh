@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Plants each thing that scripts/check-gpu-words looks for in a small tree, and expects to be told.
 set -uo pipefail
-check=$(dirname "$(realpath "$0")")/../scripts/check-gpu-words
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failed=0
+here=$(dirname "$(realpath "$0")")
+. "$here/expect.sh"
+check=("$here/../scripts/check-gpu-words" "$scratch")
 
 # A sound tree: the words stand where they may, in comments, and as parts of other words.
 fresh() {
@@ -22,15 +21,6 @@ END
     >"$scratch/backend/gpu/kernels/k.cpp"
   echo 'const std::uint64_t low = bits & 0xffffffff, shippingHipster = 0; auto kind = DeviceKind::cuda;' >"$scratch/base/mask.cpp"
   echo 'one_of({"cpu", "cuda", "hip", "--enable-cuda-graph", "torch.cuda.is_available"})' >"$scratch/config/fields.cpp"
-}
-
-# expect STATUS TEXT: what the checker makes of the tree.
-expect() {
-  local said status=0
-  said=$("$check" "$scratch") || status=$?
-  [ "$status" = "$1" ] && [[ $said == *"$2"* ]] && return
-  echo "expected status $1 and '$2', got $status and '$said'${3:+ for '$3'}"
-  failed=1
 }
 
 # planted FILE LINE: is found there.

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Breaks each rule of scripts/check-includes in a tree of three modules, and expects to be told.
 set -uo pipefail
-check=$(dirname "$(realpath "$0")")/../scripts/check-includes
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failed=0
+here=$(dirname "$(realpath "$0")")
+. "$here/expect.sh"
+check=("$here/../scripts/check-includes" "$scratch/table" "$scratch/src")
 
 # A sound tree: `high` links `low/part`, which links `base`; base/inner.h is private.
 fresh() {
@@ -15,15 +14,6 @@ fresh() {
   touch "$scratch/src/base/inner.h" "$scratch/src/high/own.h"
   echo '#include "base/api.h"' >"$scratch/src/low/part/part.h"
   printf '#include <vector>\n#include "base/api.h"\n#include "high/own.h"\n#include "low/part/part.h"\n' >"$scratch/src/high/main.cpp"
-}
-
-# expect STATUS TEXT: what the checker makes of the tree.
-expect() {
-  local said status=0
-  said=$("$check" "$scratch/table" "$scratch/src") || status=$?
-  [ "$status" = "$1" ] && [[ $said == *"$2"* ]] && return
-  echo "expected status $1 and '$2', got $status and '$said'"
-  failed=1
 }
 
 fresh && expect 0 ''

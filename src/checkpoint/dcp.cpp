@@ -14,8 +14,6 @@
 namespace trireme {
 namespace {
 
-constexpr const char* moment_keys[adam_moments] = {"exp_avg", "exp_avg_sq"};
-
 class DcpExport {
  public:
   DcpExport(CheckpointReader& reader, const fs::path& to, DcpNames names,
@@ -115,7 +113,7 @@ class DcpExport {
         return torchtitan_fused_rows(own, model_.model).first;
       });
     }
-    writer_.begin(state_path(name, moment_keys[first / weights_ - 1]), whole);
+    writer_.begin(state_path(name, torch_moment_keys[first / weights_ - 1]), whole);
     for (std::int64_t group = 0; group < groups; ++group) {
       for (const std::size_t i : all) {
         const std::int64_t rows = rows_of(mapping_.theirs[i].shape) / groups;

@@ -42,7 +42,7 @@ void add_export_wandb(CLI::App& app) {
   command->add_option("--project", arguments->options.project, "Project that the runs belong to")
       ->capture_default_str();
   command->add_option("--entity", arguments->options.entity,
-                      "User or team; absent: the default of who sends the runs");
+                      "User or team; absent: the default of whoever sends the runs");
   command->callback([arguments] {
     arguments->options.out = arguments->out;
     for (const std::string& run : arguments->runs) export_run(run, arguments->options);

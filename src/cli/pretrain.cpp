@@ -22,41 +22,35 @@ bool take(std::vector<std::string>& arguments, const char* flag) {
   return std::erase(arguments, flag) > 0;
 }
 
-// Takes "FLAG N" or "FLAG=N" out of the arguments; nothing where it is absent. `what` says which
-// number it is.
+// Takes each "FLAG TEXT" or "FLAG=TEXT" out of the arguments; the last one holds.
+std::optional<std::string> take_text(std::vector<std::string>& arguments, const std::string& flag) {
+  std::optional<std::string> text;
+  for (auto at = arguments.begin(); at != arguments.end();) {
+    const bool joined = at->starts_with(flag + "=");
+    if (*at != flag && !joined) {
+      ++at;
+      continue;
+    }
+    const auto value = joined ? at : at + 1;
+    if (value == arguments.end()) fail_input("{}: expected a value after it", flag);
+    text = joined ? value->substr(flag.size() + 1) : *value;
+    at = arguments.erase(at, value + 1);
+  }
+  return text;
+}
+
+// The same of a number. `what` says which it is.
 template <class Number>
 std::optional<Number> take_number(std::vector<std::string>& arguments, const std::string& flag,
                                   const char* what, Number least, Number most) {
-  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
-    const bool joined = at->starts_with(flag + "=");
-    if (*at != flag && !joined) continue;
-    const auto value = joined ? at : at + 1;
-    const std::string text = value == arguments.end() ? ""
-                             : joined                 ? value->substr(flag.size() + 1)
-                                                      : *value;
-    Number number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool in_range = number >= least && number <= most;  // NaN is not
-    if (error != std::errc() || end != text.data() + text.size() || !in_range)
-      fail_input("{}: expected {} from {} to {}, found '{}'", flag, what, least, most, text);
-    arguments.erase(at, value + 1);
-    return number;
-  }
-  return std::nullopt;
-}
-
-// "FLAG TEXT" and "FLAG=TEXT" become the override of a key.
-void take_override(std::vector<std::string>& arguments, const std::string& flag,
-                   const std::string& key) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].starts_with(flag + "=")) {
-      arguments[i] = key + arguments[i].substr(flag.size());
-    } else if (arguments[i] == flag) {
-      if (i + 1 == arguments.size()) fail_input("{}: expected a value after it", flag);
-      arguments[i + 1] = key + "=" + arguments[i + 1];
-      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  const auto text = take_text(arguments, flag);
+  if (!text) return std::nullopt;
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  const bool in_range = number >= least && number <= most;  // NaN is not
+  if (error != std::errc() || end != text->data() + text->size() || !in_range)
+    fail_input("{}: expected {} from {} to {}, found '{}'", flag, what, least, most, *text);
+  return number;
 }
 
 void pretrain(megatron::Program program, std::vector<std::string> arguments) {
@@ -64,7 +58,8 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
     fmt::print("{}", megatron::help(program));
     return;
   }
-  take_override(arguments, "--log-level", "log.level");
+  if (const auto level = take_text(arguments, "--log-level"))
+    arguments.push_back("log.level=" + *level);
   const bool print_config = take(arguments, "--print-config");
   TrainCommand command;
   command.json = take(arguments, "--json");

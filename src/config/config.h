@@ -227,8 +227,11 @@ struct CheckpointConfig {
   bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
 };
 
+// What log.level can be, from the fewest lines to the most.
+inline const std::vector<std::string> log_level_names = {"error", "warning", "info", "debug"};
+
 struct LogConfig {
-  std::string level = "info";  // of what the terminal shows: error, warning, info, debug
+  std::string level = "info";  // of what the terminal shows
   bool tensorboard = false;
 };
 

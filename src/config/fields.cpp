@@ -423,8 +423,9 @@ std::vector<Field> build_table() {
             "check the newest checkpoint before going on from it; where it is damaged, go on from "
             "the newest sound one"),
 
-      FIELD(log, level, one_of({"error", "warning", "info", "debug"}), "",
-            "what the terminal shows, up to this; log.txt keeps all up to info in any case"),
+      FIELD(log, level, one_of(log_level_names), "",
+            "the least important lines that the terminal shows; log.txt keeps all up to info at "
+            "every level"),
       FIELD(log, tensorboard, any(), "", "write TensorBoard event files into run.dir"),
   };
 }

@@ -1,8 +1,10 @@
 // Element by element; memcpy because checkpoints do not promise alignment.
 #include "interop/cast.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "base/error.h"
 
@@ -65,6 +67,28 @@ void cast(DType from, const std::byte* src, DType to, std::byte* dst, std::int64
     default:
       TRIREME_CHECK(!"a floating-point type");
   }
+}
+
+bool same_when_cast(const ElementSource& elements, const ElementSource& exact, std::int64_t count,
+                    std::int64_t unit) {
+  if (!can_cast(exact.dtype, elements.dtype)) return false;
+  constexpr std::int64_t piece = std::int64_t{1} << 20;
+  const std::int64_t step = std::max<std::int64_t>(1, piece / unit) * unit;
+  const auto bytes = [](std::int64_t elements, DType dtype) {
+    return static_cast<std::size_t>(elements * size_of(dtype));
+  };
+  const std::int64_t most = std::min(step, count);
+  std::vector<std::byte> found(bytes(most, elements.dtype)), wanted(found.size()),
+      uncast(bytes(most, exact.dtype));
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t end = std::min(count, begin + step);
+    elements.read(begin, end, found.data());
+    exact.read(begin, end, uncast.data());
+    cast(exact.dtype, uncast.data(), elements.dtype, wanted.data(), end - begin);
+    if (std::memcmp(found.data(), wanted.data(), bytes(end - begin, elements.dtype)) != 0)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace trireme

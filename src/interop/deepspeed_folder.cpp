@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "interop/cast.h"
 #include "interop/foreign_model.h"
 #include "interop/universal_states.h"
 
@@ -62,22 +60,7 @@ fs::path step_folder(const fs::path& folder) {
 // The bytes that the weights in fp32 have in the type of the model.
 void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
   const WeightEntry &to = *saved.entry, &from = *state.entry;
-  bool same = to.shape == from.shape && to.dtype && can_cast(*from.dtype, *to.dtype);
-  constexpr std::int64_t block = std::int64_t{1} << 18;
-  const std::int64_t count = same ? to.count() : 0;
-  const auto element = static_cast<std::size_t>(same ? size_of(*to.dtype) : 1);
-  std::vector<std::byte> wide(static_cast<std::size_t>(std::min(block, count)) * sizeof(float)),
-      cast_down(static_cast<std::size_t>(std::min(block, count)) * element),
-      found(cast_down.size());
-  for (std::int64_t begin = 0; same && begin < count; begin += block) {
-    const std::int64_t end = std::min(count, begin + block);
-    state.file->read(from, begin, end, wide.data());
-    saved.file->read(to, begin, end, found.data());
-    cast(*from.dtype, wide.data(), *to.dtype, cast_down.data(), end - begin);
-    same = std::memcmp(cast_down.data(), found.data(),
-                       static_cast<std::size_t>(end - begin) * element) == 0;
-  }
-  if (same) return;
+  if (is_rounded_from(*saved.file, to, *state.file, from)) return;
   fail_input(
       "'{}' {} {} of '{}' should be what '{}' holds of it in fp32 {}, rounded, and is not: the "
       "files are of different steps of a run, or of different runs",

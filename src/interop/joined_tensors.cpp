@@ -65,37 +65,23 @@ void read_part(const TensorPart& part, const Destination& to, std::int64_t eleme
   }
 }
 
-struct Comparand {
-  JoinedTensors& from;
-  const JoinedTensor& tensor;
-  const WeightEntry& entry() const { return *tensor.parts[0].entry; }
-};
+// The elements of a tensor, in whole rows.
+ElementSource elements_of(JoinedTensors& from, const JoinedTensor& tensor, std::int64_t columns) {
+  return {*tensor.parts[0].entry->dtype,
+          [&, columns](std::int64_t begin, std::int64_t end, std::byte* dst) {
+            from.read(tensor.name, {begin / columns, 0, (end - begin) / columns, columns}, dst);
+          }};
+}
 
-// The second is cast to the type of the first.
-bool agree(const Comparand& one, const Comparand& two) {
-  const auto type = one.entry().dtype, other_type = two.entry().dtype;
-  if (one.tensor.shape != two.tensor.shape || !type || !other_type || !can_cast(*other_type, *type))
+bool agree(JoinedTensors& tensors, const JoinedTensor& tensor, JoinedTensors& others,
+           const JoinedTensor& exact) {
+  if (tensor.shape != exact.shape || !tensor.parts[0].entry->dtype || !exact.parts[0].entry->dtype)
     return false;
-  std::int64_t rows = 1;
-  for (const std::int64_t size : one.tensor.shape) rows *= size;
-  const std::int64_t columns = one.tensor.shape.size() < 2 ? 1 : one.tensor.shape.back();
-  if (columns == 0) return true;
-  rows /= columns;
-  const std::int64_t step = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / columns);
-  const auto bytes = [](std::int64_t count, DType dtype) {
-    return static_cast<std::size_t>(count * size_of(dtype));
-  };
-  const std::int64_t most = std::min(rows, step) * columns;
-  std::vector<std::byte> a(bytes(most, *type)), b(a.size()), exact(bytes(most, *other_type));
-  for (std::int64_t row = 0; row < rows; row += step) {
-    const Rectangle part{row, 0, std::min(step, rows - row), columns};
-    const std::int64_t count = part.rows * columns;
-    one.from.read(one.tensor.name, part, a.data());
-    two.from.read(two.tensor.name, part, exact.data());
-    cast(*other_type, exact.data(), *type, b.data(), count);
-    if (std::memcmp(a.data(), b.data(), bytes(count, *type)) != 0) return false;
-  }
-  return true;
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  const std::int64_t columns = tensor.shape.size() < 2 ? 1 : tensor.shape.back();
+  return columns == 0 || same_when_cast(elements_of(tensors, tensor, columns),
+                                        elements_of(others, exact, columns), count, columns);
 }
 
 }  // namespace
@@ -209,13 +195,12 @@ void JoinedTensors::read(const std::string& name, const Rectangle& part, std::by
 bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
                    const std::string& other) {
   const JoinedTensor &one = *tensors.find(name), &two = *others.find(other);
-  return one.parts[0].entry->type == two.parts[0].entry->type &&
-         agree({tensors, one}, {others, two});
+  return one.parts[0].entry->type == two.parts[0].entry->type && agree(tensors, one, others, two);
 }
 
 bool is_rounded_from(JoinedTensors& tensors, JoinedTensors& exact, const std::string& name) {
   const JoinedTensor *rounded = tensors.find(name), *whole = exact.find(name);
-  return rounded && whole && agree({tensors, *rounded}, {exact, *whole});
+  return rounded && whole && agree(tensors, *rounded, exact, *whole);
 }
 
 }  // namespace trireme

@@ -1,14 +1,10 @@
-// Megatron packs the parameters of a chunk of layers in the reverse of the model's order, each at a
-// multiple of 64 elements, and cuts that into buckets, between parameters.
+// Finds the buckets of all buffers, and reads parameters as ranges of them.
 #include "interop/megatron_flat_states.h"
 
 #include <algorithm>
 #include <charconv>
-#include <span>
 
-#include "base/divide.h"
 #include "base/error.h"
-#include "interop/megatron_checkpoint.h"
 
 namespace trireme {
 namespace {
@@ -16,9 +12,9 @@ namespace {
 constexpr std::string_view group_key = "optimizer.distributed.dp_group_idx_";
 constexpr std::string_view buffer_key = ".gbuf_idx_";
 constexpr std::string_view bucket_key = ".bucket_idx_";
-constexpr std::array<std::string_view, 1 + adam_moments> kinds{"param", "exp_avg", "exp_avg_sq"};
-constexpr std::int64_t alignment = 64;
-constexpr std::int64_t most_layers = 10'000, most_numbered = 1'000'000'000;
+constexpr std::array<std::string_view, 1 + adam_moments> kinds{"param", torch_moment_keys[0],
+                                                               torch_moment_keys[1]};
+constexpr std::int64_t most_numbered = 1'000'000'000;
 
 // Reads `key` and a number from the front.
 std::optional<std::int64_t> take_number(std::string_view& text, std::string_view key) {
@@ -51,54 +47,10 @@ std::optional<BucketName> bucket_name(std::string_view name) {
   return BucketName{{*group, *chunk}, *bucket, static_cast<std::size_t>(kind - kinds.begin())};
 }
 
-// A rank's part of a parameter.
-struct Local {
-  std::string name;  // "": a copy, which is not looked at
-  std::vector<std::int64_t> shape;
-  std::int64_t count = 1;
-};
-
-struct Place {
-  const Local* parameter;
-  std::size_t bucket;
-  std::int64_t begin;  // in the bucket
-};
-
-// Nothing where the ranks cannot share it evenly.
-std::optional<Local> local_part(const MegatronParameter& parameter, std::int64_t first_layer,
-                                std::int64_t tp) {
-  Local out{full_name(parameter.how, first_layer), parameter.shape, 1};
-  if (parameter.how.is_copy) out.name.clear();
-  if (parameter.how.cut != MegatronCut::none) {
-    if (out.shape.empty()) return std::nullopt;
-    std::int64_t& cut =
-        parameter.how.cut == MegatronCut::columns ? out.shape.back() : out.shape.front();
-    if (cut % tp != 0) return std::nullopt;
-    cut /= tp;
-  }
-  for (const std::int64_t size : out.shape) out.count *= size;
+std::vector<std::int64_t> counts(const std::vector<MegatronBucket>& buckets) {
+  std::vector<std::int64_t> out;
+  for (const MegatronBucket& bucket : buckets) out.push_back(bucket.count());
   return out;
-}
-
-// In the order of the model. Nothing where they do not fill the buckets exactly.
-std::optional<std::vector<Place>> packed(const std::vector<Local>& parameters,
-                                         const std::vector<MegatronBucket>& buckets) {
-  std::vector<Place> places;
-  std::size_t bucket = 0;
-  std::int64_t end = 0;
-  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    // A bucket ends after a parameter, or where the next one would have begun.
-    std::int64_t begin = round_up(end, alignment);
-    if (end == buckets[bucket].count() || begin == buckets[bucket].count()) {
-      if (++bucket == buckets.size()) return std::nullopt;
-      begin = 0;
-    }
-    end = begin + parameter->count;
-    if (end > buckets[bucket].count()) return std::nullopt;
-    places.push_back({&*parameter, bucket, begin});
-  }
-  if (bucket + 1 != buckets.size() || end != buckets[bucket].count()) return std::nullopt;
-  return places;
 }
 
 // Parameters that are ranges of buckets.
@@ -132,113 +84,6 @@ class FlatFile : public WeightFile {
  private:
   std::shared_ptr<const DcpFolder> folder_;
   std::vector<Range> ranges_;  // by entry
-};
-
-// The modules of a layer, and those outside, in the order in which models have them.
-constexpr std::array<std::string_view, 8> engine_layer{
-    "attention.out",      "input_norm", "attention.qkv", "attention.query_norm",
-    "attention.key_norm", "mlp_norm",   "mlp.up",        "mlp.down"};
-constexpr std::array<std::string_view, 8> local_layer{
-    "input_norm",         "attention.out", "attention.qkv", "attention.query_norm",
-    "attention.key_norm", "mlp_norm",      "mlp.up",        "mlp.down"};
-constexpr std::array<std::string_view, 3> first_modules{"embedding.word", "embedding.position",
-                                                        "embedding.token_type"};
-constexpr std::array<std::string_view, 2> last_modules{"final_norm", "head"};
-
-// Those of the modules, in their order; a module's weight comes before its bias.
-std::vector<MegatronParameter> of_modules(const std::vector<MegatronParameter>& parameters,
-                                          std::span<const std::string_view> modules) {
-  std::vector<MegatronParameter> out;
-  for (const std::string_view module : modules) {
-    for (const std::string_view ending : {".weight", ".bias"}) {
-      for (const MegatronParameter& one : parameters)
-        if (one.how.ours == std::string(module) + std::string(ending)) out.push_back(one);
-    }
-  }
-  return out;
-}
-
-// The chunks of all stages, each with its parameters, one after the other in the model.
-class Chunks {
- public:
-  Chunks(const MegatronParameters& parameters, MegatronOrder order, std::int64_t tp,
-         std::int64_t count)
-      : tp_(tp),
-        count_(count),
-        layers_(parameters.layers),
-        layer_(of_modules(parameters.layer,
-                          order == MegatronOrder::local ? local_layer : engine_layer)),
-        first_(of_modules(parameters.outside, first_modules)),
-        last_(of_modules(parameters.outside, last_modules)) {
-    is_known_ = layer_.size() == parameters.layer.size() &&
-                first_.size() + last_.size() == parameters.outside.size() && !layer_.empty() &&
-                !first_.empty() && layers_ <= most_layers;
-    if (!is_known_ || !parameters.tied || count == 1) return;
-    last_.push_back(first_[0]);
-    last_.back().how.is_copy = true;
-  }
-
-  bool is_known() const { return is_known_; }
-
-  // What the next chunk has if it fills these buckets; nothing where it cannot.
-  std::optional<std::vector<Local>> next(const std::vector<MegatronBucket>& buckets) {
-    std::int64_t total = 0;
-    for (const MegatronBucket& bucket : buckets) total += bucket.count();
-    // Only the last parameter of a bucket may be without the elements that fill it up.
-    const std::int64_t most = total + alignment * std::ssize(buckets);
-    const auto one_layer = layers_ > 0 ? filled_up(layer_) : std::nullopt;
-    const auto outside = filled_up(outside_of(at_));
-    if (!one_layer || !outside) return std::nullopt;
-    for (std::int64_t layers = 0; layers <= layers_ - layer_at_; ++layers) {
-      const std::int64_t count = *outside + layers * *one_layer;
-      if (count > most) break;
-      if (count < total) continue;
-      auto parameters = chunk(layers);
-      if (!packed(parameters, buckets)) continue;
-      layer_at_ += layers;
-      ++at_;
-      return parameters;
-    }
-    return std::nullopt;
-  }
-
-  bool all_layers_found() const { return layer_at_ == layers_; }
-
- private:
-  std::vector<MegatronParameter> outside_of(std::int64_t chunk) const {
-    std::vector<MegatronParameter> out;
-    if (chunk == 0) out = first_;
-    if (chunk + 1 == count_) out.insert(out.end(), last_.begin(), last_.end());
-    return out;
-  }
-
-  // Elements of the parts, each with what fills it up. Nothing where ranks cannot share them.
-  std::optional<std::int64_t> filled_up(const std::vector<MegatronParameter>& parameters) const {
-    std::int64_t count = 0;
-    for (const MegatronParameter& one : parameters) {
-      const auto part = local_part(one, 0, tp_);
-      if (!part) return std::nullopt;
-      count += round_up(part->count, alignment);
-    }
-    return count;
-  }
-
-  std::vector<Local> chunk(std::int64_t layers) const {
-    std::vector<Local> out;
-    const auto add = [&](const std::vector<MegatronParameter>& parameters, std::int64_t layer) {
-      for (const MegatronParameter& one : parameters)
-        out.push_back(*local_part(one, layer, tp_));  // filled_up() saw that there is one
-    };
-    if (at_ == 0) add(first_, 0);
-    for (std::int64_t i = 0; i < layers; ++i) add(layer_, layer_at_ + i);
-    if (at_ + 1 == count_) add(last_, 0);
-    return out;
-  }
-
-  std::int64_t tp_, count_, layers_;
-  std::vector<MegatronParameter> layer_, first_, last_;
-  bool is_known_ = false;
-  std::int64_t at_ = 0, layer_at_ = 0;  // of the next chunk
 };
 
 }  // namespace
@@ -301,6 +146,11 @@ std::string MegatronFlatBuffers::check_buckets() {
             "a bucket of the group {} of ranks lacks weights, exp_avg or exp_avg_sq of one length",
             id.group);
     }
+    // Ranks of tensor parallelism have parts of one size.
+    const MegatronBufferId first{id.group - id.group % tp_, id.chunk};
+    if (counts(buckets) != counts(buffers_.at(first)))
+      return fmt::format("the buffers of the groups {} and {} of ranks differ in their buckets",
+                         first.group, id.group);
   }
   return "";
 }
@@ -317,27 +167,24 @@ std::optional<std::vector<MegatronFlatRank>> MegatronFlatBuffers::placed(
   const auto tp = static_cast<std::size_t>(tp_);
   std::vector<std::vector<WeightEntry>> entries(tp);
   std::vector<std::array<std::vector<FlatFile::Range>, kinds.size()>> ranges(tp);
-  Chunks chunks(parameters, order, tp_, chunks_ * stages_);
-  if (!chunks.is_known()) return std::nullopt;
+  MegatronPacking packing(parameters, order, tp_, chunks_ * stages_);
   // Stages take their turns: the first chunk of each, then the second of each.
   for (std::int64_t chunk = 0; chunk < chunks_ * stages_; ++chunk) {
-    const auto buckets = [&](std::size_t rank) -> const std::vector<MegatronBucket>& {
-      const std::int64_t stage = chunk % stages_;
-      return buffers_.at({stage * tp_ + static_cast<std::int64_t>(rank), chunk / stages_});
-    };
-    const auto found = chunks.next(buckets(0));
+    const std::int64_t first_group = chunk % stages_ * tp_;
+    const auto places = packing.next(counts(buffers_.at({first_group, chunk / stages_})));
+    if (!places) return std::nullopt;
     for (std::size_t rank = 0; rank < tp; ++rank) {
-      const auto places = found ? packed(*found, buckets(rank)) : std::nullopt;
-      if (!places) return std::nullopt;
-      for (const auto& [parameter, bucket, begin] : *places) {
-        if (parameter->name.empty()) continue;
-        entries[rank].push_back({parameter->name, "F32", DType::f32, parameter->shape});
+      const auto group = first_group + static_cast<std::int64_t>(rank);
+      const std::vector<MegatronBucket>& buckets = buffers_.at({group, chunk / stages_});
+      for (const MegatronPlace& place : *places) {
+        if (place.name.empty()) continue;
+        entries[rank].push_back({place.name, "F32", DType::f32, place.shape});
         for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-          ranges[rank][kind].push_back({buckets(rank)[bucket].tensors[kind], begin});
+          ranges[rank][kind].push_back({buckets[place.bucket].tensors[kind], place.begin});
       }
     }
   }
-  if (!chunks.all_layers_found()) return std::nullopt;
+  if (!packing.is_complete()) return std::nullopt;
   std::vector<MegatronFlatRank> out(tp);
   for (std::size_t rank = 0; rank < tp; ++rank) {
     const auto file = [&](std::size_t kind) {

@@ -11,28 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "interop/megatron_names.h"
+#include "interop/megatron_packing.h"
 #include "interop/optimizer_states.h"
 #include "interop/weight_file.h"
 #include "torch/dcp_folder.h"
 
 namespace trireme {
-
-struct MegatronParameter {
-  MegatronName how;
-  std::vector<std::int64_t> shape;  // of the whole
-};
-
-// The parameters of a model: those outside of the layers, and those of one of its layers.
-struct MegatronParameters {
-  std::vector<MegatronParameter> outside, layer;
-  std::int64_t layers = 0;
-  bool tied = false;  // the last of several stages has a copy of the embedding
-};
-
-// In which order a layer has its parameters: that of Transformer Engine, whose norms are parts of
-// the products after them, or that of Megatron's own layers.
-enum class MegatronOrder : std::uint8_t { transformer_engine, local };
 
 // What a rank of tensor parallelism has of all parameters, under their full names
 // ("layers.3.mlp.up.weight"), in fp32: the weights, and Adam's moments.
@@ -69,9 +53,9 @@ class MegatronFlatBuffers {
   // The names of the values that hold what is said of each group of ranks ("param_groups").
   std::vector<std::string> group_values() const;
 
-  // The parameters' places if all ranks pack them in this order; nothing where they then do not
-  // fill the buckets exactly. Only a fit of sizes: whether the weights are those of the model has
-  // to be looked at.
+  // The states of the parameters if all ranks pack them in this order, by rank; nothing where they
+  // then do not fill the buckets exactly. Only a fit of sizes: whether the weights are those of the
+  // model has to be looked at.
   std::optional<std::vector<MegatronFlatRank>> placed(const MegatronParameters& parameters,
                                                       MegatronOrder order) const;
 

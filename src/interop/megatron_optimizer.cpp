@@ -3,7 +3,6 @@
 #include "interop/megatron_optimizer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 
@@ -16,7 +15,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<const char*, adam_moments> moment_keys{"exp_avg", "exp_avg_sq"};
 constexpr const char* way_out =
     "to convert the weights alone, remove 'optimizer' from the files of all ranks";
 
@@ -55,7 +53,7 @@ class StatesReader {
     for (auto& [weights, moments] : pieces_) {
       MegatronChunkStates& chunk = out.chunks.emplace_back();
       chunk.weights = std::make_unique<PiecedWeights>(file_->name(), std::move(weights));
-      for (std::size_t which = 0; which < moment_keys.size(); ++which)
+      for (std::size_t which = 0; which < torch_moment_keys.size(); ++which)
         chunk.moments[which] =
             std::make_unique<PiecedWeights>(file_->name(), std::move(moments[which]));
     }
@@ -83,7 +81,7 @@ class StatesReader {
     if (!groups || pickle_.kind(*groups) != PickleKind::list) return "they have no param_groups";
     find_states(*state);
     if (states_.empty()) return "it had taken no step, or keeps none";
-    const bool is_adam = pickle_.find(states_.begin()->second, moment_keys[0]).has_value();
+    const bool is_adam = pickle_.find(states_.begin()->second, torch_moment_keys[0]).has_value();
     if (!is_adam) return "it was not Adam, which keeps exp_avg and exp_avg_sq";
     return find_groups(*groups);
   }
@@ -192,14 +190,14 @@ class StatesReader {
         weights.push_back(pieced(parameters[i], master));
       }
       const PickleId state = state_of(group.ids[i], parameters[i]);
-      for (std::size_t which = 0; which < moment_keys.size(); ++which) {
-        const auto found = pickle_.find(state, moment_keys[which]);
+      for (std::size_t which = 0; which < torch_moment_keys.size(); ++which) {
+        const auto found = pickle_.find(state, torch_moment_keys[which]);
         if (!found) {
-          fail_input("'{}' lacks '{}' of the parameter '{}'; {}", file_->name(), moment_keys[which],
-                     parameters[i].entry->name, way_out);
+          fail_input("'{}' lacks '{}' of the parameter '{}'; {}", file_->name(),
+                     torch_moment_keys[which], parameters[i].entry->name, way_out);
         }
         moments[which].push_back(
-            pieced(parameters[i], tensor(*found, parameters[i], moment_keys[which])));
+            pieced(parameters[i], tensor(*found, parameters[i], torch_moment_keys[which])));
       }
       add_step(state, "step");
     }
@@ -241,25 +239,18 @@ class StatesReader {
       fail_input("'{}': tensor '{}' is {}, which is not read", file_->name(), entry.name,
                  entry.type);
     }
-    constexpr std::int64_t step = std::int64_t{1} << 18;
-    const std::int64_t count = entry.count(), element = size_of(*entry.dtype);
-    const auto most = static_cast<std::size_t>(std::min(step, count));
-    std::vector<std::byte> exact(most * sizeof(float)),
-        rounded(most * static_cast<std::size_t>(element)), weight(rounded.size());
-    for (std::int64_t at = 0; at < count; at += step) {
-      const std::int64_t end = std::min(count, at + step);
-      file_->read(master, at, end, exact.data());
-      parameter.file->read(entry, at, end, weight.data());
-      cast(DType::f32, exact.data(), *entry.dtype, rounded.data(), end - at);
-      if (std::memcmp(rounded.data(), weight.data(),
-                      static_cast<std::size_t>((end - at) * element)) == 0)
-        continue;
-      fail_input(
-          "'{}': the weight in fp32 that its optimizer should have of '{}', rounded to {}, is not "
-          "that weight: the two are "
-          "of different steps, or the parameters in another order than the model has them; {}",
-          file_->name(), entry.name, entry.type, way_out);
-    }
+    const ElementSource weight{*entry.dtype, [&](auto begin, auto end, std::byte* dst) {
+                                 parameter.file->read(entry, begin, end, dst);
+                               }};
+    const ElementSource exact{DType::f32, [&](auto begin, auto end, std::byte* dst) {
+                                file_->read(master, begin, end, dst);
+                              }};
+    if (same_when_cast(weight, exact, entry.count())) return;
+    fail_input(
+        "'{}': the weight in fp32 that its optimizer should have of '{}', rounded to {}, is not "
+        "that weight: the two are of different steps, or the parameters in another order than the "
+        "model has them; {}",
+        file_->name(), entry.name, entry.type, way_out);
   }
 
   std::shared_ptr<const TorchFile> file_;

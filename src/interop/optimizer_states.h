@@ -1,6 +1,7 @@
 // The states that Adam keeps of each parameter, beside the weights of checkpoints.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 
@@ -9,6 +10,8 @@
 namespace trireme {
 
 inline constexpr int adam_moments = 2;
+// As PyTorch's Adam calls them, and whatever is made after it.
+inline constexpr std::array<const char*, adam_moments> torch_moment_keys{"exp_avg", "exp_avg_sq"};
 
 // The name of a moment in our checkpoints.
 std::string moment_name(const std::string& parameter, int which);

@@ -35,6 +35,8 @@ class TorchDistFolder : public MegatronCheckpoint {
     MegatronName how;
     bool stacked;  // all layers are in it
   };
+  // Values of newer versions are lists of one.
+  static PickleId only_child(const Pickle& pickle, PickleId id);
   void read_arguments();
   void find_tensors();
   void find_states();
@@ -45,9 +47,10 @@ class TorchDistFolder : public MegatronCheckpoint {
   const DcpTensor& exact(const Found& found) const;
   const DcpTensor* find_other_weights(const ModelConfig& model) const;
   void add_with_states(const ModelConfig& model);
-  bool add_flat_states(const ModelConfig& model);  // false: they are not where they should be
+  // False, with a note: they are not where they should be.
+  bool add_flat_states(const ModelConfig& model);
   static bool is_copy(const Found& found, const ModelConfig& model);
-  MegatronParameters parameters(const ModelConfig& model) const;
+  MegatronParameters megatron_parameters(const ModelConfig& model) const;
   void require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const;
   // What the optimizer keeps of a tensor: "exp_avg"; nullptr where it is not there.
   const DcpTensor* state(const std::string& kind, const DcpTensor& tensor) const;

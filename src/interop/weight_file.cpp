@@ -2,9 +2,9 @@
 #include "interop/weight_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "interop/cast.h"
 #include "interop/safetensors.h"
 
 namespace trireme {
@@ -100,20 +100,18 @@ std::unique_ptr<WeightFile> torch_weights(std::shared_ptr<const TorchFile> file,
 
 bool same_weights(const WeightFile& file, const WeightEntry& tensor, const WeightFile& other_file,
                   const WeightEntry& other) {
-  if (tensor.type != other.type || tensor.shape != other.shape || !tensor.dtype) return false;
-  constexpr std::int64_t block = std::int64_t{1} << 20;
-  const std::int64_t count = tensor.count();
-  const auto element = static_cast<std::size_t>(size_of(*tensor.dtype));
-  const auto most = static_cast<std::size_t>(std::min(block, count)) * element;
-  std::vector<std::byte> one(most), two(most);
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t end = std::min(count, begin + block);
-    file.read(tensor, begin, end, one.data());
-    other_file.read(other, begin, end, two.data());
-    if (std::memcmp(one.data(), two.data(), static_cast<std::size_t>(end - begin) * element) != 0)
-      return false;
-  }
-  return true;
+  return tensor.type == other.type && is_rounded_from(file, tensor, other_file, other);
+}
+
+bool is_rounded_from(const WeightFile& file, const WeightEntry& tensor,
+                     const WeightFile& exact_file, const WeightEntry& exact) {
+  if (tensor.shape != exact.shape || !tensor.dtype || !exact.dtype) return false;
+  const auto of = [](const WeightFile& from, const WeightEntry& entry) {
+    return ElementSource{*entry.dtype, [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
+                           from.read(entry, begin, end, dst);
+                         }};
+  };
+  return same_when_cast(of(file, tensor), of(exact_file, exact), tensor.count());
 }
 
 }  // namespace trireme

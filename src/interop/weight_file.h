@@ -66,5 +66,8 @@ std::unique_ptr<WeightFile> torch_weights(std::shared_ptr<const TorchFile> file,
 // Whether two tensors have the same type, shape and bytes.
 bool same_weights(const WeightFile& file, const WeightEntry& tensor, const WeightFile& other_file,
                   const WeightEntry& other);
+// Whether the tensor has the shape of `exact`, and its elements, rounded to the tensor's type.
+bool is_rounded_from(const WeightFile& file, const WeightEntry& tensor,
+                     const WeightFile& exact_file, const WeightEntry& exact);
 
 }  // namespace trireme

@@ -12,8 +12,6 @@ namespace {
 
 using Files = std::vector<std::shared_ptr<const TorchFile>>;
 
-constexpr std::array<const char*, adam_moments> moment_keys{"exp_avg", "exp_avg_sq"};
-
 using Group = std::vector<ZeroParameter>;
 
 PickleId wanted(const TorchFile& file, PickleId dict, const char* key) {
@@ -103,7 +101,7 @@ class ZeroReader {
     const char* key = whole_parameters_ ? "single_partition_of_fp32_groups" : "fp32_flat_groups";
     if (which < 0)
       return rank.flat(item(rank, wanted(*rank.file, rank.root, key), group, key), key);
-    const char* moment = moment_keys[static_cast<std::size_t>(which)];
+    const char* moment = torch_moment_keys[static_cast<std::size_t>(which)];
     const auto state = find_number(rank.pickle(), rank.state, static_cast<std::int64_t>(group));
     const auto found = state ? rank.pickle().find(*state, moment) : std::nullopt;
     if (found) return rank.flat(*found, moment);
@@ -164,7 +162,7 @@ class ZeroReader {
     const auto size = [&](const Rank& rank) { return share(rank, group, which).count(); };
     const auto padded = [&](const Rank& rank) {
       const auto state = find_number(rank.pickle(), rank.state, static_cast<std::int64_t>(group));
-      const bool has = state && rank.pickle().find(*state, moment_keys[0]);
+      const bool has = state && rank.pickle().find(*state, torch_moment_keys[0]);
       return has ? share(rank, group, 0).count() : size(rank);
     };
     const std::int64_t part = padded(ranks_[0]);

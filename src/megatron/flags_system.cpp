@@ -243,7 +243,7 @@ std::vector<Flag> logging_flags() {
       ignored("--log-throughput", none, "tokens/s and TFLOP/s are always printed"),
       ignored("--log-progress", none, "metrics.jsonl holds every step"),
       ignored("--logging-level", integer,
-              "of Python's loggers; log.level or --log-level says what is shown here"),
+              "it concerns Python's loggers; log.level and --log-level say what is shown here"),
       ignored("--config-logger-dir", text, "run.dir holds config.toml"),
       rule("--profile", none, "train.trace_steps", "a Chrome trace of the steps below"),
       rule("--profile-step-start", integer, "train.trace_steps",

@@ -5,13 +5,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <iterator>
 #include <utility>
 
 #include "base/error.h"
+#include "config/config.h"
 #include "train/log_file.h"
 
 namespace trireme {
@@ -20,9 +21,6 @@ namespace {
 constexpr const char* dim = "\x1b[2m";
 constexpr const char* yellow = "\x1b[33m";
 constexpr const char* plain = "\x1b[0m";
-
-// In the order of LogLevel.
-constexpr const char* level_names[] = {"error", "warning", "info", "debug"};
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -46,9 +44,9 @@ std::string time_of_day() {
 }
 
 LogLevel log_level(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(level_names); ++i)
-    if (name == level_names[i]) return static_cast<LogLevel>(i);
-  fail_input("log.level is '{}': expected {}", name, fmt::join(level_names, ", "));
+  const auto found = std::ranges::find(log_level_names, name);
+  if (found != log_level_names.end()) return static_cast<LogLevel>(found - log_level_names.begin());
+  fail_input("log.level is '{}': expected {}", name, fmt::join(log_level_names, ", "));
 }
 
 // A bar is drawn where the lines of progress are shown.

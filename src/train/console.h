@@ -11,7 +11,7 @@
 namespace trireme {
 
 // What a line is, from what always matters to what helps to find a cause. Errors themselves are
-// thrown, and shown by who catches them.
+// thrown, and shown by who catches them. In the order of log_level_names.
 enum class LogLevel { error, warning, info, debug };
 
 // "error", "warning", "info" or "debug", as log.level has them.

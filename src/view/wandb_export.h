@@ -22,9 +22,9 @@ struct WandbExport {
 };
 
 // Every step of metrics.jsonl becomes a row with its values to the last bit; what is not finite
-// (null) is left out. Times come from timings.jsonl: training without pauses between starts. Throws
-// bad input where `run` is no run's folder or the folder to write is there already; nothing stays
-// of what could not be written.
+// (null) is left out. Times come from timings.jsonl: training without pauses between starts.
+// Nothing stays of what could not be written. Refused (exit code 2): a folder that is not that of a
+// run, one to write that is there already.
 WandbExport export_to_wandb(const fs::path& run, const WandbOptions& options);
 
 }  // namespace trireme

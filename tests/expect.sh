@@ -1,0 +1,14 @@
+# What the tests of scripts/check-* share: a folder for a tree with faults, and what a checker makes of it. A test sources
+# this and sets `check` to the command that checks the tree.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+# expect STATUS TEXT [WHAT]: what the checker makes of the tree, in which WHAT was planted.
+expect() {
+  local said status=0
+  said=$("${check[@]}") || status=$?
+  [ "$status" = "$1" ] && [[ $said == *"$2"* ]] && return
+  echo "expected status $1 and '$2', got $status and '$said'${3:+ for '$3'}"
+  failed=1
+}
