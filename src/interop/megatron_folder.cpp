@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "interop/megatron_distributed.h"
 
 namespace trireme {
 namespace {
@@ -366,7 +367,9 @@ void MegatronFolder::read_states() {
       weights.push_back(chunks_[i].ranks[at % static_cast<std::size_t>(tp_)]);
       places.push_back(i);
     }
-    MegatronRankStates states = open_megatron_states(ranks_[at], weights);
+    MegatronRankStates states = open_megatron_states(
+        ranks_[at], weights,
+        fs::path(ranks_[at]->name()).replace_filename(megatron_distributed_file));
     if (!states.left_out.empty()) {
       note_ = fmt::format(
           "the states of its optimizer are left out, so that training begins with new ones: {}",

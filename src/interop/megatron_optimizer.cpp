@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "interop/cast.h"
+#include "interop/megatron_distributed.h"
 #include "interop/megatron_names.h"
 #include "interop/zero_states.h"
 
@@ -35,8 +36,13 @@ struct Group {
 
 class StatesReader {
  public:
-  StatesReader(std::shared_ptr<const TorchFile> file, const std::vector<const WeightFile*>& chunks)
-      : file_(std::move(file)), pickle_(file_->pickle()), pieces_(chunks.size()) {
+  StatesReader(std::shared_ptr<const TorchFile> file, const std::vector<const WeightFile*>& chunks,
+               const fs::path& distributed)
+      : file_(std::move(file)),
+        pickle_(file_->pickle()),
+        chunks_(chunks),
+        distributed_(distributed),
+        pieces_(chunks.size()) {
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk)
       for (const WeightEntry& entry : chunks[chunk]->tensors())
         if (!is_megatron_buffer(entry.name)) parameters_.push_back({chunk, chunks[chunk], &entry});
@@ -48,6 +54,11 @@ class StatesReader {
     if (!saved || pickle_.kind(*saved) == PickleKind::none) return out;
     out.left_out = find_parts(*saved);
     if (!out.left_out.empty()) return out;
+    if (in_buffers_) {
+      out = open_distributed_states(std::make_shared<const TorchFile>(distributed_), chunks_);
+      if (out.left_out.empty()) out.steps = steps();
+      return out;
+    }
     for (const Group& group : groups_) assign(group);
     out.steps = steps();
     for (auto& [weights, moments] : pieces_) {
@@ -76,14 +87,28 @@ class StatesReader {
     if (!masters_) masters_ = pickle_.find(saved, "fp32_from_fp16");
     const auto state = pickle_.find(adam.value_or(saved), "state");
     const auto groups = pickle_.find(adam.value_or(saved), "param_groups");
-    if (!state || (adam && !masters_))
-      return "they lie in the flat buffers of the distributed optimizer (distrib_optim.pt)";
+    if (!state || (adam && !masters_)) return find_buffers(groups);
     if (!groups || pickle_.kind(*groups) != PickleKind::list) return "they have no param_groups";
     find_states(*state);
     if (states_.empty()) return "it had taken no step, or keeps none";
     const bool is_adam = pickle_.find(states_.begin()->second, torch_moment_keys[0]).has_value();
     if (!is_adam) return "it was not Adam, which keeps exp_avg and exp_avg_sq";
     return find_groups(*groups);
+  }
+
+  // The groups say only how many steps it took.
+  std::string find_buffers(std::optional<PickleId> groups) {
+    if (!fs::exists(distributed_)) {
+      return fmt::format(
+          "they lie in the buffers of the distributed optimizer, and '{}' is not there",
+          distributed_.string());
+    }
+    if (groups && pickle_.kind(*groups) == PickleKind::list)
+      for (const PickleId group : pickle_.children(*groups)) add_step(group, "step");
+    if (told_.empty())
+      return fmt::format("'{}' does not say how many steps the optimizer took", file_->name());
+    in_buffers_ = true;
+    return "";
   }
 
   // By the numbers of parameters. What else stands there has names: common_step.
@@ -255,6 +280,9 @@ class StatesReader {
 
   std::shared_ptr<const TorchFile> file_;
   const Pickle& pickle_;
+  const std::vector<const WeightFile*>& chunks_;
+  const fs::path& distributed_;
+  bool in_buffers_ = false;
   std::vector<Parameter> parameters_;
   std::optional<PickleId> masters_;
   std::map<std::int64_t, PickleId> states_;
@@ -267,8 +295,9 @@ class StatesReader {
 }  // namespace
 
 MegatronRankStates open_megatron_states(std::shared_ptr<const TorchFile> file,
-                                        const std::vector<const WeightFile*>& chunks) {
-  return StatesReader(std::move(file), chunks).read();
+                                        const std::vector<const WeightFile*>& chunks,
+                                        const fs::path& distributed) {
+  return StatesReader(std::move(file), chunks, distributed).read();
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 // What the optimizer of a rank keeps in a legacy checkpoint of Megatron (`optimizer` in
-// model_optim_rng.pt): Adam's moments of each parameter, and its weights in fp32.
+// model_optim_rng.pt, or distrib_optim.pt next to it): Adam's moments of each parameter, and its
+// weights in fp32.
 #pragma once
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "interop/optimizer_states.h"
 #include "interop/weight_file.h"
 
@@ -27,10 +29,12 @@ struct MegatronRankStates {
 // `chunks` hold the weights of the rank ("model", or "model0", "model1" ...), in the order in which
 // the model has its parameters: the optimizer numbers them so within each of its groups. All
 // weights in fp32 are read, since each, rounded, has to be the weight that it belongs to.
-// Refused (exit code 2): groups without the parameters that they should have, states that are
-// missing or of another shape or type, weights in fp32 that are not those of the model, parameters
-// that took different numbers of steps.
+// Where the run had the distributed optimizer they lie in `distributed`, a file that may be
+// missing. Refused (exit code 2): groups without the parameters that they should have, states that
+// are missing or of another shape or type, weights in fp32 that are not those of the model,
+// parameters that took different numbers of steps.
 MegatronRankStates open_megatron_states(std::shared_ptr<const TorchFile> file,
-                                        const std::vector<const WeightFile*>& chunks);
+                                        const std::vector<const WeightFile*>& chunks,
+                                        const fs::path& distributed);
 
 }  // namespace trireme

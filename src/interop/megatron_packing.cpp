@@ -24,7 +24,10 @@ constexpr std::array<std::string_view, 8> local_layer{
     "attention.key_norm", "mlp_norm",      "mlp.up",        "mlp.down"};
 constexpr std::array<std::string_view, 3> first_modules{"embedding.word", "embedding.position",
                                                         "embedding.token_type"};
-constexpr std::array<std::string_view, 2> last_modules{"final_norm", "head"};
+constexpr std::string_view head_module = "head";
+constexpr std::array<std::string_view, 7> last_modules{
+    "final_norm", "masked_head.dense", "masked_head.norm", head_module, "masked_head", "order_head",
+    "pooler"};
 
 // Those of the modules, in their order; a module's weight comes before its bias.
 std::vector<MegatronParameter> of_modules(const std::vector<MegatronParameter>& parameters,
@@ -37,6 +40,13 @@ std::vector<MegatronParameter> of_modules(const std::vector<MegatronParameter>& 
     }
   }
   return out;
+}
+
+// Whether the head would come before it.
+bool is_after_head(const MegatronParameter& parameter) {
+  const std::string_view ours = parameter.how.ours;
+  const auto head = std::ranges::find(last_modules, head_module);
+  return std::find(head, last_modules.end(), ours.substr(0, ours.rfind('.'))) != last_modules.end();
 }
 
 std::int64_t count_of(const MegatronPlace& part) {
@@ -94,8 +104,9 @@ MegatronPacking::MegatronPacking(const MegatronParameters& parameters, MegatronO
               first_.size() + last_.size() == parameters.outside.size() && !in_layer_.empty() &&
               !first_.empty() && layers_ <= most_layers;
   if (!is_known_ || !parameters.tied || chunks == 1) return;
-  last_.push_back(first_[0]);
-  last_.back().how.is_copy = true;
+  MegatronParameter copy = first_[0];
+  copy.how.is_copy = true;
+  last_.insert(std::ranges::find_if(last_, is_after_head), std::move(copy));
 }
 
 std::optional<std::vector<MegatronPlace>> MegatronPacking::next(

@@ -2,6 +2,7 @@
 // (tests/interop/data/make_megatron_optimizer_folders.py wrote them, and what they should give).
 #include <gmock/gmock.h>
 
+#include "base/file.h"
 #include "interop/assembled.h"
 #include "interop/optimizer_states.h"
 #include "megatron/checkpoint.h"
@@ -12,6 +13,7 @@ namespace trireme {
 namespace {
 
 using megatron::open_megatron_folder;
+using megatron::open_torch_dist_folder;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -84,6 +86,50 @@ TEST_F(MegatronOptimizer, RefusesARankWithoutStates) {
   EXPECT_THAT(refusal_with(without),
               AllOf(HasSubstr("mp_rank_00/model_optim_rng.pt' has no states of an optimizer"),
                     HasSubstr("mp_rank_01/model_optim_rng.pt' has 3 steps")));
+}
+
+// Those of the distributed optimizer, of two stages whose buffers have several buckets.
+class MegatronDistributed : public testing::Test {
+ protected:
+  MegatronDistributed() { fs::copy(all_ / "distributed", run_, fs::copy_options::recursive); }
+  std::string note() const { return open_megatron_folder(run_).note; }
+  const fs::path all_ = optimizer_folders().parent_path() / "torch_dist_flat";
+  ScratchFolder folder_;
+  const fs::path run_ = folder_ / "run", step_ = run_ / "iter_0000003";
+  const fs::path first_ = step_ / "mp_rank_00_000/distrib_optim.pt",
+                 second_ = step_ / "mp_rank_00_001/distrib_optim.pt";
+};
+
+TEST_F(MegatronDistributed, GivesWhatIsInTheDistributedFormatToo) {
+  const ForeignModel model = open_megatron_folder(run_);
+  EXPECT_THAT(differences(model, open_torch_dist_folder(all_ / "torch_dist")), testing::IsEmpty());
+  EXPECT_EQ(assembled(model).size(), 3 * assembled(open_megatron_folder(all_ / "legacy")).size());
+  ASSERT_TRUE(model.training.has_value());
+  EXPECT_EQ(model.training->step, 3);
+  EXPECT_EQ(model.training->optimizer_steps, 3);
+}
+
+TEST_F(MegatronDistributed, LeavesStatesOfAnotherStageOut) {
+  fs::copy_file(first_, second_, fs::copy_options::overwrite_existing);
+  EXPECT_THAT(note(),
+              AllOf(HasSubstr("the states of its optimizer are left out"),
+                    HasSubstr("mp_rank_00_001/distrib_optim.pt"), HasSubstr("do not fill them")));
+  EXPECT_FALSE(open_megatron_folder(run_).training.has_value());
+}
+
+TEST_F(MegatronDistributed, LeavesStatesOutWhereARankHasNone) {
+  fs::remove(second_);
+  EXPECT_THAT(note(), AllOf(HasSubstr("the states of its optimizer are left out"),
+                            HasSubstr("mp_rank_00_001/distrib_optim.pt' is not there")));
+}
+
+TEST_F(MegatronDistributed, RefusesADamagedFile) {
+  std::string bytes = read_file(second_);
+  bytes.resize(bytes.size() / 2);
+  fs::remove(second_);
+  write_file_durably(second_, bytes);
+  EXPECT_THAT(refusal_of([&] { open_megatron_folder(run_); }),
+              HasSubstr("mp_rank_00_001/distrib_optim.pt"));
 }
 
 }  // namespace

@@ -16,19 +16,35 @@ from read_checkpoint import read_checkpoint  # noqa: E402
 MAKE = ROOT / "tests/interop/data/make_megatron_optimizer_folders.py"
 CASES = {
     "bf16": dict(llama=True, tp=2, pp=2, dtype="bfloat16"),
-    "fp16_tied_over_stages": dict(llama=False, tp=1, pp=2, dtype="float16"),
-    "fp32": dict(llama=False, tp=2, pp=1, dtype="float32"),
+    "fp16_tied_over_stages": dict(tp=1, pp=2, dtype="float16"),
+    "fp32": dict(tp=2, pp=1, dtype="float32"),
+    "bf16_4x2": dict(tp=4, pp=2, dtype="bfloat16"),
+    "bert_bf16": dict(bert=True, tp=2, pp=2, dtype="bfloat16"),
+    "bert_fp16": dict(bert=True, tp=1, pp=1, dtype="float16"),
 }
 PARTS = {"weights": "", "exp_avg": "optimizer.first_moment.", "exp_avg_sq": "optimizer.second_moment."}
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
 
 
+def make(cases):
+    subprocess.run([sys.executable, MAKE, json.dumps({str(folder): case for folder, case in cases.items()})], check=True)
+
+
+@pytest.fixture(scope="module")
+def folders(request, tmp_path_factory):
+    """Of all cases that run, made at once."""
+    top = tmp_path_factory.mktemp("folders")
+    wanted = {item.callspec.params["case"] for item in request.session.items
+              if item.path == request.path and hasattr(item, "callspec")}
+    make({top / name: CASES[name] for name in wanted})
+    return top
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_states_are_read(trireme, tmp_path, case):
-    subprocess.run([sys.executable, MAKE, tmp_path, json.dumps(CASES[case])], check=True)
+def test_states_are_read(trireme, tmp_path, folders, case):
     for kind in ("legacy", *PARTS):
-        trireme("convert", tmp_path / kind, tmp_path / ("run_" + kind))
+        trireme("convert", folders / case / kind, tmp_path / ("run_" + kind))
     got = read_checkpoint(tmp_path / "run_legacy")
     want = {prefix + name: tensor for kind, prefix in PARTS.items()
             for name, tensor in read_checkpoint(tmp_path / ("run_" + kind)).items()}
@@ -39,7 +55,7 @@ def test_states_are_read(trireme, tmp_path, case):
 
 def test_states_that_are_not_read_are_left_out(trireme, tmp_path):
     """Of other optimizers and of the distributed one: the weights come alone, with a note."""
-    subprocess.run([sys.executable, MAKE, tmp_path, json.dumps(dict(CASES["fp32"], tp=1))], check=True)
+    make({tmp_path: dict(CASES["fp32"], tp=1)})
     file = next((tmp_path / "legacy").rglob("model_optim_rng.pt"))
     saved = torch.load(file, weights_only=False)
     groups = saved["optimizer"]["param_groups"]

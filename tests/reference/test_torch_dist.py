@@ -1,9 +1,10 @@
-"""Distributed checkpoints that megatron-core writes on several processes, against what Megatron's older format
-holds of the same model and against the moments that were put in."""
+"""Checkpoints that megatron-core writes on several processes, distributed ones and those of its distributed optimizer in
+Megatron's older format, against what the older format holds of the same model and the moments that were put in."""
 import dataclasses
 import importlib.util
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,25 +18,47 @@ from read_checkpoint import read_checkpoint  # noqa: E402
 
 MAKE = ROOT / "tests/interop/data/make_torch_dist_folders.py"
 CASES = {
-    "gpt": dict(llama=False, tp=1, pp=1),
+    "gpt": dict(tp=1, pp=1),
     "llama": dict(llama=True, tp=2, pp=2),
     "layers_apart": dict(llama=True, tp=2, pp=1, stacked=False),
-    "tied_over_stages": dict(llama=False, tp=1, pp=2),
+    "tied_over_stages": dict(tp=1, pp=2),
+    "bert": dict(bert=True, tp=2, pp=2),
+}
+# With the distributed optimizer.
+SHARED_CASES = {
     "flat": dict(llama=True, tp=2, pp=2, dp=2, bucket=2000),
-    "flat_one_rank": dict(llama=False, tp=1, pp=1, dp=1),
-    "flat_tied_over_stages": dict(llama=False, tp=1, pp=2, dp=3, bucket=5000, stacked=False),
+    "flat_one_rank": dict(tp=1, pp=1, dp=1),
+    "flat_tied_over_stages": dict(tp=1, pp=2, dp=3, bucket=5000, stacked=False),
+    "flat_virtual": dict(tp=2, pp=2, dp=1, virtual=2, bucket=3000),
+    "flat_4x2": dict(tp=4, pp=2, dp=1),
+    "flat_fp16": dict(llama=True, tp=2, pp=1, dp=2, dtype="float16"),
+    "flat_fp32": dict(tp=1, pp=1, dp=2, dtype="float32", hidden=20, bucket=1000),
+    "flat_bert": dict(bert=True, tp=2, pp=2, dp=2, bucket=2000),
     "reshardable": dict(llama=True, tp=2, pp=1, dp=2, sharding="fully_reshardable"),
-    "flat_virtual": dict(llama=False, tp=2, pp=2, dp=1, virtual=2, bucket=3000),
+    "tight": dict(tp=2, pp=2, dp=1, older="tight"),
+    "buckets": dict(llama=True, tp=1, pp=2, dp=1, older="buckets"),
 }
 
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
 
-@pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
-@pytest.mark.parametrize("case", CASES)
-def test_torch_dist_is_read(trireme, tmp_path, case):
-    subprocess.run([sys.executable, MAKE, tmp_path, json.dumps(CASES[case])], check=True)
-    for kind in ("torch_dist", "legacy"):
-        trireme("convert", tmp_path / kind, tmp_path / ("run_" + kind))
-    got, want = read_checkpoint(tmp_path / "run_torch_dist"), read_checkpoint(tmp_path / "run_legacy")
+
+def make(cases):
+    subprocess.run([sys.executable, MAKE, json.dumps({str(folder): case for folder, case in cases.items()})], check=True)
+
+
+@pytest.fixture(scope="module")
+def folders(request, tmp_path_factory):
+    """Of all cases that run, made at once."""
+    top = tmp_path_factory.mktemp("folders")
+    chosen = [item.callspec.params for item in request.session.items
+              if item.path == request.path and hasattr(item, "callspec")]
+    wanted = {params["case"] for params in chosen if "case" in params} | {"gpt", "flat_bert"}
+    all_cases = {**CASES, **SHARED_CASES}
+    make({top / name: all_cases[name] for name in wanted})
+    return top
+
+
+def assert_holds_states(got, want):
     first, second = "optimizer.first_moment.", "optimizer.second_moment."
     assert got.keys() == {kind + name for kind in ("", first, second) for name in want}
     for name, tensor in want.items():
@@ -44,13 +67,80 @@ def test_torch_dist_is_read(trireme, tmp_path, case):
         assert torch.equal(got[second + name], tensor**2), name
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
+def compare(trireme, folder, kind, tmp_path):
+    for one in (kind, "legacy"):
+        trireme("convert", folder / one, tmp_path / one)
+    assert_holds_states(read_checkpoint(tmp_path / kind), read_checkpoint(tmp_path / "legacy"))
+
+
+@pytest.mark.parametrize("case", [*CASES, *SHARED_CASES])
+def test_torch_dist_is_read(trireme, tmp_path, folders, case):
+    compare(trireme, folders / case, "torch_dist", tmp_path)
+
+
+@pytest.mark.parametrize("case", SHARED_CASES)
+def test_the_distributed_optimizer_is_read(trireme, tmp_path, folders, case):
+    """distrib_optim.pt, next to weights in the type of the model."""
+    compare(trireme, folders / case, "distributed", tmp_path)
+
+
+def swap(step, one, other):
+    """The files of two ranks."""
+    first, second = step / one / "distrib_optim.pt", step / other / "distrib_optim.pt"
+    held = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(held)
+
+
+def change(file, edit):
+    saved = torch.load(file, weights_only=False)
+    edit(saved)
+    torch.save(saved, file)
+
+
+def kept(saved):
+    return next(iter(saved[0].values()))
+
+
+UNFIT = {
+    "another_rank": (lambda step: swap(step, "mp_rank_00_000", "mp_rank_01_000"), "has no place where the weights"),
+    "another_stage": (lambda step: swap(step, "mp_rank_00_000", "mp_rank_00_001"), "do not fill them"),
+    "a_rank_without": (lambda step: (step / "mp_rank_01_001/distrib_optim.pt").unlink(), "is not there"),
+    "short": (lambda s: s.update(exp_avg=s["exp_avg"][:-1]), "elements as 'param' and"),
+    "long": (lambda s: s.update({key: torch.cat([s[key], torch.zeros(64)]) for key in ("param", "exp_avg", "exp_avg_sq")}),
+             "do not fill them"),
+    "other_type": (lambda s: s.update(exp_avg_sq=s["exp_avg_sq"].double()), "a vector of F32 was expected"),
+    "matrix": (lambda s: s.update(param=s["param"][None]), "a vector of F32 was expected"),
+    "without_moments": (lambda s: s.pop("exp_avg"), "has no 'exp_avg'"),
+    "one_weight": (lambda s: s["param"][-1:].add_(1), "has no place where the weights"),
+}
+
+
+@pytest.mark.parametrize("wrong", UNFIT)
+def test_states_that_do_not_fit_are_left_out(trireme, tmp_path, folders, wrong):
+    edit, message = UNFIT[wrong]
+    run = tmp_path / "distributed"
+    shutil.copytree(folders / "flat_bert/distributed", run)
+    step = next(run.glob("iter_*"))
+    if "rank" in wrong or "stage" in wrong:
+        edit(step)
+    else:
+        change(step / "mp_rank_00_001/distrib_optim.pt", lambda saved: edit(kept(saved)))
+    told = trireme("convert", run, tmp_path / "run")
+    assert "the states of its optimizer are left out" in told.stdout and message in told.stdout, told.stdout
+    trireme("convert", folders / "flat_bert/legacy", tmp_path / "want")
+    got, want = read_checkpoint(tmp_path / "run"), read_checkpoint(tmp_path / "want")
+    assert got.keys() == want.keys()
+    for name, tensor in want.items():
+        assert torch.equal(got[name], tensor.bfloat16()), name
+
+
 def test_states_of_other_weights_are_left_out(trireme, tmp_path):
     """Where the weights of the optimizer, rounded, are not the model's: in buffers of two ranks that change places, and
     where megatron-core 0.16.1 itself shifts what it gathers from several small buckets."""
     swapped, shifted = tmp_path / "swapped", tmp_path / "shifted"
     case = dict(llama=True, tp=2, pp=1, dp=1, layers=1, bucket=2000)
-    subprocess.run([sys.executable, MAKE, swapped, json.dumps(case)], check=True)
+    make({swapped: case, shifted: dict(case, dp=2, sharding="fully_reshardable")})
     file = next(swapped.rglob(".metadata"))
     metadata = pickle.loads(file.read_bytes())
     places = {index: metadata.storage_data[index] for index in metadata.storage_data if ".bucket_idx_0." in index.fqn}
@@ -59,7 +149,6 @@ def test_states_of_other_weights_are_left_out(trireme, tmp_path):
         other = index.fqn.replace("group_idx_0", "group_idx_x").replace("group_idx_1", "group_idx_0")
         metadata.storage_data[index] = places[dataclasses.replace(index, fqn=other.replace("idx_x", "idx_1"))]
     file.write_bytes(pickle.dumps(metadata))
-    subprocess.run([sys.executable, MAKE, shifted, json.dumps(dict(case, dp=2, sharding="fully_reshardable"))], check=True)
     for folder in (swapped, shifted):
         told = trireme("convert", folder / "torch_dist", folder / "run")
         assert "the states of its optimizer are left out" in told.stdout + told.stderr
@@ -71,10 +160,9 @@ def test_states_of_other_weights_are_left_out(trireme, tmp_path):
             assert torch.equal(got[name], tensor.bfloat16().to(got[name].dtype)), name
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
-def test_states_that_are_not_certain_are_left_out(trireme, tmp_path):
+def test_states_that_are_not_certain_are_left_out(trireme, tmp_path, folders):
     """Moments whose step is not certain stay out, with a note; numbers that no run has are refused."""
-    subprocess.run([sys.executable, MAKE, tmp_path, json.dumps(CASES["gpt"])], check=True)
+    shutil.copytree(folders / "gpt/torch_dist", tmp_path / "torch_dist")
     step = next((tmp_path / "torch_dist").glob("iter_*"))
     saved = torch.load(step / "common.pt", weights_only=False)
 

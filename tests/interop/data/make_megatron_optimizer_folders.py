@@ -4,20 +4,17 @@ optimizer keeps of each parameter, in fp32, in the place of the model's weights.
 _get_param_groups, Float16OptimizerWithFloat16Params and FP32Optimizer are run on the CPU.
 
     make_megatron_optimizer_folders.py                     # the test data, megatron_optimizer/, and damaged copies of it
-    make_megatron_optimizer_folders.py FOLDER CASE(json)   # for tests/reference
+    make_megatron_optimizer_folders.py CASES(json)         # for tests/reference: from folders to cases
 
-A case has llama, tp, pp and dtype ("bfloat16", "float16", "float32"), and may have layers and hidden."""
+A case has llama or bert (else it is a GPT), tp, pp and dtype ("bfloat16", "float16", "float32"), and may have layers and hidden."""
 import argparse
 import json
-import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import torch
-import torch.multiprocessing
-from make_torch_dist_folders import STEP, arguments, make_model, name_devices, patch
+from make_torch_dist_folders import STEP, arguments, fix_hashes, make_model, name_devices, patch, run_processes
 
 
 def make_optimizer(model, dtype):
@@ -42,7 +39,7 @@ def seed_of(name, parameter, llama, step):
     stage = parallel_state.get_pipeline_model_parallel_rank()
     cut = getattr(parameter, "tensor_model_parallel", False)
     place = parallel_state.get_tensor_model_parallel_rank() if cut else 0
-    if "output_layer" in name and not llama:
+    if name == "output_layer.weight" and not llama:
         name = "embedding.word_embeddings.weight"
     return hash((name, place, 0 if "embedding" in name else stage, step))
 
@@ -62,7 +59,7 @@ def train(model, optimizer, llama):
 def write(rank, folder, case, store):
     patch()
     name_devices()
-    tp, pp, llama, dtype = case["tp"], case["pp"], case["llama"], getattr(torch, case["dtype"])
+    tp, pp, llama, dtype = case["tp"], case["pp"], case.get("llama", False), getattr(torch, case["dtype"])
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=tp * pp)
     from megatron.core import parallel_state
     parallel_state.initialize_model_parallel(tp, pp)
@@ -94,8 +91,7 @@ def write(rank, folder, case, store):
 
 
 def make(folder, case):
-    with tempfile.TemporaryDirectory() as temporary:
-        torch.multiprocessing.spawn(write, (folder, case, f"{temporary}/ranks"), nprocs=case["tp"] * case["pp"])
+    run_processes(write, case["tp"] * case["pp"], folder, case)
 
 
 def damage(file, change):
@@ -141,9 +137,9 @@ def make_test_data(data):
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONHASHSEED"] = "0"  # of the processes that are started: names become seeds
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    fix_hashes()
     if len(sys.argv) > 1:
-        make(Path(sys.argv[1]), json.loads(sys.argv[2]))
+        for made, what in json.loads(sys.argv[1]).items():
+            make(Path(made), what)
     else:
         make_test_data(Path(__file__).parent / "megatron_optimizer")

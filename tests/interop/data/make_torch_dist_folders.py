@@ -4,11 +4,14 @@ own dist_checkpointing, with the states of its own FP32Optimizer, and as Megatro
 
     make_torch_dist_folders.py                     # the test data, torch_dist/
     make_torch_dist_folders.py flat                # more test data, torch_dist_flat/
-    make_torch_dist_folders.py FOLDER CASE(json)   # for tests/reference
+    make_torch_dist_folders.py CASES(json)         # for tests/reference: from folders to cases
 
-A case has llama, tp, pp and may have layers, hidden, stacked, virtual (chunks of layers of a stage), and dp: the ranks
-that share the states of the distributed optimizer, in its flat buffers, of a model in bf16, with bucket, the size of
-these, and sharding, another form ("fully_reshardable"). The first moment is half of its weight and the second its square, so that what belongs together can be told."""
+A case has llama or bert (else it is a GPT), tp, pp and may have layers, hidden, stacked, virtual (chunks of layers of a
+stage), and dp: the ranks that share the states of the distributed optimizer, in its flat buffers, of a model in dtype
+("bfloat16" unless it is told), with bucket, the size of these, and sharding, another form ("fully_reshardable"). With
+dp, FOLDER/distributed is written too: what this optimizer saves with --ckpt-format torch (distrib_optim.pt), or, with
+older "tight" or "buckets", what this script makes of the same states as releases 0.6 and 0.7 and those up to 0.5 laid
+them out. The first moment is half of its weight and the second its square, so that what belongs together can be told."""
 import argparse
 import contextlib
 import json
@@ -41,13 +44,14 @@ def name_devices():
         name(self, *to, **how) if to or how else name(self).replace("torch.", "torch.cuda."))
 
 
-def arguments(llama, tp, pp, layers=4, hidden=32, **_):
+def arguments(tp, pp, llama=False, bert=False, layers=4, hidden=32, **_):
     return dict(
+        bert_binary_head=bert,
         num_layers=layers, hidden_size=hidden, kv_channels=hidden // 4, num_attention_heads=4, ffn_hidden_size=24, swiglu=llama,
         group_query_attention=llama, num_query_groups=2 if llama else 1, add_bias_linear=not llama,
         normalization="RMSNorm" if llama else "LayerNorm", norm_epsilon=1e-5, max_position_embeddings=16,
         seq_length=16, position_embedding_type="rope" if llama else "learned_absolute", rotary_base=10000,
-        rotary_percent=1.0, bias_gelu_fusion=True, untie_embeddings_and_output_weights=llama, hidden_dropout=0.0,
+        rotary_percent=1.0, bias_gelu_fusion=not bert, untie_embeddings_and_output_weights=llama, hidden_dropout=0.0,
         attention_dropout=0.0, num_experts=None, window_size=None, padded_vocab_size=64, vocab_size=61,
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, global_batch_size=8, lr=1e-3,
         adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1, consumed_train_samples=24)
@@ -55,6 +59,8 @@ def arguments(llama, tp, pp, layers=4, hidden=32, **_):
 
 def make_model(args, tp, pp, chunks=None, chunk=None):
     from megatron.core import parallel_state
+    from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
+    from megatron.core.models.bert.bert_model import BertModel
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer.transformer_config import TransformerConfig
@@ -69,17 +75,19 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
         pipeline_dtype=torch.float32, virtual_pipeline_model_parallel_size=chunks)
     is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=chunk is None, vp_stage=chunk)
-    model = GPTModel(
-        config, get_gpt_layer_local_spec(normalization=args["normalization"]), vocab_size=64,
-        max_sequence_length=args["max_position_embeddings"], pre_process=is_first, post_process=is_last,
-        position_embedding_type=args["position_embedding_type"], share_embeddings_and_output_weights=not llama,
-        vp_stage=chunk)
+    ends = dict(vocab_size=64, max_sequence_length=args["max_position_embeddings"], pre_process=is_first,
+                post_process=is_last, share_embeddings_and_output_weights=not llama, vp_stage=chunk)
+    if args["bert_binary_head"]:
+        model = BertModel(config, 2, bert_layer_local_spec, **ends)
+    else:
+        model = GPTModel(config, get_gpt_layer_local_spec(normalization=args["normalization"]),
+                         position_embedding_type=args["position_embedding_type"], **ends)
     # What several ranks hold is the same on all of them, as the tied embedding of the last stage is.
     stage = parallel_state.get_pipeline_model_parallel_rank()
     for name, parameter in model.named_parameters():
         cut = getattr(parameter, "tensor_model_parallel", False)
         place = parallel_state.get_tensor_model_parallel_rank() if cut else 0
-        if "output_layer" in name and not llama:
+        if name == "output_layer.weight" and not llama:
             name = "embedding.word_embeddings.weight"
         torch.manual_seed(hash((name, place, 0 if "embedding" in name else stage + 100 * (chunk or 0))))
         with torch.no_grad():
@@ -99,8 +107,8 @@ def make_optimizer(model):
     return FP32Optimizer(adam, OptimizerConfig(optimizer="adam", lr=1e-3), lambda *_: None)
 
 
-def make_distributed_optimizer(chunks, bucket):
-    """Of chunks in fp32, which become bf16; their weights and moments in fp32 are cut as the buffers are."""
+def make_distributed_optimizer(chunks, bucket, dtype):
+    """Of chunks in fp32, which become another type; their weights and moments in fp32 are cut as the buffers are."""
     name_devices()
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
@@ -108,20 +116,22 @@ def make_distributed_optimizer(chunks, bucket):
     for number, chunk in enumerate(chunks):
         for name, parameter in chunk.named_parameters():
             exact[number, name] = parameter.detach().clone()
-            parameter.data = parameter.data.bfloat16()
+            parameter.data = parameter.data.to(dtype)
             parameter.main_grad = None
-        chunk.config.bf16, chunk.config.params_dtype = True, torch.bfloat16
+        chunk.config.bf16, chunk.config.fp16 = dtype == torch.bfloat16, dtype == torch.float16
+        chunk.config.params_dtype = dtype
     wrapped = [DistributedDataParallel(
         chunk.config, DistributedDataParallelConfig(
             use_distributed_optimizer=True, overlap_grad_reduce=bucket is not None, bucket_size=bucket,
             grad_reduce_in_fp32=True), chunk) for chunk in chunks]
     optimizer = get_megatron_optimizer(
-        OptimizerConfig(optimizer="adam", lr=1e-3, bf16=True, use_distributed_optimizer=True, params_dtype=torch.bfloat16),
-        wrapped)
+        OptimizerConfig(optimizer="adam", lr=1e-3, bf16=dtype == torch.bfloat16, fp16=dtype == torch.float16,
+                        use_distributed_optimizer=True, params_dtype=dtype), wrapped)
     inner = optimizer.chained_optimizers[0] if hasattr(optimizer, "chained_optimizers") else optimizer
     whole = {parameter: exact[number, name] for number, chunk in enumerate(chunks)
              for name, parameter in chunk.named_parameters()}
-    for models, shards in zip(inner.model_float16_groups, inner.shard_fp32_from_float16_groups):
+    for models, shards in zip([*inner.model_float16_groups, *inner.model_fp32_groups],
+                              [*inner.shard_fp32_from_float16_groups, *inner.shard_fp32_groups]):
         for parameter, shard in zip(models, shards):
             part = inner._get_model_param_range_map(parameter)["param"]
             shard.data.copy_(whole[parameter].flatten()[part.start:part.end])
@@ -130,9 +140,39 @@ def make_distributed_optimizer(chunks, bucket):
     return optimizer, exact
 
 
+def older_states(chunks, exact, form):
+    """Of releases that began each parameter where the one before it ended."""
+    state = {"buckets_coalesced": True} if form == "tight" else {}
+    for number, chunk in enumerate(chunks):
+        weights = [exact[number, name].flatten() for name, _ in chunk.named_parameters()][::-1]
+        kept = {}
+        for key, of in (("param", lambda w: w), ("exp_avg", lambda w: 0.5 * w), ("exp_avg_sq", lambda w: w**2)):
+            parts = [of(weight) for weight in weights]
+            kept[key] = torch.cat(parts) if form == "tight" else [
+                torch.cat(parts[at:at + 5]) for at in range(0, len(parts), 5)]
+        if form == "tight":
+            kept["numel_unpadded"] = kept["param"].numel()
+        dtype = next(chunk.parameters()).dtype
+        state[number] = {(dtype, torch.float32) if form == "tight" else torch.float32: kept}
+    return state
+
+
+def save_distributed(place, optimizer, saved, older):
+    """As Megatron-LM does: one rank of those that share the states writes."""
+    from megatron.core import parallel_state
+    file = place / "distrib_optim.pt"
+    place.mkdir(parents=True, exist_ok=True)
+    if older is None:
+        optimizer.save_parameter_state(str(file))
+    if parallel_state.get_data_parallel_rank() == 0:
+        torch.save(dict(saved, optimizer=optimizer.state_dict()), place / "model_optim_rng.pt")
+        if older is not None:
+            torch.save(older, file)
+
+
 def write(rank, folder, case, store):
     patch()
-    tp, pp, dp, llama = case["tp"], case["pp"], case.get("dp"), case["llama"]
+    tp, pp, dp = case["tp"], case["pp"], case.get("dp")
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=processes(case))
     from megatron.core import dist_checkpointing, parallel_state
     virtual = case.get("virtual")
@@ -143,7 +183,9 @@ def write(rank, folder, case, store):
     common = dict(args=argparse.Namespace(**args), checkpoint_version=3.0, iteration=STEP)
     weights = {key: chunk.state_dict() for key, chunk in zip(keys, chunks)}
     if dp:
-        optimizer, exact = make_distributed_optimizer(chunks, case.get("bucket"))
+        optimizer, exact = make_distributed_optimizer(chunks, case.get("bucket"),
+                                                      getattr(torch, case.get("dtype", "bfloat16")))
+        rounded = {key: chunk.state_dict() for key, chunk in zip(keys, chunks)}
         for number, key in enumerate(keys):
             weights[key] = {name: exact.get((number, name), tensor) for name, tensor in weights[key].items()}
     else:
@@ -160,13 +202,16 @@ def write(rank, folder, case, store):
     dist_checkpointing.save(state, str(place))
     stage = parallel_state.get_pipeline_model_parallel_rank()
     tensor_rank = parallel_state.get_tensor_model_parallel_rank()
+    rank_folder = f"iter_{STEP:07d}/mp_rank_{tensor_rank:02d}" + (f"_{stage:03d}" if pp > 1 else "")
+    if dp:
+        older = older_states(chunks, exact, case["older"]) if "older" in case else None
+        save_distributed(folder / "distributed" / rank_folder, optimizer, dict(common, **rounded), older)
     if parallel_state.get_data_parallel_rank() == 0:
-        legacy = folder / "legacy" / f"iter_{STEP:07d}" / (
-            f"mp_rank_{tensor_rank:02d}" + (f"_{stage:03d}" if pp > 1 else ""))
+        legacy = folder / "legacy" / rank_folder
         legacy.mkdir(parents=True)
         torch.save(dict(common, **weights), legacy / "model_optim_rng.pt")
     if rank == 0:
-        for kind in ("torch_dist", "legacy"):
+        for kind in ("torch_dist", "legacy", *(["distributed"] if dp else [])):
             (folder / kind / "latest_checkpointed_iteration.txt").write_text(str(STEP))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -176,15 +221,28 @@ def processes(case):
     return case["tp"] * case["pp"] * case.get("dp", 1)
 
 
-if __name__ == "__main__":
-    os.environ["PYTHONHASHSEED"] = "0"  # of the processes that are started: names become seeds
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    flat = sys.argv[1:] == ["flat"]
-    if flat or len(sys.argv) == 1:
-        made = Path(__file__).parent / ("torch_dist_flat" if flat else "torch_dist")
-        what = (dict(llama=False, tp=1, pp=2, dp=2, layers=2, hidden=16, bucket=1500) if flat else
-                dict(llama=True, tp=2, pp=1, layers=2, hidden=16))
-    else:
-        made, what = Path(sys.argv[1]), json.loads(sys.argv[2])
+def run_processes(function, count, *given):
+    """On as many processes, which share what is imported here."""
+    import megatron.core.models.bert.bert_model  # noqa: F401
+    import megatron.core.models.gpt  # noqa: F401
+    import megatron.core.optimizer  # noqa: F401
     with tempfile.TemporaryDirectory() as temporary:
-        torch.multiprocessing.spawn(write, (made, what, f"{temporary}/ranks"), nprocs=processes(what))
+        torch.multiprocessing.start_processes(function, (*given, f"{temporary}/ranks"), count, start_method="fork")
+
+
+def fix_hashes():
+    """Names become seeds: Python is started again with the same hashes for all."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        more = dict(PYTHONHASHSEED="0", OMP_NUM_THREADS="1")
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **more})
+
+
+if __name__ == "__main__":
+    fix_hashes()
+    flat = sys.argv[1:] == ["flat"]
+    data = Path(__file__).parent / ("torch_dist_flat" if flat else "torch_dist")
+    own = dict(tp=1, pp=2, dp=2, layers=2, hidden=16, bucket=1500) if flat else dict(
+        llama=True, tp=2, pp=1, layers=2, hidden=16)
+    cases = {data: own} if flat or len(sys.argv) == 1 else json.loads(sys.argv[1])
+    for made, what in cases.items():
+        run_processes(write, processes(what), Path(made), what)
