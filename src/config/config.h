@@ -205,14 +205,17 @@ struct ParallelConfig {
   std::int64_t zero = 0;              // 0 | 1 | 2 | 3
   std::string recompute = "none";     // none | selective | full
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
-  std::string numerics = "fast";      // fast | exact
-  std::int64_t exact_block = 0;       // exact: tokens that are summed at once; 0: a micro-batch
+  bool distribute_saved_activations = false;
+  std::string numerics = "fast";  // fast | exact
+  std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
 };
 
 // What is kept outside of the memory of the device.
 struct OffloadConfig {
-  std::string optimizer = "none";  // states: none | host | file
-  std::string path;                // file: folder on a local disk
+  std::string optimizer = "none";      // states: none | host | file
+  std::string activations = "none";    // what layers save: none | host | file
+  std::int64_t activation_layers = 0;  // so many of a stage's first layers; 0: all
+  std::string path;                    // file: folder on a local disk
 };
 
 struct CheckpointConfig {

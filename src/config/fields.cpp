@@ -392,6 +392,10 @@ std::vector<Field> build_table() {
             "activations that the backward pass computes again"),
       FIELD(parallel, recompute_layers, between(0, kManyLayers), "layers",
             "number in each stage that recompute = \"full\" applies to; 0: all"),
+      FIELD(parallel, distribute_saved_activations, any(), "",
+            "whether each tensor-parallel rank keeps a part of the layers' inputs that full "
+            "recomputation saves, and gathers them in the backward pass; with sequence_parallel "
+            "nothing changes: ranks have parts anyway"),
       FIELD(parallel, numerics, one_of({"fast", "exact"}), "",
             "exact: the same bits on every layout with equal tp"),
       FIELD(parallel, exact_block, between(0, kWide), "tokens",
@@ -402,7 +406,12 @@ std::vector<Field> build_table() {
             "where the states of the optimizer are while a step does not need them; host: the "
             "memory of the machine, where they are anyway with run.device = \"cpu\"; file: a file "
             "on a local disk"),
-      FIELD(offload, path, any(), "", "file: folder of the file; every rank has its own there"),
+      FIELD(offload, activations, one_of({"none", "host", "file"}), "",
+            "where the activations that layers save are between their forward and their backward "
+            "pass; host and file as above"),
+      FIELD(offload, activation_layers, between(0, kManyLayers), "layers",
+            "number of each stage's first ones whose activations are offloaded; 0: all"),
+      FIELD(offload, path, any(), "", "file: folder of the files; every rank has its own there"),
 
       FIELD(checkpoint, interval, count(), "iterations",
             "interval between saves; 0: only at the end"),

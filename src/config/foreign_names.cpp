@@ -30,8 +30,8 @@ constexpr const char* kShard =
     "does)";
 constexpr const char* kRecompute = "use parallel.recompute: none, selective or full";
 constexpr const char* kOffload =
-    "use offload.optimizer for the states of the optimizer; activations and parameters stay in the "
-    "memory of their device";
+    "use offload.optimizer for the states of the optimizer and offload.activations for what layers "
+    "save; parameters stay in the memory of their device";
 
 struct ForeignKey {
   std::string_view name;

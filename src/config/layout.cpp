@@ -207,6 +207,25 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
   }
   if (p.sequence_parallel && p.tp == 1)
     notes.push_back("parallel.sequence_parallel does nothing with parallel.tp = 1");
+  if (p.distribute_saved_activations && (p.tp == 1 || p.sequence_parallel)) {
+    notes.push_back(fmt::format(
+        "parallel.distribute_saved_activations does nothing with parallel.{}",
+        p.tp == 1 ? "tp = 1" : "sequence_parallel = true, which cuts what is saved anyway"));
+  }
+  if (config.offload.activations == "host" && config.run.device == "cpu") {
+    notes.push_back(
+        "offload.activations = \"host\" does nothing with run.device = \"cpu\", whose memory is "
+        "that of the host; \"file\" takes them to a disk");
+  }
+  // Windows of three layers take the place of what the slot of one micro-batch holds.
+  const std::int64_t some = config.offload.activation_layers;
+  const std::int64_t layers = some > 0 ? some : config.model.num_layers;
+  if (config.offload.activations == "file" && p.pp == 1 && layers <= 3) {
+    notes.push_back(fmt::format(
+        "offload.activations saves no memory: {} layers lie in as many windows; it does from four "
+        "layers on, with pipelines from one on",
+        layers));
+  }
   return notes;
 }
 

@@ -404,8 +404,29 @@ void check_export(const CheckpointConfig& checkpoint) {
 }
 
 void check_offload(const Config& config) {
-  if (config.offload.optimizer != "file") return;
-  if (config.offload.path.empty()) {
+  const OffloadConfig& offload = config.offload;
+  if (offload.activation_layers > 0 && offload.activations == "none") {
+    fail_input(
+        "offload.activation_layers = {} needs offload.activations, which is \"none\": set it to "
+        "\"file\", or leave activation_layers out",
+        offload.activation_layers);
+  }
+  if (offload.activation_layers > config.model.num_layers) {
+    fail_input("offload.activation_layers = {}: the model has {} layers; 0 is all of them",
+               offload.activation_layers, config.model.num_layers);
+  }
+  if (offload.activations == "file" && config.parallel.distribute_saved_activations) {
+    fail_input(
+        "offload.activations = \"file\" and parallel.distribute_saved_activations both take the "
+        "inputs of layers out of memory: keep one of them");
+  }
+  if (offload.activations == "file" && offload.path.empty()) {
+    fail_input(
+        "offload.activations = \"file\" needs offload.path: a folder on a local disk; `trireme "
+        "plan` prints how much space it takes");
+  }
+  if (offload.optimizer != "file") return;
+  if (offload.path.empty()) {
     fail_input(
         "offload.optimizer = \"file\" needs offload.path: a folder on a local disk with space for "
         "the states, 12 bytes per parameter with run.precision = \"bf16\" and adamw");
@@ -487,6 +508,13 @@ void check_run(const Config& config) {
         "set "
         "that or leave recompute_layers out",
         p.recompute_layers, p.recompute);
+  }
+  if (p.distribute_saved_activations && p.recompute != "full") {
+    fail_input(
+        "parallel.distribute_saved_activations cuts the inputs of layers, which are all that "
+        "parallel.recompute = \"full\" saves; it is {:?}: set it to \"full\", or use "
+        "parallel.sequence_parallel, which cuts what is saved with any",
+        p.recompute);
   }
 }
 

@@ -29,6 +29,7 @@ constexpr std::string_view kRead[] = {
     "gradient_accumulation_steps", "zero_optimization.stage",
     "zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
     "zero_optimization.offload_param.device",
+    "activation_checkpointing.partition_activations", "activation_checkpointing.cpu_checkpointing",
     "bf16.enabled", "bfloat16.enabled", "fp16.enabled", "fp16.loss_scale", "fp16.loss_scale_window",
     "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency",
     "curriculum_learning.enabled", "curriculum_learning.curriculum_type",
@@ -67,7 +68,8 @@ class Deepspeed {
   Deepspeed(Draft& draft, std::string path) : draft_(draft), path_(std::move(path)) {}
 
   void read(const Json& json) {
-    for (const char* section : {"zero_optimization", "bf16", "bfloat16", "fp16"}) {
+    for (const char* section :
+         {"zero_optimization", "bf16", "bfloat16", "fp16", "activation_checkpointing"}) {
       require_object(at(json, section), section);
     }
     number("--zero-stage", "zero_optimization.stage", at(json, "zero_optimization", "stage"));
@@ -77,6 +79,7 @@ class Deepspeed {
     clipping(at(json, "gradient_clipping"));
     accumulation(at(json, "gradient_accumulation_steps"));
     offloading(json);
+    checkpointing(json);
     for (const char* bf16 : {"bf16", "bfloat16"}) {
       precision("--bf16", "--fp16", bf16, at(json, bf16, "enabled"));
     }
@@ -242,6 +245,21 @@ class Deepspeed {
       refuse(fmt::format("is {}; states and weights lie in host memory: leave it out",
                          json_shown(device)),
              key + ".device");
+    }
+  }
+
+  // Where it is true, the flag that means the same is as if it had been given.
+  void checkpointing(const Json& json) {
+    for (const auto& [key, flag] : {std::pair{"partition_activations", "--partition-activations"},
+                                    {"cpu_checkpointing", "--checkpoint-in-cpu"}}) {
+      const Json& value = at(json, "activation_checkpointing", key);
+      if (is_absent(value)) continue;
+      if (!value.is_boolean()) {
+        refuse(fmt::format("is {}, not true or false", json_shown(value)),
+               fmt::format("activation_checkpointing.{}", key));
+      } else if (value == true && !draft_.has(flag)) {
+        draft_.give(flag, "");
+      }
     }
   }
 

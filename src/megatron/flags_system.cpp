@@ -300,13 +300,14 @@ std::vector<Flag> deepspeed_flags() {
            "parallel.zero, train.micro_batch_size, train.global_batch_size, run.precision, "
            "optimizer.clip_grad, curriculum.schedule, curriculum.min_length, curriculum.iters, "
            "curriculum.length_step, curriculum.root_degree, offload.optimizer, "
-           "offload.path",
+           "offload.path, offload.activations, parallel.distribute_saved_activations",
            "its values hold where no flag says otherwise; a flag that contradicts them is an "
            "error, but those of loss scaling, which DeepSpeed overrules"),
       rule("--zero-stage", integer, "parallel.zero", "0 to 3"),
       ignored("--deepspeed-activation-checkpointing", none,
               "--checkpoint-activations says whether to recompute"),
-      ignored("--partition-activations", none, "--sequence-parallel divides them"),
+      rule("--partition-activations", none, "parallel.distribute_saved_activations",
+           "as --distribute-saved-activations"),
       ignored("--no-pipeline-parallel", none, "one engine for any number of stages"),
       rule("--ds-sequence-parallel-size", integer, "parallel.cp, parallel.cp_attention",
            "with `ulysses`"),

@@ -97,6 +97,14 @@ std::vector<Flag> training_flags() {
               "core_attn"),
       ignored("--deterministic-mode", none, "the same layout always gives the same bits"),
       ignored("--train-sync-interval", integer, "ranks cannot run apart"),
+      rule("--distribute-saved-activations", none, "parallel.distribute_saved_activations",
+           "where all layers or some are recomputed in full; no effect with --sequence-parallel"),
+      rule("--distribute-checkpointed-activations", none, "parallel.distribute_saved_activations",
+           "an old name of --distribute-saved-activations"),
+      rule("--cpu-offloading-num-layers", integer, "offload.activations, offload.activation_layers",
+           "`host`, of each stage's first N layers; on CPUs that is where they are anyway"),
+      rule("--checkpoint-in-cpu", none, "offload.activations",
+           "`host`; on CPUs that is where they are anyway"),
       ignored("--optimizer-cpu-offload", none,
               "the states of the optimizer lie in host memory, as the model does"),
       ignored("--rerun-mode", text, "train.check_nan names the op and layer of the first NaN"),
@@ -110,11 +118,9 @@ std::vector<Flag> training_flags() {
   add_refused(flags, "use `trireme generate`", "--inference --ds-inference");
   add_ignored(flags, "Ctrl-C, SIGTERM or SIGUSR1 save and stop a run",
               "--kill-switch-path=TEXT --kill-switch-file=TEXT");
-  add_ignored(flags, "--sequence-parallel divides all of them over the tensor-parallel ranks",
-              "--distribute-checkpointed-activations --distribute-saved-activations");
   add_ignored(flags, "memory is planned before the run",
               "--split-transformers --scattered-embeddings --memory-centric-tiled-linear "
-              "--tile-factor=N --checkpoint-in-cpu --contigious-checkpointing "
+              "--tile-factor=N --contigious-checkpointing "
               "--synchronize-each-layer --empty-unused-memory-level=N");
   add_ignored(flags, "only with --optimizer-cpu-offload",
               "--optimizer-offload-fraction=X --use-torch-optimizer-for-cpu-offload "

@@ -18,6 +18,10 @@ void precision(Draft& draft) {
   draft.set_text("run.precision", "fp32", "neither --fp16 nor --bf16");
 }
 
+bool recomputes_in_full(const Draft& draft) {
+  return draft.has("--checkpoint-activations") || draft.value("--recompute-granularity") == "full";
+}
+
 void recomputation(Draft& draft) {
   const std::string granularity = draft.value("--recompute-granularity");
   std::string origin = "Megatron's default";
@@ -51,6 +55,27 @@ void recomputation(Draft& draft) {
     draft.note(
         draft.has("--recompute-num-layers") ? "--recompute-num-layers" : "--checkpoint-num-layers",
         "layers are recomputed one at a time, which takes no more memory");
+  }
+}
+
+// Where what layers save lies; after recomputation().
+void saved_activations(Draft& draft) {
+  constexpr const char* num_layers = "--cpu-offloading-num-layers";
+  const std::int64_t layers = draft.integer(num_layers, 0);
+  if (layers > 0) {
+    draft.set_text("offload.activations", "host", num_layers);
+    draft.set("offload.activation_layers", fmt::format("{}", layers), num_layers);
+  } else if (draft.has("--checkpoint-in-cpu")) {
+    draft.set_text("offload.activations", "host", "--checkpoint-in-cpu");
+  }
+  for (const char* flag : {"--distribute-saved-activations",
+                           "--distribute-checkpointed-activations", "--partition-activations"}) {
+    if (!draft.has(flag)) continue;
+    if (recomputes_in_full(draft)) {
+      draft.set("parallel.distribute_saved_activations", "true", flag);
+    } else {
+      draft.note(flag, "no effect: it cuts what is saved of layers that are recomputed in full");
+    }
   }
 }
 
@@ -203,6 +228,7 @@ void refuse_foreign_checkpoints(Draft& draft) {
 void translate_run(Draft& draft) {
   precision(draft);
   recomputation(draft);
+  saved_activations(draft);
   translate_optimizer(draft);
   tokenizer(draft);
   fill_in_the_middle(draft);

@@ -297,17 +297,33 @@ void Optimizer::describe_next_step(StepBlock& block) const {
   block.bias_correction2 = 1 - std::pow(config_.beta2, t);
 }
 
+// Where expect_step() has not done it.
+void Optimizer::begin_phase(Phase phase) {
+  if (!std::exchange(expected_, false)) states_.begin_pass(arrays(phase), true, true);
+}
+
+void Optimizer::begin_masters(bool reads, bool writes) {
+  expected_ = false;
+  states_.begin_pass(arrays(bit_of(StateArray::master)), reads, writes);
+}
+
+void Optimizer::expect_step() {
+  expected_ = false;  // what was read for a step that did not come may have changed
+  begin_phase(matrices_ ? Phase::direct : Phase::update);
+  expected_ = true;
+}
+
 void Optimizer::step(const StepBlock* block) {
   ++steps_;
   if (matrices_) {
-    states_.begin_pass(arrays(Phase::direct), true, true);
+    begin_phase(Phase::direct);
     for (const OwnedSlice& slice : layout_.owned())
       if (is_matrix(slice.parameter)) update(slice, block, Phase::direct);
     states_.end_pass();
     const TraceSpan span(trace_, "whole matrices", 0, -1);
     matrices_->run();
   }
-  states_.begin_pass(arrays(Phase::update), true, true);
+  begin_phase(Phase::update);
   for_each_slice([&](const OwnedSlice& slice) { update(slice, block, Phase::update); });
   states_.end_pass();
 }
@@ -315,7 +331,7 @@ void Optimizer::step(const StepBlock* block) {
 void Optimizer::initialize(std::int64_t seed) {
   const auto stream = static_cast<std::uint64_t>(seed);
   // Moments begin as zeros: the memory does, and the file.
-  states_.begin_pass(arrays(bit_of(StateArray::master)), false, true);
+  begin_masters(false, true);
   for (const OwnedSlice& whole : layout_.owned()) {
     const Parameter& parameter = stage_.definition().parameters[whole.parameter];
     for_each_piece(whole, [&](const OwnedSlice& slice) {
@@ -334,7 +350,7 @@ void Optimizer::initialize(std::int64_t seed) {
 }
 
 void Optimizer::refresh_compute() {
-  states_.begin_pass(arrays(bit_of(StateArray::master)), true, false);
+  begin_masters(true, false);
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {
     using A = Acc<T>;
     for_each_slice([&](const OwnedSlice& whole) {
@@ -352,7 +368,7 @@ void Optimizer::refresh_compute() {
 
 void Optimizer::for_each_master(
     const std::function<void(const OwnedSlice&, const std::byte*)>& use) {
-  states_.begin_pass(arrays(bit_of(StateArray::master)), true, false);
+  begin_masters(true, false);
   for (const OwnedSlice& slice : layout_.owned())
     for_each_piece(slice, [&](const OwnedSlice& piece) { use(piece, master(piece)); });
   states_.end_pass();
@@ -360,7 +376,9 @@ void Optimizer::for_each_master(
 
 void Optimizer::set_trace(Trace* trace) {
   trace_ = trace;
-  if (states_.file()) states_.file()->set_trace(trace);
+  if (!states_.file()) return;
+  states_.settle_writes();
+  states_.file()->set_trace(trace);
 }
 
 }  // namespace trireme

@@ -35,6 +35,9 @@ class Optimizer {
 
   // What the next step's kernels read of it: updates and bias corrections.
   void describe_next_step(StepBlock& block) const;
+  // The passes of a step begin, whose gradients this will use: reads ahead what it needs first of
+  // states in a file. They do not depend on the gradients, and the step need not come.
+  void expect_step();
   // One step: updates master weights, moments and compute copies, here and on the ranks that share
   // them. `block` lies in device memory, with what describe_next_step() said, the learning rate,
   // what multiplies every gradient (clipping and the inverse loss scale), and the seed that chooses
@@ -88,6 +91,8 @@ class Optimizer {
   // needs.
   std::vector<unsigned> arrays(unsigned mask) const;
   std::vector<unsigned> arrays(Phase phase) const;
+  void begin_phase(Phase phase);
+  void begin_masters(bool reads, bool writes);
   void balance(const OwnedSlice& piece);
   void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
@@ -111,6 +116,7 @@ class Optimizer {
   MemoryBlock widened_;  // a block of each state that is stored as bf16
   MemoryBlock whole_;    // of matrices_
   std::int64_t steps_ = 0;
+  bool expected_ = false;  // the first phase of the step has begun to read
 };
 
 }  // namespace trireme

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/recording/device.h"
 #include "base/divide.h"
 #include "base/error.h"
 
@@ -16,7 +15,10 @@ constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_momen
 // Of a block, at most: a megabyte and more of each array, enough for the full speed of a disk.
 constexpr std::int64_t most_elements = 1 << 20;
 // So many elements of two bytes fill what transfers are multiples of.
-constexpr std::int64_t unit = StateFile::alignment / 2;
+constexpr std::int64_t unit = TransferFile::alignment / 2;
+
+constexpr TransferUse use_of_file = {"the optimizer's states", "choose a folder on another disk",
+                                     "read states", "write states"};
 
 constexpr int index_of(StateArray array) {
   return static_cast<int>(array);
@@ -83,7 +85,8 @@ void States::allocate(Device& device) {
   const MemoryRegion& flight = memory_.regions[state_arrays];
   in_flight_ = MemoryBlock(device, flight.bytes, flight.name);
   if (device.computes() && file_bytes_ > 0)
-    file_ = std::make_unique<StateFile>(offload_.folder, file_bytes_, offload_.timeout_s);
+    file_ = std::make_unique<TransferFile>(use_of_file, offload_.folder, file_bytes_,
+                                           offload_.timeout_s);
 }
 
 bool States::has(StateArray array, int bucket) const {
@@ -115,8 +118,8 @@ std::int64_t States::file_offset(StateArray array, const OwnedSlice& slice) cons
   return array_begin_[a] + (begins_[a][slice.bucket] + slice.offset) * size_of(kinds_.dtype(array));
 }
 
-std::vector<StateFile::Piece> States::pieces_of(const Block& block, int slot) const {
-  std::vector<StateFile::Piece> pieces;
+std::vector<TransferFile::Piece> States::pieces_of(const Block& block, int slot) const {
+  std::vector<TransferFile::Piece> pieces;
   std::byte* memory = in_flight_.data() + slot * slot_bytes_;
   for (const StateArray array : all_arrays) {
     const int a = index_of(array);
@@ -130,15 +133,10 @@ std::vector<StateFile::Piece> States::pieces_of(const Block& block, int slot) co
   return pieces;
 }
 
-// A plan knows what passes through the file.
 void States::record(bool reads, const Block& block) const {
-  auto* recording = dynamic_cast<RecordingDevice*>(device_);
-  if (!recording) return;
   std::int64_t bytes = 0;
-  for (const StateFile::Piece& piece : pieces_of(block, 0)) bytes += piece.bytes;
-  recording->record().add({.kind = reads ? RecordedWork::Kind::read : RecordedWork::Kind::write,
-                           .name = reads ? "states from the file" : "states to the file",
-                           .bytes = static_cast<double>(bytes)});
+  for (const TransferFile::Piece& piece : pieces_of(block, 0)) bytes += piece.bytes;
+  record_transfer(*device_, reads, reads ? "states from the file" : "states to the file", bytes);
 }
 
 void States::begin_pass(const std::vector<unsigned>& arrays, bool reads, bool writes) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "optim/state_file.h"
 #include "parallel/state_layout.h"
+#include "parallel/transfer_file.h"
 
 namespace trireme {
 
@@ -53,7 +53,7 @@ class States {
   bool in_file() const { return !offload_.folder.empty(); }
   // Of the file; and of it what is states, without what fills up blocks.
   std::int64_t file_bytes() const { return file_bytes_; }
-  StateFile* file() const { return file_.get(); }
+  TransferFile* file() const { return file_.get(); }
 
   // Whether an array has a bucket's states.
   bool has(StateArray array, int bucket) const;
@@ -84,10 +84,10 @@ class States {
     std::int64_t begin, count;  // in the bucket's part
   };
   struct Slot {
-    StateFile::Ticket read = 0, written = 0;
+    TransferFile::Ticket read = 0, written = 0;
   };
 
-  std::vector<StateFile::Piece> pieces_of(const Block& block, int slot) const;
+  std::vector<TransferFile::Piece> pieces_of(const Block& block, int slot) const;
   void plan_memory();
   void plan_file();
   void read_ahead();
@@ -107,7 +107,7 @@ class States {
   std::int64_t block_elements_ = 0, array_bytes_[state_arrays] = {}, slot_bytes_ = 0;
   std::vector<Block> visited_;  // blocks with something that this rank owns
   MemoryBlock in_flight_;
-  std::unique_ptr<StateFile> file_;
+  std::unique_ptr<TransferFile> file_;
   bool touched_ = false;  // by way of the page cache
   // A pass:
   std::vector<unsigned> arrays_;  // by bucket

@@ -77,6 +77,7 @@ PipelineRunner::PipelineRunner(const std::vector<PipelineChunk>& parts,
     chunk.stage = parts[c].stage;
     chunk.parameters = parts[c].parameters;
     chunk.gradients = parts[c].gradients;
+    chunk.activations = parts[c].activations;
     chunk.number = placement.stage(pipeline_rank, c);
     chunk.buffers = buffers.chunks[c];
     chunk.activations_offset = activations;
@@ -138,6 +139,7 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
       return backward(chunk, action, client, schedule, block, observer);
     case ActionKind::weight_grad: {
       const TraceSpan span(trace_, "weight gradient", action.chunk, m);
+      expect(chunk, Pass::weight_grad, slot_of(action));
       make_gradients(chunk, action, Pass::weight_grad, schedule, block, observer);
       return slots_.release(action.chunk, m);
     }
@@ -180,10 +182,12 @@ void PipelineRunner::run_pass(Chunk& chunk, const PassCall& call) {
     const int segment = stage.segment_at(call.pass, i);
     chunk.parameters->before(call.pass, segment);
     chunk.gradients->before(call.pass, segment);
+    if (chunk.activations) chunk.activations->before(call.pass, segment, call.slot);
     if (device.begin_once({number, static_cast<int>(call.pass), segment, call.first_micro_batch})) {
       stage.run_segment(call, segment);
       device.end_once();
     }
+    if (chunk.activations) chunk.activations->after(call.pass, segment, call.slot);
     chunk.gradients->after(call.pass, segment);
   }
 }
@@ -208,6 +212,7 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
   const Slot slot = slot_of(action);
   activation_out_[slot.index].wait();  // of the micro-batch that had the slot before
   client.load(action.chunk, slot.index, m);
+  expect(chunk, Pass::forward, slot);
   const void* input = nullptr;
   if (Chunk* before = chunk_of_stage(chunk.number - 1)) {
     input = before->stage->stage_output(slots_.of(placement_.chunk_of(before->number), m));
@@ -227,6 +232,7 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
   const std::int64_t m = action.micro_batch;
   const bool split = splits_backward(schedule.kind);
   const Slot slot = slot_of(action);
+  expect(chunk, Pass::backward, slot);
   const void* gradient = nullptr;
   if (Chunk* behind = chunk_of_stage(chunk.number + 1)) {
     TRIREME_CHECK(split);  // only then each late slot keeps its input gradients
@@ -264,6 +270,7 @@ void PipelineRunner::evaluate(PipelineClient& client, Observer* observer) {
     if (!chunk) continue;
     activation_out_[0].wait();  // all stages use the first slot
     client.load(placement_.chunk_of(s), 0, 0);
+    expect(*chunk, Pass::evaluate, 0);
     if (Chunk* before = chunk_of_stage(s - 1)) {
       chunk->stage->device().queue().copy(chunk->stage->stage_input(0),
                                           before->stage->stage_output(0), message_bytes());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "parallel/activation_windows.h"
 #include "parallel/check.h"
 #include "parallel/gradients.h"
 #include "parallel/parameters.h"
@@ -50,6 +51,7 @@ struct PipelineChunk {
   Stage* stage;
   Parameters* parameters;
   Gradients* gradients;
+  ActivationWindows* activations = nullptr;  // null: slots have all of them
 };
 
 class PipelineRunner {
@@ -79,6 +81,7 @@ class PipelineRunner {
     Stage* stage = nullptr;
     Parameters* parameters = nullptr;
     Gradients* gradients = nullptr;
+    ActivationWindows* activations = nullptr;
     int number = 0;  // of the stage along the model
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
@@ -88,6 +91,10 @@ class PipelineRunner {
       return {0, static_cast<int>(micro_batch % buffers.late_slots)};
     }
   };
+  // A pass is about to begin: before its input is put into the stage.
+  void expect(Chunk& chunk, Pass pass, Slot slot) {
+    if (chunk.activations) chunk.activations->begin(pass, slot);
+  }
   // Enqueues a pass: parameters come before each segment, gradients leave after it.
   void run_pass(Chunk& chunk, const PassCall& call);
   void make_gradients(Chunk& chunk, const Action& action, Pass pass, const Schedule& schedule,

@@ -230,10 +230,13 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
   const double expert_shares =
       std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep));
   std::int64_t slot = 0;
+  // What files or other ranks keep, in part or in full.
+  const bool in_file = config_.offload.activations == "file";
+  const std::int64_t boundary = in_file || p.distribute_saved_activations ? 0 : cut.plain.boundary;
   for (int chunk = 0; chunk < cut.placement.chunks; ++chunk) {
     std::int64_t saved = cut.plain.boundary;
     cut.for_each(cut.placement.stage(0, chunk),
-                 [&](const ModelPiece& piece) { saved += piece.saved + cut.plain.boundary; });
+                 [&](const ModelPiece& piece) { saved += (in_file ? 0 : piece.saved) + boundary; });
     slot = std::max(slot, saved);
   }
   return static_cast<std::int64_t>(of(elements.dense, shares) +

@@ -38,6 +38,7 @@ double& part_of(Traffic& traffic, TimeKind kind, double& rest) {
 struct StepCosts {
   double flops = 0;
   Traffic traffic;
+  FileTraffic files;
 };
 
 StepCosts costs_of(const Record& record) {
@@ -50,6 +51,10 @@ StepCosts costs_of(const Record& record) {
     if (work.kind == RecordedWork::Kind::message)
       part_of(costs.traffic, kinds[static_cast<std::size_t>(work.group)], rest) +=
           work.bytes * static_cast<double>(times);
+    if (work.kind == RecordedWork::Kind::load)
+      costs.files.read += work.bytes * static_cast<double>(times);
+    if (work.kind == RecordedWork::Kind::store)
+      costs.files.written += work.bytes * static_cast<double>(times);
   });
   return costs;
 }
@@ -61,7 +66,8 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
   return {extend(one.flops, two.flops),
           {extend(a.tensor, b.tensor), extend(a.context, b.context), extend(a.experts, b.experts),
            extend(a.pipeline, b.pipeline), extend(a.gradients, b.gradients),
-           extend(a.parameters, b.parameters)}};
+           extend(a.parameters, b.parameters)},
+          {extend(one.files.read, two.files.read), extend(one.files.written, two.files.written)}};
 }
 
 // A long step repeats turns of its schedule: with so many of them all that can happen has happened,
@@ -126,10 +132,12 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
     one.file_bytes = engine.file_bytes();
+    one.activation_file_bytes = engine.activation_file_bytes();
     one.besides = memory_besides(engine, config, threads_of(target));
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
     one.traffic = costs.traffic;
+    one.files = costs.files;
     for (int c = 0; c < engine.chunks(); ++c) {
       const int stage = placement.stage(position, c);
       times[stage] = flops_of(one.program, c);
@@ -237,9 +245,16 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
     });
   }
   row("total", [](const RankPlan& rank) { return rank.memory.total(); });
-  if (ranks[0]->file_bytes > 0) {
-    text += "in a file\n";
+  const auto uses_files = [](const RankPlan* rank) {
+    return rank->file_bytes + rank->activation_file_bytes > 0;
+  };
+  if (std::any_of(ranks.begin(), ranks.end(), uses_files)) {
+    const auto rounded = [](double bytes) { return static_cast<std::int64_t>(bytes); };
+    text += "in files\n";
     row("optimizer states", [](const RankPlan& rank) { return rank.file_bytes; });
+    row("activations", [](const RankPlan& rank) { return rank.activation_file_bytes; });
+    row("read per step", [&](const RankPlan& rank) { return rounded(rank.files.read); });
+    row("written per step", [&](const RankPlan& rank) { return rounded(rank.files.written); });
   }
   text += "besides, at most about\n";
   for (const MemoryRegion& region : ranks[0]->besides.regions) {

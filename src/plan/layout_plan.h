@@ -24,6 +24,11 @@ struct Traffic {
   double parameters = 0;  // gathering what is sharded
 };
 
+// Bytes that one rank moves per step from and to files.
+struct FileTraffic {
+  double read = 0, written = 0;
+};
+
 // One rank of each pipeline position; the others of that position (tp, dp) need no more.
 struct RankPlan {
   int pipeline_rank = 0;
@@ -31,9 +36,11 @@ struct RankPlan {
   std::int64_t parameters = 0;     // elements computed with, padding included
   MemoryPlan memory;               // of the model, its states and its activations: to the byte
   std::int64_t file_bytes = 0;     // of optimizer states on a disk
-  MemoryPlan besides;              // what the process holds in addition, estimated from above
-  double flops = 0;                // executed per step, recomputation included
+  std::int64_t activation_file_bytes = 0;
+  MemoryPlan besides;  // what the process holds in addition, estimated from above
+  double flops = 0;    // executed per step, recomputation included
   Traffic traffic;
+  FileTraffic files;
   // The recorded step; of a long one, which repeats itself, with few turns of its schedule, and
   // then also with one turn fewer.
   Record program, shorter;

@@ -67,6 +67,7 @@ class SpaceMaker {
     p.schedule = "1f1b";
     p.stage_layers = {};
     p.recompute_layers = 0;
+    p.distribute_saved_activations = false;
     p.zero = 0;
     p.recompute = "none";
     basis_.micro_batch_size = 1;
@@ -171,6 +172,8 @@ class SpaceMaker {
     const auto add = [&](const char* how, std::int64_t layers) {
       p.recompute = how;
       p.recompute_layers = layers;
+      p.distribute_saved_activations =
+          config_.parallel.distribute_saved_activations && p.recompute == "full";
       space_.layouts.push_back(basis_);
     };
     add("none", 0);
@@ -215,6 +218,8 @@ std::vector<Setting> settings_of(const Layout& layout) {
   add("sequence_parallel", p.sequence_parallel ? "true" : "false", !p.sequence_parallel);
   add("recompute", quoted(p.recompute), false);
   add("recompute_layers", std::to_string(p.recompute_layers), p.recompute_layers == 0);
+  add("distribute_saved_activations", p.distribute_saved_activations ? "true" : "false",
+      !p.distribute_saved_activations);
   settings.push_back({"train", "micro_batch_size", std::to_string(layout.micro_batch_size), false});
   return settings;
 }

@@ -32,6 +32,8 @@ Small small_model(const Config& config, const Layout& layout, bool splits) {
   p.schedule = splits ? "zb1p" : "1f1b";
   p.virtual_stages = p.dp_replicate = 1;
   p.recompute_layers = 0;
+  p.distribute_saved_activations = false;
+  small.config.offload = {};
   if (p.zero < 2) p.zero = 0;
   const std::int64_t layers = few_layers(config.model, p.pp);
   p.stage_layers = splits ? std::vector<std::int64_t>{layers - 1, 1} : std::vector<std::int64_t>{};

@@ -19,6 +19,7 @@ enum class StageRegion : std::uint8_t {
   block_inputs,  // of a slot
   saved,         // of a slot
   late_saved,    // of a late slot
+  activation_windows,
   caches,
   scratch,
   activation_grads,  // of a late slot

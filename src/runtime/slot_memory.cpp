@@ -19,6 +19,8 @@ const char* name_of(StageRegion region) {
       return "saved activations";
     case StageRegion::late_saved:
       return "saved for weight gradients";
+    case StageRegion::activation_windows:
+      return "activations in windows";
     case StageRegion::caches:
       return "key/value cache";
     case StageRegion::scratch:

@@ -167,8 +167,14 @@ void* Stage::cache(int segment, CacheBuffer which) const {
 
 // Without training, two buffers alternate as the activations between segments; so do their
 // gradients unless weight gradients run later.
-std::int64_t Stage::boundary(std::size_t i) const {
-  return static_cast<std::int64_t>(options_.training ? i : i % 2) * plan_.boundary_bytes;
+Operand Stage::activation(std::size_t i) const {
+  const auto segment = static_cast<int>(i);
+  if (has_window(segment))
+    return {StageRegion::activation_windows, window_of(segment) * plan_.window_bytes};
+  if (!options_.training)
+    return {StageRegion::block_inputs, static_cast<std::int64_t>(i % 2) * plan_.boundary_bytes};
+  const int elsewhere = segment < first_windowed() ? 0 : windowed();
+  return {StageRegion::block_inputs, (segment - elsewhere) * plan_.boundary_bytes};
 }
 
 std::int64_t Stage::grad_boundary(std::size_t i) const {
@@ -176,11 +182,11 @@ std::int64_t Stage::grad_boundary(std::size_t i) const {
 }
 
 void* Stage::stage_input(Slot slot) const {
-  return at({StageRegion::block_inputs, boundary(0)}, slot);
+  return at(activation(0), slot);
 }
 
 void* Stage::stage_output(Slot slot) const {
-  return at({StageRegion::block_inputs, boundary(definition_.segments.size())}, slot);
+  return at(activation(definition_.segments.size()), slot);
 }
 
 void* Stage::output_grad(Slot slot) const {
@@ -216,9 +222,9 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
       return in(StageRegion::caches,
                 cache_operand(segment, static_cast<CacheBuffer>(value.index)).offset);
     case Role::input:
-      return in(StageRegion::block_inputs, boundary(segment));
+      return in(activation(segment).region, activation(segment).offset);
     case Role::output:
-      return in(StageRegion::block_inputs, boundary(segment + 1));
+      return in(activation(segment + 1).region, activation(segment + 1).offset);
     case Role::output_grad:
       return in(StageRegion::activation_grads, grad_boundary(segment + 1));
     case Role::input_grad:
@@ -232,6 +238,9 @@ Operand Stage::operand(ValueId id, std::size_t segment, const Graph& graph,
 Operand Stage::place(std::size_t segment, const Placement& placement) const {
   switch (placement.arena) {
     case Arena::saved:
+      if (saves_in_window(segment))
+        return {StageRegion::activation_windows,
+                activation(segment).offset + plan_.boundary_bytes + placement.offset};
       return {StageRegion::saved, plan_.saved_offsets[segment] + placement.offset};
     case Arena::late_saved:
       return {StageRegion::late_saved, plan_.late_saved_offsets[segment] + placement.offset};
@@ -344,8 +353,12 @@ void Stage::begin(const PassCall& call) {
   if (!options_.poison) return;
   const RegionBases all = bases(call.slot);
   const auto fill = [&](StageRegion region) { poison(all[region], plan_.needs[region]); };
-  const auto fill_boundary = [&](StageRegion region, std::int64_t offset) {
-    if (all[region]) poison(all[region] + offset, plan_.boundary_bytes);
+  const auto fill_boundary = [&](Operand of) {
+    if (all[of.region]) poison(all[of.region] + of.offset, plan_.boundary_bytes);
+  };
+  // Windows follow as they become free.
+  const auto fill_activation = [&](std::size_t i) {
+    if (!has_window(static_cast<int>(i))) fill_boundary(activation(i));
   };
   const auto count = static_cast<std::size_t>(segments());
   fill(StageRegion::scratch);
@@ -353,13 +366,11 @@ void Stage::begin(const PassCall& call) {
     case Pass::forward:
       fill(StageRegion::saved);
       fill(StageRegion::results);
-      for (std::size_t i = 1; i <= count; ++i)
-        fill_boundary(StageRegion::block_inputs, boundary(i));
+      for (std::size_t i = 1; i <= count; ++i) fill_activation(i);
       break;
     case Pass::evaluate:
       fill(StageRegion::results);
-      for (std::size_t i = 1; i <= count && options_.training; ++i)
-        fill_boundary(StageRegion::block_inputs, boundary(i));
+      for (std::size_t i = 1; i <= count && options_.training; ++i) fill_activation(i);
       break;
     case Pass::backward:
       fill(StageRegion::late_saved);
@@ -368,7 +379,7 @@ void Stage::begin(const PassCall& call) {
       // The gradient that enters is there already.
       for (std::size_t i = 0; i < count; ++i) {
         if (grad_boundary(i) != grad_boundary(count))
-          fill_boundary(StageRegion::activation_grads, grad_boundary(i));
+          fill_boundary({StageRegion::activation_grads, grad_boundary(i)});
       }
       break;
     case Pass::weight_grad:

@@ -2,6 +2,7 @@
 // pass.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -29,6 +30,13 @@ struct StageOptions {
   // alternately: between segments parameters are brought and gradients taken away.
   bool parameter_windows = false;
   bool gradient_windows = false;
+  // Likewise of the first so many layers, in training, their inputs and what they save: it lies in
+  // windows that they use in turn, whatever the micro-batch, and no slot has room for it. Between
+  // passes it is brought and taken away.
+  std::int64_t windowed_layers = 0;
+  // Where it is above 0, slots have room for what these layers save, and for one of so many parts
+  // of each input: windows hold inputs alone.
+  int input_parts = 0;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
   // caches and tables then belong to it and are not counted again (prompts and single tokens of
   // generation).
@@ -63,6 +71,9 @@ struct StagePlan {
   std::int64_t windows[2] = {};           // elements, of even and odd segments
   std::int64_t gradient_windows[2] = {};  // bytes
   std::int64_t boundary_bytes = 0;
+  // Segments whose activations lie in windows, their windows, and what slots keep of an input.
+  int first_windowed = 0, windowed = 0;
+  std::int64_t window_bytes = 0, input_part_bytes = 0;
   std::vector<std::int64_t> saved_offsets, late_saved_offsets;  // by segment
   std::vector<std::int64_t> cache_offsets;                      // by segment; keys, then values
   std::int64_t batch_bytes[static_cast<int>(BatchInput::count)] = {};
@@ -108,6 +119,28 @@ class Stage {
   std::byte* gradient_window(int segment) const;
   // Whether a pass of a segment reads any parameter.
   bool reads_parameters(Pass pass, int segment) const;
+
+  // Activations in windows. Segments that have one follow one another, and take windows in turn.
+  int first_windowed() const { return plan_.first_windowed; }
+  int windowed() const { return plan_.windowed; }
+  bool has_window(int segment) const {
+    return segment >= plan_.first_windowed && segment < plan_.first_windowed + plan_.windowed;
+  }
+  int activation_windows() const { return std::min(plan_.windowed, most_windows); }
+  int window_of(int segment) const {
+    return (segment - plan_.first_windowed) % activation_windows();
+  }
+  std::byte* activation_window(int segment) const;
+  // Of a window, of any shape, and of what a segment has in it now.
+  std::int64_t largest_window() const;
+  std::int64_t bytes_in_window(int segment) const;
+  void poison_window(int segment) const;
+  // Whether the backward pass of a segment changes what its window holds and weight gradients,
+  // which run later, still read.
+  bool changes_window(int segment) const;
+  // Where a slot keeps a part of a segment's input, and its size.
+  std::byte* input_part(int segment, Slot slot) const;
+  std::int64_t input_part_bytes() const { return plan_.input_part_bytes; }
 
   // Addresses in device memory. The host writes inputs and reads results through the device:
   // write_batch() calls fill(T* host), which replaces an input in full, if the stage has it, and
@@ -163,6 +196,10 @@ class Stage {
   }
 
  private:
+  // One in use, one before it that is taken away or behind it that is brought, and one more, since
+  // a segment's output is the input of the next window.
+  static constexpr int most_windows = 3;
+
   // The instructions of one pass, segment by segment in the order in which they run.
   struct PassProgram {
     struct Run {
@@ -177,6 +214,7 @@ class Stage {
   void check_flat_layout() const;
   void make_plan();
   void plan_templates();
+  void plan_activation_windows();
   void plan_segments();
   void plan_windows();
   // Whether a region is that of options_.shares.
@@ -195,8 +233,11 @@ class Stage {
   Operand cache_operand(std::size_t segment, CacheBuffer which) const;
   std::int64_t parameter_offset(std::size_t segment, int parameter) const;
   std::int64_t gradient_offset(std::size_t segment, int parameter) const;
-  // Of activations and of their gradients, where segment i begins.
-  std::int64_t boundary(std::size_t i) const;
+  bool saves_in_window(std::size_t segment) const {
+    return options_.input_parts == 0 && has_window(static_cast<int>(segment));
+  }
+  // The activation that enters segment i, and its gradient in its region.
+  Operand activation(std::size_t i) const;
   std::int64_t grad_boundary(std::size_t i) const;
   std::byte* base(StageRegion region, Slot slot) const;
   RegionBases bases(Slot slot) const;

@@ -64,6 +64,7 @@ void Stage::check_flat_layout() const {
 void Stage::make_plan() {
   check_flat_layout();
   plan_templates();
+  plan_activation_windows();
   plan_segments();
   plan_windows();
   // A borrowed region is laid out by its owner, whose tables may be longer than this stage needs.
@@ -83,7 +84,10 @@ void Stage::make_plan() {
   const bool train = options_.training;
   plan_.needs[StageRegion::parameters] =
       (options_.parameter_windows ? in_windows : elements) * size_of(definition_.compute);
-  plan_.needs[StageRegion::block_inputs] = (train ? boundaries : 2) * plan_.boundary_bytes;
+  plan_.needs[StageRegion::block_inputs] =
+      (train ? boundaries - windowed() : 2) * plan_.boundary_bytes +
+      windowed() * plan_.input_part_bytes;
+  plan_.needs[StageRegion::activation_windows] = activation_windows() * plan_.window_bytes;
   plan_.needs[StageRegion::batch] = sum_of(plan_.batch_bytes);
   plan_.needs[StageRegion::results] = sum_of(plan_.result_bytes);
   plan_.needs[StageRegion::constants] = sum_of(plan_.constant_bytes);
@@ -152,7 +156,8 @@ void Stage::plan_segments() {
     plan_.saved_offsets.push_back(saved);
     plan_.late_saved_offsets.push_back(late_saved);
     if (options_.training) {
-      saved += plan_.train_plans[instance.segment].saved_bytes;
+      if (!saves_in_window(plan_.saved_offsets.size() - 1))
+        saved += plan_.train_plans[instance.segment].saved_bytes;
       late_saved += plan_.train_plans[instance.segment].late_saved_bytes;
     }
     plan_.cache_offsets.push_back(caches);

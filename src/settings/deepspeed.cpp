@@ -90,6 +90,20 @@ void read_offload(Reader& reader) {
   }
 }
 
+// Of layers that the program recomputes: the file does not say which.
+void read_checkpointing(Reader& reader) {
+  const std::string section = "activation_checkpointing.";
+  for (const char* key : {"contiguous_memory_optimization", "number_checkpoints",
+                          "synchronize_checkpoint_boundary", "profile"})
+    reader.ignore(section + key);
+  if (reader.flag(section + "partition_activations").value_or(false)) {
+    reader.set_text("parallel.recompute", "full", section + "partition_activations");
+    reader.set("parallel.distribute_saved_activations", true, section + "partition_activations");
+  }
+  if (reader.flag(section + "cpu_checkpointing").value_or(false))
+    reader.set_text("offload.activations", "host", section + "cpu_checkpointing");
+}
+
 void read_zero(Reader& reader) {
   const std::int64_t stage = reader.count("zero_optimization.stage").value_or(0);
   if (stage < 0 || stage > 3) reader.refuse("zero_optimization.stage", "is not from 0 to 3");
@@ -173,9 +187,9 @@ void read_deepspeed(Reader& reader) {
                  "zero_allow_untested_optimizer", "communication_data_type",
                  "data_types.grad_accum_dtype", "gradient_predivide_factor",
                  "zero_force_ds_cpu_optimizer", "memory_breakdown"});
-  for (const char* section :
-       {"activation_checkpointing", "aio", "comms_logger", "flops_profiler", "tensorboard", "wandb",
-        "csv_monitor", "autotuning", "checkpoint", "timers"})
+  read_checkpointing(reader);
+  for (const char* section : {"aio", "comms_logger", "flops_profiler", "tensorboard", "wandb",
+                              "csv_monitor", "autotuning", "checkpoint", "timers"})
     reader.ignore_section(section);
   reader.result().open = "the model, the data and the number of steps";
 }

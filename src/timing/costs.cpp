@@ -109,6 +109,8 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
       return work.bytes / machine_.memory_rate + machine_.launch;
     case Kind::write:
     case Kind::read:
+    case Kind::load:
+    case Kind::store:
       return work.bytes / machine_.host_rate + machine_.launch;
     default:
       return 0;

@@ -189,7 +189,7 @@ class RankReplay {
   bool is_contained(const RecordedPiece& piece) const {
     std::vector<std::int32_t> under_way;
     for (const RecordedWork& work : piece.work) {
-      if (work.kind == Kind::read) return false;  // the host waits
+      if (host_waits(work)) return false;
       if (work.kind == Kind::message) {
         const bool alone = members_[static_cast<std::size_t>(work.group)] <= 1;
         if (!alone || work.message == MessageKind::send || work.message == MessageKind::receive)
@@ -229,6 +229,10 @@ class RankReplay {
     effect.waits = result_.waits;
     std::tie(compute_, host_, lanes_, result_) = outside;
     return effect;
+  }
+
+  static bool host_waits(const RecordedWork& work) {
+    return work.kind == Kind::read || work.kind == Kind::load;
   }
 
   static bool is_kernel(const RecordedWork& work) {
@@ -276,7 +280,7 @@ class RankReplay {
     compute_.wait_for(host_);
     const double begin = compute_.at;
     spend(cost.kind, cost.seconds);
-    if (work.kind == Kind::read) host_.wait_for(compute_);
+    if (host_waits(work)) host_.wait_for(compute_);
     if (!*work.op) keep("compute", begin, compute_.at, [&] { return std::string(work.name); });
   }
 

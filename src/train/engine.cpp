@@ -84,6 +84,29 @@ OffloadOptions offload_options(const Config& config) {
   return options;
 }
 
+// Whether parts of what full recomputation saves go to the tensor-parallel ranks: sequence
+// parallelism has cut it already.
+bool distributes(const ParallelConfig& p) {
+  return p.distribute_saved_activations && p.tp > 1 && !p.sequence_parallel &&
+         p.recompute == "full";
+}
+
+// The first layers of a stage whose activations are kept elsewhere than in slots.
+std::int64_t windowed_layers(const Config& config) {
+  const auto or_all = [&](std::int64_t some) { return some > 0 ? some : config.model.num_layers; };
+  if (distributes(config.parallel)) return or_all(config.parallel.recompute_layers);
+  if (config.offload.activations == "file") return or_all(config.offload.activation_layers);
+  return 0;
+}
+
+std::unique_ptr<ActivationWindows> windows_of(const Config& config, const Stage& stage, int slots) {
+  if (stage.windowed() == 0) return nullptr;
+  return std::make_unique<ActivationWindows>(
+      stage, distributes(config.parallel)
+                 ? activations_in_parts(stage)
+                 : activations_in_file(stage, slots, config.offload.path, config.train.timeout_s));
+}
+
 BuildOptions build_on(const BuildOptions& build, const Config& config, const Mesh& mesh, int rank) {
   BuildOptions local = build;
   local.tensor.size = mesh.degrees().tp;
@@ -132,6 +155,8 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     options.split_weight_grad = states_.split_weight_grad;
     options.parameter_windows = chunk->layout->parameters_in_windows();
     options.gradient_windows = chunk->layout->gradients_in_windows();
+    options.windowed_layers = windowed_layers(config);
+    options.input_parts = distributes(config.parallel) ? static_cast<int>(config.parallel.tp) : 0;
     chunk->stage = std::make_unique<Stage>(std::move(definition), options);
     for (const std::int64_t length : Curriculum(config).lengths()) {
       if (length < seq_) chunk->stage->reserve(define(*chunk, length));
@@ -141,7 +166,9 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunk->optimizer =
         std::make_unique<Optimizer>(*chunk->stage, *chunk->layout, *chunk->parameters,
                                     *chunk->gradients, config.optimizer, offload_options(config));
-    parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get()});
+    chunk->activations = windows_of(config, *chunk->stage, buffers_.slots);
+    parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get(),
+                     chunk->activations.get()});
     chunks_.push_back(std::move(chunk));
   }
   runner_ = std::make_unique<PipelineRunner>(parts, placement_, place_.pp, buffers_);
@@ -164,12 +191,22 @@ StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
 
 void Engine::set_trace(Trace* trace) {
   runner_->set_trace(trace);
-  for (auto& chunk : chunks_) chunk->optimizer->set_trace(trace);
+  for (auto& chunk : chunks_) {
+    chunk->optimizer->set_trace(trace);
+    if (chunk->activations) chunk->activations->set_trace(trace);
+  }
 }
 
 std::int64_t Engine::file_bytes() const {
   std::int64_t sum = 0;
   for (const auto& chunk : chunks_) sum += chunk->optimizer->states().file_bytes();
+  return sum;
+}
+
+std::int64_t Engine::activation_file_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& chunk : chunks_)
+    if (chunk->activations) sum += chunk->activations->file_bytes();
   return sum;
 }
 
@@ -257,6 +294,7 @@ void Engine::allocate_all(Transport* transport) {
     chunk->parameters->allocate(groups_);
     chunk->gradients->allocate(groups_);
     chunk->optimizer->allocate(groups_);
+    if (chunk->activations) chunk->activations->allocate(groups_);
     fill_constants(*chunk->stage, model_, seq_);
   }
   runner_->allocate(*groups_.pipeline);

@@ -16,6 +16,7 @@
 #include "model/losses.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
+#include "parallel/activation_windows.h"
 #include "parallel/runner.h"
 #include "parallel/stages.h"
 #include "parallel/tensor_group.h"
@@ -127,8 +128,9 @@ class Engine {
   // Records computation and communication; null: nothing.
   void set_trace(Trace* trace);
 
-  // Of the files that hold this rank's optimizer states; 0 where memory does.
+  // Of the files that hold this rank's optimizer states, and activations; 0 where memory does.
   std::int64_t file_bytes() const;
+  std::int64_t activation_file_bytes() const;
 
   // Hash of what must be the same on all ranks of a stage.
   std::uint64_t layout_hash() const;
@@ -143,6 +145,7 @@ class Engine {
     std::unique_ptr<Parameters> parameters;
     std::unique_ptr<Gradients> gradients;
     std::unique_ptr<Optimizer> optimizer;
+    std::unique_ptr<ActivationWindows> activations;  // null: slots have all of them
   };
   class Client;
 

@@ -234,6 +234,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   StepResult result;
   Client client(*this, next, input.micro_batches, [&] { result = update(input); });
   if (losses_.size() > 1 || model_.moe.has_losses()) weigh_sample_losses(client);
+  for (auto& chunk : chunks_) chunk->optimizer->expect_step();
   run_micro_batches(input, client, observer);
   return result;
 }

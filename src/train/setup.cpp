@@ -48,6 +48,12 @@ void refuse_what_is_not_there(const Config& c) {
     fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
                c.offload.optimizer);
   }
+  if (c.run.device != "cpu" && c.offload.activations != "none") {
+    fail_input(
+        "offload.activations = \"{}\": only run.device = \"cpu\" can do that so far; "
+        "parallel.recompute saves memory on all devices",
+        c.offload.activations);
+  }
   if (c.run.device != "cpu" && c.parallel.cp > 1)
     fail_input("parallel.cp: only run.device = \"cpu\" has context parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {

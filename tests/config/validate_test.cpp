@@ -327,6 +327,23 @@ TEST(Validate, Offload) {
               HasSubstr("checkpoint.async"));
 }
 
+TEST(Validate, OffloadedActivations) {
+  EXPECT_EQ(refused({"offload.activations=host"}), "accepted");
+  EXPECT_EQ(refused({"offload.activations=file", "offload.path=/tmp"}), "accepted");
+  EXPECT_THAT(refused({"offload.activations=file"}), HasSubstr("needs offload.path"));
+  EXPECT_THAT(refused({"offload.activation_layers=2"}), HasSubstr("needs offload.activations"));
+  EXPECT_THAT(
+      refused({"offload.activations=file", "offload.path=/tmp", "offload.activation_layers=1000"}),
+      HasSubstr("0 is all of them"));
+  EXPECT_EQ(refused({"parallel.distribute_saved_activations=true", "parallel.recompute=full"}),
+            "accepted");
+  EXPECT_THAT(refused({"parallel.distribute_saved_activations=true"}),
+              AllOf(HasSubstr("set it to \"full\""), HasSubstr("parallel.sequence_parallel")));
+  EXPECT_THAT(refused({"parallel.distribute_saved_activations=true", "parallel.recompute=full",
+                       "offload.activations=file", "offload.path=/tmp"}),
+              HasSubstr("keep one of them"));
+}
+
 TEST(Validate, StatesInTwoBytes) {
   EXPECT_EQ(refused({"run.gradient_dtype=bf16", "optimizer.moment_dtype=bf16"}), "accepted");
   EXPECT_EQ(refused({"parallel.numerics=exact", "optimizer.moment_dtype=bf16"}), "accepted");

@@ -73,6 +73,19 @@ TEST(Deepspeed, StatesOnADisk) {
   EXPECT_EQ(c.offload.path, "/fast");
 }
 
+TEST(Deepspeed, WhatLayersSave) {
+  const char* const json =
+      R"({"activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true}})";
+  const Config c =
+      to_config(with_deepspeed(json, "--deepspeed_config ds.json --checkpoint-activations"));
+  EXPECT_TRUE(c.parallel.distribute_saved_activations);
+  EXPECT_EQ(c.offload.activations, "host");
+  // Nothing is recomputed: there is nothing to cut.
+  const Translation without = with_deepspeed(json, "--deepspeed_config ds.json");
+  EXPECT_FALSE(to_config(without).parallel.distribute_saved_activations);
+  EXPECT_THAT(noted(without), ::testing::Contains("--partition-activations"));
+}
+
 TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
   TranslateOptions options;
   options.read_file = [](const std::string& path) -> std::optional<std::string> {
@@ -130,6 +143,9 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
        "zero_optimization.offload_param in ds.json is true, not an object"},
       {R"({"zero_optimization": {"offload_param": {"device": 1}}})", "",
        "zero_optimization.offload_param.device in ds.json is the number 1"},
+      {R"({"activation_checkpointing": {"partition_activations": 1}})", "",
+       "activation_checkpointing.partition_activations in ds.json is the number 1, not true or "
+       "false"},
       {R"({"bf16": {"enabled": "true"}})", "",
        "bf16.enabled in ds.json is the string \"true\", not true or false"},
       {R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})", "--bf16",

@@ -165,6 +165,18 @@ TEST(Translate, StatesInHostMemoryChangeNothing) {
   EXPECT_THAT(refusal("--remote-device nvme"), HasSubstr("--remote-device: 'nvme'"));
 }
 
+TEST(Translate, WhatLayersSave) {
+  const Config cut = to_config(translated(
+      "--recompute-granularity full --recompute-method uniform --distribute-saved-activations "
+      "--cpu-offloading-num-layers 2"));
+  EXPECT_TRUE(cut.parallel.distribute_saved_activations);
+  EXPECT_EQ(cut.offload.activations, "host");
+  EXPECT_EQ(cut.offload.activation_layers, 2);
+  const Translation without = translated("--distribute-saved-activations");
+  EXPECT_FALSE(to_config(without).parallel.distribute_saved_activations);
+  EXPECT_THAT(noted(without), Contains("--distribute-saved-activations"));
+}
+
 TEST(Translate, OverridesWinAndStandInTheToml) {
   const Translation translation = translated("train.iters=7 run.dir=elsewhere --bf16");
   EXPECT_EQ(to_config(translation).train.iters, 7);

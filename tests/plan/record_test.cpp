@@ -50,11 +50,12 @@ struct Done {
 };
 
 // What went through files, under the names that a record has.
-void count_transfers(Engine& engine, const Trace& trace, testing_plan::Counts& counts) {
-  for (int c = 0; c < engine.chunks(); ++c) engine.optimizer(c).states().settle_writes();
+void count_transfers(const Trace& trace, testing_plan::Counts& counts) {
   const std::string events = trace.json();
   for (const auto& [event, name] : {std::pair{"\"read states", "states from the file"},
-                                    {"\"write states", "states to the file"}}) {
+                                    {"\"write states", "states to the file"},
+                                    {"\"read activations", "activations from the file"},
+                                    {"\"write activations", "activations to the file"}}) {
     for (std::size_t at = 0; (at = events.find(event, at)) != std::string::npos; ++at)
       ++counts[name];
   }
@@ -88,8 +89,8 @@ std::map<int, Done> run_step(const Config& config, int ranks) {
     Trace trace(rank);
     engine.set_trace(&trace);
     engine.train_step(input, [&](std::int64_t) { return &batch; });
-    count_transfers(engine, trace, device.counts());
     engine.set_trace(nullptr);
+    count_transfers(trace, device.counts());
     transport.set_listener(nullptr);
     transport.world().barrier("end").wait();
     if (!looks) return;
@@ -154,6 +155,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{1,
              {"offload.optimizer=file", "offload.path=/tmp", "optimizer.name=muon",
               "run.precision=bf16", "optimizer.moment_dtype=bf16"}},
+        Case{1,
+             {"offload.activations=file", "offload.path=/tmp", "train.global_batch_size=4",
+              "model.num_layers=5"}},
+        Case{4,
+             {"offload.activations=file", "offload.path=/tmp", "offload.activation_layers=1",
+              "parallel.pp=2", "parallel.recompute=selective"}},
+        Case{2,
+             {"offload.activations=file", "offload.path=/tmp", "parallel.pp=2",
+              "parallel.schedule=zb1p"}},
+        Case{4,
+             {"parallel.distribute_saved_activations=true", "parallel.recompute=full",
+              "parallel.tp=2", "parallel.pp=2"}},
+        Case{2,
+             {"parallel.distribute_saved_activations=true", "parallel.recompute=full",
+              "parallel.recompute_layers=1", "parallel.tp=2"}},
         Case{2, {"optimizer.name=muon", "parallel.zero=2", "parallel.numerics=exact"}},
         Case{4, {"optimizer.name=muon", "parallel.tp=2", "parallel.zero=1"}},
         Case{4,
@@ -249,7 +265,8 @@ TEST(Record, KeepsTheOrderOfAStep) {
 TEST(Record, OfALongStepIsThatOfItsTurns) {
   for (const std::string schedule : {"1f1b", "interleaved", "zb1p", "zbv"}) {
     std::vector<std::string> overrides = {"parallel.pp=2", "parallel.schedule=" + schedule,
-                                          "parallel.zero=3"};
+                                          "parallel.zero=3", "offload.activations=file",
+                                          "offload.path=/tmp"};
     if (schedule == "interleaved") overrides.push_back("parallel.virtual_stages=2");
     const auto traffic_of = [&](int samples) {
       overrides.push_back("train.global_batch_size=" + std::to_string(samples));
@@ -270,6 +287,9 @@ TEST(Record, OfALongStepIsThatOfItsTurns) {
       grows([](const RankPlan& rank) { return rank.traffic.pipeline; });
       grows([](const RankPlan& rank) { return rank.traffic.gradients; });
       grows([](const RankPlan& rank) { return rank.traffic.parameters; });
+      grows([](const RankPlan& rank) { return rank.files.read; });
+      grows([](const RankPlan& rank) { return rank.files.written; });
+      EXPECT_GT(a.ranks[p].files.written, 0);
     }
   }
 }

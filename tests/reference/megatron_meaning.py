@@ -16,7 +16,7 @@ HARMLESS = set("""
 --log-validation-ppl-to-tensorboard --no-async-tensor-model-parallel-allreduce --codecarbon-dir
 --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-query-key-layer-scaling
 --override-opt_param-scheduler --tensorboard-queue-size --use-flash-attn --use-flash-attn-v2
---use-mcore-models --transformer-impl --partition-activations --mmap-warmup
+--use-mcore-models --transformer-impl --mmap-warmup
 --cpu-optimizer --exit-signal-handler --calculate-per-token-loss --overlap-grad-reduce
 --overlap-param-gather --use-flash-attn-triton --no-bias-dropout-fusion
 """.split())
@@ -259,6 +259,8 @@ class Meaning:
             "parallel.schedule": schedule, "parallel.virtual_stages": chunks,
             "parallel.sequence_parallel": self.has("--sequence-parallel") and tp > 1,
             "parallel.recompute": recompute,
+            "parallel.distribute_saved_activations":
+                self.has("--partition-activations") and recompute == "full",
             "parallel.recompute_layers": few if method == "block" and recompute == "full" else 0,
         }
 

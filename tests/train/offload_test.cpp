@@ -1,5 +1,5 @@
-// States in a file instead of in memory: the same bits, the memory that is left, and what a disk
-// can do wrong.
+// States and activations in files instead of in memory, and inputs of layers cut over ranks: the
+// same bits, the memory that is left, and what a disk can do wrong.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,6 +30,7 @@ class Offload : public testing::Test {
 
   fs::path folder_;
 };
+class SlowOffload : public Offload {};
 
 TEST_F(Offload, GivesTheSameBits) {
   struct Case {
@@ -81,6 +82,159 @@ TEST_F(Offload, BlocksPassThroughAFewSlots) {
   EXPECT_GT(engine.file_bytes(), 1.5 * static_cast<double>(in_flight));
 }
 
+constexpr TransferUse use = {"what a test moves", "buy a disk", "read", "write"};
+
+std::int64_t bytes_of(const Engine& engine, const std::string& region) {
+  for (const MemoryRegion& one : engine.memory().regions)
+    if (one.name == region) return one.bytes;
+  return 0;
+}
+
+Config in_files(Config config, const fs::path& folder, std::int64_t layers) {
+  config.offload.activations = "file";
+  config.offload.activation_layers = layers;
+  config.offload.path = folder.string();
+  return config;
+}
+
+struct Activations {
+  std::int64_t layers;  // offloaded, of each stage
+  int ranks = 1;
+  std::string schedule = "1f1b";
+  int pp = 1, tp = 1, zero = 0;
+  std::string recompute = "none", family = "gpt", precision = "bf16";
+};
+
+// Layers of which a stage has more than windows, as many, and fewer.
+void expect_the_same_bits(const Activations& c, const fs::path& folder) {
+  SCOPED_TRACE(fmt::format("{} layers, {} ranks, {}, pp {}, tp {}, ZeRO {}, recompute {}, {} {}",
+                           c.layers, c.ranks, c.schedule, c.pp, c.tp, c.zero, c.recompute, c.family,
+                           c.precision));
+  Config config = config_of(c.precision, 4, c.family);
+  config.model.num_layers = 8;
+  config.parallel.schedule = c.schedule;
+  config.parallel.pp = c.pp;
+  config.parallel.tp = c.tp;
+  config.parallel.zero = c.zero;
+  config.parallel.recompute = c.recompute;
+  if (c.schedule == "interleaved") config.parallel.virtual_stages = 2;
+  const Result expected = train(config, c.ranks, 2);
+  const Result result = train(in_files(config, folder, c.layers), c.ranks, 2);
+  EXPECT_EQ(result.losses, expected.losses);
+  EXPECT_EQ(result.norms, expected.norms);
+  EXPECT_TRUE(result.weights == expected.weights);
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST_F(Offload, ActivationsGiveTheSameBits) {
+  for (const Activations& c :
+       {Activations{0}, Activations{5, 1, "1f1b", 1, 1, 0, "selective", "llama", "fp32"},
+        Activations{2, 2, "1f1b", 2, 1, 0, "full"}, Activations{0, 2, "zb1p", 2}})
+    expect_the_same_bits(c, folder_);
+}
+
+TEST_F(SlowOffload, ActivationsGiveTheSameBits) {
+  for (const Activations& c :
+       {Activations{1}, Activations{2}, Activations{3}, Activations{4, 1, "1f1b", 1, 1, 0, "full"},
+        Activations{0, 2, "gpipe", 2}, Activations{0, 4, "interleaved", 2, 1, 3},
+        Activations{1, 2, "zbv", 2, 1, 0, "selective", "llama"},
+        Activations{2, 4, "vhalf", 2, 2, 0, "none", "gpt", "fp32"},
+        Activations{3, 4, "zb1p", 2, 2, 0, "selective", "llama", "fp32"},
+        Activations{0, 2, "1f1b", 1, 1, 2, "none", "experts", "fp32"}})
+    expect_the_same_bits(c, folder_);
+}
+
+TEST_F(Offload, ActivationsLeaveMemory) {
+  Config config = config_of("bf16", 4, "gpt");
+  config.model.num_layers = 12;
+  const Engine whole(config, build_options(config), {});
+  const Config offloaded = in_files(config, folder_, 8);
+  const Engine engine(offloaded, build_options(config), {});
+  const std::int64_t saved = bytes_of(whole, "saved activations") / 12;
+  EXPECT_EQ(bytes_of(engine, "saved activations"), 4 * saved);
+  const std::int64_t input = batch * seq * config.model.hidden_size * 2;
+  EXPECT_EQ(bytes_of(engine, "block inputs"), bytes_of(whole, "block inputs") - 8 * input);
+  const std::int64_t window = (input + saved + 4095) / 4096 * 4096;
+  EXPECT_EQ(bytes_of(engine, "activations in windows"), 3 * window);
+  EXPECT_EQ(engine.activation_file_bytes(), 8 * window);
+  EXPECT_EQ(whole.activation_file_bytes(), 0);
+}
+
+// Sequences that grow change what windows hold.
+TEST_F(Offload, ActivationsOfSeveralLengths) {
+  Config config = config_of("fp32", 2, "llama");
+  config.curriculum = {.schedule = "fixed_linear", .min_length = 4, .iters = 2, .length_step = 4};
+  const auto weights_of = [&](const Config& c) {
+    Weights weights;
+    run_local_ranks(1, {.timeout_s = 60}, [&](Transport& transport) {
+      const auto engine = start(c, transport, {.poison = true});
+      for (int s = 0; s < 4; ++s) {
+        engine->set_length(s < 2 ? 4 : 8);
+        Batch shorter(batch, engine->length());
+        for (std::size_t i = 0; i < shorter.tokens.size(); ++i)
+          shorter.tokens[i] = shorter.targets[i] = static_cast<std::int32_t>(3 * i + s) % vocab;
+        StepInput input;
+        input.step = static_cast<std::uint64_t>(s);
+        input.micro_batches = 2;
+        input.lr = 0.01;
+        engine->train_step(input, [&](std::int64_t) { return &shorter; });
+      }
+      collect(*engine, weights);
+    });
+    return weights;
+  };
+  EXPECT_TRUE(weights_of(in_files(config, folder_, 0)) == weights_of(config));
+}
+
+TEST(DistributedActivations, GiveTheSameBitsInLessMemory) {
+  struct Case {
+    int ranks, tp, pp;
+    std::int64_t layers;
+    const char *schedule, *family;
+  };
+  for (const Case& c : {Case{2, 2, 1, 0, "1f1b", "gpt"}, Case{4, 4, 1, 5, "1f1b", "llama"},
+                        Case{4, 2, 2, 0, "zb1p", "gpt"}}) {
+    SCOPED_TRACE(fmt::format("{} ranks, tp {}, pp {}, {} layers", c.ranks, c.tp, c.pp, c.layers));
+    Config config = config_of("bf16", 4, c.family);
+    config.model.num_layers = 8;
+    config.parallel.tp = c.tp;
+    config.parallel.pp = c.pp;
+    config.parallel.schedule = c.schedule;
+    config.parallel.recompute = "full";
+    config.parallel.recompute_layers = c.layers;
+    Config cut = config;
+    cut.parallel.distribute_saved_activations = true;
+    const Result expected = train(config, c.ranks, 2);
+    const Result result = train(cut, c.ranks, 2);
+    EXPECT_EQ(result.losses, expected.losses);
+    EXPECT_EQ(result.norms, expected.norms);
+    EXPECT_TRUE(result.weights == expected.weights);
+    // Of the last stage: what enters its layers and its head and leaves it, of each slot, and with
+    // one stage what enters the embedding.
+    const RankOf rank{c.ranks - 1, c.ranks};
+    const Engine a(config, build_options(config), {}, rank);
+    const Engine b(cut, build_options(cut), {}, rank);
+    const std::int64_t input = batch * seq * config.model.hidden_size * 2;
+    const std::int64_t layers = c.layers > 0 ? c.layers : 8 / c.pp;
+    const std::int64_t slot = (8 / c.pp + (c.pp == 1 ? 3 : 2)) * input;
+    const std::int64_t slots = bytes_of(a, "block inputs") / slot;
+    EXPECT_EQ(bytes_of(a, "block inputs"), slots * slot);
+    EXPECT_EQ(bytes_of(b, "block inputs"), slots * (slot - layers * (input - input / c.tp)));
+    EXPECT_EQ(bytes_of(b, "activations in windows"), 3 * 4096);
+  }
+}
+
+TEST(DistributedActivations, ChangeNothingWithSequenceParallelism) {
+  Config config = config_of("fp32", 4, "gpt");
+  config.parallel.tp = 2;
+  config.parallel.recompute = "full";
+  config.parallel.sequence_parallel = true;
+  Config cut = config;
+  cut.parallel.distribute_saved_activations = true;
+  const Engine a(config, build_options(config), {}, {0, 2}), b(cut, build_options(cut), {}, {0, 2});
+  EXPECT_EQ(to_text(a.memory()), to_text(b.memory()));
+}
+
 TEST_F(Offload, AFolderThatCannotBeUsed) {
   const auto message_of = [](const auto& body) -> std::string {
     try {
@@ -92,21 +246,22 @@ TEST_F(Offload, AFolderThatCannotBeUsed) {
     return "";
   };
   std::ofstream(folder_) << "a file";
-  EXPECT_THAT(message_of([&] { StateFile(folder_.string(), 4096, 60); }),
+  EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), 4096, 60); }),
               testing::HasSubstr("cannot be made there"));
   fs::remove(folder_);
-  EXPECT_THAT(message_of([&] { StateFile(folder_.string(), std::int64_t{1} << 60, 60); }),
+  EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), std::int64_t{1} << 60, 60); }),
               testing::AllOf(testing::HasSubstr("which cannot be reserved there"),
-                             testing::HasSubstr("free space")));
+                             testing::HasSubstr("free space, or buy a disk")));
 }
 
 TEST_F(Offload, ADiskThatIsTooSlow) {
-  static std::vector<std::byte> memory((64 << 20) + StateFile::alignment);  // outlives the thread
+  static std::vector<std::byte> memory((64 << 20) +
+                                       TransferFile::alignment);  // outlives the thread
   auto* const at = reinterpret_cast<std::byte*>(
-      (reinterpret_cast<std::uintptr_t>(memory.data()) + StateFile::alignment - 1) /
-      StateFile::alignment * StateFile::alignment);
-  StateFile file(folder_.string(), 64 << 20, 1e-6);
-  const StateFile::Ticket ticket = file.write({{at, 0, 64 << 20}}, 0);
+      (reinterpret_cast<std::uintptr_t>(memory.data()) + TransferFile::alignment - 1) /
+      TransferFile::alignment * TransferFile::alignment);
+  TransferFile file(use, folder_.string(), 64 << 20, 1e-6);
+  const TransferFile::Ticket ticket = file.write({{at, 0, 64 << 20}}, 0);
   try {
     file.wait(ticket);
     ADD_FAILURE() << "64 MiB were written in a microsecond";

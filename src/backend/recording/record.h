@@ -45,6 +45,8 @@ struct RecordedWork {
     fill,
     write,
     read,
+    load,   // from a file
+    store,  // to a file
     message,
     wait,   // what follows waits for a message
     piece,  // all of it happens here
@@ -59,8 +61,8 @@ struct RecordedWork {
   // empty outside of graphs.
   const char* name = "";
   const char* op = "";
-  // Moved by copies and by accesses of the host, read and written by kernels and products; sent by
-  // messages, by this rank.
+  // Moved by copies, by accesses of the host, from and to files; read and written by kernels and
+  // products; sent by messages, by this rank.
   double bytes = 0;
   double flops = 0;
   RecordedProductShape product{};

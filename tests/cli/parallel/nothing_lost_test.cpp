@@ -68,6 +68,27 @@ TEST_F(SlowJobsLoseNothing, AJobThatIsSuspendedGoesOn) {
   EXPECT_EQ(wait_for(program, 60).code, 3) << read("run.out");
 }
 
+// A disk that fails under what is offloaded to it: one message, and the checkpoints stay.
+TEST_F(JobsLoseNothing, ADiskThatFailsUnderOffloadedActivations) {
+  for (const auto& [fault, call, what] :
+       {std::tuple{"0 write 30 full offloaded", "writing", "No space left on device"},
+        {"0 read 30 broken offloaded", "reading", "Input/output error"}}) {
+    Program program(job_arguments("run", {1, ""},
+                                  "offload.activations=file checkpoint.interval=2 offload.path=" +
+                                      path("offloaded") + " train.iters=100000"),
+                    path("out"),
+                    {{"LD_PRELOAD", TRIREME_TEST_FILE_FAULTS}, {"TRIREME_TEST_FILE_FAULT", fault}});
+    const Outcome outcome = wait_for(program, 60);
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr(call), HasSubstr("iB of the offloaded activations failed"),
+                      HasSubstr(what), HasSubstr("the last checkpoint is untouched")));
+    EXPECT_EQ(count_of(outcome.out, "offload.path"), 1);
+    EXPECT_TRUE(fs::is_empty(path("offloaded")));
+    fs::remove_all(path("run"));
+  }
+}
+
 // As systemd and scancel do.
 TEST_F(JobsLoseNothing, ASigtermToEveryProcessSaves) {
   Program program = start("run", two, long_run_);

@@ -1,5 +1,5 @@
-// A file on local disk for the states of an optimiser, read ahead and written behind by threads
-// while the step computes, past the page cache where the file system allows it.
+// A file on local disk for what a step does not need in memory all the time, read ahead and written
+// behind by threads while the step computes, past the page cache where the file system allows it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,16 @@
 
 namespace trireme {
 
-class StateFile {
+class Device;
+
+// What a file is for, as messages and traces name it: literals.
+struct TransferUse {
+  const char* what;     // "the optimizer's states"
+  const char* instead;  // what helps where there is no space: "choose a folder on another disk"
+  const char *reads, *writes;  // of a transfer: "read states"
+};
+
+class TransferFile {
  public:
   // What transfers are multiples of: their place in the file, in memory, and their size.
   static constexpr std::int64_t alignment = 4096;
@@ -20,8 +29,9 @@ class StateFile {
   // Makes the file in a folder, which is created, and reserves its bytes: 0 from the beginning. It
   // has no name, so that nothing is left of it however the process ends. Fails, naming the folder,
   // where there is no space. A transfer that takes longer than `timeout_s` fails.
-  StateFile(const std::string& folder, std::int64_t bytes, double timeout_s);
-  ~StateFile();
+  TransferFile(const TransferUse& use, const std::string& folder, std::int64_t bytes,
+               double timeout_s);
+  ~TransferFile();
 
   // A range of the file and where it is in memory.
   struct Piece {
@@ -53,5 +63,9 @@ class StateFile {
   std::shared_ptr<Shared> shared_;  // with the threads, which may outlive this in a stuck call
   double timeout_s_;
 };
+
+// Writes a transfer down where `device` records what it is told: a plan knows what passes through
+// files. `name`: a literal.
+void record_transfer(Device& device, bool reads, const char* name, std::int64_t bytes);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // The file, its threads, and what can go wrong with a disk.
-#include "optim/state_file.h"
+#include "parallel/transfer_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,8 +17,10 @@
 #include <set>
 #include <system_error>
 
+#include "backend/recording/device.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "runtime/memory.h"
 
 namespace trireme {
 namespace {
@@ -29,11 +31,6 @@ using Clock = std::chrono::steady_clock;
 // One reads while another writes.
 constexpr int threads = 2;
 
-// "12.3 GiB"
-std::string gibibytes(std::int64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
 std::string system_text(int error) {
   return std::error_code(error, std::generic_category()).message();
 }
@@ -42,14 +39,14 @@ std::string system_text(int error) {
 int open_nameless(const std::string& folder, int flags) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file;
-  std::string name = folder + "/states.XXXXXX";
+  std::string name = folder + "/offload.XXXXXX";
   const int named = ::mkostemp(name.data(), O_CLOEXEC | flags);
   if (named >= 0) ::unlink(name.c_str());
   return named;
 }
 
 // 0 or an error of the system.
-int transfer(int file, bool reads, const StateFile::Piece& piece) {
+int transfer(int file, bool reads, const TransferFile::Piece& piece) {
   std::int64_t done = 0;
   while (done < piece.bytes) {
     const auto left = static_cast<std::size_t>(piece.bytes - done);
@@ -65,7 +62,7 @@ int transfer(int file, bool reads, const StateFile::Piece& piece) {
 
 }  // namespace
 
-struct StateFile::Shared {
+struct TransferFile::Shared {
   struct Task {
     Ticket ticket;
     bool reads;
@@ -73,6 +70,7 @@ struct StateFile::Shared {
     std::int64_t index;
   };
 
+  TransferUse use{};
   std::string folder;
   int file = -1;      // for the threads
   int buffered = -1;  // for checkpoints
@@ -96,10 +94,9 @@ struct StateFile::Shared {
 
   std::string failure(bool reads, std::int64_t bytes, int error) const {
     return fmt::format(
-        "offload.path = '{}': {} {} of the optimizer's states failed: {}; the run cannot go on, "
-        "the "
-        "last checkpoint is untouched",
-        folder, reads ? "reading" : "writing", gibibytes(bytes), system_text(error));
+        "offload.path = '{}': {} {} of {} failed: {}; the run cannot go on, the last checkpoint is "
+        "untouched",
+        folder, reads ? "reading" : "writing", bytes_to_text(bytes), use.what, system_text(error));
   }
 
   void run(const Task& task) {
@@ -114,7 +111,7 @@ struct StateFile::Shared {
     const std::lock_guard lock(mutex);
     if (trace) {
       trace->completed(task.reads ? "from the file" : "to the file",
-                       {task.reads ? "read states" : "write states", task.index}, bytes, begin,
+                       {task.reads ? use.reads : use.writes, task.index}, bytes, begin,
                        Clock::now());
     }
     if (problem.empty()) problem = found;
@@ -145,11 +142,13 @@ struct StateFile::Shared {
   }
 };
 
-StateFile::StateFile(const std::string& folder, std::int64_t bytes, double timeout_s)
+TransferFile::TransferFile(const TransferUse& use, const std::string& folder, std::int64_t bytes,
+                           double timeout_s)
     : shared_(std::make_shared<Shared>()), timeout_s_(timeout_s) {
   std::error_code error;
   fs::create_directories(folder, error);
   Shared& s = *shared_;
+  s.use = use;
   s.folder = folder;
   s.file = open_nameless(folder, O_DIRECT);
   s.direct = s.file >= 0;
@@ -159,22 +158,20 @@ StateFile::StateFile(const std::string& folder, std::int64_t bytes, double timeo
   const int full = ::posix_fallocate(s.file, 0, bytes);
   if (full != 0) {
     fail(
-        "offload.path = '{}': the optimizer's states of this rank need {}, which cannot be "
-        "reserved "
-        "there: {}; free space, or choose a folder on another disk",
-        folder, gibibytes(bytes), system_text(full));
+        "offload.path = '{}': {} of this rank need {}, which cannot be reserved there: {}; free "
+        "space, or {}",
+        folder, use.what, bytes_to_text(bytes), system_text(full), use.instead);
   }
   s.buffered = ::open(fmt::format("/proc/self/fd/{}", s.file).c_str(), O_RDWR | O_CLOEXEC);
   if (s.buffered < 0)
     fail("offload.path = '{}': the file cannot be opened again: {}", folder, system_text(errno));
   for (int i = 0; i < threads; ++i) {
-    s.workers.push_back(
-        start_thread("raise the limit on processes, or set offload.optimizer = none",
-                     [shared = shared_] { shared->work(); }));
+    s.workers.push_back(start_thread("raise the limit on processes, or offload nothing to a file",
+                                     [shared = shared_] { shared->work(); }));
   }
 }
 
-StateFile::~StateFile() {
+TransferFile::~TransferFile() {
   bool stuck = false;
   {
     std::unique_lock lock(shared_->mutex);
@@ -193,15 +190,15 @@ StateFile::~StateFile() {
   shared_->workers.clear();
 }
 
-StateFile::Ticket StateFile::read(std::vector<Piece> pieces, std::int64_t index) {
+TransferFile::Ticket TransferFile::read(std::vector<Piece> pieces, std::int64_t index) {
   return shared_->start(true, std::move(pieces), index);
 }
 
-StateFile::Ticket StateFile::write(std::vector<Piece> pieces, std::int64_t index) {
+TransferFile::Ticket TransferFile::write(std::vector<Piece> pieces, std::int64_t index) {
   return shared_->start(false, std::move(pieces), index);
 }
 
-void StateFile::wait(Ticket ticket) {
+void TransferFile::wait(Ticket ticket) {
   std::unique_lock lock(shared_->mutex);
   const bool done = shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_), [&] {
     return !shared_->problem.empty() || !shared_->open.contains(ticket);
@@ -210,13 +207,12 @@ void StateFile::wait(Ticket ticket) {
   if (done) return;
   shared_->stuck = true;
   fail(
-      "offload.path = '{}': a transfer of the optimizer's states did not end within "
-      "train.timeout_s = {} seconds: the disk is too slow or hangs; the last checkpoint is "
-      "untouched",
-      shared_->folder, timeout_s_);
+      "offload.path = '{}': a transfer of {} did not end within train.timeout_s = {} seconds: the "
+      "disk is too slow or hangs; the last checkpoint is untouched",
+      shared_->folder, shared_->use.what, timeout_s_);
 }
 
-void StateFile::wait_for_all() {
+void TransferFile::wait_for_all() {
   for (;;) {
     Ticket first = 0;
     {
@@ -228,30 +224,38 @@ void StateFile::wait_for_all() {
   }
 }
 
-void StateFile::read_now(std::byte* to, std::int64_t offset, std::int64_t bytes) const {
+void TransferFile::read_now(std::byte* to, std::int64_t offset, std::int64_t bytes) const {
   const int error = transfer(shared_->buffered, true, {to, offset, bytes});
   if (error != 0) fail("{}", shared_->failure(true, bytes, error));
 }
 
-void StateFile::write_now(const std::byte* from, std::int64_t offset, std::int64_t bytes) {
+void TransferFile::write_now(const std::byte* from, std::int64_t offset, std::int64_t bytes) {
   const int error =
       transfer(shared_->buffered, false, {const_cast<std::byte*>(from), offset, bytes});
   if (error != 0) fail("{}", shared_->failure(false, bytes, error));
 }
 
-void StateFile::settle() {
+void TransferFile::settle() {
   if (::fdatasync(shared_->buffered) != 0)
     fail("offload.path = '{}': {}", shared_->folder, system_text(errno));
   ::posix_fadvise(shared_->buffered, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-bool StateFile::is_direct() const {
+bool TransferFile::is_direct() const {
   return shared_->direct;
 }
 
-void StateFile::set_trace(Trace* trace) {
+void TransferFile::set_trace(Trace* trace) {
   const std::lock_guard lock(shared_->mutex);
   shared_->trace = trace;
+}
+
+void record_transfer(Device& device, bool reads, const char* name, std::int64_t bytes) {
+  auto* recording = dynamic_cast<RecordingDevice*>(&device);
+  if (!recording) return;
+  recording->record().add({.kind = reads ? RecordedWork::Kind::load : RecordedWork::Kind::store,
+                           .name = name,
+                           .bytes = static_cast<double>(bytes)});
 }
 
 }  // namespace trireme
