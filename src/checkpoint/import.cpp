@@ -76,7 +76,7 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   CheckpointState state;
   if (model.training) state = state_of(*model.training);
   state.config_toml = to_toml(run_config(model, to, assembler.dtype(0), tokenizer));
-  parse_config(state.config_toml, to.string());  // whoever uses the run will read it
+  parse_config(state.config_toml, "the model");  // whoever uses the run will read it
   keep_tokens(state, model.tokens);
 
   std::vector<SourceSlice> slices;

@@ -59,6 +59,7 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
   require_empty(to);
   CheckpointReader reader(checkpoint);
   const ModelConfig model = checkpoint_config(reader.folder()).model;
+  require_llama_of_meta(model);
   const TensorMapping mapping = huggingface_mapping({huggingface_kind(model), model, {}, ""});
   CheckpointSource source(reader, {options.pool, options.progress, options.stopped});
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);

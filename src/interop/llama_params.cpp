@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "interop/huggingface_config.h"
+#include "interop/llama_writer.h"
 
 namespace trireme {
 namespace {
@@ -19,28 +19,6 @@ void require_meta(bool good, const char* key, const Value& value) {
     fail_input("cannot write a folder of Meta's Llama: its models have no counterpart for {} = {}",
                key, value);
   }
-}
-
-void require_llama_of_meta(const ModelConfig& m) {
-  const HuggingFaceKind kind = huggingface_kind(m);
-  if (kind != HuggingFaceKind::llama) {
-    fail_input(
-        "cannot write a folder of Meta's Llama: the checkpoint holds a {}, and a Llama was "
-        "expected",
-        huggingface_class(kind));
-  }
-  require_meta(!m.bias, "model.bias", m.bias);
-  require_meta(!m.qkv_bias, "model.qkv_bias", m.qkv_bias);
-  require_meta(m.head_dim * m.num_heads == m.hidden_size, "model.head_dim", m.head_dim);
-  const bool scaled = m.rope_scaling == "llama3";
-  require_meta(scaled || m.rope_scaling == "none", "model.rope_scaling", m.rope_scaling);
-  if (!scaled) return;
-  // A constant of Meta's programs, and so is the factor, of which a note tells.
-  require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
-               m.rope_high_freq_factor);
-  require_meta(m.rope_low_freq_factor == 1, "model.rope_low_freq_factor", m.rope_low_freq_factor);
-  require_meta(m.rope_original_length == 8192, "model.rope_original_length",
-               m.rope_original_length);
 }
 
 struct InnerWidth {
@@ -80,6 +58,32 @@ InnerWidth find_inner_width(const ModelConfig& m) {
 }
 
 }  // namespace
+
+void require_llama_of_meta(const ModelConfig& m) {
+  require_meta(m.position == "rope", "model.position", m.position);
+  require_meta(m.norm == "rms_norm", "model.norm", m.norm);
+  require_meta(m.norm_placement == "pre", "model.norm_placement", m.norm_placement);
+  require_meta(m.activation == "swiglu", "model.activation", m.activation);
+  require_meta(m.moe.num_experts == 0, "moe.num_experts", m.moe.num_experts);
+  require_meta(!m.qk_norm, "model.qk_norm", m.qk_norm);
+  require_meta(!m.zero_centred_norms, "model.zero_centred_norms", m.zero_centred_norms);
+  require_meta(!m.embedding_norm, "model.embedding_norm", m.embedding_norm);
+  require_meta(!m.scale_embedding, "model.scale_embedding", m.scale_embedding);
+  require_meta(m.rope_percent == 1, "model.rope_percent", m.rope_percent);
+  require_meta(m.attention_window == 0, "model.attention_window", m.attention_window);
+  require_meta(!m.bias, "model.bias", m.bias);
+  require_meta(!m.qkv_bias, "model.qkv_bias", m.qkv_bias);
+  require_meta(m.head_dim * m.num_heads == m.hidden_size, "model.head_dim", m.head_dim);
+  const bool scaled = m.rope_scaling == "llama3";
+  require_meta(scaled || m.rope_scaling == "none", "model.rope_scaling", m.rope_scaling);
+  if (!scaled) return;
+  // A constant of Meta's programs, and so is the factor, of which a note tells.
+  require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
+               m.rope_high_freq_factor);
+  require_meta(m.rope_low_freq_factor == 1, "model.rope_low_freq_factor", m.rope_low_freq_factor);
+  require_meta(m.rope_original_length == 8192, "model.rope_original_length",
+               m.rope_original_length);
+}
 
 std::string llama_file_name(std::size_t rank) {
   return fmt::format("consolidated.{:02d}.pth", rank);

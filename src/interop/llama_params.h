@@ -21,7 +21,7 @@ std::int64_t llama_inner_width(std::int64_t hidden_size, std::int64_t multiple_o
 std::int64_t likely_llama_positions(bool scaled, double rope_base);
 double likely_llama_scaling(bool tied);
 
-// Refused (exit code 2): models that Meta's programs do not compute, naming the key.
+// Refused (exit code 2): see require_llama_of_meta.
 std::string llama_params(const ModelConfig& model);
 
 }  // namespace trireme

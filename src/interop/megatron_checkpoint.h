@@ -26,6 +26,8 @@ class MegatronCheckpoint {
   // A number of things. Refused (exit code 2): one that is negative, not whole or above 10^15.
   std::optional<std::int64_t> count_argument(std::string_view name) const;
 
+  // Whether its model is one of Megatron-Core, which leaves some of the arguments unread.
+  virtual bool is_core() const { return false; }
   // Whether its model predicts masked words.
   virtual bool is_bert() const = 0;
   // Rows of the embedding in all ranks.

@@ -285,6 +285,14 @@ void MegatronFolder::count_layers() {
   check_layers(next);
 }
 
+bool MegatronFolder::is_core() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) {
+    return std::ranges::any_of(chunk.ranks[0]->tensors(), [](const WeightEntry& entry) {
+      return is_of_megatron_core(entry.name);
+    });
+  });
+}
+
 bool MegatronFolder::is_bert() const {
   return std::ranges::any_of(chunks_, [](const Chunk& chunk) {
     return std::ranges::any_of(chunk.ranks[0]->tensors(), [](const WeightEntry& entry) {

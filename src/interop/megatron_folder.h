@@ -35,6 +35,7 @@ class MegatronFolder : public MegatronCheckpoint {
   // at different steps or for different layouts, checkpoints of other formats.
   explicit MegatronFolder(const fs::path& folder);
 
+  bool is_core() const override;
   bool is_bert() const override;
   std::int64_t vocabulary_rows() const override;
   std::unique_ptr<JoinedTensors> join(const ModelConfig& model) override;

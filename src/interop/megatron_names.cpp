@@ -184,6 +184,10 @@ MegatronName megatron_name(std::string_view theirs) {
   return name;
 }
 
+bool is_of_megatron_core(std::string_view theirs) {
+  return theirs.find(".linear_qkv.") != theirs.npos || theirs.find(".linear_fc1.") != theirs.npos;
+}
+
 bool is_megatron_buffer(std::string_view theirs) {
   return theirs.ends_with("._extra_state") || theirs.ends_with("rotary_pos_emb.inv_freq") ||
          theirs.ends_with("rotary_emb.inv_freq") || theirs.ends_with(".position_ids");

@@ -44,6 +44,9 @@ std::string megatron_copy_name(MegatronKind kind);
 // their weights, which is None without such formats.
 std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, bool bert);
 
+// Whether only the models of Megatron's core have a tensor of that name.
+bool is_of_megatron_core(std::string_view theirs);
+
 // Whether a name is not that of a weight: states of 8-bit formats, rotary frequencies.
 bool is_megatron_buffer(std::string_view theirs);
 

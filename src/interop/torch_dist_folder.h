@@ -23,6 +23,7 @@ class TorchDistFolder : public MegatronCheckpoint {
   // a name of ours.
   explicit TorchDistFolder(const fs::path& folder);
 
+  bool is_core() const override { return true; }
   bool is_bert() const override;
   std::int64_t vocabulary_rows() const override;
   std::unique_ptr<JoinedTensors> join(const ModelConfig& model) override;

@@ -73,19 +73,58 @@ ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint
   return training;
 }
 
+constexpr const char* tanh_argument = "openai_gelu";
+
+// Those that the models of Megatron's core do not read, as if they were not there.
+std::optional<std::string> read_argument(const MegatronCheckpoint& folder, std::string_view name) {
+  if (name == tanh_argument && folder.is_core()) return std::nullopt;
+  return folder.argument(name);
+}
+
+// What Megatron's core computes whatever this argument says.
+void require_core_rope_scaling(const MegatronCheckpoint& folder, const ModelSettings& settings) {
+  constexpr double only_factor = 8;
+  const auto factor = folder.number_argument("rope_scaling_factor");
+  const bool is_scaled = folder.argument("use_rope_scaling") == "True";
+  if (!folder.is_core() || !is_scaled || factor.value_or(only_factor) == only_factor) return;
+  const std::string key = "model.rope_scaling_factor";
+  for (const std::string& setting : settings)
+    if (setting.starts_with(key + "=")) return;
+  fail_input(
+      "'{0}': its argument rope_scaling_factor is {1}, and Megatron gives its models {2} whatever "
+      "it says: --set {3}={2} computes what Megatron does, and --set {3}={1} what the argument "
+      "says",
+      folder.where(), *factor, only_factor, key);
+}
+
+std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig& model) {
+  const bool asks_for_tanh = folder.argument(tanh_argument) == "True";
+  const bool is_tanh = model.activation == "gelu_tanh";
+  if (folder.is_core() && asks_for_tanh && model.activation == "gelu_erf")
+    return "openai_gelu has no effect, as in Megatron's core, whose GELU is then the exact one";
+  if (folder.is_bert() && is_tanh && (folder.is_core() || !asks_for_tanh)) {
+    return "in the layers of this BERT Megatron computes GELU in its tanh form, and exactly in its "
+           "head of masked words; here both have the tanh form, which differs by less than 0.0005 "
+           "(--set model.activation=gelu_erf makes both exact)";
+  }
+  return "";
+}
+
 ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
                         const ModelSettings& settings) {
   const bool bert = folder.is_bert();
   ForeignModel out;
   out.kind = fmt::format("{} {}", program, bert ? "BERT" : "GPT");
-  out.model = model_of_arguments(folder.where(), bert,
-                                 [&](std::string_view name) { return folder.argument(name); });
+  require_core_rope_scaling(folder, settings);
+  out.model = model_of_arguments(
+      folder.where(), bert, [&](std::string_view name) { return read_argument(folder, name); });
   const std::int64_t rows = folder.vocabulary_rows();
   const std::string kept = check_vocabulary(folder, rows);
   out.model.vocab_size = words_of(folder, rows);
   resolve(out.model);
   out.model = with_settings(out.model, settings, out.note);
   if (out.model.vocab_size == rows) add_note(out.note, kept);
+  add_note(out.note, activation_note(folder, out.model));
   validate(out.model);
   out.mapping = same_tensors(out.model);
   auto weights = folder.join(out.model);

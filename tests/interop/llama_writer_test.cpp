@@ -122,7 +122,7 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
                 m.qkv_bias = true;
                 m.given = {"qkv_bias"};
               })),
-              HasSubstr("Qwen2"));
+              HasSubstr("model.qkv_bias = true"));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) {
                 m.bias = m.qkv_bias = true;
                 m.given = {"bias", "qkv_bias"};
@@ -133,7 +133,10 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
                 m.rope_scaling_factor = 2;
               })),
               HasSubstr("model.rope_scaling = linear"));
-  EXPECT_THAT(refusal(small_model("gpt")), HasSubstr("GPT2LMHeadModel"));
+  ModelConfig gpt = small_model("gpt");
+  resolve(gpt);
+  EXPECT_THAT(refusal_of([&] { require_llama_of_meta(gpt); }),
+              HasSubstr("its models have no counterpart for model.position = learned"));
 }
 
 }  // namespace

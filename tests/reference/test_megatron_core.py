@@ -13,6 +13,8 @@ torch.cuda.current_device = lambda: torch.device("cpu")
 random_states = pytest.importorskip("megatron.core.tensor_parallel.random")
 random_states.CudaRNGStatesTracker.fork = lambda *_, **__: contextlib.nullcontext()
 from megatron.core import parallel_state  # noqa: E402
+from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec  # noqa: E402
+from megatron.core.models.bert.bert_model import BertModel  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.transformer.transformer_config import TransformerConfig  # noqa: E402
@@ -61,7 +63,8 @@ def build(args, tp=1):
     return GPTModel(config, get_gpt_layer_local_spec(normalization=args["normalization"]),
                     vocab_size=64, max_sequence_length=32,
                     position_embedding_type=args["position_embedding_type"],
-                    share_embeddings_and_output_weights=not llama).eval()
+                    share_embeddings_and_output_weights=not llama,
+                    rope_scaling=args.get("use_rope_scaling", False)).eval()
 
 
 def make(rng, llama, groups=None):
@@ -169,3 +172,80 @@ def test_two_ranks_of_megatron_core_have_our_logits(trireme, rng, tmp_path, mega
     got = score(trireme, tmp_path / "run", lines, tmp_path)
     for s, want in enumerate(torch.load(tmp_path / "results.pt")):
         assert_close(got[f"logits.{s}"], want)
+
+
+def build_bert(args):
+    config = TransformerConfig(
+        num_layers=args["num_layers"], hidden_size=args["hidden_size"], num_attention_heads=args["num_attention_heads"],
+        kv_channels=args["kv_channels"], ffn_hidden_size=args["ffn_hidden_size"], use_cpu_initialization=True,
+        activation_func=torch.nn.functional.gelu, layernorm_epsilon=1e-5, hidden_dropout=0.0, attention_dropout=0.0)
+    return BertModel(config, 2 if args["bert_binary_head"] else 0, bert_layer_local_spec, vocab_size=64,
+                     max_sequence_length=32, share_embeddings_and_output_weights=True,
+                     add_binary_head=args["bert_binary_head"]).eval()
+
+
+@pytest.mark.parametrize("binary_head", [True, False], ids=["binary_head", "no_binary_head"])
+def test_a_bert_of_megatron_core_has_its_logits(trireme, rng, tries, tmp_path, megatron, binary_head):
+    for i in range(tries(2)):
+        args = dict(arguments(rng, False), bert_binary_head=binary_head, bias_gelu_fusion=False)
+        model = build_bert(args)
+        torch.manual_seed(rng.randrange(2**31))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        folder = tmp_path / str(i)
+        save(model, args, folder / "megatron")
+        trireme("convert", folder / "megatron", folder / "run")
+        trireme("convert", "--to", "megatron", "--megatron-names", "local", folder / "run", folder / "back")
+        again = build_bert(args)
+        load(again, folder / "back")
+        lines = random_tokens(rng)
+        types = [[rng.randrange(2) for _ in line] for line in lines] if binary_head else None
+        got = score(trireme, folder / "run", lines, folder, types)
+        for s, line in enumerate(lines):
+            inputs = torch.tensor([line]), torch.ones(1, len(line)), torch.tensor([types[s]]) if types else None
+            with torch.no_grad():
+                words, order = model(*inputs)
+                assert torch.equal(again(*inputs)[0], words)
+            assert_close(got[f"logits.{s}"], words[0])
+            if binary_head:
+                assert_close(got[f"order_logits.{s}"], order[0])
+
+
+def compare_logits(trireme, rng, folder, model):
+    lines = random_tokens(rng)
+    got = score(trireme, folder / "run", lines, folder)
+    for s, line in enumerate(lines):
+        assert_close(got[f"logits.{s}"], logits(model, line))
+
+
+def test_arguments_that_the_core_leaves_unread_do_not_count(trireme, rng, tmp_path, megatron):
+    """openai_gelu, which only the legacy models read, and another factor than 8, which no model is given."""
+    model, args = make(rng, False)
+    for layer in model.decoder.layers:
+        layer.mlp.activation_func = torch.nn.functional.gelu
+    save(model, dict(args, openai_gelu=True, bias_gelu_fusion=False), tmp_path / "gelu/megatron")
+    told = trireme("convert", tmp_path / "gelu/megatron", tmp_path / "gelu/run")
+    assert "openai_gelu has no effect" in told.stdout
+    compare_logits(trireme, rng, tmp_path / "gelu", model)
+
+    args = dict(arguments(rng, True), use_rope_scaling=True, rope_scaling_factor=32.0)
+    model = build(args)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    save(model, args, tmp_path / "rope/megatron")
+    done = trireme("convert", tmp_path / "rope/megatron", tmp_path / "rope/run", code=2)
+    assert "rope_scaling_factor is 32" in done.stderr and "model.rope_scaling_factor=8" in done.stderr
+    trireme("convert", tmp_path / "rope/megatron", tmp_path / "rope/run", "--set", "model.rope_scaling_factor=8")
+    compare_logits(trireme, rng, tmp_path / "rope", model)
+
+
+def test_a_bert_of_two_gelus_is_noted(trireme, rng, tmp_path, megatron):
+    """The layers fuse it with the bias, in its tanh form, as Megatron does by default; the head does not."""
+    args = dict(arguments(rng, False), num_layers=1, bert_binary_head=True)
+    save(build_bert(args), args, tmp_path / "megatron")
+    for settings, expected in ([], True), (["--set", "model.activation=gelu_erf"], False):
+        run = tmp_path / f"run{len(settings)}"
+        told = trireme("convert", tmp_path / "megatron", run, *settings)
+        assert ("in the layers of this BERT" in told.stdout) == expected
