@@ -36,4 +36,10 @@ std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids)
   return (local_ids + 1 + rows) * static_cast<std::int64_t>(sizeof(std::int32_t));
 }
 
+// How many choices of a chunk each expert has.
+std::int64_t dispatch_workspace(std::int64_t choices, std::int64_t experts, std::int64_t blocks) {
+  return dispatch_chunks(choices, blocks).per_block * blocks * experts *
+         static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
 }  // namespace trireme::gpu

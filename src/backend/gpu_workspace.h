@@ -21,5 +21,7 @@ std::int64_t cached_attention_workspace(const CachedAttentionShape&);
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);
+// Of all choices of experts, in `blocks` equal blocks.
+std::int64_t dispatch_workspace(std::int64_t choices, std::int64_t experts, std::int64_t blocks);
 
 }  // namespace trireme::gpu

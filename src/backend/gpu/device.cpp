@@ -46,6 +46,10 @@ class GpuDevice final : public Device {
                                               const LinearShape& shape) override {
     return products_->linear(compute, product, shape);
   }
+  std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
+                                                const GroupedShape& shape) override {
+    return own_grouped(compute, product, shape);
+  }
   LibraryChoices choices() const override { return products_->choices(); }
   void take(const LibraryChoices& choices) override { products_->take(choices); }
   std::vector<DeviceNote> notes() const override { return notes_; }

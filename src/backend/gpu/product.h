@@ -1,4 +1,4 @@
-// The products of linear layers by the own tile product.
+// The products of linear layers and of experts by the own tile product.
 #pragma once
 
 #include <memory>
@@ -8,5 +8,11 @@
 namespace trireme::gpu {
 
 std::shared_ptr<const LinearProduct> own_linear(DType compute, Product, const LinearShape&);
+std::shared_ptr<const GroupedProduct> own_grouped(DType compute, Product, const GroupedShape&);
+
+// c [m, n] = a b^T, where a is [m, k] and b [n, k].
+template <class T>
+void multiply_to_float(Queue&, float* c, const T* a, const T* b, std::int64_t m, std::int64_t n,
+                       std::int64_t k);
 
 }  // namespace trireme::gpu

@@ -25,4 +25,14 @@ constexpr RowChunks bias_grad_chunks(std::int64_t rows) {
   return cut_rows(rows, 64, 32);
 }
 
+// Choices of experts that a block of the dispatch takes; no chunk goes beyond a block of rows.
+inline constexpr std::int64_t dispatch_chunk = 1024;
+struct DispatchChunks {
+  std::int64_t block_choices, per_block;
+};
+constexpr DispatchChunks dispatch_chunks(std::int64_t choices, std::int64_t blocks) {
+  const std::int64_t each = choices / blocks;
+  return {each, (each + dispatch_chunk - 1) / dispatch_chunk};
+}
+
 }  // namespace trireme::gpu

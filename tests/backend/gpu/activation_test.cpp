@@ -6,7 +6,8 @@ namespace {
 
 constexpr ActivationKind kinds[] = {ActivationKind::gelu_tanh, ActivationKind::gelu_erf,
                                     ActivationKind::silu,      ActivationKind::squared_relu,
-                                    ActivationKind::tanh,      ActivationKind::swiglu};
+                                    ActivationKind::tanh,      ActivationKind::swiglu,
+                                    ActivationKind::geglu};
 
 class Activation : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Activation);
@@ -18,7 +19,7 @@ TEST_P(Activation, HasTheCpusValuesAndSlopes) {
       for (const ActivationKind kind : kinds) {
         SCOPED_TRACE(static_cast<int>(kind));
         const std::size_t count = static_cast<std::size_t>(rows * cols);
-        const std::size_t in = kind == ActivationKind::swiglu ? 2 * count : count;
+        const std::size_t in = is_gated(kind) ? 2 * count : count;
         const auto values = normal_values<T>(in, 1, 3);
         expect_close(on_both([&](Device& device) {
                        const OnDevice<T> x(device, values), y(device, count);

@@ -165,6 +165,17 @@ TEST_P(Attention, OfPackedDocumentsEqualsTheCpus) {
   expect_as_cpu(Problem(1, 130, 1, 1, 128, true).with_documents(70));
 }
 
+// As many heads of the whole layer as a power of two, and not; of this rank the later ones.
+TEST_P(Attention, WithSlopesEqualsTheCpus) {
+  for (const std::int64_t heads : {4, 6}) {
+    Problem p = Problem(2, 130, 1, 2, 16, true);
+    p.shape.alibi_heads = heads;
+    p.shape.first_head = heads - 2;
+    expect_as_cpu(p);
+    expect_as_cpu(p.with_documents(33));
+  }
+}
+
 TEST_P(Attention, OfPaddedSamplesEqualsTheCpus) {
   expect_as_cpu(Problem(3, 150, 2, 1, 16, false).with_lengths());
   expect_as_cpu(Problem(3, 150, 1, 2, 16, true).with_lengths());
@@ -215,6 +226,114 @@ TEST_P(Attention, OfASampleHasTheSameBitsAlwaysAndEverywhere) {
     EXPECT_TRUE(same_bits(alone.ctx, again.ctx));
     EXPECT_TRUE(same_bits(alone.lse, again.lse));
     EXPECT_TRUE(same_bits(alone.dqkv, again.dqkv));
+  });
+}
+
+// --- of ranks that have two chunks of each sequence ---
+
+// Where in buffers of whole sequences the rows of a rank lie, in its order.
+std::vector<std::size_t> rows_of_rank(const AttentionShape& s) {
+  std::vector<std::size_t> rows;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t i = 0; i < 2 * s.cut.chunk; ++i)
+      rows.push_back(static_cast<std::size_t>(b * s.seq + s.cut.position(i)));
+  return rows;
+}
+
+// Columns [first, first + count) of those rows; width: of all columns.
+template <class V>
+std::vector<V> take_pieces(const std::vector<V>& from, const std::vector<std::size_t>& rows,
+                           std::int64_t width, std::int64_t first, std::int64_t count) {
+  std::vector<V> taken;
+  for (const std::size_t row : rows) {
+    const auto at = from.begin() + static_cast<std::ptrdiff_t>(row) * width + first;
+    taken.insert(taken.end(), at, at + count);
+  }
+  return taken;
+}
+
+// A number of each query and head, from a rank's order to that of whole sequences.
+void put_statistics(std::vector<float>& whole, const std::vector<float>& own,
+                    const AttentionShape& s) {
+  auto next = own.begin();
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t g = 0; g < s.groups; ++g)
+      for (std::int64_t half = 0; half < 2; ++half)
+        for (std::int64_t h = g * s.queries_per_group; h < (g + 1) * s.queries_per_group; ++h)
+          for (std::int64_t i = 0; i < s.cut.chunk; ++i)
+            whole[static_cast<std::size_t>((b * s.heads() + h) * s.seq + s.cut.first[half] + i)] =
+                *next++;
+}
+
+// The bits of attention over whole sequences, however many ranks share them.
+template <class T>
+void expect_as_whole(Device& gpu, const Problem& p, std::int64_t ranks) {
+  SCOPED_TRACE(p.text());
+  const Inputs<T> inputs(p);
+  const Outcome<T> whole = run<T>(gpu, p, inputs);
+  const OnDevice<T> qkv(gpu, inputs.qkv), dctx(gpu, inputs.dctx);
+  const OnDevice<std::int32_t> first_visible(gpu, p.first_visible);
+  const OnDevice<std::int64_t> ids(gpu, p.sample_ids);
+  const OnDevice<StepBlock> block(gpu, {StepBlock{.seed = 0x123456789abcdef, .step = 3}});
+  AttentionShape s = p.shape;
+  if (!p.first_visible.empty()) s.first_visible = first_visible.get();
+  s.dropout.block = block.get();
+  s.dropout.sample_ids = ids.get();
+  s.cut.chunk = s.seq / (2 * ranks);
+  std::vector<std::size_t> every(static_cast<std::size_t>(s.batch * s.seq));
+  for (std::size_t i = 0; i < every.size(); ++i) every[i] = i;
+  // A key and its value in each group of columns.
+  std::vector<T> keys;
+  const std::int64_t group = (s.queries_per_group + 2) * s.head_dim;
+  for (const std::size_t row : every) {
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      const auto piece = take_pieces(inputs.qkv, {row}, s.qkv_cols(),
+                                     (g + 1) * group - 2 * s.head_dim, 2 * s.head_dim);
+      keys.insert(keys.end(), piece.begin(), piece.end());
+    }
+  }
+  const OnDevice<T> kv(gpu, keys);
+  std::vector<float> all_lse(p.lse_count()), all_delta(p.lse_count());
+  const Kernels<T>& kernels = gpu.kernels<T>();
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    s.cut.first[0] = rank * s.cut.chunk;
+    s.cut.first[1] = (2 * ranks - 1 - rank) * s.cut.chunk;
+    const auto rows = rows_of_rank(s);
+    const OnDevice<T> own(gpu, take_pieces(inputs.qkv, rows, s.qkv_cols(), 0, s.qkv_cols()));
+    const OnDevice<T> own_dctx(gpu, take_pieces(inputs.dctx, rows, s.ctx_cols(), 0, s.ctx_cols()));
+    const OnDevice<T> ctx(gpu, rows.size() * static_cast<std::size_t>(s.ctx_cols()));
+    const OnDevice<float> lse(gpu, p.lse_count() / static_cast<std::size_t>(ranks));
+    const OnDevice<float> delta(gpu, p.lse_count() / static_cast<std::size_t>(ranks));
+    kernels.context_attention(gpu.queue(), s, ctx.get(), lse.get(), own.get(), kv.get());
+    kernels.attention_delta(gpu.queue(), s, delta.get(), ctx.get(), own_dctx.get());
+    EXPECT_TRUE(
+        same_bits(ctx.values(), take_pieces(whole.ctx, rows, s.ctx_cols(), 0, s.ctx_cols())));
+    put_statistics(all_lse, lse.values(), s);
+    put_statistics(all_delta, delta.values(), s);
+  }
+  EXPECT_TRUE(same_bits(all_lse, whole.lse));
+  const OnDevice<float> lse(gpu, all_lse), delta(gpu, all_delta);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    s.cut.first[0] = rank * s.cut.chunk;
+    s.cut.first[1] = (2 * ranks - 1 - rank) * s.cut.chunk;
+    const auto rows = rows_of_rank(s);
+    const T nan(std::numeric_limits<float>::quiet_NaN());
+    const OnDevice<T> dqkv(
+        gpu, std::vector<T>(rows.size() * static_cast<std::size_t>(s.qkv_cols()), nan));
+    kernels.context_attention_grad(gpu.queue(), s, dqkv.get(), qkv.get(), dctx.get(), lse.get(),
+                                   delta.get(), nullptr);
+    EXPECT_TRUE(
+        same_bits(dqkv.values(), take_pieces(whole.dqkv, rows, s.qkv_cols(), 0, s.qkv_cols())));
+  }
+}
+
+TEST_P(Attention, OfChunksHasTheBitsOfWholeSequences) {
+  for_types([&]<class T>(T) {
+    expect_as_whole<T>(gpu_, Problem(2, 84, 2, 2, 16, true), 2);  // chunks of 21 positions
+    expect_as_whole<T>(gpu_, Problem(1, 192, 1, 1, 128, true).with_dropout(0.2f), 1);
+    Problem p = Problem(2, 168, 1, 3, 16, true).with_documents(40).with_dropout(0.1f);
+    p.shape.alibi_heads = 5;
+    expect_as_whole<T>(gpu_, p, 4);
   });
 }
 
@@ -275,6 +394,15 @@ TEST_P(CachedAttention, OfALongCacheEqualsTheCpus) {
   // lacks.
   expect_as_cpu({{3, 1, 1, 2, 64, 1030, 0.125}, {256, 1023, 3}});
   expect_as_cpu({{1, 4, 1, 2, 16, 600, 0.25}, {510}});  // causal across a cut
+}
+
+TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {
+  for (const std::int64_t alibi_heads : {0, 6}) {
+    for (const std::int64_t window : {0, 5, 300}) {
+      expect_as_cpu({{2, 1, 1, 2, 16, 1030, 0.25, window, 4, alibi_heads}, {700, 3}});
+      expect_as_cpu({{2, 40, 1, 2, 16, 450, 0.25, window, 0, alibi_heads}, {0, 401}});
+    }
+  }
 }
 
 TEST_P(CachedAttention, OfManyNewPositionsEqualsTheCpus) {

@@ -1,4 +1,5 @@
-// Sums, dropout, casts and the search for what is not finite: the GPU's against the CPU's.
+// Sums, multiples, dropout, casts and the search for what is not finite: the GPU's against the
+// CPU's.
 #include <cmath>
 #include <limits>
 
@@ -45,9 +46,42 @@ TEST_P(Elementwise, AddsTwoTensors) {
   });
 }
 
+TEST_P(Elementwise, MultipliesByAFactor) {
+  for_storage_types([&]<class T>(T) {
+    const auto values = normal_values<T>(1013, 1);
+    for (const int offset : {0, 1}) {
+      expect_equal(on_both([&](Device& device) {
+        const OnDevice<T> x(device, values), other(device, values.size());
+        const OnDevice<T>& y = offset ? x : other;  // in place too
+        device.kernels<T>().scale(device.queue(), y.get() + offset, x.get() + offset, 1013 - offset,
+                                  5.65685);
+        return y.values();
+      }));
+    }
+  });
+}
+
+// Pieces of another order, in eights and not.
+TEST_P(Elementwise, CopiesBlocksAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const BlockCopy& copy :
+         {BlockCopy{{2, 3, 4}, {96, 32, 8}, {96, 8, 24}, 0, 0, 8},
+          BlockCopy{{1, 3, 5}, {0, 55, 11}, {0, 11, 33}, 2, 1, 10},
+          BlockCopy{{2, 1, 1}, {2048, 0, 0}, {1024, 0, 0}, 1024, 0, 1024}}) {
+      expect_equal(on_both([&](Device& device) {
+        const OnDevice<T> src(device, normal_values<T>(4096, 1));
+        const OnDevice<T> dst(device, normal_values<T>(4096, 2));
+        device.kernels<T>().copy_blocks(device.queue(), dst.get(), src.get(), copy);
+        return dst.values();
+      }));
+    }
+  });
+}
+
 struct Site {
   std::int64_t cols, first_row, first_column;
   float probability;
+  SequenceCut cut = {};
 };
 
 TEST_P(Elementwise, DropsWhatTheCpuDrops) {
@@ -55,9 +89,10 @@ TEST_P(Elementwise, DropsWhatTheCpuDrops) {
   const std::vector<std::int64_t> samples = {7, std::int64_t{1} << 40, 3};
   const StepBlock step{.seed = 0x123456789abcdef, .step = std::uint64_t{5} << 32 | 9};
   for_storage_types([&]<class T>(T) {
-    for (const Site& site : {Site{64, 0, 0, 0.1f}, Site{1, 3, 0, 0.5f}, Site{1000, 3, 0, 0.25f},
-                             Site{2312, 1, 384, 0.1f}, Site{200, 0, 72, 0.3f},
-                             Site{133, 2, 131, 0.9f}, Site{40, 0, 8, 1.0f}}) {
+    for (const Site& site :
+         {Site{64, 0, 0, 0.1f}, Site{1, 3, 0, 0.5f}, Site{1000, 3, 0, 0.25f},
+          Site{2312, 1, 384, 0.1f}, Site{200, 0, 72, 0.3f}, Site{133, 2, 131, 0.9f},
+          Site{40, 0, 8, 1.0f}, Site{200, 0, 0, 0.4f, {2, {2, 12}}}}) {
       const std::vector<T> ones(static_cast<std::size_t>(rows * site.cols), T(1.0f));
       const auto both = on_both([&](Device& device) {
         const OnDevice<StepBlock> block(device, std::vector{step});
@@ -70,7 +105,8 @@ TEST_P(Elementwise, DropsWhatTheCpuDrops) {
                                  .sample_ids = ids.get(),
                                  .seq_length = seq,
                                  .first_row = site.first_row,
-                                 .first_column = site.first_column});
+                                 .first_column = site.first_column,
+                                 .cut = site.cut});
         return y.values();
       });
       expect_equal(both);

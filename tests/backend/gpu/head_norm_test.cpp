@@ -1,4 +1,5 @@
-// RMSNorm of each head of queries and keys, and its gradient: the GPU's against the CPU's.
+// RMSNorm of queries and keys, of each head or of all heads together, and its gradient: the GPU's
+// against the CPU's.
 #include "backend/cpu/kernels.h"
 #include "backend/gpu/both_devices.h"
 #include "backend/gpu_workspace.h"
@@ -9,15 +10,14 @@ namespace {
 class HeadNorm : public OnBothWaves {
  protected:
   // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
-  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},
-                                             {37, 1, 1, 7, 1e-6},
-                                             {9, 3, 2, 128, 1e-6},
-                                             {3, 2, 1, 100, 1e-5},
-                                             {2, 1, 4, 256, 1e-6}};
+  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},       {37, 1, 1, 7, 1e-6},
+                                             {9, 3, 2, 128, 1e-6},      {3, 2, 1, 100, 1e-5},
+                                             {2, 1, 4, 256, 1e-6},      {5, 2, 3, 64, 1e-5, true},
+                                             {37, 3, 1, 7, 1e-6, true}, {3, 5, 2, 256, 1e-6, true}};
 
   std::int64_t grad_workspace(Device& device, const HeadNormShape& s) {
-    return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.head_dim)
-                            : 4 * cpu::norm_grad_workspace(s.rows, s.head_dim);
+    return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.query_weights())
+                            : 4 * cpu::norm_grad_workspace(s.rows, s.query_weights());
   }
 };
 TRIREME_ON_BOTH_WAVES(HeadNorm);
@@ -29,11 +29,12 @@ std::size_t elements(const HeadNormShape& s) {
 // y and rstd, one after the other.
 template <class T>
 std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
-  const std::size_t width = static_cast<std::size_t>(s.head_dim);
+  const auto width = static_cast<std::size_t>(s.query_weights());
+  const auto key_width = static_cast<std::size_t>(s.key_weights());
   const OnDevice<T> x(device, normal_values<T>(elements(s), 1)), y(device, elements(s));
   const OnDevice<T> query_weight(device, normal_values<T>(width, 2));
-  const OnDevice<T> key_weight(device, normal_values<T>(width, 3));
-  const OnDevice<float> rstd(device, static_cast<std::size_t>(s.rows * s.normed_heads()));
+  const OnDevice<T> key_weight(device, normal_values<T>(key_width, 3));
+  const OnDevice<float> rstd(device, static_cast<std::size_t>(s.rows * s.norms()));
   device.kernels<T>().head_norm(device.queue(), s, y.get(), rstd.get(), x.get(), query_weight.get(),
                                 key_weight.get());
   std::vector<float> all = as_floats(y.values());
@@ -55,15 +56,16 @@ TEST_P(HeadNorm, NormalisesAsTheCpu) {
 template <class T>
 std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accumulate,
                                std::int64_t workspace_bytes) {
-  const std::size_t width = static_cast<std::size_t>(s.head_dim);
+  const auto width = static_cast<std::size_t>(s.query_weights());
+  const auto key_width = static_cast<std::size_t>(s.key_weights());
   const OnDevice<T> dy(device, normal_values<T>(elements(s), 1));
   const OnDevice<T> x(device, normal_values<T>(elements(s), 2)), dx(device, elements(s));
   const OnDevice<T> query_weight(device, normal_values<T>(width, 3));
-  const OnDevice<T> key_weight(device, normal_values<T>(width, 4));
+  const OnDevice<T> key_weight(device, normal_values<T>(key_width, 4));
   const OnDevice<float> dquery(device, normal_values<float>(width, 5));
-  const OnDevice<float> dkey(device, normal_values<float>(width, 6));
+  const OnDevice<float> dkey(device, normal_values<float>(key_width, 6));
   const OnDevice<float> rstd(
-      device, std::vector<float>(static_cast<std::size_t>(s.rows * s.normed_heads()), 1.25f));
+      device, std::vector<float>(static_cast<std::size_t>(s.rows * s.norms()), 1.25f));
   const GuardedScratch workspace(device, workspace_bytes);
   device.kernels<T>().head_norm_grad(device.queue(), s, dx.get(), dquery.get(), dkey.get(),
                                      accumulate, dy.get(), x.get(), rstd.get(), query_weight.get(),

@@ -21,6 +21,7 @@ TRIREME_ON_BOTH_WAVES(Norm);
 struct Forward {
   NormKind kind;
   bool adds, drops, bias, statistics;
+  bool zero_centred = false;
 };
 
 // y, sum, mean and rstd, one after the other.
@@ -44,7 +45,7 @@ std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t 
                         .seq_length = 2};
   // The sum takes the place of x, and without a sum y does.
   T* const to = form.adds ? y.get() : x.get();
-  device.kernels<T>().norm(device.queue(), {form.kind, rows, cols, 1e-5}, to,
+  device.kernels<T>().norm(device.queue(), {form.kind, rows, cols, 1e-5, form.zero_centred}, to,
                            form.statistics ? mean.get() : nullptr,
                            form.statistics ? rstd.get() : nullptr, x.get(), weight.get(),
                            form.bias ? bias.get() : nullptr, form.adds ? x.get() : nullptr,
@@ -64,7 +65,8 @@ TEST_P(Norm, NormalisesAsTheCpu) {
     for (const std::int64_t cols : widths) {
       for (const Forward& form : {Forward{NormKind::layer_norm, false, false, true, true},
                                   Forward{NormKind::rms_norm, true, false, false, false},
-                                  Forward{NormKind::layer_norm, true, true, true, true}}) {
+                                  Forward{NormKind::layer_norm, true, true, true, true},
+                                  Forward{NormKind::rms_norm, false, false, false, true, true}}) {
         if (cols == 1 && form.kind == NormKind::layer_norm) continue;  // 0 / 0 but for eps
         SCOPED_TRACE(cols);
         expect_close(on_both([&](Device& d) { return forward_on<T>(d, form, 3, cols); }),
@@ -77,6 +79,7 @@ TEST_P(Norm, NormalisesAsTheCpu) {
 struct Backward {
   NormKind kind;
   bool bias, residual, accumulate;
+  bool zero_centred = false;
 };
 
 // dx, dweight and dbias, one after the other.
@@ -95,7 +98,7 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
   const OnDevice<float> rstd(device, std::vector<float>(static_cast<std::size_t>(rows), 1.25f));
   const GuardedScratch workspace(device, workspace_bytes);
   device.kernels<T>().norm_grad(
-      device.queue(), {form.kind, rows, cols, 1e-5}, dx.get(), dweight.get(),
+      device.queue(), {form.kind, rows, cols, 1e-5, form.zero_centred}, dx.get(), dweight.get(),
       form.bias ? dbias.get() : nullptr, form.accumulate, dy.get(), x.get(),
       form.kind == NormKind::layer_norm ? mean.get() : nullptr, rstd.get(), weight.get(),
       form.residual ? dres.get() : nullptr, workspace.as<float>());
@@ -110,7 +113,8 @@ TEST_P(Norm, GivesTheCpusGradients) {
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : widths) {
       for (const Backward& form : {Backward{NormKind::layer_norm, true, true, false},
-                                   Backward{NormKind::rms_norm, false, false, true}}) {
+                                   Backward{NormKind::rms_norm, false, false, true},
+                                   Backward{NormKind::rms_norm, false, false, true, true}}) {
         SCOPED_TRACE(cols);
         const std::int64_t rows = cols < 1000 ? 37 : 9;
         expect_close(on_both([&](Device& d) {

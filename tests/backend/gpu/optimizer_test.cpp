@@ -86,6 +86,49 @@ TEST_P(OptimizerStep, OfSgdIsTheCpus) {
   });
 }
 
+TEST_P(OptimizerStep, OfLionIsTheCpus) {
+  for_storage_types([&]<class T>(T) {
+    for (const bool compute : {false, true}) {
+      expect_close(on_both([&](Device& device) {
+                     const OnDevice<StepBlock> block(device, std::vector{step});
+                     const OnDevice<float> master(device, normal_values<float>(count, 1));
+                     const OnDevice<float> m(device, normal_values<float>(count, 2));
+                     auto gradient = normal_values<float>(count, 3);
+                     std::fill_n(gradient.begin(), 20, 0.0f);
+                     const OnDevice<float> grad(device, gradient);
+                     const OnDevice<T> copy(device, count);
+                     device.kernels<T>().lion(device.queue(), {block.get(), 0.9, 0.99, 0.1},
+                                              master.get(), m.get(), grad.get(),
+                                              compute ? copy.get() : nullptr, count);
+                     return all_of<T>({&master, &m}, copy);
+                   }),
+                   std::is_same_v<T, float> ? 1e-6 : tolerance_of<T>());
+    }
+  });
+}
+
+// The two elementwise parts of Muon's step.
+TEST_P(OptimizerStep, OfMuonIsTheCpus) {
+  for_storage_types([&]<class T>(T) {
+    for (const bool nesterov : {false, true}) {
+      expect_close(on_both([&](Device& device) {
+                     const OnDevice<StepBlock> block(device, std::vector{step});
+                     const OnDevice<float> master(device, normal_values<float>(count, 1));
+                     const OnDevice<float> m(device, normal_values<float>(count, 2));
+                     const OnDevice<float> grad(device, normal_values<float>(count, 3));
+                     const OnDevice<T> copy(device, count);
+                     const Kernels<T>& kernels = device.kernels<T>();
+                     kernels.momentum(device.queue(), {block.get(), 0.95, nesterov}, m.get(),
+                                      grad.get(), count);
+                     kernels.step_along(device.queue(), {block.get(), 2.5, 0.1}, master.get(),
+                                        grad.get(), nesterov ? copy.get() : nullptr, count);
+                     return all_of<T>({&master, &m, &grad}, copy);
+                   }),
+                   std::is_same_v<T, float> ? 1e-6 : tolerance_of<T>());
+    }
+  });
+}
+
 // The step's scalars lie in device memory and change between two launches that are the same.
 TEST_P(OptimizerStep, ReadsTheScalarsOfEachStep) {
   expect_close(on_both([&](Device& device) {

@@ -76,22 +76,22 @@ slope_kernel(T* dx, const T* dy, const T* x, std::int64_t count, bool aligned) {
 }
 
 // Rows of y are [cols], those of x gate | up. One block for each row.
-template <class T>
+template <class F, class T>
 GPU_KERNEL(256)
-swiglu_kernel(T* y, const T* x, std::int64_t cols, bool aligned) {
+gated_kernel(T* y, const T* x, std::int64_t cols, bool aligned) {
   const std::int64_t row = block_index().x;
   const T* const gate = x + row * 2 * cols;
   for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * block_size()) {
     const Columns at = columns_at(c, cols, aligned);
     store(y + row * cols, at,
-          each([](float g, float u) { return Silu::at(g).value * u; }, load(gate, at),
+          each([](float g, float u) { return F::at(g).value * u; }, load(gate, at),
                load(gate + cols, at)));
   }
 }
 
-template <class T>
+template <class F, class T>
 GPU_KERNEL(256)
-swiglu_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t cols, bool aligned) {
+gated_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t cols, bool aligned) {
   const std::int64_t row = block_index().x;
   const T* const gate = x + row * 2 * cols;
   T* const dgate = dx + row * 2 * cols;
@@ -101,9 +101,9 @@ swiglu_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t cols, bool align
     Eight first = load(gate, at), second;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const Curve silu = Silu::at(first.v[i]);
-      first.v[i] = grad.v[i] * up.v[i] * silu.slope;
-      second.v[i] = grad.v[i] * silu.value;
+      const Curve curve = F::at(first.v[i]);
+      first.v[i] = grad.v[i] * up.v[i] * curve.slope;
+      second.v[i] = grad.v[i] * curve.value;
     }
     store(dgate, at, first);
     store(dgate + cols, at, second);
@@ -115,7 +115,13 @@ int row_threads(std::int64_t cols) {
   return cols <= 512 ? 64 : cols <= 1024 ? 128 : 256;
 }
 
-// Calls run(F{}) for the curve of a kind; gated kinds have none (geglu is refused for GPUs).
+// Calls run(F{}) for the curve of the gate of a gated kind.
+template <class Run>
+void with_gate(ActivationKind kind, const Run& run) {
+  kind == ActivationKind::geglu ? run(GeluTanh{}) : run(Silu{});
+}
+
+// Likewise for the curve of any other kind.
 template <class Run>
 void with_curve(ActivationKind kind, const Run& run) {
   switch (kind) {
@@ -138,9 +144,12 @@ void with_curve(ActivationKind kind, const Run& run) {
 template <class T>
 void activation(Queue& queue, ActivationKind kind, T* y, const T* x, std::int64_t rows,
                 std::int64_t cols) {
-  if (kind == ActivationKind::swiglu)
-    return launch(queue, one_block_each(rows, row_threads(cols)), swiglu_kernel<T>, y, x, cols,
-                  rows_are_aligned(cols, y, x));
+  if (is_gated(kind)) {
+    return with_gate(kind, [&]<class F>(F) {
+      launch(queue, one_block_each(rows, row_threads(cols)), gated_kernel<F, T>, y, x, cols,
+             rows_are_aligned(cols, y, x));
+    });
+  }
   with_curve(kind, [&]<class F>(F) {
     const std::int64_t count = rows * cols;
     launch(queue, over((count + 7) / 8), curve_kernel<F, T>, y, x, count,
@@ -151,9 +160,12 @@ void activation(Queue& queue, ActivationKind kind, T* y, const T* x, std::int64_
 template <class T>
 void activation_grad(Queue& queue, ActivationKind kind, T* dx, const T* dy, const T* x,
                      std::int64_t rows, std::int64_t cols) {
-  if (kind == ActivationKind::swiglu)
-    return launch(queue, one_block_each(rows, row_threads(cols)), swiglu_grad_kernel<T>, dx, dy, x,
-                  cols, rows_are_aligned(cols, dx, dy, x));
+  if (is_gated(kind)) {
+    return with_gate(kind, [&]<class F>(F) {
+      launch(queue, one_block_each(rows, row_threads(cols)), gated_grad_kernel<F, T>, dx, dy, x,
+             cols, rows_are_aligned(cols, dx, dy, x));
+    });
+  }
   with_curve(kind, [&]<class F>(F) {
     const std::int64_t count = rows * cols;
     launch(queue, over((count + 7) / 8), slope_kernel<F, T>, dx, dy, x, count,

@@ -1,4 +1,4 @@
-// Attention, forward.
+// Attention, forward, also of a rank of context parallelism.
 #include "backend/gpu/kernels/attention_forward.h"
 #include "backend/gpu/kernels/table.h"
 
@@ -28,11 +28,27 @@ void attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, co
   run_forward(queue, attention_of(shape, qkv), ctx, lse);
 }
 
+// A query's bits do not depend on where its block begins: they are those of attention over whole
+// sequences.
+template <class T>
+void context_attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, const T* qkv,
+                       const T* kv) {
+  Attention<T> a = chunks_of(shape, qkv);
+  a.k = kv;
+  a.v = kv + shape.head_dim;
+  a.kv_group = 2 * shape.head_dim;
+  a.kv_pitch = shape.groups * a.kv_group;
+  a.kv_sample = shape.seq * a.kv_pitch;
+  a.in_packs = a.in_packs && lies_in_packs(kv, a.kv_pitch, shape.head_dim);
+  run_forward(queue, a, ctx, lse);
+}
+
 }  // namespace
 
 template <class T>
 void set_attention(Kernels<T>& table) {
   table.attention = attention<T>;
+  table.context_attention = context_attention<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_attention);
 

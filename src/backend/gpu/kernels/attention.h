@@ -21,15 +21,24 @@ struct Visibility {
   int first_query;             // position of query 0
   int queries, keys;
   bool causal;
+  int window;  // newest keys that a query sees; 0: all
 
+  // Whether a query may not see the first key.
+  GPU_FN bool begins_late() const { return begins || window > 0; }
+  GPU_FN int begin_of(int query) const {
+    const int begin = begins ? begins[query] : 0, newest = first_query + query + 1 - window;
+    return window > 0 && newest > begin ? newest : begin;
+  }
   GPU_FN KeyRange of(int query) const {
     if (query >= queries) return {0, 0};
     const int past = first_query + query + 1;
-    return {begins ? begins[query] : 0, causal && past < keys ? past : keys};
+    return {begin_of(query), causal && past < keys ? past : keys};
   }
 };
 
-// An attention as its kernels see it. Positions of one sample lie `pitch` elements apart.
+// An attention as its kernels see it. Positions of one sample lie `pitch` elements apart. Where a
+// rank of context parallelism has two chunks of each sequence, a chunk is a sample of `queries`
+// positions, two of which share the keys of one sequence.
 template <class T>
 struct Attention {
   const T *q, *k, *v;  // of sample 0, head 0
@@ -41,13 +50,24 @@ struct Attention {
   const std::int32_t *first_visible, *lengths;
   DropoutSite dropout;
   std::int64_t first_head;
+  int alibi_heads;  // of the whole layer; 0: no slopes
+  int window;       // newest keys that a query sees; 0: all
+  int chunks;       // that share the keys of a sequence: 1, or 2
+  int firsts[2];    // positions of the first queries of the chunks
 
+  GPU_FN int sequence(int sample) const { return sample / chunks; }
   GPU_FN Matrix<T> matrix(const T* data, std::int64_t pitch, int rows) const {
     return {data, pitch, rows, head_dim, in_packs};
   }
   GPU_FN Visibility visibility(int sample) const {
-    Visibility seen{first_visible ? first_visible + std::int64_t{sample} * queries : nullptr, 0,
-                    queries, keys, causal};
+    const int first = sample % chunks == 0 ? firsts[0] : firsts[1];
+    Visibility seen{
+        first_visible ? first_visible + std::int64_t{sequence(sample)} * keys + first : nullptr,
+        first,
+        queries,
+        keys,
+        causal,
+        window};
     if (cached) {
       seen.first_query = lengths[sample];
       seen.keys = lengths[sample] + queries;
@@ -61,9 +81,27 @@ struct Attention {
            std::int64_t{head % queries_per_group} * head_dim;
   }
   GPU_FN std::int64_t kv_offset(int sample, int group) const {
-    return sample * kv_sample + group * kv_group;
+    return sequence(sample) * kv_sample + group * kv_group;
   }
   GPU_FN int heads() const { return groups * queries_per_group; }
+  // What ALiBi adds to the score of a head, before it is scaled, for each position that a key is
+  // ahead of the query (backend/cpu/kernels/attention_view.h).
+  GPU_FN float slope(int head) const {
+    const auto number = static_cast<int>(first_head) + head;
+    int power = 1;
+    while (2 * power <= alibi_heads) power *= 2;
+    const float exponent = number < power ? -8.0f * static_cast<float>(number + 1)
+                                          : -4.0f * static_cast<float>(2 * (number - power) + 1);
+    return exp2(exponent / static_cast<float>(power)) / scale;
+  }
+  // Where the log-sum-exps of a head's queries begin: [sequences, groups, chunks, queries per
+  // group, queries].
+  GPU_FN std::int64_t lse_offset(int sample, int head) const {
+    const std::int64_t group = std::int64_t{sequence(sample)} * groups + head / queries_per_group;
+    return ((group * chunks + sample % chunks) * queries_per_group + head % queries_per_group) *
+           queries;
+  }
+  GPU_FN std::int64_t sample_id(int sample) const { return dropout.sample_ids[sequence(sample)]; }
   GPU_FN std::int64_t ctx_pitch() const { return std::int64_t{heads()} * head_dim; }
   GPU_FN std::int64_t ctx_offset(int sample, int head) const {
     return sample * std::int64_t{queries} * ctx_pitch() + std::int64_t{head} * head_dim;
@@ -97,10 +135,26 @@ Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
           .first_visible = s.first_visible,
           .lengths = s.lengths,
           .dropout = DropoutSite(s.dropout),
-          .first_head = s.first_head};
+          .first_head = s.first_head,
+          .alibi_heads = narrow(s.alibi_heads),
+          .window = 0,
+          .chunks = 1,
+          .firsts = {0, 0}};
 }
 
-// ctx and, if it is not null, lse [batch, heads, queries].
+// Of a rank's two chunks of each sequence: qkv is the rank's, and its keys are still to be set.
+template <class T>
+Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
+  Attention<T> a = attention_of(s, qkv);
+  a.batch *= 2;
+  a.queries = static_cast<int>(s.cut.chunk);
+  a.q_sample = s.cut.chunk * a.q_pitch;
+  a.chunks = 2;
+  for (int i = 0; i < 2; ++i) a.firsts[i] = static_cast<int>(s.cut.first[i]);
+  return a;
+}
+
+// ctx and, if it is not null, lse, in the order of lse_offset().
 template <class T>
 void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
 
@@ -193,6 +247,21 @@ GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y)
       b[c] = load_score_columns(y + c * tile_size * pitch + step, pitch);
     multiply_scores<T>(scores, a, b);
   }
+}
+
+// Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
+template <bool keys_are_rows, int rows, int columns>
+GPU_FN void add_distances(SumTile (&scores)[rows][columns], float slope, int row, int column) {
+#pragma unroll
+  for (int r = 0; r < rows; ++r)
+#pragma unroll
+    for (int c = 0; c < columns; ++c)
+#pragma unroll
+      for (int i = 0; i < TileMap::sums; ++i) {
+        const int ahead = column + c * tile_size + score_column(score_column_slot(i)) -
+                          (row + r * tile_size + score_row(score_row_slot(i)));
+        scores[r][c].v[i] += slope * static_cast<float>(keys_are_rows ? -ahead : ahead);
+      }
 }
 
 // sums += scores Z, where Z is [16 * columns, d].

@@ -16,13 +16,28 @@ namespace trireme::gpu {
 
 enum class Owner : std::uint8_t { keys, queries };
 
-// What the backward pass reads besides the inputs of the forward, and what it writes.
+// What the backward pass reads besides the inputs of the forward, and what it writes: gradients of
+// all positions or, where a rank has two chunks of each sequence, of `chunk` positions from each of
+// `firsts` on.
 template <class T>
 struct Gradients {
   const T* dctx;
   const float *lse, *delta;  // [batch, heads, queries]; delta is the sum of ctx * dctx
-  T *dq, *dk, *dv;           // laid out as q, k and v
+  T *dq, *dk, *dv;           // laid out as q, k and v, but for the positions that are left out
+  int chunks, chunk;
+  int firsts[2];
+
+  GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
 };
+
+// Some rows of a sequence, of one chunk: those of a block begin at a multiple of what draws of
+// dropout and tiles have in common.
+struct BackwardRows {
+  int sample, part;
+  int begin, end;  // positions of the chunk
+  int first;       // of the block
+};
+inline constexpr int row_alignment = 16;
 
 template <class T, int d>
 struct BackwardSizes : AttentionTile<T, d> {
@@ -49,15 +64,16 @@ class BackwardBlock {
 
  public:
   // head: the first of the group for the owner of keys.
-  GPU_FN BackwardBlock(const Attention<T>& a, const Gradients<T>& g, int sample, int head,
-                       int first_row)
+  GPU_FN BackwardBlock(const Attention<T>& a, const Gradients<T>& g, int head,
+                       const BackwardRows& at)
       : a_(a),
         g_(g),
-        sample_(sample),
+        at_(at),
+        sample_(at.sample),
         first_head_(head),
-        first_row_(first_row),
-        row_(first_row + Waves::first()),
-        seen_(a.visibility(sample)),
+        first_row_(at.first),
+        row_(at.first + Waves::first()),
+        seen_(a.visibility(at.sample)),
         own_a_(dynamic_shared_memory<T>()),
         own_b_(own_a_ + Sizes::rows * Sizes::pitch),
         other_(own_b_ + Sizes::rows * Sizes::pitch),
@@ -193,7 +209,11 @@ class BackwardBlock {
     const bool sees = Waves::any() && wave_sees(step.first);
     const int own = Waves::first() * Sizes::pitch;
     SumTile weights[rows][columns] = {}, dscores[rows][columns] = {};
-    if (sees) add_scores<d>(weights, own_a_ + own, other_a);
+    if (sees) {
+      add_scores<d>(weights, own_a_ + own, other_a);
+      if (a_.alibi_heads > 0)
+        add_distances<keys_are_rows>(weights, a_.slope(step.head), row_, step.first);
+    }
     exchange_other(step, false, other_a);
     if (sees) {
       add_scores<d>(dscores, own_b_ + own, other_b);
@@ -223,9 +243,8 @@ class BackwardBlock {
     using Kept = KeptScores<Waves::threads, rows, columns, keys_are_rows>;
     [[maybe_unused]] Kept kept;
     if constexpr (drops)
-      kept.draw(
-          AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
-          keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
+      kept.draw(AttentionMask(a_.dropout, a_.first_head + step.head, a_.sample_id(sample_)),
+                keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
     const float scale = a_.scale * log2_of_e;
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
@@ -264,17 +283,22 @@ class BackwardBlock {
   }
 
   GPU_FN void store() const {
+    // The row of position 0 of the sequence, were it there.
+    const std::int64_t zero =
+        (std::int64_t{sample_} * g_.chunks + at_.part) * g_.chunk - g_.first(at_.part);
+    const int group = first_head_ / a_.queries_per_group;
     if constexpr (keys_are_rows) {
-      const std::int64_t at = a_.kv_offset(sample_, first_head_ / a_.queries_per_group);
-      store_rows(g_.dk + at, a_.kv_pitch, a_.keys, sums_a_, a_.scale);
-      store_rows(g_.dv + at, a_.kv_pitch, a_.keys, sums_b_, 1.0f);
+      const std::int64_t at = zero * a_.kv_pitch + group * a_.kv_group;
+      store_rows(g_.dk + at, a_.kv_pitch, sums_a_, a_.scale);
+      store_rows(g_.dv + at, a_.kv_pitch, sums_b_, 1.0f);
     } else {
-      store_rows(g_.dq + a_.q_offset(sample_, first_head_), a_.q_pitch, a_.queries, sums_a_,
+      const std::int64_t head = std::int64_t{first_head_ % a_.queries_per_group} * a_.head_dim;
+      store_rows(g_.dq + zero * a_.q_pitch + group * a_.q_group + head, a_.q_pitch, sums_a_,
                  a_.scale);
     }
   }
-  GPU_FN void store_rows(T* to, std::int64_t to_pitch, int count,
-                         const SumTile (&sums)[rows][d / tile_size], float factor) const {
+  GPU_FN void store_rows(T* to, std::int64_t to_pitch, const SumTile (&sums)[rows][d / tile_size],
+                         float factor) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r)
 #pragma unroll
@@ -283,13 +307,14 @@ class BackwardBlock {
         for (int i = 0; i < TileMap::sums; ++i) {
           const int row = row_ + r * tile_size + sum_row(TileMap::row_slot(i));
           const int column = j * tile_size + sum_column(TileMap::column_slot(i));
-          if (row < count && column < a_.head_dim)
+          if (row >= at_.begin && row < at_.end && column < a_.head_dim)
             to[row * to_pitch + column] = from_float<T>(sums[r][j].v[i] * factor);
         }
   }
 
   const Attention<T>& a_;
   const Gradients<T>& g_;
+  const BackwardRows at_;
   const int sample_, first_head_;
   const int first_row_, row_;  // of the block and of this wave
   const Visibility seen_;
@@ -302,17 +327,25 @@ class BackwardBlock {
   SumTile sums_b_[keys_are_rows ? rows : 1][keys_are_rows ? d / tile_size : 1] = {};
 };
 
+// Blocks for the rows of a chunk: one that is not a whole sequence may begin within a tile.
+constexpr int backward_cuts(int chunks, int chunk, int rows) {
+  return (chunk + (chunks > 1 ? row_alignment - 1 : 0) + rows - 1) / rows;
+}
+
 // Blocks whose rows see or are seen most come first.
 template <class T, int d, Owner owner>
 GPU_KERNEL((BackwardSizes<T, d>::Waves::threads))
 backward_kernel(const Attention<T> a, const Gradients<T> g) {
   constexpr int rows = BackwardSizes<T, d>::rows;
-  const int heads = owner == Owner::keys ? a.groups : a.heads(), all = a.batch * heads;
-  const int index = static_cast<int>(block_index().x), sample = index % all / heads;
+  const int heads = owner == Owner::keys ? a.groups : a.heads(), all = a.batch * g.chunks * heads;
+  const int index = static_cast<int>(block_index().x), sample = index % all / heads / g.chunks;
   const int head = index % heads * (owner == Owner::keys ? a.queries_per_group : 1);
-  const int cuts = (a.queries + rows - 1) / rows, cut = index / all;
-  BackwardBlock<T, d, owner>(a, g, sample, head,
-                             (owner == Owner::keys ? cut : cuts - 1 - cut) * rows)
+  const int cuts = backward_cuts(g.chunks, g.chunk, rows), cut = index / all;
+  const int part = index % all / heads % g.chunks, begin = g.first(part);
+  BackwardBlock<T, d, owner>(a, g, head,
+                             {sample, part, begin, begin + g.chunk,
+                              begin / row_alignment * row_alignment +
+                                  (owner == Owner::keys ? cut : cuts - 1 - cut) * rows})
       .run();
 }
 
@@ -322,12 +355,12 @@ void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
     using Sizes = BackwardSizes<T, d>;
     const std::int64_t heads =
         std::int64_t{a.groups} * (owner == Owner::keys ? 1 : a.queries_per_group);
-    launch(
-        queue,
-        {.blocks = Size{static_cast<unsigned>(a.batch * heads * ceil_div(a.queries, Sizes::rows))},
-         .threads = Sizes::Waves::threads,
-         .shared_bytes = Sizes::shared_bytes},
-        backward_kernel<T, d, owner>, a, g);
+    launch(queue,
+           {.blocks = Size{static_cast<unsigned>(a.batch * g.chunks * heads *
+                                                 backward_cuts(g.chunks, g.chunk, Sizes::rows))},
+            .threads = Sizes::Waves::threads,
+            .shared_bytes = Sizes::shared_bytes},
+           backward_kernel<T, d, owner>, a, g);
   });
 }
 

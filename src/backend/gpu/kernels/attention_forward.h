@@ -80,13 +80,13 @@ class ForwardBlock {
       for (int slot = 0; slot < score_row_slots; ++slot) {
         const int query = row_ + r * tile_size + score_row(slot);
         largest_[r][slot] = lowest;
-        if (!seen_.begins || !Waves::any() || query >= seen_.queries) continue;
-        const int query_begin = seen_.begins[query];
+        if (!seen_.begins_late() || !Waves::any() || query >= seen_.queries) continue;
+        const int query_begin = seen_.begin_of(query);
         least = query_begin < least ? query_begin : least;
         most = query_begin > most ? query_begin : most;
       }
     block_.begin = wave_.begin = all_.begin = 0;
-    if (seen_.begins) {
+    if (seen_.begins_late()) {
       wave_.begin = -wave_max(-least);
       all_.begin = wave_max(most);
       block_.begin = -block_max<Waves::threads>(-least);
@@ -103,6 +103,8 @@ class ForwardBlock {
   // Scores of the tile of keys from `key` on become weights 2^(score - largest).
   GPU_FN void weigh(SumTile (&scores)[rows][columns], int key) {
     add_scores<d>(scores, q_ + Waves::first() * pitch, k_);
+    if (a_.alibi_heads > 0)
+      add_distances<false>(scores, a_.slope(head_), seen_.first_query + row_, key);
     const bool whole = key >= all_.begin && key + Sizes::columns <= all_.end;
     const float scale = a_.scale * log2_of_e;
 #pragma unroll
@@ -159,7 +161,7 @@ class ForwardBlock {
   // The sums of weights do not know of dropout.
   GPU_FN void drop(SumTile (&weights)[rows][columns], int key) const {
     KeptScores<Waves::threads, rows, columns, false> kept;
-    kept.draw(AttentionMask(a_.dropout, a_.first_head + head_, a_.dropout.sample_ids[sample_]),
+    kept.draw(AttentionMask(a_.dropout, a_.first_head + head_, a_.sample_id(sample_)),
               seen_.first_query + row_, key);
 #pragma unroll
     for (int r = 0; r < rows; ++r)
@@ -184,7 +186,7 @@ class ForwardBlock {
         inverse[slot] = total == 0 ? 0 : 1 / total;
         const int row = row_ + r * tile_size + score_row(slot);
         if (lse && score_column(0) == 0 && row < a_.queries)
-          lse[(std::int64_t{sample_} * a_.heads() + head_) * a_.queries + row] =
+          lse[a_.lse_offset(sample_, head_) + row] =
               total == 0 ? never : (largest_[r][slot] + log2(total)) * ln_of_2;
       }
       to_sum_rows(factor, inverse);

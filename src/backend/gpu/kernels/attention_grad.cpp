@@ -1,4 +1,4 @@
-// Attention, backward.
+// Attention, backward, also of a rank of context parallelism.
 #include "backend/gpu/kernels/attention_backward.h"
 #include "backend/gpu/kernels/table.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int lanes_of_row = 8, delta_threads = 256;
 
-// delta[batch, heads, queries] = the sums of ctx * dctx over the columns of each head.
+// delta, in the order of lse_offset(), = the sums of ctx * dctx over the columns of each head.
 template <class T>
 GPU_KERNEL(delta_threads)
 delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
@@ -15,17 +15,33 @@ delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
       (std::int64_t{block_index().x} * delta_threads + thread_index()) / lanes_of_row;
   const std::int64_t rows = std::int64_t{a.batch} * a.heads() * a.queries;
   float sum = 0;
+  std::int64_t to = 0;
   if (row < rows) {
     const auto query = static_cast<int>(row % a.queries);
     const auto head = static_cast<int>(row / a.queries % a.heads());
     const auto sample = static_cast<int>(row / a.queries / a.heads());
     const std::int64_t at = a.ctx_offset(sample, head) + query * a.ctx_pitch();
+    to = a.lse_offset(sample, head) + query;
     for (int i = lane() % lanes_of_row; i < a.head_dim; i += lanes_of_row)
       sum += to_float(ctx[at + i]) * to_float(dctx[at + i]);
   }
 #pragma unroll
   for (int mask = 1; mask < lanes_of_row; mask *= 2) sum += shuffle_xor(sum, mask);
-  if (row < rows && lane() % lanes_of_row == 0) delta[row] = sum;
+  if (row < rows && lane() % lanes_of_row == 0) delta[to] = sum;
+}
+
+template <class T>
+void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx, const T* dctx) {
+  const std::int64_t rows = std::int64_t{a.batch} * a.heads() * a.queries;
+  launch(queue,
+         one_block_each(ceil_div(rows * lanes_of_row, std::int64_t{delta_threads}), delta_threads),
+         delta_kernel<T>, a, delta, ctx, dctx);
+}
+
+template <class T>
+void run_both(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  run_backward<Owner::keys>(queue, a, g);
+  run_backward<Owner::queries>(queue, a, g);
 }
 
 template <class T>
@@ -34,15 +50,36 @@ void attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T*
   Attention<T> a = attention_of(shape, qkv);
   a.in_packs = a.in_packs && lies_in_packs(dctx, shape.ctx_cols(), shape.head_dim);
   float* const delta = static_cast<float*>(workspace);
-  launch(queue,
-         one_block_each(ceil_div(shape.batch * shape.heads() * shape.seq * lanes_of_row,
-                                 std::int64_t{delta_threads}),
-                        delta_threads),
-         delta_kernel<T>, a, delta, ctx, dctx);
+  make_delta(queue, a, delta, ctx, dctx);
   T* const dk = dqkv + (a.k - a.q);
-  const Gradients<T> g{dctx, lse, delta, dqkv, dk, dk + shape.head_dim};
-  run_backward<Owner::keys>(queue, a, g);
-  run_backward<Owner::queries>(queue, a, g);
+  run_both(queue, a,
+           Gradients<T>{dctx, lse, delta, dqkv, dk, dk + shape.head_dim, 1, a.queries, {0, 0}});
+}
+
+template <class T>
+void attention_delta(Queue& queue, const AttentionShape& shape, float* delta, const T* ctx,
+                     const T* dctx) {
+  make_delta(queue, chunks_of(shape, ctx), delta, ctx, dctx);
+}
+
+// All but dqkv is of whole sequences.
+template <class T>
+void context_attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T* qkv,
+                            const T* dctx, const float* lse, const float* delta, void*) {
+  Attention<T> a = attention_of(shape, qkv);
+  a.in_packs = a.in_packs && lies_in_packs(dctx, shape.ctx_cols(), shape.head_dim);
+  T* const dk = dqkv + (a.k - a.q);
+  run_both(
+      queue, a,
+      Gradients<T>{dctx,
+                   lse,
+                   delta,
+                   dqkv,
+                   dk,
+                   dk + shape.head_dim,
+                   2,
+                   static_cast<int>(shape.cut.chunk),
+                   {static_cast<int>(shape.cut.first[0]), static_cast<int>(shape.cut.first[1])}});
 }
 
 }  // namespace
@@ -50,6 +87,8 @@ void attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T*
 template <class T>
 void set_attention_grad(Kernels<T>& table) {
   table.attention_grad = attention_grad<T>;
+  table.attention_delta = attention_delta<T>;
+  table.context_attention_grad = context_attention_grad<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_attention_grad);
 

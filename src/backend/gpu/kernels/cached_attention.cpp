@@ -15,8 +15,11 @@ Attention<T> attention_of(const CachedAttentionShape& s, const T* qkv, const T* 
                                                     .queries_per_group = s.queries_per_group,
                                                     .head_dim = s.head_dim,
                                                     .causal = true,
-                                                    .scale = s.scale},
+                                                    .scale = s.scale,
+                                                    .first_head = s.first_head,
+                                                    .alibi_heads = s.alibi_heads},
                                      qkv);
+  a.window = static_cast<int>(s.window);
   a.k = key_cache;
   a.v = value_cache;
   a.kv_group = s.head_dim;

@@ -20,6 +20,7 @@ struct DropoutSite {
   const StepBlock* block;
   const std::int64_t* sample_ids;
   std::int64_t seq_length, first_row, first_column;
+  SequenceCut cut;
   std::uint32_t site, threshold;
   float multiplier;  // of kept elements
   bool active;
@@ -33,6 +34,7 @@ struct DropoutSite {
         seq_length(d.seq_length),
         first_row(d.first_row),
         first_column(d.first_column),
+        cut(d.cut),
         site(d.site),
         threshold(0),
         active(d.probability > 0) {
@@ -99,7 +101,7 @@ class HiddenMask {
     if (!site_.active) return;
     const std::int64_t whole = site_.first_row + row;
     sample_ = static_cast<std::uint64_t>(site_.sample_ids[whole / site_.seq_length]);
-    position_ = static_cast<std::uint32_t>(whole % site_.seq_length);
+    position_ = static_cast<std::uint32_t>(site_.cut.position(whole % site_.seq_length));
   }
 
   // x with what is dropped set to zero and the rest multiplied. x begins at column 8 i -

@@ -1,5 +1,5 @@
-// Sums of two tensors with dropout, the cast of master weights, and the search for what is not
-// finite.
+// Sums of two tensors with dropout, multiples, the cast of master weights, and the search for what
+// is not finite.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -49,6 +49,21 @@ void add(Queue& queue, T* y, const T* a, const T* b, std::int64_t rows, std::int
   }
 }
 
+// y = factor * x.
+template <class T>
+GPU_KERNEL(256)
+scale_kernel(T* y, const T* x, std::int64_t count, float factor, bool aligned) {
+  for_eights(count, aligned, [=](const Columns& at) {
+    store(y, at, each([=](float v) { return factor * v; }, load(x, at)));
+  });
+}
+
+template <class T>
+void scale(Queue& queue, T* y, const T* x, std::int64_t count, double factor) {
+  launch(queue, over((count + 7) / 8), scale_kernel<T>, y, x, count, static_cast<float>(factor),
+         rows_are_aligned(8, y, x));
+}
+
 template <class T>
 GPU_KERNEL(256)
 cast_kernel(T* dst, const float* src, std::int64_t count, bool aligned) {
@@ -87,6 +102,7 @@ void first_not_finite(Queue& queue, std::int64_t* index, const T* x, std::int64_
 template <class T>
 void set_elementwise(Kernels<T>& table) {
   table.add = add<T>;
+  table.scale = scale<T>;
   table.cast_from_master = cast_from_master<T>;
   table.first_not_finite = first_not_finite<T>;
 }

@@ -47,16 +47,21 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   const QueryPlace at = QueryPlace::of_block(a);
   const KeyRange seen = a.visibility(at.sample).of(at.query);
   const auto split = static_cast<int>(block_index().x), first = split * split_keys;
-  if (first >= seen.end) return;
+  if (first >= seen.end || first + split_keys <= seen.begin) return;
   const T* const query = a.q + a.q_offset(at.sample, at.head) + at.query * a.q_pitch;
   const std::int64_t offset = a.kv_offset(at.sample, at.head / a.queries_per_group);
   const auto thread = static_cast<int>(thread_index()), key = first + thread;
   constexpr float lowest = -__builtin_inff();
-  const float score = key < seen.end ? a.scale * score_of(query, a.k + offset + key * a.kv_pitch,
-                                                          a.head_dim, a.in_packs)
-                                     : lowest;
+  const bool sees = key >= seen.begin && key < seen.end;
+  float score = lowest;
+  if (sees) {
+    score = score_of(query, a.k + offset + key * a.kv_pitch, a.head_dim, a.in_packs);
+    // The query is the newest key that it sees.
+    if (a.alibi_heads > 0) score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
+    score *= a.scale;
+  }
   const float largest = block_max<split_keys>(score);
-  const float weight = key < seen.end ? exp(score - largest) : 0.0f;
+  const float weight = sees ? exp(score - largest) : 0.0f;
   SplitWeights& weights = shared_memory<SplitWeights>();
   weights.of[thread] = weight;
   const float sum = block_sum<split_keys>(weight);  // its barriers publish the weights too
@@ -69,7 +74,8 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   for (int d = thread; d < a.head_dim; d += split_keys) {
     const T* const value = a.v + offset + first * a.kv_pitch + d;
     float total = 0;
-    for (int k = 0; k < keys; ++k) total += weights.of[k] * to_float(value[k * a.kv_pitch]);
+    for (int k = seen.begin > first ? seen.begin - first : 0; k < keys; ++k)
+      total += weights.of[k] * to_float(value[k * a.kv_pitch]);
     part[2 + d] = total;
   }
 }
@@ -78,16 +84,17 @@ template <class T>
 GPU_KERNEL(128)
 join_splits_kernel(const Attention<T> a, const float* parts, int splits, T* ctx) {
   const QueryPlace at = QueryPlace::of_block(a);
-  const int keys = a.visibility(at.sample).of(at.query).end;
-  const int used = (keys + split_keys - 1) / split_keys;
+  const KeyRange seen = a.visibility(at.sample).of(at.query);
+  const int begin = seen.begin / split_keys, used = (seen.end + split_keys - 1) / split_keys;
   const std::int64_t size = part_size(a.head_dim);
   const float* const part = parts + at.row(a) * splits * size;
-  float largest = part[0];
-  for (int s = 1; s < used; ++s) largest = part[s * size] > largest ? part[s * size] : largest;
+  float largest = part[begin * size];
+  for (int s = begin + 1; s < used; ++s)
+    largest = part[s * size] > largest ? part[s * size] : largest;
   T* const to = ctx + a.ctx_offset(at.sample, at.head) + at.query * a.ctx_pitch();
   for (auto d = static_cast<int>(thread_index()); d < a.head_dim; d += 128) {
     float sum = 0, total = 0;
-    for (int s = 0; s < used; ++s) {
+    for (int s = begin; s < used; ++s) {
       const float share = exp(part[s * size] - largest);
       sum += share * part[s * size + 1];
       total += share * part[s * size + 2 + d];

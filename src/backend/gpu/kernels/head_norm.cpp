@@ -1,5 +1,6 @@
 // RMSNorm of queries and keys, head by head, and its gradient. Some lanes of a wave share a head
 // and hold eight elements each.
+#include "backend/gpu/kernels/all_heads_norm.h"
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
@@ -167,6 +168,7 @@ void with_lanes(std::int64_t head_dim, const Body& body) {
 template <class T>
 void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T* x,
                const T* query_weight, const T* key_weight) {
+  if (s.all_heads) return all_heads_norm(queue, s, y, rstd, x, query_weight, key_weight);
   HeadNormArguments<T> a = arguments_of<T>(s, y, x, nullptr, query_weight, key_weight);
   a.rstd = rstd;
   with_lanes(s.head_dim, [&]<int lanes>() {
@@ -180,6 +182,10 @@ template <class T>
 void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
                     float* dkey_weight, bool accumulate, const T* dy, const T* x, const float* rstd,
                     const T* query_weight, const T* key_weight, float* workspace) {
+  if (s.all_heads) {
+    return all_heads_norm_grad(queue, s, dx, dquery_weight, dkey_weight, accumulate, dy, x, rstd,
+                               query_weight, key_weight, workspace);
+  }
   const RowChunks chunks = norm_grad_chunks(s.rows);
   HeadNormArguments<T> a = arguments_of<T>(s, dx, x, dy, query_weight, key_weight);
   a.rstd = const_cast<float*>(rstd);  // the backward pass only reads it

@@ -17,7 +17,7 @@ struct NormArguments {
   T* sum;
   const T* delta;
   std::int64_t cols;
-  float eps;
+  float eps, one;  // what is added to the weights
   bool centred, aligned;
   DropoutSite dropout;
 };
@@ -105,7 +105,7 @@ norm_kernel(const NormArguments<T> a) {
     if (a.rstd) a.rstd[row] = scale;
   }
   r.visit(x, [&](const Columns& at, const Eight& values) {
-    const auto unit = [=](float v, float w) { return (v - centre) * scale * w; };
+    const auto unit = [=](float v, float w) { return (v - centre) * scale * (w + a.one); };
     Eight y = each(unit, values, load(a.weight, at));
     if (a.bias) y = each([](float p, float q) { return p + q; }, y, load(a.bias, at));
     store(a.y + r.offset, at, y);
@@ -128,6 +128,7 @@ void norm(Queue& queue, const NormShape& shape, T* y, float* mean, float* rstd, 
                            delta,
                            shape.cols,
                            static_cast<float>(shape.eps),
+                           shape.zero_centred ? 1.0f : 0.0f,
                            shape.kind == NormKind::layer_norm,
                            aligned,
                            site};

@@ -21,6 +21,7 @@ struct NormGradArguments {
   const T *weight, *dres;
   float *weight_parts, *bias_parts;  // [chunks, cols]; bias_parts may be null
   std::int64_t rows, cols, chunk_rows;
+  float one;  // what is added to the weights
   bool centred, aligned;
   bool aligned_parts;
 };
@@ -116,7 +117,7 @@ class GradChunk {
       const Eight weight = load(a_.weight, at);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const float g = dy8.v[i] * weight.v[i];
+        const float g = dy8.v[i] * (weight.v[i] + a_.one);
         sum += g;
         dot += g * (x8.v[i] - grad.mean);
       }
@@ -144,7 +145,8 @@ class GradChunk {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float unit = (x.v[i] - grad.mean) * grad.rstd;
-      dx.v[i] += (dy.v[i] * weight.v[i] - grad.grad_mean - unit * grad.grad_direction) * grad.rstd;
+      const float g = dy.v[i] * (weight.v[i] + a_.one);
+      dx.v[i] += (g - grad.grad_mean - unit * grad.grad_direction) * grad.rstd;
       dweight.v[i] += dy.v[i] * unit;
       dbias.v[i] += dy.v[i];
     }
@@ -193,6 +195,7 @@ void norm_grad(Queue& queue, const NormShape& shape, T* dx, float* dweight, floa
                                .rows = shape.rows,
                                .cols = cols,
                                .chunk_rows = chunks.rows_each,
+                               .one = shape.zero_centred ? 1.0f : 0.0f,
                                .centred = shape.kind == NormKind::layer_norm,
                                .aligned = rows_are_aligned(cols, dx, dy, x, weight, dres),
                                .aligned_parts = rows_are_aligned(cols, workspace)};

@@ -1,4 +1,4 @@
-// One step of Adam or SGD on a range of parameters, with the cast of the compute copy.
+// One step of an optimiser on a range of parameters, with the cast of the compute copy.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -83,12 +83,87 @@ void sgd(Queue& queue, const SgdStep& step, float* master, float* velocity, cons
          rows_are_aligned(8, master, velocity, grad, compute));
 }
 
+// -1, 0 or 1; NaN stays NaN.
+GPU_FN float sign(float x) {
+  return x > 0 ? 1.0f : x < 0 ? -1.0f : x;
+}
+
+template <class T>
+GPU_KERNEL(256)
+lion_kernel(const LionStep step, float* master, float* m, const float* grad, T* compute,
+            std::int64_t count, bool aligned) {
+  const auto scale = static_cast<float>(step.block->update_scale);
+  const auto rate = static_cast<float>(step.block->lr);
+  const auto kept = static_cast<float>(1 - step.block->lr * step.weight_decay);
+  const auto beta1 = static_cast<float>(step.beta1), rest1 = static_cast<float>(1 - step.beta1);
+  const auto beta2 = static_cast<float>(step.beta2), rest2 = static_cast<float>(1 - step.beta2);
+  for_eights(count, aligned, [=](const Columns& at) {
+    const Eight g = each([=](float v) { return v * scale; }, load(grad, at)), old = load(m, at);
+    const Eight p = each(
+        [=](float q, float o, float v) { return q * kept - rate * sign(beta1 * o + rest1 * v); },
+        load(master, at), old, g);
+    store(m, at, each([=](float o, float v) { return beta2 * o + rest2 * v; }, old, g));
+    store(master, at, p);
+    if (compute) store(compute, at, p);
+  });
+}
+
+template <class T>
+void lion(Queue& queue, const LionStep& step, float* master, float* m, const float* grad,
+          T* compute, std::int64_t count) {
+  launch(queue, over((count + 7) / 8), lion_kernel<T>, step, master, m, grad, compute, count,
+         rows_are_aligned(8, master, m, grad, compute));
+}
+
+GPU_KERNEL(256)
+momentum_kernel(const MomentumStep step, float* m, float* grad, std::int64_t count, bool aligned) {
+  const auto scale = static_cast<float>(step.block->update_scale);
+  const auto inertia = static_cast<float>(step.momentum);
+  const auto rest = static_cast<float>(1 - step.momentum);
+  for_eights(count, aligned, [=](const Columns& at) {
+    const auto mixed = [=](float o, float v) { return inertia * o + rest * v; };
+    const Eight g = each([=](float v) { return v * scale; }, load(grad, at));
+    const Eight now = each(mixed, load(m, at), g);
+    store(m, at, now);
+    store(grad, at, step.nesterov ? each(mixed, now, g) : now);
+  });
+}
+
+void momentum(Queue& queue, const MomentumStep& step, float* m, float* grad, std::int64_t count) {
+  launch(queue, over((count + 7) / 8), momentum_kernel, step, m, grad, count,
+         rows_are_aligned(8, m, grad));
+}
+
+template <class T>
+GPU_KERNEL(256)
+step_along_kernel(const DirectionStep step, float* master, const float* direction, T* compute,
+                  std::int64_t count, bool aligned) {
+  const double lr = step.block->lr * step.lr_ratio;
+  const auto rate = static_cast<float>(lr), kept = static_cast<float>(1 - lr * step.weight_decay);
+  for_eights(count, aligned, [=](const Columns& at) {
+    const Eight p = each([=](float q, float d) { return q * kept - rate * d; }, load(master, at),
+                         load(direction, at));
+    store(master, at, p);
+    if (compute) store(compute, at, p);
+  });
+}
+
+template <class T>
+void step_along(Queue& queue, const DirectionStep& step, float* master, const float* direction,
+                T* compute, std::int64_t count) {
+  launch(queue, over((count + 7) / 8), step_along_kernel<T>, step, master, direction, compute,
+         count, rows_are_aligned(8, master, direction, compute));
+}
+
 }  // namespace
 
 template <class T>
 void set_optimizer(Kernels<T>& table) {
   table.adam = adam<T>;
   table.sgd = sgd<T>;
+  table.lion = lion<T>;
+  table.momentum = momentum;
+  table.step_along = step_along<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_optimizer);
 

@@ -1,4 +1,4 @@
-// Rows picked by their numbers, and the gradient.
+// Rows picked by their numbers, and the gradient; blocks of elements in another order.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -68,12 +68,44 @@ void take_rows_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* number
          rows_are_aligned(columns, dx, dy));
 }
 
+template <class T>
+GPU_KERNEL(256)
+copy_blocks_kernel(T* dst, const T* src, const BlockCopy copy, bool aligned) {
+  const std::int64_t eights = (copy.width + 7) / 8;
+  const std::int64_t blocks = copy.counts[0] * copy.counts[1] * copy.counts[2];
+  for_each(blocks * eights, [=](std::int64_t i) {
+    const std::int64_t block = i / eights, inner = block % copy.counts[2];
+    const std::int64_t middle = block / copy.counts[2] % copy.counts[1];
+    const std::int64_t outer = block / copy.counts[2] / copy.counts[1];
+    const auto place = [=](std::int64_t first, const std::int64_t(&strides)[3]) {
+      return first + outer * strides[0] + middle * strides[1] + inner * strides[2];
+    };
+    const Columns at = columns_at(8 * (i % eights), copy.width, aligned);
+    store(dst + place(copy.dst_first, copy.dst_strides), at,
+          load(src + place(copy.src_first, copy.src_strides), at));
+  });
+}
+
+template <class T>
+void copy_blocks(Queue& queue, T* dst, const T* src, const BlockCopy& copy) {
+  bool aligned = rows_are_aligned(copy.width, dst, src) && rows_are_aligned(copy.dst_first, dst) &&
+                 rows_are_aligned(copy.src_first, src);
+  for (int i = 0; i < 3; ++i) {
+    aligned = aligned && rows_are_aligned(copy.dst_strides[i], dst) &&
+              rows_are_aligned(copy.src_strides[i], src);
+  }
+  const std::int64_t blocks = copy.counts[0] * copy.counts[1] * copy.counts[2];
+  launch(queue, over(blocks * ((copy.width + 7) / 8)), copy_blocks_kernel<T>, dst, src, copy,
+         aligned);
+}
+
 }  // namespace
 
 template <class T>
 void set_rows(Kernels<T>& table) {
   table.take_rows = take_rows<T>;
   table.take_rows_grad = take_rows_grad<T>;
+  table.copy_blocks = copy_blocks<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_rows);
 

@@ -3,6 +3,7 @@
 // keeps their order.
 #include "backend/gpu/kernels/sort_rows.h"
 
+#include "backend/gpu/kernels/block_prefix.h"
 #include "backend/gpu/launch.h"
 
 namespace trireme::gpu {
@@ -20,32 +21,6 @@ count_ids_kernel(std::int32_t* counts, const std::int32_t* ids, std::int64_t row
   });
 }
 
-struct WaveTotals {
-  std::int32_t of[threads / narrowest_wave];
-};
-
-// The sum of the values of all threads before this one, and of all.
-struct Prefix {
-  std::int32_t before, all;
-};
-GPU_FN Prefix block_prefix(std::int32_t value) {
-  auto& totals = shared_memory<WaveTotals>();
-  std::int32_t sum = value;
-  for (int distance = 1; distance < wave_width; distance *= 2) {
-    const std::int32_t other = shuffle(sum, (lane() - distance + wave_width) % wave_width);
-    if (lane() >= distance) sum += other;
-  }
-  if (lane() == wave_width - 1) totals.of[wave_index()] = sum;
-  sync_block();
-  Prefix result{sum - value, 0};
-  for (int w = 0; w < threads / wave_width; ++w) {
-    if (w < wave_index()) result.before += totals.of[w];
-    result.all += totals.of[w];
-  }
-  sync_block();  // the next call writes to the same memory
-  return result;
-}
-
 // Each count becomes the sum of those before it. One block.
 GPU_KERNEL(threads)
 sums_before_kernel(std::int32_t* counts, std::int64_t count) {
@@ -59,7 +34,7 @@ sums_before_kernel(std::int32_t* counts, std::int64_t count) {
       values[i] = mine + i < count ? counts[mine + i] : 0;
       total += values[i];
     }
-    const Prefix prefix = block_prefix(total);
+    const Prefix prefix = block_prefix<threads>(total);
     std::int32_t before = carry + prefix.before;
 #pragma unroll
     for (int i = 0; i < each; ++i) {

@@ -1,9 +1,9 @@
 // What a step adds up. Sums are exact: terms are split into limbs, which are added as integers, so
 // that the order of blocks does not matter.
 #include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
-#include "base/exact_split.h"
 
 namespace trireme::gpu {
 namespace {
@@ -63,15 +63,6 @@ void add_squares(Queue& queue, ExactSum* total, const float* x, std::int64_t cou
   const std::int64_t blocks = (count + groups * square_block - 1) / (groups * square_block);
   launch(queue, one_block_each(blocks < 1024 ? blocks : 1024, square_threads), add_squares_kernel,
          state_of(total), x, count, rows_are_aligned(8, x));
-}
-
-GPU_FN void add_term(std::int64_t* total, double term) {
-  if (term == 0) return;
-  const ExactSplit split = split_exactly(term);
-  for (int i = 0; i < 3; ++i) {
-    if (split.words[i] != 0) atomic_add(total + split.first + i, split.words[i]);
-  }
-  atomic_add(total + ExactSum::word_count, 1);
 }
 
 constexpr int loss_threads = 256, losses_each = 16;

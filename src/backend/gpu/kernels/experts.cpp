@@ -1,0 +1,272 @@
+// Experts: the router's products, and the rows' way to their experts and back.
+#include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/table.h"
+#include "backend/gpu/launch.h"
+#include "backend/gpu/product.h"
+
+namespace trireme::gpu {
+namespace {
+
+constexpr int threads = 128;
+
+// The columns of a row that fall to this thread, eight at a time.
+template <class Body>
+GPU_FN void for_columns(std::int64_t cols, bool aligned, const Body& body) {
+  for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * threads)
+    body(columns_at(c, cols, aligned));
+}
+
+template <class T>
+void router(Queue& queue, float* logits, const T* x, const T* weight, std::int64_t rows,
+            std::int64_t cols, std::int64_t experts) {
+  multiply_to_float(queue, logits, x, weight, rows, experts, cols);
+}
+
+// Rows of a block, which share what it reads of the weights.
+constexpr int shared_rows = 4;
+
+// One block for each `shared_rows` rows and 8 * threads columns; experts in order.
+template <class T>
+GPU_KERNEL(threads)
+router_input_grad_kernel(T* dx, const T* dres, const float* dlogits, const T* weight,
+                         std::int64_t rows, std::int64_t cols, std::int64_t experts, bool aligned) {
+  const std::int64_t first = std::int64_t{block_index().x} * shared_rows;
+  const std::int64_t column = 8 * (std::int64_t{block_index().y} * threads + thread_index());
+  const Columns at = columns_at(column, cols, aligned);
+  if (!at.any()) return;
+  Eight sums[shared_rows];
+#pragma unroll
+  for (int r = 0; r < shared_rows; ++r) sums[r] = zeros();
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const Eight w = load(weight + e * cols, at);
+#pragma unroll
+    for (int r = 0; r < shared_rows; ++r) {
+      const float factor = first + r < rows ? dlogits[(first + r) * experts + e] : 0.0f;
+      sums[r] = each([=](float s, float v) { return s + factor * v; }, sums[r], w);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < shared_rows; ++r) {
+    if (first + r >= rows) break;
+    const std::int64_t offset = (first + r) * cols;
+    if (dres)
+      sums[r] = each([](float s, float v) { return s + v; }, sums[r], load(dres + offset, at));
+    store(dx + offset, at, sums[r]);
+  }
+}
+
+Launch over_tiles(std::int64_t items, std::int64_t cols) {
+  const std::int64_t tiles = (items + shared_rows - 1) / shared_rows;
+  return {.blocks = Size{static_cast<unsigned>(tiles),
+                         static_cast<unsigned>((cols + 8 * threads - 1) / (8 * threads))},
+          .threads = threads};
+}
+
+template <class T>
+void router_input_grad(Queue& queue, T* dx, const T* dres, const float* dlogits, const T* weight,
+                       std::int64_t rows, std::int64_t cols, std::int64_t experts) {
+  launch(queue, over_tiles(rows, cols), router_input_grad_kernel<T>, dx, dres, dlogits, weight,
+         rows, cols, experts, rows_are_aligned(cols, dx, dres, weight));
+}
+
+// The same for `shared_rows` experts; rows in order.
+template <class T>
+GPU_KERNEL(threads)
+router_weight_grad_kernel(float* dweight, bool accumulate, const float* dlogits, const T* x,
+                          std::int64_t rows, std::int64_t cols, std::int64_t experts,
+                          bool aligned) {
+  const std::int64_t first = std::int64_t{block_index().x} * shared_rows;
+  const std::int64_t column = 8 * (std::int64_t{block_index().y} * threads + thread_index());
+  const Columns at = columns_at(column, cols, aligned);
+  if (!at.any()) return;
+  Eight sums[shared_rows];
+#pragma unroll
+  for (int e = 0; e < shared_rows; ++e)
+    sums[e] = accumulate && first + e < experts ? load(dweight + (first + e) * cols, at) : zeros();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Eight row = load(x + r * cols, at);
+#pragma unroll
+    for (int e = 0; e < shared_rows; ++e) {
+      const float factor = first + e < experts ? dlogits[r * experts + first + e] : 0.0f;
+      sums[e] = each([=](float s, float v) { return s + factor * v; }, sums[e], row);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < shared_rows; ++e) {
+    if (first + e < experts) store(dweight + (first + e) * cols, at, sums[e]);
+  }
+}
+
+template <class T>
+void router_weight_grad(Queue& queue, float* dweight, bool accumulate, const float* dlogits,
+                        const T* x, std::int64_t rows, std::int64_t cols, std::int64_t experts) {
+  launch(queue, over_tiles(experts, cols), router_weight_grad_kernel<T>, dweight, accumulate,
+         dlogits, x, rows, cols, experts, rows_are_aligned(cols, dweight, x));
+}
+
+// --- rows to experts and back: one block for each row, or for each row that is taken ---
+
+// Rows of y from offsets[experts] on become zero.
+template <class T>
+GPU_KERNEL(threads)
+clear_rest_kernel(T* y, const std::int32_t* offsets, std::int64_t cols, std::int64_t experts,
+                  bool aligned) {
+  const std::int64_t row = block_index().x;
+  if (row < offsets[experts]) return;
+  for_columns(cols, aligned, [=](const Columns& at) { store(y + row * cols, at, zeros()); });
+}
+
+template <class T>
+void clear_rest(Queue& queue, T* y, const std::int32_t* offsets, std::int64_t cols,
+                std::int64_t taken, std::int64_t experts) {
+  launch(queue, one_block_each(taken, threads), clear_rest_kernel<T>, y, offsets, cols, experts,
+         rows_are_aligned(cols, y));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+spread_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
+                   std::int64_t top_k, bool aligned) {
+  const std::int64_t row = block_index().x;
+  for_columns(cols, aligned, [=](const Columns& at) {
+    const Eight values = load(x + row * cols, at);
+    for (std::int64_t c = row * top_k; c < (row + 1) * top_k; ++c) {
+      if (places[c] >= 0) store(y + places[c] * cols, at, values);
+    }
+  });
+}
+
+template <class T>
+void spread_rows(Queue& queue, T* y, const T* x, const std::int32_t* places,
+                 const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
+                 std::int64_t taken, std::int64_t top_k, std::int64_t experts) {
+  clear_rest(queue, y, offsets, cols, taken, experts);
+  launch(queue, one_block_each(rows, threads), spread_rows_kernel<T>, y, x, places, cols, top_k,
+         rows_are_aligned(cols, y, x));
+}
+
+// weights may be null: all 1.
+template <class T>
+GPU_KERNEL(threads)
+combine_rows_kernel(T* y, const T* x, const float* weights, const std::int32_t* places,
+                    std::int64_t cols, std::int64_t top_k, bool aligned) {
+  const std::int64_t row = block_index().x;
+  for_columns(cols, aligned, [=](const Columns& at) {
+    Eight sum = zeros();
+    for (std::int64_t c = row * top_k; c < (row + 1) * top_k; ++c) {
+      if (places[c] < 0) continue;
+      const float weight = weights ? weights[c] : 1.0f;
+      sum = each([=](float s, float v) { return s + weight * v; }, sum,
+                 load(x + places[c] * cols, at));
+    }
+    store(y + row * cols, at, sum);
+  });
+}
+
+template <class T>
+void combine_rows(Queue& queue, T* y, const T* x, const float* weights, const std::int32_t* places,
+                  std::int64_t rows, std::int64_t cols, std::int64_t top_k) {
+  launch(queue, one_block_each(rows, threads), combine_rows_kernel<T>, y, x, weights, places, cols,
+         top_k, rows_are_aligned(cols, y, x));
+}
+
+template <class T>
+void collect_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                  std::int64_t cols, std::int64_t top_k) {
+  combine_rows(queue, y, x, static_cast<const float*>(nullptr), places, rows, cols, top_k);
+}
+
+// dx = factor * dy for a row; the product of dy and x, which all threads get.
+template <class T>
+GPU_FN float scale_and_multiply(T* dx, const T* dy, const T* x, float factor, std::int64_t cols,
+                                bool aligned) {
+  float dot = 0;
+  for_columns(cols, aligned, [&](const Columns& at) {
+    const Eight grad = load(dy, at);
+    dot += sum_of(each([](float p, float q) { return p * q; }, grad, load(x, at)));
+    store(dx, at, each([=](float v) { return factor * v; }, grad));
+  });
+  return block_sum<threads>(dot);
+}
+
+template <class T>
+GPU_KERNEL(threads)
+combine_rows_grad_kernel(T* dx, float* dweights, const T* dy, const T* x, const float* weights,
+                         const std::int32_t* places, std::int64_t cols, std::int64_t top_k,
+                         bool aligned) {
+  const std::int64_t row = block_index().x;
+  for (std::int64_t c = row * top_k; c < (row + 1) * top_k; ++c) {
+    float dot = 0;
+    if (places[c] >= 0) {
+      const std::int64_t at = places[c] * cols;
+      dot = scale_and_multiply(dx + at, dy + row * cols, x + at, weights[c], cols, aligned);
+    }
+    if (thread_index() == 0) dweights[c] = dot;
+  }
+}
+
+template <class T>
+void combine_rows_grad(Queue& queue, T* dx, float* dweights, const T* dy, const T* x,
+                       const float* weights, const std::int32_t* places,
+                       const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
+                       std::int64_t taken, std::int64_t top_k, std::int64_t experts) {
+  clear_rest(queue, dx, offsets, cols, taken, experts);
+  launch(queue, one_block_each(rows, threads), combine_rows_grad_kernel<T>, dx, dweights, dy, x,
+         weights, places, cols, top_k, rows_are_aligned(cols, dx, dy, x));
+}
+
+GPU_FN float sigmoid(float x) {
+  return 1.0f / (1.0f + exp(-x));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+gate_rows_kernel(T* y, const T* x, const float* gates, std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const float open = sigmoid(gates[row]);
+  for_columns(cols, aligned, [=](const Columns& at) {
+    store(y + row * cols, at, each([=](float v) { return open * v; }, load(x + row * cols, at)));
+  });
+}
+
+template <class T>
+void gate_rows(Queue& queue, T* y, const T* x, const float* gates, std::int64_t rows,
+               std::int64_t cols) {
+  launch(queue, one_block_each(rows, threads), gate_rows_kernel<T>, y, x, gates, cols,
+         rows_are_aligned(cols, y, x));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+gate_rows_grad_kernel(T* dx, float* dgates, const T* dy, const T* x, const float* gates,
+                      std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x, at = row * cols;
+  const float open = sigmoid(gates[row]);
+  const float dot = scale_and_multiply(dx + at, dy + at, x + at, open, cols, aligned);
+  if (thread_index() == 0) dgates[row] = open * (1 - open) * dot;
+}
+
+template <class T>
+void gate_rows_grad(Queue& queue, T* dx, float* dgates, const T* dy, const T* x, const float* gates,
+                    std::int64_t rows, std::int64_t cols) {
+  launch(queue, one_block_each(rows, threads), gate_rows_grad_kernel<T>, dx, dgates, dy, x, gates,
+         cols, rows_are_aligned(cols, dx, dy, x));
+}
+
+}  // namespace
+
+template <class T>
+void set_experts(Kernels<T>& table) {
+  table.router = router<T>;
+  table.router_input_grad = router_input_grad<T>;
+  table.router_weight_grad = router_weight_grad<T>;
+  table.spread_rows = spread_rows<T>;
+  table.collect_rows = collect_rows<T>;
+  table.combine_rows = combine_rows<T>;
+  table.combine_rows_grad = combine_rows_grad<T>;
+  table.gate_rows = gate_rows<T>;
+  table.gate_rows_grad = gate_rows_grad<T>;
+}
+TRIREME_GPU_INSTANTIATE(set_experts);
+
+}  // namespace trireme::gpu

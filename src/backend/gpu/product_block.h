@@ -1,0 +1,193 @@
+// A product of matrices as the blocks of a grid compute it: a block has a tile of C = A B, whose
+// operands come to shared memory piece by piece while the piece before is multiplied.
+//
+// Every element is summed over ascending k in steps of 16, whatever the tiles are: its bits depend
+// on its row of A and its column of B alone.
+#pragma once
+
+#include "backend/gpu/staged.h"
+#include "base/divide.h"
+
+namespace trireme::gpu {
+
+// The tile of C of a block, cut into `down` x `across` pieces of 32 columns or more for its waves.
+template <int m, int n, int count>
+struct BlockTile {
+  static constexpr int rows = m, columns = n, threads = count;
+};
+using LargeTile = BlockTile<128, 128, 256>;
+using SmallTile = BlockTile<64, 64, 128>;
+using FlatTile = BlockTile<16, 64, 128>;  // few rows, as in generation
+
+// How the waves of a block share its tile: as square as the widths allow.
+template <class Block>
+struct WavePart {
+  static constexpr int waves = Block::threads / wave_width;
+  static constexpr int down = Block::rows >= 2 * tile_size && waves >= 4 ? 2 : 1;
+  static constexpr int across = waves / down;
+  static constexpr int row_tiles = Block::rows / down / tile_size;
+  static constexpr int column_tiles = Block::columns / across / tile_size;
+  static_assert(row_tiles * down * tile_size == Block::rows);
+  static_assert(column_tiles * across * tile_size == Block::columns);
+};
+
+// Elements of k that lie in shared memory at a time: 64 bytes of every row.
+template <class T>
+inline constexpr int k_piece = 64 / static_cast<int>(sizeof(T));
+
+// A [m, k], or stored [k, m]; B [k, n], or stored [n, k].
+template <bool a, bool b>
+struct Stored {
+  static constexpr bool a_transposed = a, b_transposed = b;
+};
+
+template <class T, class Block, class Order>
+struct Piece {
+  static constexpr int k = k_piece<T>;
+  static constexpr int a_rows = Order::a_transposed ? k : Block::rows;
+  static constexpr int a_columns = Order::a_transposed ? Block::rows : k;
+  static constexpr int b_rows = Order::b_transposed ? Block::columns : k;
+  static constexpr int b_columns = Order::b_transposed ? k : Block::columns;
+  static constexpr int a_size = a_rows * tile_pitch<T>(a_columns);
+  static constexpr int size = a_size + b_rows * tile_pitch<T>(b_columns);  // in elements
+};
+
+template <class T, class C>
+struct Operands {
+  C* c;
+  Matrix<T> a, b;  // as they are stored
+  const T* bias;
+  std::int64_t m, n, k;
+  bool accumulate;
+};
+
+// The upper left of the tile that a block computes.
+struct TilePlace {
+  int row, column;
+};
+
+// Tile number `index` of an m x n matrix: neighbouring numbers, whose blocks run at the same time,
+// lie near each other in both directions, so that they share what they read.
+template <class Block>
+GPU_FN TilePlace tile_of_block(std::int64_t m, std::int64_t n, std::int64_t index) {
+  constexpr std::int64_t high = 8;
+  const std::int64_t down = (m + Block::rows - 1) / Block::rows;
+  const std::int64_t across = (n + Block::columns - 1) / Block::columns;
+  const std::int64_t band = index / (high * across);
+  const std::int64_t left = down - band * high, band_rows = left < high ? left : high;
+  const std::int64_t within = index - band * high * across;
+  return {static_cast<int>((band * high + within % band_rows) * Block::rows),
+          static_cast<int>(within / band_rows * Block::columns)};
+}
+
+template <class T, class C, class Block, class Order>
+class ProductBlock {
+ public:
+  GPU_FN ProductBlock(const Operands<T, C>& operands, const TilePlace& at)
+      : p_(operands),
+        at_(at),
+        row_(wave_index() / Part::across * (Part::row_tiles * tile_size)),
+        column_(wave_index() % Part::across * (Part::column_tiles * tile_size)) {}
+
+  // Writes the rows of the tile below `rows` and its columns below `columns`.
+  GPU_FN void run(std::int64_t rows, std::int64_t columns) {
+    T* const shared = dynamic_shared_memory<T>();
+    const auto pieces = static_cast<int>((p_.k + P::k - 1) / P::k);
+    Copies copies;
+#pragma unroll
+    for (int piece = 0; piece < copy_stages - 1; ++piece) {
+      load(copies, shared + piece * P::size, piece, pieces);
+    }
+    for (int piece = 0; piece < pieces; ++piece) {
+      copies.wait_for_all_but<copy_stages - 2>();
+      sync_block();  // the piece is there, and nobody reads the one before it any more
+      const int next = piece + copy_stages - 1;
+      load(copies, shared + next % copy_stages * P::size, next, pieces);
+      multiply_piece(shared + piece % copy_stages * P::size);
+    }
+    store(rows, columns);
+  }
+
+ private:
+  using Part = WavePart<Block>;
+  using P = Piece<T, Block, Order>;
+
+  GPU_FN void load(Copies& copies, T* to, int piece, int pieces) {
+    if (piece < pieces) {
+      const std::int64_t k = std::int64_t{piece} * P::k;
+      stage<P::a_rows, P::a_columns, Block::threads>(
+          copies, to, Order::a_transposed ? p_.a.from(k, at_.row) : p_.a.from(at_.row, k));
+      stage<P::b_rows, P::b_columns, Block::threads>(
+          copies, to + P::a_size,
+          Order::b_transposed ? p_.b.from(at_.column, k) : p_.b.from(k, at_.column));
+    }
+    copies.commit();
+  }
+
+  GPU_FN void multiply_piece(const T* a) {
+    constexpr int a_pitch = tile_pitch<T>(P::a_columns), b_pitch = tile_pitch<T>(P::b_columns);
+    const T* const b = a + P::a_size;
+#pragma unroll
+    for (int k = 0; k < P::k; k += tile_size) {
+      LeftTile<T> left[Part::row_tiles];
+      RightTile<T> right[Part::column_tiles];
+#pragma unroll
+      for (int i = 0; i < Part::row_tiles; ++i) {
+        const int row = row_ + i * tile_size;
+        if constexpr (Order::a_transposed) {
+          left[i] = load_left_transposed(a + k * a_pitch + row, a_pitch);
+        } else {
+          left[i] = load_left(a + row * a_pitch + k, a_pitch);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < Part::column_tiles; ++j) {
+        const int column = column_ + j * tile_size;
+        if constexpr (Order::b_transposed) {
+          right[j] = load_right_transposed(b + column * b_pitch + k, b_pitch);
+        } else {
+          right[j] = load_right(b + k * b_pitch + column, b_pitch);
+        }
+      }
+      multiply(sums_, left, right);
+    }
+  }
+
+  GPU_FN void store(std::int64_t rows, std::int64_t columns) const {
+#pragma unroll
+    for (int i = 0; i < Part::row_tiles; ++i)
+#pragma unroll
+      for (int j = 0; j < Part::column_tiles; ++j)
+#pragma unroll
+        for (int e = 0; e < TileMap::sums; ++e) {
+          const std::int64_t row =
+              std::int64_t{at_.row} + row_ + i * tile_size + sum_row(TileMap::row_slot(e));
+          const std::int64_t column =
+              at_.column + column_ + j * tile_size + sum_column(TileMap::column_slot(e));
+          if (row < rows && column < columns) store_one(row, column, sums_[i][j].v[e]);
+        }
+  }
+  GPU_FN void store_one(std::int64_t row, std::int64_t column, float sum) const {
+    C& to = p_.c[row * p_.n + column];
+    if (p_.bias) sum += to_float(p_.bias[column]);
+    to = from_float<C>(p_.accumulate ? to_float(to) + sum : sum);
+  }
+
+  const Operands<T, C>& p_;
+  const TilePlace at_;
+  const int row_, column_;  // of this wave within the tile
+  SumTile sums_[Part::row_tiles][Part::column_tiles] = {};
+};
+
+// Tiles of an m x n matrix.
+template <class Block>
+std::int64_t blocks_of(std::int64_t m, std::int64_t n) {
+  return ceil_div(m, std::int64_t{Block::rows}) * ceil_div(n, std::int64_t{Block::columns});
+}
+
+// Of a block, for the pieces of both operands.
+template <class T, class Block, class Order>
+inline constexpr std::size_t product_shared_bytes = copy_stages* Piece<T, Block, Order>::size *
+                                                    sizeof(T);
+
+}  // namespace trireme::gpu

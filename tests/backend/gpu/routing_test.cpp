@@ -1,0 +1,200 @@
+// Routers: choice, losses, gradients, and the order of the dispatch: the GPU's against the CPU's.
+#include "backend/gpu/both_devices.h"
+#include "backend/gpu_workspace.h"
+#include "base/exact_sum.h"
+
+namespace trireme {
+namespace {
+
+class Routing : public OnBothWaves {};
+TRIREME_ON_BOTH_WAVES(Routing);
+
+constexpr RouterShape router_shapes[] = {
+    {37, 8, 2, false, true, 1, 1, 1},    {20, 70, 3, false, false, 2.5, 1, 1},
+    {24, 16, 4, true, true, 2.5, 4, 2},  {9, 130, 8, true, true, 1, 1, 1},
+    {12, 64, 1, true, false, 1.5, 1, 1}, {5, 1, 1, false, true, 1, 1, 1},
+    {16, 12, 6, false, true, 1, 3, 2},   {8, 300, 70, false, true, 1, 1, 1}};
+
+std::size_t choices_of(const RouterShape& s) {
+  return static_cast<std::size_t>(s.rows * s.top_k);
+}
+
+// Some of a row's are equal: then the first wins.
+std::vector<float> router_logits(const RouterShape& s) {
+  auto logits = normal_values<float>(static_cast<std::size_t>(s.rows * s.experts), 1, 2);
+  for (std::size_t i = 0; i + 3 < logits.size(); i += 5) logits[i + 3] = logits[i];
+  return logits;
+}
+
+struct RoutedRows {
+  std::vector<float> weights;
+  std::vector<std::int32_t> chosen;
+};
+
+template <class T>
+RoutedRows route_on(Device& device, const RouterShape& s, bool biased) {
+  const OnDevice<float> logits(device, router_logits(s)), weights(device, choices_of(s));
+  const OnDevice<std::int32_t> chosen(device, choices_of(s));
+  const OnDevice<T> bias(device, normal_values<T>(static_cast<std::size_t>(s.experts), 2));
+  device.kernels<T>().route(device.queue(), s, weights.get(), chosen.get(), logits.get(),
+                            biased ? bias.get() : nullptr);
+  return {weights.values(), chosen.values()};
+}
+
+TEST_P(Routing, ChoosesAndWeighsAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const RouterShape& s : router_shapes) {
+      for (const bool biased : {false, true}) {
+        if (biased && !s.sigmoid) continue;
+        SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k);
+        const auto [expected, got] = on_both([&](Device& d) { return route_on<T>(d, s, biased); });
+        EXPECT_EQ(expected.chosen, got.chosen);
+        expect_close(std::pair{expected.weights, got.weights}, 2e-6);
+      }
+    }
+  });
+}
+
+std::vector<std::int64_t> unit_choices_on(Device& device, const RouterShape& s,
+                                          const RouterLosses& losses, std::int64_t units,
+                                          bool plain) {
+  const OnDevice<float> logits(device, router_logits(s));
+  const OnDevice<std::int32_t> chosen(device, route_on<float>(device, s, false).chosen);
+  const OnDevice<std::int64_t> counts(
+      device, std::vector<std::int64_t>(static_cast<std::size_t>(units * s.experts), 77));
+  device.kernels<float>().unit_choices(device.queue(), s, losses, units, plain, counts.get(),
+                                       logits.get(), chosen.get());
+  return counts.values();
+}
+
+TEST_P(Routing, CountsTheChoicesOfUnitsByPlainScore) {
+  for (const RouterShape& s : router_shapes) {
+    for (const bool plain : {s.groups == 1, false}) {
+      SCOPED_TRACE(s.experts);
+      // Units of four rows, of which the first began two rows earlier.
+      const RouterLosses losses{.aux_coeff = 0.1, .unit_rows = 4, .seq = 4, .first_row = 2};
+      const std::int64_t units = (s.rows + 2 + 3) / 4;
+      expect_equal(on_both([&](Device& d) { return unit_choices_on(d, s, losses, units, plain); }));
+    }
+  }
+}
+
+struct RouterGrads {
+  std::vector<float> dlogits, dbias;
+  double aux_loss, z_loss;
+  std::vector<std::int64_t> kept;  // of two layers
+};
+
+RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLosses& losses,
+                          bool biased, bool accumulate) {
+  const std::vector<std::int32_t> choice = route_on<float>(device, s, false).chosen;
+  const auto experts = static_cast<std::size_t>(s.experts);
+  const OnDevice<float> logits(device, router_logits(s));
+  const OnDevice<float> dlogits(device, experts * static_cast<std::size_t>(s.rows));
+  const OnDevice<float> dbias(device, normal_values<float>(experts, 3));
+  const OnDevice<float> dweights(device, normal_values<float>(choices_of(s), 4));
+  std::vector<std::int32_t> where(choices_of(s));
+  for (std::size_t i = 0; i < where.size(); ++i)
+    where[i] = i % 7 == 3 ? -1 : static_cast<std::int32_t>(i);
+  const OnDevice<std::int32_t> chosen(device, choice), places(device, where);
+  const std::int64_t units = (losses.first_row + s.rows + losses.unit_rows - 1) / losses.unit_rows;
+  const OnDevice<std::int64_t> counts(device, unit_choices_on(device, s, losses, units, false));
+  const std::size_t words = sizeof(ExpertTotals) / sizeof(std::int64_t);
+  const OnDevice<std::int64_t> totals(device,
+                                      std::vector<std::int64_t>(words + 2 * (experts + 1), 0));
+  const OnDevice<StepBlock> block(
+      device, std::vector{StepBlock{.loss_scale = 4,
+                                    .sample_scale = 0.25,
+                                    .experts = reinterpret_cast<ExpertTotals*>(totals.get())}});
+  for (int twice = 0; twice < 2; ++twice) {
+    device.kernels<float>().route_grad(
+        device.queue(), s, losses, dlogits.get(), biased ? dbias.get() : nullptr, accumulate,
+        dweights.get(), logits.get(), chosen.get(), places.get(), counts.get(), block.get(), 1);
+  }
+  const std::vector<std::int64_t> all = totals.values();
+  const auto* const sums = reinterpret_cast<const ExpertTotals*>(all.data());
+  return {dlogits.values(),
+          dbias.values(),
+          sums->aux_loss.value(),
+          sums->z_loss.value(),
+          {all.begin() + static_cast<std::ptrdiff_t>(words), all.end()}};
+}
+
+TEST_P(Routing, HasTheCpusGradientsAndLosses) {
+  for (const RouterShape& s : router_shapes) {
+    for (const RouterLosses& losses :
+         {RouterLosses{.unit_rows = s.rows, .seq = s.rows},
+          RouterLosses{.aux_coeff = 0.3, .z_coeff = 0.2, .unit_rows = s.rows, .seq = s.rows},
+          RouterLosses{.aux_coeff = 0.3, .unit_rows = 4, .seq = 2, .first_row = 2, .whole_rows = 8},
+          RouterLosses{.z_coeff = 0.2, .unit_rows = 5, .seq = 5, .block_rows = 5}}) {
+      for (const bool biased : {false, true}) {
+        SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k << ", units of "
+                                        << losses.unit_rows);
+        const auto [expected, got] =
+            on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); });
+        expect_close(std::pair{expected.dlogits, got.dlogits}, 5e-6);
+        expect_close(std::pair{expected.dbias, got.dbias}, 1e-6);
+        EXPECT_NEAR(got.aux_loss, expected.aux_loss, 1e-6 * std::fabs(expected.aux_loss));
+        EXPECT_NEAR(got.z_loss, expected.z_loss, 1e-6 * std::fabs(expected.z_loss));
+        EXPECT_EQ(expected.kept, got.kept);
+      }
+    }
+  }
+}
+
+TEST_P(Routing, MovesBiasesAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    expect_equal(on_both([&](Device& device) {
+      const OnDevice<float> master(device, normal_values<float>(9, 1));
+      const OnDevice<float> choices(device, std::vector<float>{3, 5, 4, 4, 0, 8, 4, 4, 4});
+      const OnDevice<T> compute(device, 9);
+      device.kernels<T>().balance(device.queue(), master.get(), compute.get(), choices.get(), 0.125,
+                                  9);
+      auto all = as_floats(compute.values());
+      const auto moved = master.values();
+      all.insert(all.end(), moved.begin(), moved.end());
+      return all;
+    }));
+  });
+}
+
+std::vector<std::int32_t> dispatch_on(Device& device, const DispatchShape& s, bool is_gpu) {
+  const auto count = static_cast<std::size_t>(s.rows * s.top_k);
+  std::vector<std::int32_t> chosen(count);
+  std::mt19937 generator(5);
+  for (std::int32_t& expert : chosen) {
+    expert = static_cast<std::int32_t>(generator() % static_cast<unsigned>(s.experts));
+    if (generator() % 4 == 0) expert = 0;  // which has more than others
+  }
+  // Some weights are equal.
+  std::vector<float> values = normal_values<float>(count, 3);
+  for (std::size_t i = 0; i + 9 < count; i += 3) values[i + 9] = values[i];
+  const OnDevice<std::int32_t> choices(device, chosen), places(device, count);
+  const OnDevice<std::int32_t> offsets(device, static_cast<std::size_t>(s.experts * s.blocks) + 1);
+  const OnDevice<float> weights(device, values);
+  const GuardedScratch workspace(
+      device, is_gpu ? gpu::dispatch_workspace(s.rows * s.top_k, s.experts, s.blocks)
+                     : static_cast<std::int64_t>(4 * count));
+  device.kernels<float>().dispatch(device.queue(), s, places.get(), offsets.get(), choices.get(),
+                                   weights.get(), workspace.as<std::int32_t>());
+  EXPECT_TRUE(workspace.was_kept_to());
+  std::vector<std::int32_t> all = places.values();
+  const auto begins = offsets.values();
+  all.insert(all.end(), begins.begin(), begins.end());
+  return all;
+}
+
+TEST_P(Routing, SortsAndDropsAsTheCpu) {
+  for (const DispatchShape& s :
+       {DispatchShape{5, 3, 2, 0, 5, false}, DispatchShape{700, 8, 3, 0, 700, false},
+        DispatchShape{500, 300, 4, 0, 500, false}, DispatchShape{720, 8, 3, 0, 720, false, 2},
+        DispatchShape{60, 4, 1, 0, 60, false, 6}, DispatchShape{60, 4, 2, 9, 20, false},
+        DispatchShape{720, 8, 3, 70, 360, true}, DispatchShape{720, 8, 3, 140, 360, false, 3}}) {
+    SCOPED_TRACE(testing::Message() << s.rows << " rows, " << s.experts << " experts, capacity "
+                                    << s.capacity << ", blocks " << s.blocks);
+    expect_equal(on_both([&](Device& d) { return dispatch_on(d, s, &d == &gpu_); }));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
