@@ -190,12 +190,6 @@ void check_experts(const Config& config) {
         "balance with moe.aux_loss_coeff",
         config.offload.optimizer);
   }
-  if (config.run.device != "cpu") {
-    fail_input(
-        "moe.num_experts needs run.device = \"cpu\": the kernels of experts have not been written "
-        "for {:?} yet",
-        config.run.device);
-  }
 }
 
 }  // namespace trireme

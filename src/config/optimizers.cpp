@@ -4,8 +4,7 @@
 namespace trireme {
 namespace {
 
-#define TRIREME_OPTIMIZER_ENTRY(name, moments, whole_matrices, on_gpus) \
-  {#name, moments, whole_matrices, on_gpus},
+#define TRIREME_OPTIMIZER_ENTRY(name, moments, whole_matrices) {#name, moments, whole_matrices},
 constexpr OptimizerEntry kOptimizers[] = {TRIREME_OPTIMIZERS(TRIREME_OPTIMIZER_ENTRY)};
 #undef TRIREME_OPTIMIZER_ENTRY
 

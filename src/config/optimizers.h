@@ -9,22 +9,21 @@
 
 namespace trireme {
 
-// Name in optimizer.name and of the rule, moments per parameter, whether it updates whole matrices
-// (and the other parameters by AdamW), and whether its kernels exist for GPUs.
+// Name in optimizer.name and of the rule, moments per parameter, and whether it updates whole
+// matrices (and the other parameters by AdamW).
 // clang-format off
-#define TRIREME_OPTIMIZERS(X)      \
-  X(adamw, 2, false, true)         \
-  X(adam,  2, false, true)         \
-  X(sgd,   1, false, true)         \
-  X(lion,  1, false, false)        \
-  X(muon,  1, true,  false)
+#define TRIREME_OPTIMIZERS(X) \
+  X(adamw, 2, false)          \
+  X(adam,  2, false)          \
+  X(sgd,   1, false)          \
+  X(lion,  1, false)          \
+  X(muon,  1, true)
 // clang-format on
 
 struct OptimizerEntry {
   std::string_view name;
   int moments;
   bool whole_matrices;
-  bool on_gpus;
 };
 
 std::span<const OptimizerEntry> all_optimizers();

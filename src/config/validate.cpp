@@ -532,18 +532,8 @@ void validate(const ModelConfig& model) {
 }
 
 void refuse_for_device(const Config& config) {
-  if (config.run.device == "cpu") return;
-  const ModelConfig& m = config.model;
-  for (const auto& [used, key] :
-       {std::pair{m.qk_norm_over == "all_heads", "model.qk_norm_over = \"all_heads\""},
-        {m.position == "alibi", "model.position = \"alibi\""},
-        {m.activation == "geglu", "model.activation = \"geglu\""},
-        {m.zero_centred_norms, "model.zero_centred_norms = true"},
-        {m.scale_embedding, "model.scale_embedding = true"}}) {
-    if (!used) continue;
-    fail_input("{} needs run.device = \"cpu\": it has not been written for {:?} yet", key,
-               config.run.device);
-  }
+  if (config.run.device != "cpu" && config.run.precision == "fp64")
+    fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
 }
 
 void validate(const Config& config) {

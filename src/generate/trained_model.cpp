@@ -74,13 +74,6 @@ void TrainedModel::require_next_token() const {
 
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
   refuse_for_device(config_);
-  if (options.purpose == Purpose::decoding && config_.model.attention_window > 0 &&
-      config_.run.device != "cpu") {
-    fail_input(
-        "model.attention_window = {}: only run.device = \"cpu\" generates text within a window so "
-        "far, and {:?} does not; it trains and scores such models",
-        config_.model.attention_window, config_.run.device);
-  }
   options.compute = compute_dtype(config_.run.precision);
   StageOptions stage_options;
   stage_options.device = &device_of(config_.run.device);

@@ -1,4 +1,5 @@
 // The rows' way to their experts and back.
+#include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
 #include "ops/ops.h"
 #include "ops/support.h"
@@ -17,8 +18,12 @@ void infer_dispatch(Graph& g, Node& node) {
   add_output(g, node, 1, DType::i32, {a.experts * a.blocks + 1});
 }
 
-std::int64_t workspace_dispatch(const Target&, const Graph& g, const Node& node) {
-  return node.as<DispatchAttributes>().capacity > 0 ? g.value(node.inputs[0]).bytes() : 0;
+std::int64_t workspace_dispatch(const Target& target, const Graph& g, const Node& node) {
+  const auto& a = node.as<DispatchAttributes>();
+  const Value& chosen = g.value(node.inputs[0]);
+  if (target.device != DeviceKind::cpu)
+    return gpu::dispatch_workspace(chosen.shape.count(), a.experts, a.blocks);
+  return a.capacity > 0 ? chosen.bytes() : 0;
 }
 
 void launch_dispatch(const Launch& l) {

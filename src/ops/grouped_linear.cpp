@@ -26,14 +26,11 @@ std::int64_t block_bytes(const Graph& g, const GroupedShape& shape) {
 
 template <Product product>
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
-  if (target.device != DeviceKind::cpu) {
-    fail_input(
-        "the kernels of experts (moe.num_experts) have not been written for GPUs yet: use "
-        "run.device = \"cpu\"");
-  }
   const GroupedShape shape = shape_of<product>(g, node);
-  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) +
-         cpu::grouped_workspace(target, g.compute(), product, shape);
+  const std::int64_t own = target.device == DeviceKind::cpu
+                               ? cpu::grouped_workspace(target, g.compute(), product, shape)
+                               : 0;
+  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) + own;
 }
 
 template <Product product>

@@ -97,11 +97,6 @@ RouterLosses losses_of(const Graph& g, const RouteAttributes& a) {
           g.exact_block()};
 }
 
-// Whether a rank does not see whole units at once when it makes their losses.
-bool splits_units(const Graph& g, const RouteAttributes& a) {
-  return a.tensor.size > 1 || a.context.size > 1 || g.exact_block() > 0;
-}
-
 void infer_route(Graph& g, Node& node) {
   const Shape logits = g.value(node.inputs[0]).shape;
   const auto& a = node.as<RouteAttributes>();
@@ -128,10 +123,10 @@ ValueId places_of(const Graph& g, ValueId chosen) {
   fail("route: nothing dispatches the choice");
 }
 
-// The choices of whole units by expert, where no rank has all of their rows: sums of integers.
+// The choices of whole units by expert, of which ranks may have some rows each: sums of integers.
 ValueId counts_of_units(GradientBuilder& b, const Node& node) {
   const auto a = node.as<RouteAttributes>();
-  if (a.aux_coeff == 0 || !splits_units(b.graph(), a)) return no_value;
+  if (a.aux_coeff == 0) return no_value;
   ValueId counts = b.emit(Phase::input_grad, OpKind::unit_choices, a,
                           {node.inputs[0], node.outputs[1], node.inputs[1]})
                        .outputs[0];
@@ -171,7 +166,7 @@ void launch_choices(const Launch& l) {
   });
 }
 
-// inputs: dweights, logits, chosen, places, counts of whole units where ranks share them, (gradient
+// inputs: dweights, logits, chosen, places, counts of whole units with an auxiliary loss, (gradient
 // of the bias); outputs: dlogits, that gradient
 void infer_route_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.accumulate(), g.value(node.inputs[1]).shape);
@@ -188,6 +183,7 @@ void launch_route_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     const auto& a = l.node.as<RouteAttributes>();
+    TRIREME_CHECK(l.in[4] || a.aux_coeff == 0);
     const bool adds_block = l.graph.exact_block() > 0 && l.out[1];
     A* const dbias = adds_block ? static_cast<A*>(l.workspace) : l.output<A>(1);
     kernels<T>(l).route_grad(

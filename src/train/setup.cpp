@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
-#include "config/optimizers.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
 
@@ -37,12 +36,10 @@ BuildOptions build_options(const Config& config) {
 }
 
 void refuse_what_is_not_there(const Config& c) {
-  if (c.run.device != "cpu" && c.run.precision == "fp64")
-    fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
-  const OptimizerEntry* optimizer = find_optimizer(c.optimizer.name);
-  if (c.run.device != "cpu" && optimizer && !optimizer->on_gpus) {
-    fail_input("optimizer.name = \"{}\": only run.device = \"cpu\" has its kernels",
-               optimizer->name);
+  if (c.run.device != "cpu" && c.parallel.cp > 1 && c.parallel.cp_attention == "ring") {
+    fail_input(
+        "parallel.cp_attention = \"ring\" needs run.device = \"cpu\": on GPUs use "
+        "\"all_gather\" or \"ulysses\"");
   }
   if (c.run.device != "cpu" && c.offload.optimizer != "none") {
     fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
@@ -54,8 +51,6 @@ void refuse_what_is_not_there(const Config& c) {
         "parallel.recompute saves memory on all devices",
         c.offload.activations);
   }
-  if (c.run.device != "cpu" && c.parallel.cp > 1)
-    fail_input("parallel.cp: only run.device = \"cpu\" has context parallelism");
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
     fail_input(
         "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "

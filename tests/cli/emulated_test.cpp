@@ -70,22 +70,42 @@ TEST_P(EmulatedFamilies, LearnAsOnTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, EmulatedFamilies,
-    testing::Values(Trained{"gpt_fp32", {"run.precision=fp32"}, 1e-3},
-                    Trained{
-                        "gpt_bf16", {"run.precision=bf16", "model.attention_dropout=0.1"}, 2e-2},
-                    Trained{"gpt_fp16", {"run.precision=fp16"}, 2e-2},
-                    Trained{"llama_fp32",
-                            {"run.precision=fp32", "model.family=llama", "model.num_kv_heads=2",
-                             "model.hidden_dropout=0"},
-                            1e-3},
-                    Trained{"llama_bf16",
-                            {"run.precision=bf16", "model.family=llama", "model.num_kv_heads=2",
-                             "parallel.recompute=full"},
-                            2e-2},
-                    Trained{"window_fp32",
-                            {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
-                             "model.attention_window=5", "model.norm_placement=output"},
-                            1e-3}),
+    testing::Values(
+        Trained{"gpt_fp32", {"run.precision=fp32"}, 1e-3},
+        Trained{"gpt_bf16", {"run.precision=bf16", "model.attention_dropout=0.1"}, 2e-2},
+        Trained{"gpt_fp16", {"run.precision=fp16"}, 2e-2},
+        Trained{"llama_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.num_kv_heads=2",
+                 "model.hidden_dropout=0"},
+                1e-3},
+        Trained{"llama_bf16",
+                {"run.precision=bf16", "model.family=llama", "model.num_kv_heads=2",
+                 "parallel.recompute=full"},
+                2e-2},
+        Trained{"window_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "model.attention_window=5", "model.norm_placement=output"},
+                1e-3},
+        Trained{"alibi_geglu_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "model.position=alibi", "model.embedding_norm=true", "model.activation=geglu",
+                 "model.zero_centred_norms=true", "model.scale_embedding=true",
+                 "model.qk_norm=true", "model.qk_norm_over=all_heads"},
+                1e-3},
+        Trained{
+            "lion_fp32", {"run.precision=fp32", "optimizer.name=lion", "optimizer.lr=1e-3"}, 1e-3},
+        Trained{"muon_fp32", {"run.precision=fp32", "optimizer.name=muon"}, 1e-3},
+        Trained{"experts_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "moe.num_experts=4", "moe.aux_loss_coeff=0.01", "moe.z_loss_coeff=0.001",
+                 "moe.capacity_factor=1.25"},
+                1e-3},
+        Trained{"sigmoid_experts_bf16",
+                {"run.precision=bf16", "model.family=llama", "model.hidden_dropout=0",
+                 "moe.num_experts=8", "moe.top_k=4", "moe.score=sigmoid", "moe.num_groups=4",
+                 "moe.top_groups=2", "moe.expert_bias=true", "moe.shared_ffn_hidden_size=32",
+                 "moe.shared_gate=true", "moe.aux_loss_coeff=0.01", "parallel.recompute=full"},
+                2e-2}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(Emulated, BertLearnsAsOnTheCpu) {
@@ -173,6 +193,22 @@ TEST_F(Emulated, GeneratesAndEvaluatesAsTheCpu) {
     return nlohmann::json::parse(json)["loss"].get<double>();
   };
   EXPECT_NEAR(loss(evaluations[1]), loss(evaluations[0]), 1e-4);
+}
+
+// Slopes and windows against a cache; and experts.
+TEST_F(Emulated, GeneratesWithinWindowsAsTheCpu) {
+  expect_trained("run", {"run.precision=fp32", "train.iters=10", "model.family=llama",
+                         "model.hidden_dropout=0", "model.position=alibi",
+                         "model.attention_window=5", "moe.num_experts=4"});
+  std::vector<std::string> texts;
+  for (const char* device : {"cpu", "emulated"}) {
+    const Outcome outcome =
+        run({"generate", path("run"), "--prompt", "the ship", "--greedy", "--max-new-tokens", "8",
+             "--set", std::string("run.device=") + device});
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    texts.push_back(outcome.out);
+  }
+  EXPECT_EQ(texts[0], texts[1]);
 }
 
 TEST_F(Emulated, PoisonedMemoryChangesNothing) {

@@ -51,6 +51,27 @@ TEST_F(EmulatedJobs, ExactLayoutsGiveTheSameBits) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
+// Experts on each rank, and dealt out; all of Muon's matrices.
+TEST_F(EmulatedJobs, LayoutsOfExpertsGiveTheSameBits) {
+  expect_same_bits({{2, "parallel.zero=3"}, {4, "parallel.ep=2 parallel.pp=2 parallel.zero=1"}},
+                   "parallel.numerics=exact run.precision=bf16 model.family=llama "
+                   "moe.num_experts=4 moe.first_layer=1 moe.shared_ffn_hidden_size=32 "
+                   "moe.aux_loss_coeff=0.01 moe.z_loss_coeff=0.001 optimizer.name=muon");
+}
+
+// Ranks that share sequences, by either kind of attention, and experts.
+TEST_F(EmulatedJobs, SharedSequencesGiveTheSameBits) {
+  const std::string more = "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 ";
+  expect_same_bits(
+      {{2, "parallel.cp=2"}, {2, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=1"}},
+      more + "model.attention_dropout=0.1 data.reset_attention_mask=true");
+}
+TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
+  expect_same_bits({{4, "parallel.cp=2 parallel.ep=2 parallel.zero=1"}},
+                   "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
+                   "model.family=llama moe.num_experts=4 moe.aux_loss_coeff=0.01");
+}
+
 // Without a library of collectives too.
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
