@@ -236,7 +236,8 @@ MemoryPlan Engine::memory() const {
 }
 
 // Only what is added in a fixed order needs it: activations, and gradients that are kept in bf16.
-// What is larger than the memory is added in several turns.
+// What is larger than the memory is added in several turns. Ranks that share sequences or experts
+// add up no activations, and have the least that a group can have.
 std::array<std::int64_t, 2> Engine::sum_bytes() const {
   constexpr std::int64_t most = 32 << 20;
   if (device_.target().device == DeviceKind::cpu || mesh_.size() == 1) return {};
@@ -249,8 +250,9 @@ std::array<std::int64_t, 2> Engine::sum_bytes() const {
   const auto within = [&](std::int64_t bytes) {
     return std::max(least, align_up(std::min(most, bytes)));
   };
-  return {mesh_.degrees().tp > 1 ? within(chunks_[0]->stage->boundary_bytes()) : 0,
-          within(gradients)};
+  const MeshDegrees& degrees = mesh_.degrees();
+  const std::int64_t others = degrees.cp > 1 || degrees.ep > 1 ? least : 0;
+  return {degrees.tp > 1 ? within(chunks_[0]->stage->boundary_bytes()) : others, within(gradients)};
 }
 
 void Engine::allocate(Transport* transport) {

@@ -202,5 +202,23 @@ TEST_P(State, RoundsStochasticallyAsTheCpu) {
   }
 }
 
+// Pieces of 16 bytes, of 4 and of 2.
+TEST_P(State, CopiesPiecesOfRows) {
+  struct Pieces {
+    std::size_t first;  // in elements of two bytes, as all that follows
+    std::int64_t dst_stride, src_stride, width, rows;
+  };
+  for (const Pieces& p : {Pieces{8, 32, 24, 16, 5}, Pieces{2, 12, 10, 6, 7}, Pieces{3, 7, 9, 5, 11},
+                          Pieces{0, 8, 8, 8, 0}}) {
+    expect_same_bytes(on_both([&](Device& device) {
+      const OnDevice<bf16> src(device, normal_values<bf16>(300, 1));
+      const OnDevice<bf16> dst(device, normal_values<bf16>(300, 2));
+      device.state_kernels().copy_rows(device.queue(), dst.get() + p.first, 2 * p.dst_stride,
+                                       src.get() + p.first, 2 * p.src_stride, 2 * p.width, p.rows);
+      return dst.values();
+    }));
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -296,6 +296,48 @@ void reduce_parts(Queue& queue, DType dtype, bool maximum, void* dst, const void
   dtype == DType::i64 ? reduce(std::int64_t{}) : with_compute_type(dtype, reduce);
 }
 
+// --- pieces of rows ---
+
+// `rows` pieces of `words` words each; strides are in words too.
+template <class Word>
+GPU_KERNEL(256)
+copy_rows_kernel(Word* dst, std::int64_t dst_stride, const Word* src, std::int64_t src_stride,
+                 std::int64_t words, std::int64_t rows) {
+  for_each(rows * words, [=](std::int64_t i) {
+    const std::int64_t row = i / words, word = i % words;
+    dst[row * dst_stride + word] = src[row * src_stride + word];
+  });
+}
+
+template <class Word>
+void copy_rows_of(Queue& queue, void* dst, std::int64_t dst_stride, const void* src,
+                  std::int64_t src_stride, std::int64_t bytes, std::int64_t rows) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(Word));
+  launch(queue, over(rows * bytes / size), copy_rows_kernel<Word>, static_cast<Word*>(dst),
+         dst_stride / size, static_cast<const Word*>(src), src_stride / size, bytes / size, rows);
+}
+
+// By the widest words that all pieces are made of: elements have two bytes or more.
+void copy_rows(Queue& queue, void* dst, std::int64_t dst_stride, const void* src,
+               std::int64_t src_stride, std::int64_t bytes, std::int64_t rows) {
+  if (rows * bytes == 0) return;
+  const auto are_made_of = [&](std::int64_t word) {
+    return (dst_stride | src_stride | bytes) % word == 0 &&
+           are_aligned(static_cast<std::size_t>(word), static_cast<std::byte*>(dst),
+                       static_cast<const std::byte*>(src));
+  };
+  const auto copy = [&]<class Word>(Word) {
+    copy_rows_of<Word>(queue, dst, dst_stride, src, src_stride, bytes, rows);
+  };
+  if (are_made_of(16)) {
+    copy(Pack<std::uint32_t, 4>{});
+  } else if (are_made_of(4)) {
+    copy(std::uint32_t{});
+  } else {
+    copy(std::uint16_t{});
+  }
+}
+
 }  // namespace
 
 const StateKernels& state_kernels() {
@@ -305,6 +347,7 @@ const StateKernels& state_kernels() {
                                       .widen = widen,
                                       .narrow = narrow,
                                       .add_narrow = add_narrow,
+                                      .copy_rows = copy_rows,
                                       .reduce_parts = reduce_parts};
   return table;
 }
