@@ -127,6 +127,18 @@ TEST_F(Settings, WithoutAPrecisionItIsFp32AsThere) {
           "mixed_precision asks for run.precision = \"fp16\", and bf16.enabled for \"bf16\""));
 }
 
+TEST_F(Settings, DeepSpeedsActivationsAreCutOrLieInHostMemory) {
+  const SettingsFile file =
+      read("ds.json",
+           R"({"train_batch_size": 8, "activation_checkpointing": {"partition_activations": true,
+          "cpu_checkpointing": true, "contiguous_memory_optimization": false}})");
+  EXPECT_EQ(lost(file), "");
+  const Config c = config(file);
+  EXPECT_TRUE(c.parallel.distribute_saved_activations);
+  EXPECT_EQ(c.parallel.recompute, "full");
+  EXPECT_EQ(c.offload.activations, "host");
+}
+
 TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
   const SettingsFile file = read(
       "ds.json",
