@@ -376,9 +376,7 @@ void Optimizer::for_each_master(
 
 void Optimizer::set_trace(Trace* trace) {
   trace_ = trace;
-  if (!states_.file()) return;
-  states_.settle_writes();
-  states_.file()->set_trace(trace);
+  if (states_.file()) states_.file()->set_trace(trace);
 }
 
 }  // namespace trireme

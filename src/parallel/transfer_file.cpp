@@ -95,8 +95,9 @@ struct TransferFile::Shared {
   std::string failure(bool reads, std::int64_t bytes, int error) const {
     return fmt::format(
         "offload.path = '{}': {} {} of {} failed: {}; the run cannot go on, the last checkpoint is "
-        "untouched",
-        folder, reads ? "reading" : "writing", bytes_to_text(bytes), use.what, system_text(error));
+        "untouched: {}, and start it again",
+        folder, reads ? "reading" : "writing", bytes_to_text(bytes), use.what, system_text(error),
+        use.instead);
   }
 
   void run(const Task& task) {
@@ -208,8 +209,9 @@ void TransferFile::wait(Ticket ticket) {
   shared_->stuck = true;
   fail(
       "offload.path = '{}': a transfer of {} did not end within train.timeout_s = {} seconds: the "
-      "disk is too slow or hangs; the last checkpoint is untouched",
-      shared_->folder, shared_->use.what, timeout_s_);
+      "disk is too slow or hangs; the last checkpoint is untouched: {}, or a larger "
+      "train.timeout_s, and start the run again",
+      shared_->folder, shared_->use.what, timeout_s_, shared_->use.instead);
 }
 
 void TransferFile::wait_for_all() {
@@ -246,7 +248,11 @@ bool TransferFile::is_direct() const {
 }
 
 void TransferFile::set_trace(Trace* trace) {
-  const std::lock_guard lock(shared_->mutex);
+  std::unique_lock lock(shared_->mutex);
+  // An error is passing where transfers failed or hang.
+  shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_), [&] {
+    return shared_->stuck || !shared_->problem.empty() || shared_->open.empty();
+  });
   shared_->trace = trace;
 }
 

@@ -55,7 +55,8 @@ class TransferFile {
 
   // "past the page cache" or "through the page cache".
   bool is_direct() const;
-  // Records transfers; null: nothing. Must outlive the file, or be taken away.
+  // Records transfers; null: nothing. Must outlive the file, or be taken away: what is under way
+  // belongs to the one before. Throws nothing.
   void set_trace(Trace* trace);
 
  private:

@@ -22,7 +22,11 @@ class ActiveTrace {
   ActiveTrace(const ActiveTrace&) = delete;
   ActiveTrace& operator=(const ActiveTrace&) = delete;
 
-  std::string json() const { return trace_.json(); }
+  // Ends it, with what is under way.
+  std::string json() {
+    attach_(nullptr);
+    return trace_.json();
+  }
 
  private:
   Trace trace_;

@@ -157,7 +157,7 @@ class Profiler {
   }
   void record() {
     std::optional<OpSpans> spans;
-    const ActiveTrace active(transport_.place().rank, [&](Trace* trace) {
+    ActiveTrace active(transport_.place().rank, [&](Trace* trace) {
       engine_.set_trace(trace);
       transport_.set_listener(trace);
       spans.reset();
