@@ -14,7 +14,7 @@ namespace trireme::settings {
 namespace {
 
 // An alias of YAML repeats what it stands for, which may itself hold aliases.
-constexpr int kMostValues = 100'000;
+constexpr int kMostValues = 10'000;
 constexpr int kDeepest = 32;
 
 // The plain words of YAML 1.1 that accelerate's files hold; a quoted word is text.

@@ -221,9 +221,10 @@ std::int64_t DcpTensor::count() const {
 }
 
 DcpMetadata parse_dcp_metadata(std::string_view text, const std::string& name) {
-  // Values need some times the bytes that describe them, and large models have many.
-  const PickleLimits limits{.bytes = std::uint64_t{1} << 30,
-                            .memory = (std::uint64_t{40} << 20) + 24 * text.size()};
+  // Values need some times the bytes that describe them (15 in all, up to 24 where lists of chunks
+  // begin), and large models have many.
+  const PickleLimits limits{
+      .bytes = std::uint64_t{1} << 30, .memory = std::uint64_t{16} << 20, .memory_per_byte = 24};
   const Pickle pickle(text, name, limits);
   if (pickle.size() != text.size()) {
     fail_input("'{}': {} bytes follow its end", name, text.size() - pickle.size());

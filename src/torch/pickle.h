@@ -74,8 +74,10 @@ struct PickleTensor {
 // What a pickle may hold at most; any more is refused.
 struct PickleLimits {
   std::uint64_t bytes = std::uint64_t{64} << 20;   // of the pickle
-  std::uint64_t memory = std::uint64_t{40} << 20;  // bytes, of what is made of it
-  int depth = 64;                                  // of values within values
+  std::uint64_t memory = std::uint64_t{24} << 20;  // bytes, of what is made of it
+  // ... and as many more for each byte that was read so far: what makes much of little ends early.
+  std::uint64_t memory_per_byte = 0;
+  int depth = 64;  // of values within values
 };
 
 class Pickle {

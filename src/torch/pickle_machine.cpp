@@ -96,6 +96,9 @@ const char* refused_operation(unsigned char code) {
 
 constexpr int lowest_protocol = 2, highest_protocol = 5;
 constexpr std::size_t longest_class_name = 256;
+// Writers put lists and dictionaries together in batches of 1,000, and a mark for each value that
+// is begun.
+constexpr std::size_t most_on_stack = std::size_t{1} << 20, most_marks = 1024;
 
 }  // namespace
 
@@ -155,9 +158,17 @@ std::string_view PickleMachine::take_line() {
 
 void PickleMachine::charge(std::size_t bytes) {
   charged_ += bytes;
-  if (charged_ > limits_.memory) {
-    refuse(fmt::format("its values need more than the {} bytes that are allowed", limits_.memory));
+  const std::uint64_t most = limits_.memory + limits_.memory_per_byte * at_;
+  if (charged_ > most) {
+    refuse(fmt::format("its values need more than the {} bytes that are allowed", most));
   }
+}
+
+void PickleMachine::push(PickleId id) {
+  if (stack_.size() == most_on_stack)
+    refuse(
+        fmt::format("it leaves more than the {} values waiting that are allowed", most_on_stack));
+  stack_.push_back(id);
 }
 
 PickleId PickleMachine::add(const PickleValue& value) {
@@ -309,7 +320,8 @@ bool PickleMachine::step_constant(unsigned char code) {
 bool PickleMachine::step_container(unsigned char code) {
   switch (code) {
     case op_mark:
-      charge(sizeof(std::size_t));
+      if (marks_.size() == most_marks)
+        refuse(fmt::format("it has more than the {} marks that are allowed", most_marks));
       marks_.push_back(stack_.size());
       return true;
     case op_empty_tuple:
@@ -400,11 +412,16 @@ bool PickleMachine::step_memo(unsigned char code) {
   }
 }
 
-// Writers count their entries, so an entry far beyond the last one is not theirs.
+// Writers count their entries, so an entry far beyond the last one is not theirs; nor are many more
+// entries than there are values.
 void PickleMachine::put(std::uint64_t at) {
   constexpr std::uint64_t most_skipped = 256;
   if (at > memo_.size() + most_skipped) {
     refuse(fmt::format("it stores a value at place {} after {} places", at, memo_.size()));
+  }
+  if (at > 2 * out_.values_.size() + 16 * most_skipped) {
+    refuse(fmt::format("it has {} values and stores them in more places than are allowed",
+                       out_.values_.size()));
   }
   constexpr PickleId nothing = ~PickleId{0};
   if (at >= memo_.size()) charge((at + 1 - memo_.size()) * 2 * sizeof(PickleId));

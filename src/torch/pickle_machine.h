@@ -41,7 +41,7 @@ class PickleMachine {
   PickleId add_parent(PickleKind kind, std::vector<PickleId> children);
   void charge(std::size_t bytes);
   void enlarge(PickleId parent, std::span<const PickleId> further);
-  void push(PickleId id) { stack_.push_back(id); }
+  void push(PickleId id);
   PickleId pop();
   PickleId top() const;
   std::vector<PickleId> pop_to_mark();

@@ -42,7 +42,7 @@ class TensorWalk {
 
  private:
   static constexpr int most_visits = 1'000'000, deepest = 64;
-  static constexpr std::size_t most_bytes = std::size_t{32} << 20;  // of names and shapes
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;  // of names and shapes
   static constexpr std::size_t longest_name = 1000;
 
   bool wanted(PickleId id) const {
