@@ -89,6 +89,7 @@ DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
     } else {
       find_layers();
     }
+    find_plain_states();
   }
   std::set<std::string> all;
   for (const auto& [name, parts] : parts_) all.insert(name);
@@ -204,6 +205,9 @@ void DeepspeedFolder::find_layers() {
             ranks.size() == 1 ? "is" : "are");
       }
       files.push_back(&joined_->keep(open_weight_file(path->second)));
+      in_order_.resize(static_cast<std::size_t>(tp_));
+      in_order_[static_cast<std::size_t>(tensor_rank)].push_back(
+          {fmt::format("{}.", number), files.back()});
     }
     if (static_cast<int>(ranks.size()) > tp_) {
       fail_input("'{}' has {} ranks of the layer {}, and by its arguments there are {}", where_,
@@ -233,6 +237,7 @@ void DeepspeedFolder::find_modules() {
                  file->name(), where_);
     }
     files.push_back(&joined_->keep(torch_weights(file, *module)));
+    in_order_.push_back({{"", files.back()}});
   }
   for (const WeightEntry& entry : files[0]->tensors()) {
     if (is_megatron_buffer(entry.name)) continue;
@@ -270,18 +275,50 @@ void DeepspeedFolder::find_states() {
       fail_input("'{}' has the files of {} ranks of ZeRO for the model rank {}, and the run had {}",
                  where_, found.size(), rank, count);
     }
-    states_.push_back(open_zero_states(files, model));
-    if (states_.back().steps != states_[0].steps) {
-      fail_input("'{}': the optimizer of the model rank {} took {} steps, and that of rank 0 {}",
-                 where_, rank, states_.back().steps, states_[0].steps);
-    }
+    add_states(open_zero_states(files, model));
   }
+  list_names();
+  read_progress();
+}
+
+void DeepspeedFolder::add_states(ZeroStates states) {
+  states_.push_back(std::move(states));
+  if (states_.back().steps == states_[0].steps) return;
+  fail_input("'{}': the optimizer of the model rank {} took {} steps, and that of rank 0 {}",
+             where_, states_.size() - 1, states_.back().steps, states_[0].steps);
+}
+
+void DeepspeedFolder::list_names() {
   names_.resize(static_cast<std::size_t>(pp_));
   for (int stage = 0; stage < pp_; ++stage) {
     for (const WeightEntry& entry : states_[rank(stage, 0)].weights->tensors())
       names_[static_cast<std::size_t>(stage)].push_back(entry.name);
   }
-  read_progress();
+}
+
+// Without ZeRO each rank keeps all states of its parameters. Which layers a stage of a pipeline has
+// is in no file.
+void DeepspeedFolder::find_plain_states() {
+  const auto has_optimizer = [](const File& file) {
+    const auto optimizer = file->pickle().find(file->pickle().root(), "optimizer");
+    return optimizer && file->pickle().kind(*optimizer) != PickleKind::none;
+  };
+  if (!states_.empty() || std::ranges::none_of(models_, has_optimizer)) return;
+  std::string why = pp_ > 1 ? "nothing says which layers a stage of the pipeline has" : "";
+  for (std::size_t rank = 0; why.empty() && rank < models_.size(); ++rank) {
+    PlainStates found = open_plain_states(models_[rank], in_order_[rank]);
+    why = found.left_out;
+    if (why.empty()) add_states(std::move(found.states));
+  }
+  if (why.empty()) {
+    list_names();
+    return read_progress();
+  }
+  states_.clear();
+  note_ = fmt::format(
+      "the states of its optimizer, which ran without ZeRO, are left out, so that training begins "
+      "with new ones: {}",
+      why);
 }
 
 void DeepspeedFolder::read_progress() {
@@ -388,12 +425,6 @@ void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const R
   out.add(join_megatron_parts(key, name.cut, parts, model));
 }
 
-bool DeepspeedFolder::has_optimizer() const {
-  const Pickle& first = models_[0]->pickle();
-  const auto optimizer = first.find(first.root(), "optimizer");
-  return optimizer && first.kind(*optimizer) != PickleKind::none;
-}
-
 bool DeepspeedFolder::is_unused_copy(const std::string& name) const {
   return name.starts_with("tied_modules.") && table_.ours(name).ours != "embedding.word.weight";
 }
@@ -431,9 +462,6 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
                  name);
     }
     add(*joined_, name, parts, model, -1);
-  }
-  if (names_.empty() && has_optimizer()) {
-    add_note(note_, "the states of its optimizer, which ran without ZeRO, are left out");
   }
   if (!names_.empty()) {
     const WeightEntry* saved = parts_.empty() ? nullptr : parts_.begin()->second[0].entry;

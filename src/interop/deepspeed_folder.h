@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "interop/deepspeed_names.h"
+#include "interop/deepspeed_optimizer.h"
 #include "interop/megatron_checkpoint.h"
 #include "interop/zero_states.h"
 
@@ -43,11 +44,13 @@ class DeepspeedFolder : public MegatronCheckpoint {
   void find_layers();
   void find_modules();
   void find_states();
+  void find_plain_states();
+  void add_states(ZeroStates states);
+  void list_names();
   void find_universal();
   void check_words();
   void read_progress();
   RankParts state_parts(int stage, const std::string& name, int which) const;
-  bool has_optimizer() const;
   bool is_unused_copy(const std::string& name) const;
   void check_against_states(int stage, const std::string& name) const;
   void add(JoinedTensors& out, const std::string& theirs, const RankParts& parts,
@@ -64,6 +67,7 @@ class DeepspeedFolder : public MegatronCheckpoint {
   std::vector<std::vector<std::string>> names_;       // of parameters, by stage
   std::vector<ZeroStates> states_;                    // by rank of model parallelism
   Parts parts_;                                       // by their name
+  std::vector<NamedWeights> in_order_;  // by tensor rank: of all its modules, as the model has them
   DeepspeedNames table_;
   std::map<std::string, const RankParts*> saved_;  // of parts_, by our name
   std::unique_ptr<JoinedTensors> joined_;

@@ -1,5 +1,7 @@
 // Megatron names no parameter in the states of its optimizer. It sorts them into a group that
 // decays and one that does not, keeps the model's order within each, and numbers them through.
+// DeepSpeed's optimizers for fp16 without ZeRO have the same groups, and one of the two makes one
+// flat parameter of each.
 #include "interop/megatron_optimizer.h"
 
 #include <algorithm>
@@ -83,8 +85,12 @@ class StatesReader {
     // top.
     auto adam = pickle_.find(saved, "optimizer");
     if (!adam) adam = pickle_.find(saved, "optimizer_state_dict");
-    masters_ = pickle_.find(saved, "fp32_from_fp16_params");
-    if (!masters_) masters_ = pickle_.find(saved, "fp32_from_fp16");
+    for (const char* key : {"fp32_from_fp16_params", "fp32_from_fp16", "fp32_groups"})
+      if (!masters_) masters_ = pickle_.find(saved, key);
+    if (const auto flat = pickle_.find(saved, "fp32_groups_flat"); flat && !masters_) {
+      masters_ = flat;
+      is_flat_ = true;
+    }
     const auto state = pickle_.find(adam.value_or(saved), "state");
     const auto groups = pickle_.find(adam.value_or(saved), "param_groups");
     if (!state || (adam && !masters_)) return find_buffers(groups);
@@ -128,7 +134,8 @@ class StatesReader {
       const auto ids = pickle_.children(*params);
       Group group{{ids.begin(), ids.end()}, pickle_.find_number(id, "wd_mult"), group_count_++};
       if (group.ids.empty()) continue;
-      add_step(id, "step");
+      // Of some optimizers each state has its own, and that of the group does not count.
+      if (!states_have_steps()) add_step(id, "step");
       groups_.push_back(std::move(group));
     }
     if (groups_.size() > 2)
@@ -142,6 +149,11 @@ class StatesReader {
     if ((*groups_[0].decay == 0) == (*groups_[1].decay == 0))
       return "its groups differ in more than whether they decay (wd_mult)";
     return "";
+  }
+
+  bool states_have_steps() const {
+    return std::ranges::any_of(
+        states_, [&](const auto& one) { return pickle_.find(one.second, "step").has_value(); });
   }
 
   void add_step(PickleId at, const char* key) {
@@ -164,10 +176,12 @@ class StatesReader {
 
   // The parameters that the group should have, in the model's order.
   std::vector<Parameter> expected(const Group& group) const {
-    if (groups_.size() == 1 && group.ids.size() == parameters_.size()) return parameters_;
+    const bool all = is_flat_ ? !group.decay : group.ids.size() == parameters_.size();
+    if (groups_.size() == 1 && all) return parameters_;
     std::vector<Parameter> wanted;
     for (const Parameter& parameter : parameters_)
       if (parameter.decays() == (group.decay.value_or(1) != 0)) wanted.push_back(parameter);
+    if (is_flat_) return wanted;  // its length shows whether these are they
     if (groups_.size() == 2 && wanted.size() == group.ids.size()) return wanted;
     // One group alone may be all: a rank can lack parameters of a kind.
     if (wanted.size() == group.ids.size() && wanted.size() == parameters_.size()) return wanted;
@@ -195,7 +209,62 @@ class StatesReader {
         file_->name(), found.size(), group.number, wanted, way_out);
   }
 
+  // One parameter that holds all of the group, one after the other.
+  void assign_flat(const Group& group) {
+    const std::vector<Parameter> parameters = expected(group);
+    const auto kept = pickle_.children(*masters_);
+    if (parameters.empty() || group.ids.size() != 1 || kept.size() != group_count_) {
+      fail_input(
+          "'{}': of the {} of its optimizer {} have flat weights in fp32 (fp32_groups_flat), and "
+          "the group {} holds {}, where one that stands for {} of the model was expected; {}",
+          file_->name(), counted(group_count_, "group"), kept.size(), group.number,
+          counted(group.ids.size(), "parameter"), counted(parameters.size(), "parameter"), way_out);
+    }
+    const PickleId state = state_of(group.ids[0], parameters[0]);
+    add_step(state, "step");
+    std::int64_t count = 0;
+    for (const Parameter& parameter : parameters) count += parameter.entry->count();
+    const PickleTensor& master = flat(kept[group.number], group, count, "the weights in fp32");
+    std::array<const PickleTensor*, adam_moments> moments{};
+    for (std::size_t which = 0; which < moments.size(); ++which) {
+      const auto found = pickle_.find(state, torch_moment_keys[which]);
+      if (!found) {
+        fail_input("'{}' lacks '{}' of the group {} of its optimizer; {}", file_->name(),
+                   torch_moment_keys[which], group.number, way_out);
+      }
+      moments[which] = &flat(*found, group, count, torch_moment_keys[which]);
+    }
+    std::int64_t at = 0;
+    for (const Parameter& parameter : parameters) {
+      auto& [weights, states] = pieces_[parameter.chunk];
+      require_rounded(parameter, master, at);
+      weights.push_back(pieced(parameter, master, at));
+      for (std::size_t which = 0; which < moments.size(); ++which)
+        states[which].push_back(pieced(parameter, *moments[which], at));
+      at += parameter.entry->count();
+    }
+  }
+
+  const PickleTensor& flat(PickleId id, const Group& group, std::int64_t count,
+                           const char* what) const {
+    const bool is_tensor = pickle_.kind(id) == PickleKind::tensor;
+    if (is_tensor) {
+      const PickleTensor& found = pickle_.tensor(id);
+      if (found.type->ours == DType::f32 && found.shape.size() == 1 && found.count() == count)
+        return found;
+    }
+    fail_input(
+        "'{}': {} of the group {} of its optimizer is {}, and F32 [{}] was expected, by the shapes "
+        "of the model's parameters; {}",
+        file_->name(), what, group.number,
+        is_tensor ? fmt::format("{} {}", pickle_.tensor(id).type->name,
+                                shape_text(pickle_.tensor(id).shape))
+                  : pickle_.shown(id),
+        count, way_out);
+  }
+
   void assign(const Group& group) {
+    if (is_flat_) return assign_flat(group);
     const std::vector<Parameter> parameters = expected(group);
     const auto is_rounded = [](const Parameter& one) { return one.entry->dtype != DType::f32; };
     const auto rounded = static_cast<std::size_t>(std::ranges::count_if(parameters, is_rounded));
@@ -252,13 +321,15 @@ class StatesReader {
         shape_text(parameter.entry->shape), way_out);
   }
 
-  PiecedWeights::Tensor pieced(const Parameter& parameter, const PickleTensor& tensor) const {
+  PiecedWeights::Tensor pieced(const Parameter& parameter, const PickleTensor& tensor,
+                               std::int64_t first = 0) const {
     return {{parameter.entry->name, "F32", DType::f32, parameter.entry->shape},
-            {{file_, &tensor, 0, tensor.count()}}};
+            {{file_, &tensor, first, parameter.entry->count()}}};
   }
 
   // That the order of parameters is the right one shows in the weights.
-  void require_rounded(const Parameter& parameter, const PickleTensor& master) const {
+  void require_rounded(const Parameter& parameter, const PickleTensor& master,
+                       std::int64_t first = 0) const {
     const WeightEntry& entry = *parameter.entry;
     if (!entry.dtype || !can_cast(DType::f32, *entry.dtype)) {
       fail_input("'{}': tensor '{}' is {}, which is not read", file_->name(), entry.name,
@@ -268,7 +339,7 @@ class StatesReader {
                                  parameter.file->read(entry, begin, end, dst);
                                }};
     const ElementSource exact{DType::f32, [&](auto begin, auto end, std::byte* dst) {
-                                file_->read(master, begin, end, dst);
+                                file_->read(master, first + begin, first + end, dst);
                               }};
     if (same_when_cast(weight, exact, entry.count())) return;
     fail_input(
@@ -285,6 +356,7 @@ class StatesReader {
   bool in_buffers_ = false;
   std::vector<Parameter> parameters_;
   std::optional<PickleId> masters_;
+  bool is_flat_ = false;
   std::map<std::int64_t, PickleId> states_;
   std::vector<Group> groups_;  // those that have parameters
   std::size_t group_count_ = 0;
