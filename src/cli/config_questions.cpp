@@ -38,12 +38,13 @@ enum class Ask : std::uint8_t {
   precision,
   data,
   tokenizer,
+  vocabulary,
   batch,
   iters,
   rate,
 };
 
-constexpr std::array<Question, 15> table = {{
+constexpr std::array<Question, 16> table = {{
     {"machine",
      "Where will it run: this (this machine), lumi, frontier, or cuda or hip (other machines with "
      "GPUs)?"},
@@ -62,6 +63,7 @@ constexpr std::array<Question, 15> table = {{
     {"tokenizer",
      "Which tokenizer file: vocab.json of GPT-2, a tokenizer.json, a SentencePiece or tiktoken "
      "model?"},
+    {"vocab-size", "How many tokens has its vocabulary?"},
     {"batch", "How many sequences in a global batch?"},
     {"iters", "How many steps?"},
     {"lr", "Which peak learning rate?"},
@@ -167,6 +169,13 @@ std::string ask_model(Questions& questions, Answers& answers) {
       answers.model, count, size, head_count, tokens);
 }
 
+// For a comment.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
 // What the name of a tokenizer's file says of its kind; Llama 3 has a tiktoken model of a name
 // that others give to one of SentencePiece.
 std::string tokenizer_lines(const std::string& file, const std::string& model) {
@@ -243,9 +252,9 @@ std::int64_t proposed_batch(double tokens, std::int64_t seq_length, int rank_cou
 std::string layout_lines(const LayoutChoice& choice, const Answers& answers) {
   const ParallelConfig& p = choice.config.parallel;
   std::string text =
-      fmt::format("# Planned: {} of {} in each of {}{}.\n", bytes_to_text(choice.needed),
+      fmt::format("# Planned: {} of {} in each of {}.{}{}\n", bytes_to_text(choice.needed),
                   bytes_to_text(answers.set.memory), counted(answers.set.ranks, "rank"),
-                  choice.reason.empty() ? "" : ". With " + choice.reason);
+                  choice.reason.empty() ? "" : " ", choice.reason);
   text += fmt::format("[parallel]\ntp = {}\npp = {}\nzero = {}\nrecompute = \"{}\"\n", p.tp, p.pp,
                       p.zero, p.recompute);
   if (p.sequence_parallel) text += "sequence_parallel = true\n";
@@ -270,6 +279,24 @@ std::string ask_model_and_data(Questions& questions, Answers& answers) {
       "[run]\ndir = \"runs/{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
       "[data]\npath = [{}]\nsplit = \"969,30,1\"\n{}\n",
       answers.model, answers.device, precision, model_lines, toml_string(prefix), tokenizer);
+}
+
+// The line of [model] that says the size of the vocabulary where neither a tokenizer's file that is
+// there nor the model does.
+std::string ask_vocabulary(Questions& questions, Config& config) {
+  try {
+    assume_vocabulary(config);
+    return "";
+  } catch (const Error&) {
+    // Its message tells where to set the key, which the answer does.
+  }
+  const DataConfig& data = config.data;
+  const std::string& file = data.vocab_file.empty() ? data.tokenizer_model : data.vocab_file;
+  config.model.vocab_size =
+      questions.ask_count(question(Ask::vocabulary), 32000, 1 << 24,
+                          fmt::format("'{}' cannot be read, which would say it", file));
+  return fmt::format("vocab_size = {}  # '{}' could not be read; it may not have more tokens\n",
+                     config.model.vocab_size, one_line(file));
 }
 
 struct Training {
@@ -370,13 +397,14 @@ std::span<const Question> config_questions() {
 std::string configuration_by_questions(Questions& questions, const settings::SettingsFile* from) {
   Answers answers;
   answers.from = from;
-  const std::string head = ask_model_and_data(questions, answers);
+  std::string head = ask_model_and_data(questions, answers);
   const std::string steps = answers.known("train.iters");
   std::string first = fmt::format("{}[train]\niters = {}\n[optimizer]\nlr = 1e-4\n", head,
                                   steps.empty() ? "1000000" : steps);
   if (from) first = with_settings_of(*from, first);
   Config config = parse_config(first, "the answers");
-  assume_vocabulary(config);
+  const std::string vocabulary = ask_vocabulary(questions, config);
+  head.insert(head.find("\n[data]"), vocabulary);
   validate(config);
   const Training training = ask_training(questions, answers, config);
   questions.refuse_others();

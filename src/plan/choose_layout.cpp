@@ -60,6 +60,18 @@ void widen(LayoutChoice& choice, const RankSet& set, const Target& target, std::
   }
 }
 
+// Why even the simplest layout cuts the model, whatever the memory.
+std::string reason_to_cut(const Layout& simplest, const Config& config, const RankSet& set) {
+  const ParallelConfig& p = simplest.parallel;
+  const std::int64_t batch = config.train.global_batch_size;
+  if (p.tp * p.pp == 1 || batch % set.ranks == 0) return "";
+  return fmt::format(
+      "A batch of {} cannot be dealt out evenly to {}, so that tp = {}, pp = {} cuts the model "
+      "least "
+      "(a multiple of {} would leave it whole).",
+      counted(batch, "sequence"), counted(set.ranks, "rank"), p.tp, p.pp, set.ranks);
+}
+
 std::int64_t room_of(const RankSet& set) {
   return static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
 }
@@ -83,19 +95,21 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
                space.refusal);
   const std::int64_t room = room_of(set);
   const Target target = target_of(config.run.device);
+  const std::string why_cut = reason_to_cut(*layouts[0], config, set);
   std::string reason;
   for (const Layout* layout : layouts) {
     const Config tried = with_layout(config, *layout);
     const std::int64_t bytes = layout_memory(tried, set.ranks, target);
     if (bytes <= room) {
-      LayoutChoice choice{tried, bytes, reason};
+      LayoutChoice choice{tried, bytes,
+                          why_cut + (why_cut.empty() || reason.empty() ? "" : " ") + reason};
       widen(choice, set, target, room);
       return choice;
     }
     if (reason.empty())
-      reason =
-          fmt::format("tp = {}, pp = {} without recomputation needs {} of {}", layout->parallel.tp,
-                      layout->parallel.pp, bytes_to_text(bytes), bytes_to_text(set.memory));
+      reason = fmt::format("With tp = {}, pp = {} it would need {} of {} without recomputation.",
+                           layout->parallel.tp, layout->parallel.pp, bytes_to_text(bytes),
+                           bytes_to_text(set.memory));
   }
   return std::nullopt;
 }
