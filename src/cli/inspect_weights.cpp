@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "cli/inspect_report.h"
 #include "interop/foreign.h"
+#include "interop/huggingface_folder.h"
 #include "interop/weight_file.h"
 
 namespace trireme::cli {
@@ -44,6 +45,7 @@ bool inspect_weights(const InspectOptions& options) {
   const fs::path folder = options.path;
   const std::vector<fs::path> paths = weight_files(folder);
   if (paths.empty()) return false;
+  open_huggingface_weights(folder);  // refuses shards of which some are missing
   std::vector<InspectRow> rows;
   std::vector<std::string> names;
   std::int64_t elements = 0;

@@ -138,29 +138,9 @@ void write_weights(const fs::path& folder, const Weights& weights, const Hugging
   write_file_durably(folder / names.index, index.dump(2) + "\n");
 }
 
-}  // namespace
-
-HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
-    : folder_(folder) {
-  for (const WeightNames& names : weight_names) {
-    if (!files_.empty()) break;
-    // Where both are there, transformers reads the single file too.
-    if (fs::exists(folder / names.single)) {
-      files_.push_back(open_weight_file(folder / names.single));
-    } else if (fs::exists(folder / names.index)) {
-      open_index(folder / names.index, names.ending);
-    }
-  }
-  if (files_.empty()) {
-    const std::string foreign = describe_foreign(folder);
-    fail_input("'{}' has neither {} nor {}, nor one of them with an index{}{}", folder.string(),
-               weight_names[0].single, weight_names[1].single, foreign.empty() ? "" : "; ",
-               foreign);
-  }
-  collect(model);
-}
-
-void HuggingFaceWeights::open_index(const fs::path& index, const std::string& ending) {
+// All files that an index names.
+WeightFiles open_index(const fs::path& index, const std::string& ending) {
+  const fs::path folder = index.parent_path();
   const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
   const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
   if (file_of == json.end() || !file_of->is_object()) {
@@ -169,6 +149,7 @@ void HuggingFaceWeights::open_index(const fs::path& index, const std::string& en
         "holds which tensor",
         index.string());
   }
+  WeightFiles files;
   std::map<std::string, const WeightFile*> opened;
   for (const auto& [tensor, name] : file_of->items()) {
     if (!name.is_string()) {
@@ -182,19 +163,47 @@ void HuggingFaceWeights::open_index(const fs::path& index, const std::string& en
     }
     const WeightFile*& place = opened[file];
     if (!place) {
-      if (!fs::exists(folder_ / file)) {
+      if (!fs::exists(folder / file)) {
         fail_input(
             "'{}' says that '{}' is in '{}', and that file is missing: copy all files of "
             "the folder",
             index.string(), tensor, file);
       }
-      files_.push_back(open_weight_file(folder_ / file));
-      place = files_.back().get();
+      files.push_back(open_weight_file(folder / file));
+      place = files.back().get();
     }
     if (!place->find(tensor)) {
       fail_input("'{}' says that '{}' holds '{}', but it does not", index.string(), file, tensor);
     }
   }
+  return files;
+}
+
+}  // namespace
+
+WeightFiles open_huggingface_weights(const fs::path& folder) {
+  WeightFiles files;
+  for (const WeightNames& names : weight_names) {
+    if (!files.empty()) break;
+    // Where both are there, transformers reads the single file too.
+    if (fs::exists(folder / names.single)) {
+      files.push_back(open_weight_file(folder / names.single));
+    } else if (fs::exists(folder / names.index)) {
+      files = open_index(folder / names.index, names.ending);
+    }
+  }
+  return files;
+}
+
+HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
+    : folder_(folder), files_(open_huggingface_weights(folder)) {
+  if (files_.empty()) {
+    const std::string foreign = describe_foreign(folder);
+    fail_input("'{}' has neither {} nor {}, nor one of them with an index{}{}", folder.string(),
+               weight_names[0].single, weight_names[1].single, foreign.empty() ? "" : "; ",
+               foreign);
+  }
+  collect(model);
 }
 
 void HuggingFaceWeights::collect(const HuggingFaceModel& model) {

@@ -13,6 +13,12 @@
 
 namespace trireme {
 
+using WeightFiles = std::vector<std::unique_ptr<WeightFile>>;
+
+// All files of weights: one, or those that an index names; none where neither is there. Refused
+// (exit code 2): an index that contradicts its files or leaves the folder, files that are missing.
+WeightFiles open_huggingface_weights(const fs::path& folder);
+
 // Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
 // without files of weights, an index that contradicts its files or leaves the folder, tensors that
 // the model does not have, copies of tied weights that differ from them. Several threads may read
@@ -29,13 +35,12 @@ class HuggingFaceWeights : public TensorSource {
     const WeightFile* file;
     const WeightEntry* entry;
   };
-  void open_index(const fs::path& index, const std::string& ending);
   void collect(const HuggingFaceModel& model);
   void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
 
   fs::path folder_;
-  std::vector<std::unique_ptr<WeightFile>> files_;
+  WeightFiles files_;
   std::map<std::string, Place> places_;  // by canonical name
 };
 
