@@ -21,6 +21,9 @@ g++ -std=c++20 tests/library/outside/main.cpp $(pkg-config --cflags --libs trire
   -o "$prefix/outside"
 mkdir "$prefix/runs"
 "$prefix/outside" "$prefix/runs"
+# The loop of the documentation, as it stands there.
+awk '/^```/ {inside = /^```cpp/ && !seen++; next} inside' docs/library.md >"$prefix/loop.cpp"
+g++ -std=c++20 "$prefix/loop.cpp" $(pkg-config --cflags --libs trireme) -Wl,-rpath,"$prefix/lib" -o "$prefix/loop"
 cmake -S examples/library -B "$prefix/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$prefix/log" 2>&1
 cmake --build "$prefix/examples" >"$prefix/log" 2>&1
 cp README.md "$prefix/text.txt" && cd "$prefix"
@@ -32,6 +35,7 @@ for example in own_loop own_schedule own_family; do
   "examples/$example" "$small" run.dir=runs/$example train.iters=20 >log 2>&1
   [ -s runs/$example/checkpoints/latest ] || { echo "$example has saved nothing"; exit 1; }
 done
+./loop "$small" run.dir=runs/loop train.iters=20 >log 2>&1
 examples/own_dataset train.iters=20 >log 2>&1
 # Bad input ends with exit code 2 and one message.
 status=0
