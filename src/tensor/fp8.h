@@ -1,0 +1,89 @@
+// The four formats of 8-bit floating-point numbers, and how numbers are rounded to them.
+//
+// e4m3 and e5m2 are those of the OCP (Open Compute Project, "8-bit Floating Point Specification",
+// 2023); the FNUZ formats (finite, no negative zero) are what the matrix units of gfx940 to gfx942
+// compute with. Rounding is to nearest, ties to even, and saturates: what is finite and too large
+// becomes the largest number.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace trireme {
+
+enum class Fp8Type : std::uint8_t { e4m3, e5m2, e4m3_fnuz, e5m2_fnuz };
+
+// Which numbers share a scale: those of a matrix or of a sequence, or those of a block.
+enum class Fp8Recipe : std::uint8_t { none, tensorwise, blockwise };
+
+struct Fp8Format {
+  int mantissa_bits;
+  int bias;  // of the exponent
+  float largest;
+  bool fnuz;          // the bits of negative zero are the only NaN
+  bool has_infinity;  // the highest exponent is that of infinity and of NaN
+
+  constexpr int lowest_exponent() const { return 1 - bias; }  // of normal numbers
+};
+
+constexpr Fp8Format format_of(Fp8Type type) {
+  switch (type) {
+    case Fp8Type::e4m3:
+      return {3, 7, 448, false, false};
+    case Fp8Type::e5m2:
+      return {2, 15, 57344, false, true};
+    case Fp8Type::e4m3_fnuz:
+      return {3, 8, 240, true, false};
+    case Fp8Type::e5m2_fnuz:
+      break;
+  }
+  return {2, 16, 57344, true, false};
+}
+
+// Rounds to a format; made once, for loops over many numbers.
+class Fp8Rounding {
+ public:
+  constexpr explicit Fp8Rounding(Fp8Type type)
+      : largest_(format_of(type).largest),
+        lowest_(static_cast<std::uint32_t>(127 + format_of(type).lowest_exponent()) << 23),
+        shift_(1.5f * static_cast<float>(1 << (23 - format_of(type).mantissa_bits))) {}
+
+  constexpr float largest() const { return largest_; }
+
+  // The number of the format that is nearest to x. NaN and infinity become NaN.
+  [[gnu::always_inline]] constexpr float operator()(float x) const {
+    const float high = x < largest_ ? x : largest_;
+    const float near = high > -largest_ ? high : -largest_;
+    // Adding and taking away 1.5 x 2^23 units of the last place leaves whole units.
+    const std::uint32_t exponent = std::bit_cast<std::uint32_t>(near) & exponents;
+    const float power = std::bit_cast<float>(exponent > lowest_ ? exponent : lowest_);
+    const float shift = power * shift_;
+    const float rounded = (near + shift) - shift;
+    const bool finite = (std::bit_cast<std::uint32_t>(x) & exponents) != exponents;
+    return finite ? rounded : std::bit_cast<float>(nan);
+  }
+
+ private:
+  static constexpr std::uint32_t exponents = 0x7f800000, nan = 0x7fc00000;
+
+  float largest_;
+  std::uint32_t lowest_;  // the bits of the smallest normal number
+  float shift_;
+};
+
+// The byte of the nearest number: NaN for NaN, infinity where the format has it, else NaN.
+std::uint8_t to_fp8(Fp8Type type, float x);
+float from_fp8(Fp8Type type, std::uint8_t bits);
+
+// What numbers of at most `amax` are multiplied by before they are rounded, so that amax becomes
+// `largest`; with power_of_2 rounded down to a power of two. 1 where amax is 0 or not finite.
+[[gnu::always_inline]] constexpr float fp8_scale(float amax, float largest, bool power_of_2) {
+  constexpr float most = 0x1p126f;  // its inverse is a normal number
+  const bool usable = amax > 0 && amax <= 0x1.fffffep127f;
+  const float exact = usable ? largest / amax : 1;
+  const float scale = exact < most ? exact : most;
+  return power_of_2 ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) & 0x7f800000)
+                    : scale;
+}
+
+}  // namespace trireme
