@@ -191,6 +191,15 @@ struct OptimizerConfig {
   std::int64_t hysteresis = 2;
 };
 
+// Products of the linear layers of blocks in 8-bit floating point.
+struct Fp8Config {
+  std::string recipe = "none";   // none | tensorwise | blockwise
+  std::string format = "e4m3";   // e4m3 | hybrid
+  std::string encoding = "ocp";  // ocp | fnuz
+  bool power_of_2_scales = true;
+  std::int64_t first_layers_bf16 = 0, last_layers_bf16 = 0;  // in run.precision
+};
+
 struct ParallelConfig {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
@@ -245,6 +254,7 @@ struct Config {
   TrainConfig train;
   CurriculumConfig curriculum;
   OptimizerConfig optimizer;
+  Fp8Config fp8;
   ParallelConfig parallel;
   OffloadConfig offload;
   CheckpointConfig checkpoint;
@@ -298,6 +308,9 @@ std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t wor
 
 // global_batch_size, or micro_batch_size x dp where it is 0.
 std::int64_t global_batch_size(const Config& config, std::int64_t world_size);
+
+// "bf16", and what else says how the model computes.
+std::string precision_text(const Config& config);
 
 // The whole configuration, resolved, as TOML that load_config reads back to the same values.
 std::string to_toml(const Config& config);

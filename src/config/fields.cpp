@@ -365,6 +365,21 @@ std::vector<Field> build_table() {
       FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
             "number after which the scale is halved; counted anew after each doubling"),
 
+      FIELD(fp8, recipe, one_of({"none", "tensorwise", "blockwise"}), "",
+            "how the linear layers of blocks round to 8 bits what their products read; tensorwise: "
+            "one scale for a weight, and one for the activations of a sequence; blockwise: one for "
+            "128 x 128 of a weight, and one for 128 activations"),
+      FIELD(fp8, format, one_of({"e4m3", "hybrid"}), "",
+            "hybrid: gradients of activations are e5m2, and all else e4m3"),
+      FIELD(fp8, encoding, one_of({"ocp", "fnuz"}), "",
+            "ocp: the common formats; fnuz: those of AMD's gfx942 (MI300), where e4m3 ends at 240"),
+      FIELD(fp8, power_of_2_scales, any(), "",
+            "round scales down to powers of two, so that they round no number"),
+      FIELD(fp8, first_layers_bf16, between(0, kManyLayers), "layers",
+            "number at the start of the model that compute in run.precision"),
+      FIELD(fp8, last_layers_bf16, between(0, kManyLayers), "layers",
+            "number at its end, likewise"),
+
       FIELD(parallel, tp, between(1, kWide), "ranks", "degree of tensor parallelism"),
       FIELD(parallel, pp, between(1, kWide), "ranks", "degree of pipeline parallelism"),
       FIELD(parallel, cp, between(1, kWide), "ranks", "degree of context parallelism"),

@@ -192,6 +192,9 @@ constexpr ForeignKey kKeys[] = {
      "the launcher says how many processes there are: --nproc, mpirun -n, srun -n"},
     // the run
     {"bf16", kPrecision},
+    {"fp8_format", "use fp8.format: e4m3 or hybrid, with fp8.recipe"},
+    {"fp8_recipe", "use fp8.recipe: tensorwise or blockwise"},
+    {"fp8", "use fp8.recipe: tensorwise or blockwise"},
     {"fp16", kPrecision},
     {"mixed_precision", kPrecision},
     {"dtype", kPrecision},

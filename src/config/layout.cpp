@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
+#include "config/fp8.h"
 #include "config/schedules.h"
 #include "config/sequences.h"
 
@@ -181,6 +182,7 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_tensor(config.model, config.parallel);
   check_lengths(config);
   check_sequences(config);
+  check_fp8_layout(config);
   check_stages(config.model, config.parallel);
   check_batch(config.train, global_batch_size(config, world_size),
               data_parallel_size(config.parallel, world_size));

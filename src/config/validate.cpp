@@ -10,6 +10,7 @@
 #include "config/divisors.h"
 #include "config/experts.h"
 #include "config/families.h"
+#include "config/fp8.h"
 
 namespace trireme {
 namespace {
@@ -542,6 +543,7 @@ void validate(const Config& config) {
   refuse_for_device(config);
   check_wide_norms(config);
   check_experts(config);
+  check_fp8(config);
   check_run(config);
   check_rows(config);
   check_activations(config);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "tensor/fp8.h"
 
 namespace trireme {
 
@@ -67,6 +68,18 @@ struct ParameterSpec {
   double balance_rate = 0;
 };
 
+// How the linear layers of a graph compute: their products read operands that were rounded to fp8.
+struct Fp8Products {
+  Fp8Recipe recipe = Fp8Recipe::none;
+  Fp8Type forward = Fp8Type::e4m3;   // of activations and weights
+  Fp8Type backward = Fp8Type::e4m3;  // of gradients of activations
+  bool power_of_2_scales = false;
+  // Adjacent rows of one sequence that are here, and of these adjacent positions.
+  std::int64_t sequence_rows = 0, run_rows = 0;
+  // Ranks that have other parts of the same matrices and sequences.
+  GraphGroup tensor = {}, context = {GroupKind::context, 1};
+};
+
 class Graph {
  public:
   // `compute` is the type of activations and weights; statistics and gradients of weights are f32,
@@ -80,6 +93,9 @@ class Graph {
   DType accumulate() const { return compute_ == DType::f64 ? DType::f64 : DType::f32; }
   std::int64_t exact_block() const { return exact_block_; }
   DType gradient_type() const { return exact_block_ > 0 ? DType::i64 : accumulate(); }
+  // Set once the graph is built; nothing in its shape depends on it.
+  const Fp8Products& fp8() const { return fp8_; }
+  void set_fp8(const Fp8Products& products) { fp8_ = products; }
 
   // --- declarations ---
   ValueId parameter(ParameterSpec spec);
@@ -129,6 +145,7 @@ class Graph {
 
   DType compute_;
   std::int64_t exact_block_;
+  Fp8Products fp8_;
   std::vector<Value> values_;
   std::vector<ParameterSpec> parameters_;
   std::vector<ValueId> gradients_;  // by parameter; no_value until asked for

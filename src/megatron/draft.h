@@ -59,6 +59,7 @@ void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
 void translate_experts(Draft& draft);
+void translate_fp8(Draft& draft);
 void translate_run(Draft& draft);
 void translate_optimizer(Draft& draft);
 void translate_checkpoint(Draft& draft);

@@ -5,8 +5,9 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kRemoved = "Megatron itself no longer takes it";
-constexpr const char* kFp8 = "fp8 is not available; without it the run is in bf16";
-constexpr const char* kFp8Detail = "has an effect only with --fp8-format";
+constexpr const char* kFp8Delayed =
+    "they mean delayed scaling, which is not available: --fp8-format with --fp8-recipe is";
+constexpr const char* kFp8History = "of delayed scaling, which is not available";
 constexpr const char* kOneRate = "all parameters have one learning rate";
 constexpr const char* kNoSkipping = "iterations cannot be skipped";
 constexpr const char* kNoCooldown =
@@ -178,6 +179,18 @@ std::vector<Flag> precision_flags() {
       ignored("--grad-reduce-in-bf16", none,
               "gradients are reduced in fp32 unless run.gradient_dtype is bf16"),
       ignored("--fp16-lm-cross-entropy", none, "the loss is always computed in fp32"),
+      rule("--fp8-format", choice, "fp8.format", "needs --fp8-recipe", "e4m3=e4m3 hybrid=hybrid"),
+      rule("--fp8-recipe", text, "fp8.recipe, fp8.power_of_2_scales",
+           "`tensorwise` or `blockwise`; delayed scaling and mxfp8 are not available"),
+      rule("--first-last-layers-bf16", none, "fp8.first_layers_bf16, fp8.last_layers_bf16", ""),
+      rule("--num-layers-at-start-in-bf16", integer, "fp8.first_layers_bf16",
+           "absent with --first-last-layers-bf16: `1`"),
+      rule("--num-layers-at-end-in-bf16", integer, "fp8.last_layers_bf16",
+           "absent with --first-last-layers-bf16: `1`"),
+      refused("--fp8-margin", integer, "scales leave no margin", "0"),
+      refused("--no-fp8-wgrad", none, "gradients of weights are made in fp8 too"),
+      ignored("--fp8-param-gather", none,
+              "weights are gathered in the compute type, and rounded to fp8 where they are used"),
       refused("--fp32-residual-connection", none, "the residual stream has the compute type"),
       ignored("--disable-bf16-reduced-precision-matmul", none, "products accumulate in fp32"),
       ignored("--use-precision-aware-optimizer", none, kStates),
@@ -189,10 +202,9 @@ std::vector<Flag> precision_flags() {
   add_ignored(flags, "the softmax is always computed in fp32",
               "--attention-softmax-in-fp32 --apply-query-key-layer-scaling "
               "--no-query-key-layer-scaling");
-  add_refused(flags, kFp8, "--fp8-format=TEXT --fp8-param-gather --fp8-e4m3 --fp8-hybrid");
-  add_ignored(flags, kFp8Detail,
-              "--fp8-recipe=TEXT --fp8-margin=N --fp8-interval=N --fp8-amax-history-len=N "
-              "--fp8-amax-compute-algo=TEXT --no-fp8-wgrad");
+  add_refused(flags, kFp8Delayed, "--fp8-e4m3 --fp8-hybrid");
+  add_ignored(flags, kFp8History,
+              "--fp8-interval=N --fp8-amax-history-len=N --fp8-amax-compute-algo=TEXT");
   return flags;
 }
 

@@ -196,6 +196,7 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   check_required(draft);
   translate_model(draft);
   translate_experts(draft);
+  translate_fp8(draft);
   translate_run(draft);
   translate_checkpoint(draft);
   translate_parallel(draft);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -34,24 +35,47 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
   }
 }
 
+// How the linear layers of blocks compute.
+Fp8Products fp8_products(const ModelConfig& model, const BuildOptions& options) {
+  Fp8Products fp8;
+  const Fp8Config& config = options.fp8;
+  if (config.recipe == "none") return fp8;
+  const bool fnuz = config.encoding == "fnuz", hybrid = config.format == "hybrid";
+  fp8.recipe = config.recipe == "blockwise" ? Fp8Recipe::blockwise : Fp8Recipe::tensorwise;
+  fp8.forward = fnuz ? Fp8Type::e4m3_fnuz : Fp8Type::e4m3;
+  fp8.backward = !hybrid ? fp8.forward : fnuz ? Fp8Type::e5m2_fnuz : Fp8Type::e5m2;
+  fp8.power_of_2_scales = config.power_of_2_scales;
+  const std::int64_t seq = options.seq > 0 ? options.seq : model.seq_length;
+  const SequenceCut cut = options.context.cut(seq);
+  fp8.sequence_rows = options.context.share(seq);
+  fp8.run_rows = cut.chunk > 0 ? cut.chunk : seq;
+  fp8.tensor = options.tensor.group();
+  fp8.context = options.context.group();
+  return fp8;
+}
+
 // Builds templates of segments and adds instances of them.
 class Assembler {
  public:
   Assembler(const ModelConfig& model, const BuildOptions& options,
             const ArchitectureDefinition& architecture, StageDefinition& stage)
-      : train_(architecture.make_builder(model, options, true)),
+      : model_(model),
+        train_(architecture.make_builder(model, options, true)),
         eval_(architecture.make_builder(model, options, false)),
         training_(options.purpose == Purpose::training),
         stage_(stage) {}
 
   // `build(builder)` makes the graph.
   template <class Build>
-  int add_template(const Build& build, Recompute how, bool forward_in_backward = false) {
+  int add_template(const Build& build, Recompute how, bool forward_in_backward = false,
+                   const Fp8Products& fp8 = {}) {
     SegmentTemplate segment;
     segment.eval = build(*eval_);
+    segment.eval->set_fp8(fp8);
     segment.forward_in_backward = forward_in_backward;
     if (training_) {
       segment.train = build(*train_);
+      segment.train->set_fp8(fp8);
       differentiate(*segment.train);
       recompute(*segment.train, how);
       fuse(*segment.train);
@@ -80,20 +104,26 @@ class Assembler {
     if (options.recompute == Recompute::full && options.recompute_layers > 0) {
       recomputed = std::min(options.recompute_layers, part.layers);
     }
-    std::map<std::pair<int, Recompute>, int> templates;
+    const Fp8Products fp8 = fp8_products(model_, options);
+    std::map<std::tuple<int, Recompute, bool>, int> templates;
     for (std::int64_t i = 0; i < part.layers; ++i) {
       const std::int64_t layer = part.first_layer + i;
       const int kind = eval_->block_kind(layer);
       const Recompute how = i < recomputed ? options.recompute : Recompute::none;
-      const auto [known, is_new] = templates.try_emplace({kind, how});
-      if (is_new)
-        known->second = add_template([&](const Builder& b) { return b.block(kind); }, how);
+      const bool in_fp8 = layer >= options.fp8.first_layers_bf16 &&
+                          layer < model_.num_layers - options.fp8.last_layers_bf16;
+      const auto [known, is_new] = templates.try_emplace({kind, how, in_fp8});
+      if (is_new) {
+        known->second = add_template([&](const Builder& b) { return b.block(kind); }, how, false,
+                                     in_fp8 ? fp8 : Fp8Products{});
+      }
       instantiate(known->second, static_cast<std::int32_t>(layer),
                   "layers." + std::to_string(layer) + ".");
     }
   }
 
  private:
+  const ModelConfig& model_;
   const std::unique_ptr<Builder> train_, eval_;
   const bool training_;
   StageDefinition& stage_;

@@ -42,6 +42,7 @@ struct BuildOptions {
   ContextParallel context;       // training only
   ExpertParallel expert;         // training only
   std::int64_t exact_block = 0;  // tokens; of the graphs, for training only
+  Fp8Config fp8;                 // of the linear layers of blocks
   StagePart part;
   // Logits are made in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;

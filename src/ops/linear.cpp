@@ -4,6 +4,7 @@
 #include "backend/cpu/workspace.h"
 #include "backend/gpu_workspace.h"
 #include "ops/definitions.h"
+#include "ops/fp8_linear.h"
 #include "ops/ops.h"
 #include "ops/support.h"
 
@@ -22,6 +23,7 @@ LinearShape shape_of(const Graph& g, const Node& node) {
 template <Product product>
 std::int64_t own_workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
+  if (is_fp8(g)) return fp8_workspace(target, g, node, product, shape);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
              : gpu::linear_workspace(target.device, g.compute(), product, shape);
@@ -37,7 +39,8 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 
 template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
-  return device.linear(g.compute(), product, shape_of<product>(g, node));
+  return device.linear(is_fp8(g) ? g.accumulate() : g.compute(), product,
+                       shape_of<product>(g, node));
 }
 
 // Block `number` of the rows of an operand.
@@ -48,6 +51,7 @@ Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t n
 
 template <Product product>
 void launch(const Launch& l) {
+  if (is_fp8(l.graph)) return launch_fp8(l, product);
   const void* bias = nullptr;
   if constexpr (product == Product::forward) {
     if (l.node.as<LinearAttributes>().adds_bias) bias = l.in[2];
@@ -62,6 +66,7 @@ void launch(const Launch& l) {
 }
 
 void launch_weight_grad(const Launch& l) {
+  if (is_fp8(l.graph)) return launch_fp8(l, Product::weight_grad);
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
   if (l.graph.exact_block() == 0)
     return linear.run(l.queue, l.out[0], l.in[0], l.in[1], nullptr, l.accumulate, l.workspace);

@@ -337,7 +337,7 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
       "model: {}, {} layers, {} parameters; precision {}\n"
       "step: {:.0f} tokens, {} micro-batches of {} per rank; {:.3f} TFLOP without recomputation\n",
       plan.mesh.text(), config.parallel.zero, config.parallel.numerics, config.model.family,
-      config.model.num_layers, plan.parameters, config.run.precision, plan.tokens,
+      config.model.num_layers, plan.parameters, precision_text(config), plan.tokens,
       plan.micro_batches, config.train.micro_batch_size, plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));

@@ -30,7 +30,8 @@ void read_precision(Reader& reader) {
     return;
   }
   if (precision == "fp8")
-    return reader.lose("mixed_precision", "is fp8, which is not available: bf16 is");
+    return reader.lose("mixed_precision",
+                       "is fp8, of which the file says no recipe: give bf16 and fp8.recipe");
   if (precision != "no" && precision != "bf16" && precision != "fp16")
     reader.refuse("mixed_precision", fmt::format("is '{}', not no, fp16, bf16 or fp8", precision));
   reader.set_text("run.precision", precision == "no" ? "fp32" : precision, "mixed_precision");

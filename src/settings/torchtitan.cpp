@@ -50,7 +50,10 @@ void read_model(Reader& reader) {
   reader.set("model.seq_length", reader.count("training.seq_len").value_or(2048),
              "training.seq_len");
   if (reader.text("model.converters.0"))
-    reader.lose("model.converters", "ask for fp8 or the like, which is not available");
+    reader.lose(
+        "model.converters",
+        "ask for fp8 in recipes that are not ours: rowwise is not available, and tensorwise "
+        "has one scale for a batch and includes the head; fp8.recipe has those that are");
 }
 
 // torchtitan's steps count from 1 in the warm-up, so that its first is lr / warmup: a warm-up that

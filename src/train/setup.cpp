@@ -21,6 +21,7 @@ BuildOptions build_options(const Config& config) {
                             : config.parallel.cp_attention == "ring"  ? ContextAttention::ring
                                                                      : ContextAttention::all_gather;
   build.exact_block = config.parallel.exact_block;
+  build.fp8 = config.fp8;
   build.packed_documents = config.data.reset_attention_mask;
   if (family_of(config.model).samples == SampleKind::masked_words) {
     // The masks of a sample never exceed this share of it.

@@ -45,7 +45,7 @@ void Trainer::Parts::print_plan() {
       "parameters: {}; precision {}; {}\n",
       m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
       padded_vocabulary(m, static_cast<int>(config.parallel.tp)), parameter_count(m),
-      config.run.precision, device_text(device_of(config.run.device)));
+      precision_text(config), device_text(device_of(config.run.device)));
   if (rank.size > 1) {
     text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),
                         config.parallel.zero, config.parallel.numerics);

@@ -49,6 +49,42 @@ std::string layout_refused(std::int64_t ranks, const std::vector<std::string>& o
   return refusal([&] { validate_layout(valid_with(overrides), ranks); });
 }
 
+TEST(Validate, Fp8GoesWithWhatItCanRoundCertainly) {
+  EXPECT_EQ(refused({"fp8.recipe=tensorwise", "fp8.format=hybrid", "fp8.encoding=fnuz"}),
+            "accepted");
+  EXPECT_THAT(refused({"fp8.format=hybrid"}),
+              AllOf(HasSubstr("fp8.format does nothing without fp8.recipe"),
+                    HasSubstr("\"tensorwise\" or \"blockwise\"")));
+  EXPECT_THAT(refused({"fp8.recipe=blockwise", "run.device=cuda"}),
+              AllOf(HasSubstr("fp8.recipe = \"blockwise\""), HasSubstr("run.device = \"cpu\"")));
+  EXPECT_THAT(refused({"fp8.recipe=blockwise", "moe.num_experts=4", "model.bias=false"}),
+              HasSubstr("moe.num_experts"));
+  EXPECT_THAT(
+      refused({"fp8.recipe=blockwise", "fp8.first_layers_bf16=8", "fp8.last_layers_bf16=4"}),
+      AllOf(HasSubstr("fp8.first_layers_bf16 = 8"), HasSubstr("num_layers = 12")));
+}
+
+TEST(Validate, RanksCutNoBlocksOfFp8) {
+  const auto on = [](const char* recipe, std::int64_t ranks, std::vector<std::string> more) {
+    more.push_back(fmt::format("fp8.recipe={}", recipe));
+    return layout_refused(ranks, more);
+  };
+  // 12 heads of 64 and an MLP of 3072.
+  EXPECT_EQ(on("blockwise", 2, {"parallel.tp=2"}), "accepted");
+  EXPECT_THAT(on("blockwise", 4, {"parallel.tp=4"}), HasSubstr("model.num_heads x head_dim = 768"));
+  EXPECT_THAT(on("blockwise", 2, {"parallel.tp=2", "model.ffn_hidden_size=128"}),
+              AllOf(HasSubstr("model.ffn_hidden_size = 128"), HasSubstr("multiple of 128"),
+                    HasSubstr("tensorwise")));
+  EXPECT_THAT(on("blockwise", 2, {"parallel.tp=2", "model.num_kv_heads=1"}),
+              HasSubstr("model.head_dim = 64"));
+  EXPECT_EQ(on("tensorwise", 4, {"parallel.tp=4"}), "accepted");
+  EXPECT_EQ(on("blockwise", 4, {"parallel.cp=4"}), "accepted");  // chunks of 128
+  EXPECT_THAT(on("blockwise", 8, {"parallel.cp=8"}), HasSubstr("model.seq_length = 1024"));
+  EXPECT_EQ(
+      on("blockwise", 8, {"parallel.cp=8", "parallel.numerics=exact", "parallel.exact_block=64"}),
+      "accepted");
+}
+
 // Attention compares positions as fp32 numbers, which count exactly up to 2^24.
 TEST(Validate, PositionsAreBounded) {
   EXPECT_EQ(refused({"model.seq_length=16777216"}), "accepted");

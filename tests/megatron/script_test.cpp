@@ -349,8 +349,8 @@ TEST_F(Script, LostPartsAreListed) {
       {.script = {.arguments = {"corpus"}}, .file = ""});
   std::vector<std::string> lost;
   for (const Note& note : import.lost) lost.push_back(note.flag);
-  EXPECT_THAT(lost, ElementsAre("--lr", "--fp8-format", "--my-own-flag", "--deepspeed_config",
-                                "pretrain-gpt", "the configuration"));
+  EXPECT_THAT(lost, ElementsAre("--lr", "--my-own-flag", "--deepspeed_config", "pretrain-gpt",
+                                "--fp8-format", "the configuration"));
   EXPECT_THAT(parse_config(import.toml, "t").data.path, ElementsAre("corpus"));
 }
 

@@ -125,6 +125,30 @@ TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
   EXPECT_EQ(config("--squared-relu").model.activation, "squared_relu");
 }
 
+TEST(Translate, Fp8KeepsTheRecipesThatAreThere) {
+  const Fp8Config blocks = config("--bf16 --fp8-format e4m3 --fp8-recipe blockwise").fp8;
+  EXPECT_EQ(blocks.recipe, "blockwise");
+  EXPECT_EQ(blocks.format, "e4m3");
+  EXPECT_TRUE(blocks.power_of_2_scales);
+  EXPECT_EQ(blocks.first_layers_bf16 + blocks.last_layers_bf16, 0);
+  const Fp8Config tensors =
+      config(
+          "--bf16 --fp8-format hybrid --fp8-recipe tensorwise --num-layers 4 --fp8-margin 0 "
+          "--first-last-layers-bf16 --num-layers-at-end-in-bf16 2 --fp8-param-gather")
+          .fp8;
+  EXPECT_EQ(tensors.recipe, "tensorwise");
+  EXPECT_EQ(tensors.format, "hybrid");
+  EXPECT_FALSE(tensors.power_of_2_scales);
+  EXPECT_EQ(tensors.first_layers_bf16, 1);
+  EXPECT_EQ(tensors.last_layers_bf16, 2);
+  EXPECT_EQ(config("--fp8-recipe blockwise").fp8.recipe, "none");  // as in Megatron
+  EXPECT_THAT(refusal("--fp8-format e4m3"), HasSubstr("delayed scaling"));
+  EXPECT_THAT(refusal("--fp8-format e4m3 --fp8-recipe delayed"), HasSubstr("--fp8-recipe"));
+  EXPECT_THAT(refusal("--fp8-format e4m3 --fp8-recipe mxfp8"), HasSubstr("'mxfp8'"));
+  EXPECT_THAT(refusal("--fp8-format e4m3 --fp8-recipe blockwise --fp8-margin 1"),
+              HasSubstr("--fp8-margin"));
+}
+
 TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   const OptimizerConfig plain = config("--optimizer muon").optimizer;
   EXPECT_EQ(plain.name, "muon");

@@ -26,8 +26,8 @@ def bert_logits(m, w, inputs, segments, lengths):
             x = x + mlp(m, w, layer + "mlp", norm(m, w, layer + "mlp_norm", x))
     if not post:
         x = norm(m, w, "final_norm", x)
-    order = linear(w, "order_head", torch.tanh(linear(w, "pooler", x[:, 0])))
-    x = norm(m, w, "masked_head.norm", gelu(m, linear(w, "masked_head.dense", x)))
+    order = linear(m, w, "order_head", torch.tanh(linear(m, w, "pooler", x[:, 0])))
+    x = norm(m, w, "masked_head.norm", gelu(m, linear(m, w, "masked_head.dense", x)))
     return F.linear(x, w["embedding.word.weight"], w["masked_head.bias"]), order
 
 

@@ -5,6 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from golden_fp8 import product
+
 
 def norm(m, w, name, x):
     wide = x if x.dtype == torch.float64 else x.float()
@@ -17,8 +19,8 @@ def norm(m, w, name, x):
     return y.to(x.dtype)
 
 
-def linear(w, name, x):
-    return F.linear(x, w[name + ".weight"], w.get(name + ".bias"))
+def linear(m, w, name, x):
+    return product(m, name, x, w[name + ".weight"], w.get(name + ".bias"))
 
 
 def rotate(m, x):
@@ -57,7 +59,7 @@ def attention(m, w, name, x, lengths=None):
     groups, heads = m["num_kv_heads"], m["num_heads"]
     d = h // heads
     # Rows of the projection per group: its queries, its key, its value.
-    qkv = linear(w, name + ".qkv", x).view(b, s, groups, heads // groups + 2, d)
+    qkv = linear(m, w, name + ".qkv", x).view(b, s, groups, heads // groups + 2, d)
     q = qkv[..., :-2, :].reshape(b, s, heads, d).transpose(1, 2)
     k = qkv[..., -2, :].transpose(1, 2)
     v = qkv[..., -1, :].transpose(1, 2)
@@ -80,17 +82,17 @@ def attention(m, w, name, x, lengths=None):
     scores = scores.masked_fill(hidden, -math.inf)
     wide = scores if scores.dtype == torch.float64 else scores.float()
     y = wide.softmax(-1).to(v.dtype) @ v
-    return linear(w, name + ".out", y.transpose(1, 2).reshape(b, s, h))
+    return linear(m, w, name + ".out", y.transpose(1, 2).reshape(b, s, h))
 
 
 def mlp(m, w, name, x):
-    up = linear(w, name + ".up", x)
+    up = linear(m, w, name + ".up", x)
     if m["activation"] in ("swiglu", "geglu"):
         gate, up = up.chunk(2, -1)
         y = (F.silu(gate) if m["activation"] == "swiglu" else F.gelu(gate, approximate="tanh")) * up
     else:
         y = gelu(m, up)
-    return linear(w, name + ".down", y)
+    return linear(m, w, name + ".down", y)
 
 
 def gelu(m, x):

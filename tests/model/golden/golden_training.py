@@ -31,6 +31,8 @@ def loss_of(m, w, step, masked):
 def rate_of(m, o, precision):
     if o["name"] == "lion":
         return 1e-3
+    if "fp8" in m:
+        return 1e-4
     low = m["family"] == "bert" or "moe" in m or m.get("scale_embedding")
     return RATES["bf16"] if low else RATES[precision]
 

@@ -45,6 +45,15 @@ BLOOM = dict(GPT, hidden_size=48, num_heads=6, num_kv_heads=6, ffn_hidden_size=1
              embedding_norm=True)
 GEMMA = dict(LLAMA, activation="geglu", zero_centred_norms=True, scale_embedding=True,
              tie_embeddings=True)
+# Products in 8 bits. Wider than a block of 128, and no multiple of it. All tokens count: gradients in
+# another unit would be rounded by other scales.
+FP8 = dict(format="e4m3", encoding="ocp", power_of_2_scales=True, first_layers_bf16=0, last_layers_bf16=0)
+WIDE = dict(hidden_size=160, ffn_hidden_size=200)
+FP8_TENSORWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="tensorwise", format="hybrid",
+                                              power_of_2_scales=False))
+FP8_BLOCKWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="blockwise"))
+FP8_FNUZ = dict(GPT, **WIDE, num_layers=3, fp8=dict(FP8, recipe="blockwise", format="hybrid", encoding="fnuz",
+                                                    first_layers_bf16=1))
 VARIANTS = {  # model, whether some tokens do not count, optimizer
     "experts": (MIXTRAL, True),
     "experts_in_groups": (GROUPS, False),
@@ -61,6 +70,9 @@ VARIANTS = {  # model, whether some tokens do not count, optimizer
     "llama_window": (WINDOW, True),
     "olmo2": (OLMO2, False),
     "qwen3_moe": (QWEN3_MOE, False),
+    "fp8_tensorwise": (FP8_TENSORWISE, False),
+    "fp8_blockwise": (FP8_BLOCKWISE, False),
+    "fp8_fnuz": (FP8_FNUZ, False),
     "llama_muon": (LLAMA, False, MUON),
     "gpt_muon": (GPT, False, MEGATRON_MUON),
     "gpt_lion": (GPT, False, LION),

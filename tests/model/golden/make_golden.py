@@ -14,7 +14,9 @@ bf16 means: weights, activations and gradients in bf16, fp32 master weights and 
 norms and the loss in fp32 inside. Its learning rate is lower: at 1e-2 Adam blows rounding up to 3%
 of the loss, and two right implementations would not agree within 1%. BERT, which sees few targets,
 mixtures of experts, where rounding may give a token another expert, and Gemma, whose embedding is
-scaled up, have the lower rate throughout.
+scaled up, have the lower rate throughout. In 8 bits one number that is rounded the other way changes
+by a sixteenth, and with it all that follows: these runs have a far lower rate, and fp64 is what holds
+their formulas.
 
 Models are trained with AdamW, and two of them with Muon and with Lion, from the formulas of the
 papers: Muon takes the matrices of the layers, with q, k and v apart and gate and up apart.

@@ -1,0 +1,130 @@
+// Compiled for AVX2, the least that Trireme runs on, so that the compiler makes vectors of the
+// loops.
+#include "backend/cpu/fp8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/thread_pool.h"
+
+namespace trireme::cpu {
+namespace {
+
+constexpr std::int64_t task_elements = 1 << 15;
+
+std::int64_t rows_per_task(std::int64_t cols) {
+  return std::max<std::int64_t>(1, task_elements / cols);
+}
+
+template <class T>
+float magnitude(T x) {
+  return std::fabs(static_cast<float>(x));
+}
+
+// `found`, or the largest magnitude of elements that lie one after the other.
+template <class T>
+float largest_of(const T* x, std::int64_t count, float found) {
+  for (std::int64_t i = 0; i < count; ++i) found = std::max(found, magnitude(x[i]));
+  return found;
+}
+
+// One row, into the results of its band.
+template <class T>
+void add_row(float* largest, const T* x, const Fp8Tiles& s) {
+  if (s.tile_cols == 1) {
+    for (std::int64_t c = 0; c < s.cols; ++c) largest[c] = std::max(largest[c], magnitude(x[c]));
+    return;
+  }
+  for (std::int64_t begin = 0; begin < s.cols; begin += s.tile_cols, ++largest)
+    *largest = largest_of(x + begin, std::min(s.tile_cols, s.cols - begin), *largest);
+}
+
+// Bands of one large tile each, cut into parts.
+template <class T>
+void largest_of_bands(float* largest, const T* x, const Fp8Tiles& s, std::int64_t part_rows) {
+  const std::int64_t parts = (s.tile_rows + part_rows - 1) / part_rows;
+  std::vector<float> found(static_cast<std::size_t>(s.bands() * parts));
+  parallel_ranges(s.bands() * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % parts * part_rows;
+      const std::int64_t rows = std::min(part_rows, s.tile_rows - first);
+      found[i] = largest_of(x + (i / parts * s.tile_rows + first) * s.cols, rows * s.cols, 0);
+    }
+  });
+  for (std::int64_t b = 0; b < s.bands(); ++b)
+    largest[b] = *std::max_element(found.begin() + b * parts, found.begin() + (b + 1) * parts);
+}
+
+template <class T>
+Acc<T> rounded(T x, float scale, const Fp8Rounding& round) {
+  return static_cast<Acc<T>>(round(static_cast<float>(x) * scale) * (1 / scale));
+}
+
+template <class T>
+void round_row(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
+  const Fp8Rounding round(s.type);
+  const float top = round.largest();
+  const bool power = s.power_of_2_scales;
+  if (s.tile_cols == 1) {
+    for (std::int64_t c = 0; c < s.cols; ++c)
+      y[c] = rounded(x[c], fp8_scale(largest[c], top, power), round);
+    return;
+  }
+  for (std::int64_t begin = 0; begin < s.cols; begin += s.tile_cols, ++largest) {
+    const std::int64_t end = std::min(begin + s.tile_cols, s.cols);
+    const float scale = fp8_scale(*largest, top, power);
+    for (std::int64_t c = begin; c < end; ++c) y[c] = rounded(x[c], scale, round);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void fp8_largest(float* largest, const T* x, const Fp8Tiles& s) {
+  const std::int64_t tiles = s.tiles_of_row(), part_rows = rows_per_task(s.cols);
+  if (tiles == 1 && s.run == s.tile_rows && s.tile_rows > part_rows)
+    return largest_of_bands(largest, x, s, part_rows);
+  const std::int64_t bands_per_task = std::max<std::int64_t>(1, part_rows / s.tile_rows);
+  parallel_ranges(s.bands(), bands_per_task, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      float* const out = largest + b * tiles;
+      std::fill_n(out, tiles, 0.f);
+      const std::int64_t run = b / s.bands_of_run() * s.run;
+      const std::int64_t first = run + b % s.bands_of_run() * s.tile_rows;
+      const std::int64_t last = std::min(first + s.tile_rows, run + s.run);
+      for (std::int64_t r = first; r < last; ++r) add_row(out, x + r * s.cols, s);
+    }
+  });
+}
+
+template <class T>
+void fp8_round(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
+  parallel_ranges(s.rows, rows_per_task(s.cols), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r)
+      round_row(y + r * s.cols, x + r * s.cols, largest + s.band_of(r) * s.tiles_of_row(), s);
+  });
+}
+
+template <class T>
+void store_sums(T* y, const Acc<T>* x, const T* bias, std::int64_t rows, std::int64_t cols) {
+  parallel_ranges(rows, rows_per_task(cols), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const Acc<T> sum = x[r * cols + c];
+        y[r * cols + c] = static_cast<T>(bias ? sum + static_cast<Acc<T>>(bias[c]) : sum);
+      }
+  });
+}
+
+#define TRIREME_FP8(T)                                                       \
+  template void fp8_largest(float*, const T*, const Fp8Tiles&);              \
+  template void fp8_round(Acc<T>*, const T*, const float*, const Fp8Tiles&); \
+  template void store_sums(T*, const Acc<T>*, const T*, std::int64_t, std::int64_t)
+TRIREME_FP8(float);
+TRIREME_FP8(bf16);
+TRIREME_FP8(f16);
+TRIREME_FP8(double);
+#undef TRIREME_FP8
+
+}  // namespace trireme::cpu

@@ -1,0 +1,106 @@
+// Products in fp8: what they go with.
+#include "config/fp8.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t fp8_block = 128;
+
+// Without a recipe every other key of the section would be forgotten in silence.
+void check_unused_fp8(const Fp8Config& fp8) {
+  const Fp8Config none;
+  for (const auto& [set, key] :
+       {std::pair{fp8.format != none.format, "format"},
+        {fp8.encoding != none.encoding, "encoding"},
+        {fp8.power_of_2_scales != none.power_of_2_scales, "power_of_2_scales"},
+        {fp8.first_layers_bf16 > 0, "first_layers_bf16"},
+        {fp8.last_layers_bf16 > 0, "last_layers_bf16"}}) {
+    if (!set) continue;
+    fail_input(
+        "fp8.{} does nothing without fp8.recipe: set that to \"tensorwise\" or \"blockwise\", or "
+        "leave {} out",
+        key, key);
+  }
+}
+
+[[noreturn]] void refuse_size(const char* key, std::int64_t size, std::int64_t parts,
+                              const char* whose, const std::string& other) {
+  fail_input(
+      "fp8.recipe = \"blockwise\" scales blocks of {}, which ranks must not cut, and {} = {} over "
+      "{} = {} is {}: make that a multiple of {}, or use {}",
+      fp8_block, key, size, whose, parts, size / parts, fp8_block, other);
+}
+
+void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
+  if (tp == 1) return;
+  const std::string other = "recipe = \"tensorwise\", or parallel.tp = 1";
+  if (model.ffn_hidden_size / tp % fp8_block != 0)
+    refuse_size("model.ffn_hidden_size", model.ffn_hidden_size, tp, "parallel.tp", other);
+  const std::int64_t queries = model.num_heads * model.head_dim;
+  if (queries / tp % fp8_block != 0)
+    refuse_size("model.num_heads x head_dim", queries, tp, "parallel.tp", other);
+  // Keys and values lie after the queries of their group.
+  const std::int64_t group = (model.num_heads / model.num_kv_heads + 2) * model.head_dim;
+  const bool shares_heads = tp > model.num_kv_heads;
+  if (shares_heads ? model.head_dim % fp8_block != 0
+                   : model.num_kv_heads / tp * group % fp8_block != 0) {
+    fail_input(
+        "fp8.recipe = \"blockwise\" scales blocks of {}, which ranks must not cut: {} queries and "
+        "{} keys of model.head_dim = {} over parallel.tp = {} do so: use heads of {}, or {}",
+        fp8_block, model.num_heads, model.num_kv_heads, model.head_dim, tp, fp8_block, other);
+  }
+}
+
+}  // namespace
+
+void check_fp8(const Config& config) {
+  const Fp8Config& fp8 = config.fp8;
+  if (fp8.recipe == "none") return check_unused_fp8(fp8);
+  if (config.run.device != "cpu") {
+    fail_input(
+        "fp8.recipe = {:?} needs run.device = \"cpu\": products in fp8 have not been written for "
+        "{:?} yet",
+        fp8.recipe, config.run.device);
+  }
+  if (config.model.moe.num_experts > 0) {
+    fail_input(
+        "fp8.recipe = {:?} does not go with moe.num_experts yet, since the products of experts "
+        "have not been written in fp8: use recipe = \"none\"",
+        fp8.recipe);
+  }
+  const std::int64_t layers = config.model.num_layers;
+  if (fp8.first_layers_bf16 + fp8.last_layers_bf16 >= layers) {
+    fail_input(
+        "fp8.first_layers_bf16 = {} and last_layers_bf16 = {} leave none of model.num_layers = {} "
+        "for fp8: lower them, or use fp8.recipe = \"none\"",
+        fp8.first_layers_bf16, fp8.last_layers_bf16, layers);
+  }
+}
+
+void check_fp8_layout(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  if (config.fp8.recipe != "blockwise") return;
+  check_uncut_blocks(config.model, p.tp);
+  if (p.cp == 1 || p.exact_block > 0) return;
+  const bool grows = config.curriculum.schedule != "none";
+  const char* const key = grows ? "curriculum.length_step" : "model.seq_length";
+  const std::int64_t length = grows ? config.curriculum.length_step : config.model.seq_length;
+  if (length / (2 * p.cp) % fp8_block != 0)
+    refuse_size(key, length, 2 * p.cp, "the chunks of parallel.cp, 2 cp",
+                "recipe = \"tensorwise\", or parallel.cp = 1");
+}
+
+std::string precision_text(const Config& config) {
+  const Fp8Config& fp8 = config.fp8;
+  if (fp8.recipe == "none") return config.run.precision;
+  return fmt::format("{}, products of blocks in fp8 ({}, {})", config.run.precision, fp8.recipe,
+                     fp8.format);
+}
+
+}  // namespace trireme
