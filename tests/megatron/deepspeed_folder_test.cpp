@@ -69,6 +69,17 @@ TEST_F(DeepspeedFolders, GiveWhatDeepspeedGives) {
   }
 }
 
+// Without ZeRO, in fp16: the states of a group of parameters are one vector, which names none of
+// them. The optimizer begins with a step of its own.
+TEST_F(DeepspeedFolders, OptimizersWithoutZeroAreRead) {
+  const ForeignModel model = open_deepspeed_folder(deepspeed_data("gpt2_fp16"));
+  EXPECT_THAT(unexpected(model, deepspeed_data("gpt2_fp16")), IsEmpty());
+  ASSERT_TRUE(model.training);
+  EXPECT_EQ(model.training->step, 8);
+  EXPECT_EQ(model.training->optimizer_steps, 9);
+  EXPECT_THAT(model.note, HasSubstr("the model computed in F16"));
+}
+
 // Without the files of ZeRO weights have the type of the model, and training begins anew.
 TEST_F(DeepspeedFolders, WeightsAloneAreRead) {
   const fs::path folder = copy("gpt2_pipe");
