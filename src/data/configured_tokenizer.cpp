@@ -1,6 +1,7 @@
 // From the keys of [data] to a tokenizer, whose files a run keeps under their own names.
 #include "data/configured_tokenizer.h"
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,7 +12,10 @@ namespace trireme {
 namespace {
 
 constexpr const char* kept_folder = "tokenizer";
-constexpr const char* config_of_tokenizer = "tokenizer_config.json";
+// Next to a tokenizer's file: what is read together with a tokenizer.json, and what goes on to
+// whoever gets the model.
+constexpr std::array<const char*, 3> companions = {"tokenizer_config.json", "chat_template.jinja",
+                                                   "generation_config.json"};
 constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
 
 struct PathKey {
@@ -103,11 +107,12 @@ void keep_tokenizer(const Config& config, const fs::path& run) {
     if (!is_folder) keep_file(from, to);
     const fs::path from_folder = is_folder ? from : from.parent_path();
     const fs::path to_folder = is_folder ? to : to.parent_path();
-    for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", config_of_tokenizer}) {
-      // Next to a file only what is read together with a tokenizer.json.
-      if (!is_folder && name != config_of_tokenizer) continue;
+    const auto keep = [&](const char* name) {
       if (fs::exists(from_folder / name)) keep_file(from_folder / name, to_folder / name);
-    }
+    };
+    for (const char* name : companions) keep(name);
+    for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+      if (is_folder) keep(name);
   }
 }
 

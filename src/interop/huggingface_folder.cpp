@@ -282,8 +282,10 @@ void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& w
                               const TensorAssembler& assembler) {
   const Weights weights{assembler, what.dtype};
   write_weights(folder, weights, what);
-  write_file_durably(folder / "generation_config.json",
-                     huggingface_generation_text(what.model.tokens));
+  // One that came with the tokenizer says more.
+  const fs::path generation = folder / "generation_config.json";
+  if (!fs::exists(generation))
+    write_file_durably(generation, huggingface_generation_text(what.model.tokens));
   write_file_durably(folder / "config.json",
                      huggingface_config_text(what.model, torch_dtype(weights.main_dtype())));
 }

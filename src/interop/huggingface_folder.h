@@ -57,9 +57,10 @@ struct HuggingFaceExport {
   HuggingFaceFiles files = HuggingFaceFiles::safetensors;
 };
 
-// Writes the weights that `assembler` makes, config.json and generation_config.json into `folder`,
-// which must exist. One file of weights, or several with an index. config.json comes last: a
-// folder without it is not complete. Memory: a few rows of a tensor at a time.
+// Writes the weights that `assembler` makes, config.json and, where it is not there yet,
+// generation_config.json into `folder`, which must exist. One file of weights, or several with an
+// index. config.json comes last: a folder without it is not complete. Memory: a few rows of a
+// tensor at a time.
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler);
 

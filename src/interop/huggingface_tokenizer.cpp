@@ -13,6 +13,9 @@ namespace {
 // Not ordered_json, which searches linearly for each token of a vocabulary.
 using Json = nlohmann::json;
 
+// What no tokenizer reads, and whoever talks to the model does.
+constexpr const char* companions[] = {"chat_template.jinja", "generation_config.json"};
+
 constexpr std::uint64_t max_vocabulary_bytes = std::uint64_t{256} << 20;
 
 void copy_to(const fs::path& from, const fs::path& to) {
@@ -188,6 +191,13 @@ fs::path tokenizer_json_of(const std::string& model_file) {
                                       : fs::path(model_file);
 }
 
+// Where the tokenizer's files lie; "" where nothing says it.
+fs::path folder_of(const TokenizerFiles& files) {
+  const fs::path file = files.vocab_file.empty() ? files.model_file : files.vocab_file;
+  if (file.empty() || fs::is_directory(file)) return file;
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
 }  // namespace
 
 TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::path& to,
@@ -200,6 +210,8 @@ TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::pa
   const auto there = [&](const char* name) { return fs::exists(folder / name); };
   const bool is_bert = kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
   if (there("tokenizer_config.json")) take("tokenizer_config.json");
+  for (const char* name : companions)
+    if (there(name)) take(name);
   if (kind == HuggingFaceKind::gpt2 && there("vocab.json") && there("merges.txt") &&
       is_plain_gpt2(folder)) {
     return {"gpt2", take("vocab.json"), take("merges.txt"), ""};
@@ -214,6 +226,9 @@ TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::pa
 
 std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::path& folder,
                                          std::int64_t max_positions) {
+  const fs::path from = folder_of(files);
+  for (const char* name : companions)
+    if (!from.empty() && fs::exists(from / name)) copy_to(from / name, folder / name);
   if (files.type == "gpt2" || files.type == "GPT2BPETokenizer") {
     copy_to(files.vocab_file, folder / "vocab.json");
     copy_to(files.merge_file, folder / "merges.txt");

@@ -54,6 +54,25 @@ TEST_F(Exports, AreWhatConvertWritesOfTheSameCheckpoints) {
   }
 }
 
+// What lies next to the tokenizer goes through a run, and through a folder of Hugging Face.
+TEST_F(Exports, TakeChatTemplatesAndGenerationConfigurationsAlong) {
+  const std::map<std::string, std::string> wanted = {
+      {"chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}"},
+      {"generation_config.json", "{\"eos_token_id\": [1, 2], \"temperature\": 0.6}\n"}};
+  for (const auto& [name, text] : wanted) write("tok/" + name, text);
+  ASSERT_EQ(train({}).code, 0);
+  fs::remove_all(folder_ / "tok");
+  const std::string exported = path("run/exports/step-00000010");
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {path("run"), path("out")}, {path("again"), path("back")}}) {
+    const Outcome converted = run({"convert", "--to", "hf", from, to});
+    ASSERT_EQ(converted.code, 0) << converted.out;
+    if (to == path("out")) ASSERT_EQ(run({"convert", "--from", "hf", to, path("again")}).code, 0);
+    for (const auto& [name, text] : wanted) EXPECT_EQ(contents(fs::path(to) / name), text) << to;
+  }
+  for (const auto& [name, text] : wanted) EXPECT_EQ(contents(fs::path(exported) / name), text);
+}
+
 TEST_F(Exports, OfTheLastCheckpointAloneUnlessAnIntervalIsGiven) {
   ASSERT_EQ(train({"checkpoint.keep=1"}).code, 0);
   EXPECT_THAT(exported(), testing::ElementsAre("step-00000010"));
