@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -13,10 +14,13 @@
 
 #include "base/as_error.h"
 #include "base/error.h"
+#include "base/opened_files.h"
 #include "base/stop.h"
 
 namespace trireme {
 namespace {
+
+std::atomic<std::int64_t> files_opened{0}, bytes_read{0};
 
 [[noreturn]] void fail_errno(const char* what, const fs::path& path) {
   const int error = errno;
@@ -32,12 +36,17 @@ void rename_file(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+OpenedFiles opened_files() {
+  return {files_opened, bytes_read};
+}
+
 File::File(const fs::path& path, Mode mode) : path_(path) {
   const int flags = mode == Mode::read     ? O_RDONLY
                     : mode == Mode::create ? O_RDWR | O_CREAT | O_TRUNC
                                            : O_RDWR | O_CREAT | O_APPEND;
   fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno(mode == Mode::read ? "read" : "write", path);
+  if (mode == Mode::read) ++files_opened;
 }
 
 File::~File() {
@@ -104,6 +113,7 @@ void File::read_at(std::uint64_t offset, void* bytes, std::size_t count) const {
     to += n;
     offset += static_cast<std::uint64_t>(n);
     count -= static_cast<std::size_t>(n);
+    bytes_read += n;
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 
@@ -34,10 +36,33 @@ struct DamagedBlock : std::runtime_error {
 
 }  // namespace
 
+// The shards that are being read: threads that read the same one share it, since each opening asks
+// a cluster's file system for a lock.
+class CheckpointReader::OpenShards {
+ public:
+  explicit OpenShards(const CheckpointReader& reader) : reader_(reader) {}
+
+  std::shared_ptr<const File> open(std::size_t shard) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const File> file = files_[shard].lock();
+    if (!file) {
+      file = std::make_shared<const File>(reader_.folder_ / reader_.manifest_.shards[shard].file,
+                                          File::Mode::read);
+      files_[shard] = file;
+    }
+    return file;
+  }
+
+ private:
+  const CheckpointReader& reader_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::weak_ptr<const File>> files_;
+};
+
 // Does jobs one after the other; each thread has its own.
 class CheckpointReader::Worker {
  public:
-  explicit Worker(const CheckpointReader& reader) : reader_(reader) {}
+  Worker(const CheckpointReader& reader, OpenShards& shards) : reader_(reader), shards_(shards) {}
 
   void run(const Job& job) {
     const std::int64_t element = size_of(job.tensor->dtype);
@@ -72,13 +97,13 @@ class CheckpointReader::Worker {
 
   void read_checked(const Job& job, std::int64_t offset, std::int64_t bytes, std::byte* to) {
     const StoredShard& shard = reader_.manifest_.shards[job.slice->shard];
-    if (!file_.is_open() || shard_ != job.slice->shard) {
-      file_ = File(reader_.folder_ / shard.file, File::Mode::read);
+    if (!file_ || shard_ != job.slice->shard) {
+      file_ = shards_.open(job.slice->shard);
       shard_ = job.slice->shard;
     }
     const auto count = static_cast<std::size_t>(bytes);
     const std::uint64_t begin = job.data_begin + static_cast<std::uint64_t>(offset);
-    file_.read_at(begin, to, count);
+    file_->read_at(begin, to, count);
     if (hash64(to, count) != job.slice->checksums[static_cast<std::size_t>(job.block)]) {
       throw DamagedBlock(
           fmt::format("'{}' does not match its checksum in bytes {} to {} (tensor '{}')",
@@ -109,7 +134,8 @@ class CheckpointReader::Worker {
   }
 
   const CheckpointReader& reader_;
-  File file_;
+  OpenShards& shards_;
+  std::shared_ptr<const File> file_;
   std::size_t shard_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
 };
@@ -134,11 +160,21 @@ CheckpointReader::CheckpointReader(const fs::path& path) {
   if (!fs::exists(folder_)) refuse("its folder is missing");
   if (!fs::exists(file)) refuse(fmt::format("it has no {}", manifest_file));
   try {
-    manifest_ = parse_manifest(read_file(file, max_manifest_bytes), file.string());
-    check_complete(manifest_, file.string());
+    take(read_file(file, max_manifest_bytes));
   } catch (const Error& error) {
     refuse(error.what());
   }
+}
+
+CheckpointReader::CheckpointReader(const fs::path& folder, const std::string& manifest)
+    : folder_(folder) {
+  take(manifest);
+}
+
+void CheckpointReader::take(const std::string& manifest) {
+  const std::string name = (folder_ / manifest_file).string();
+  manifest_ = parse_manifest(manifest, name);
+  check_complete(manifest_, name);
   headers_.resize(manifest_.shards.size());
 }
 
@@ -233,11 +269,14 @@ void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& job
   }
 }
 
-void CheckpointReader::run(const std::vector<Job>& jobs, ThreadPool* pool, FileProgress* progress) {
+void CheckpointReader::run(std::vector<Job> jobs, ThreadPool* pool, FileProgress* progress) {
+  // Shard after shard: none is opened again for each tensor.
+  std::ranges::stable_sort(jobs, {}, [](const Job& job) { return job.slice->shard; });
+  OpenShards shards(*this);
   std::vector<Worker> workers;
   const int size = pool ? pool->size() : 1;
   workers.reserve(static_cast<std::size_t>(size));
-  for (int i = 0; i < size; ++i) workers.emplace_back(*this);
+  for (int i = 0; i < size; ++i) workers.emplace_back(*this, shards);
   const auto run_job = [&](std::int64_t task, int worker) {
     workers[static_cast<std::size_t>(worker)].run(jobs[static_cast<std::size_t>(task)]);
     if (progress) progress->moved(manifest_.block_bytes);
@@ -258,7 +297,7 @@ void CheckpointReader::read(std::span<const TargetSlice> targets, const ReadOpti
   check_targets(targets, options.convert);
   std::vector<Job> jobs;
   for (const TargetSlice& target : targets) add_jobs(target, jobs);
-  run(jobs, options.pool, options.progress);
+  run(std::move(jobs), options.pool, options.progress);
 }
 
 void CheckpointReader::verify(ThreadPool* pool, int part, int parts, FileProgress* progress) {
@@ -275,7 +314,7 @@ void CheckpointReader::verify(ThreadPool* pool, int part, int parts, FileProgres
   jobs = {jobs.begin() + static_cast<std::ptrdiff_t>(begin),
           jobs.begin() + static_cast<std::ptrdiff_t>(end)};
   for (Job& job : jobs) job.data_begin = data_begin(*job.tensor, *job.slice);
-  run(jobs, pool, progress);
+  run(std::move(jobs), pool, progress);
 }
 
 fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except,

@@ -28,6 +28,9 @@ class CheckpointReader {
   // DamagedCheckpoint; if a folder of checkpoints led to it, the message of this and of all later
   // calls names the newest sound checkpoint there, which may take as long as reading it.
   explicit CheckpointReader(const fs::path& path);
+  // The checkpoint in `folder`, whose manifest another rank has read: of thousands of ranks that
+  // read one file of a shared system each would wait for all others.
+  CheckpointReader(const fs::path& folder, const std::string& manifest);
 
   const fs::path& folder() const { return folder_; }
   const CheckpointState& state() const { return manifest_.state; }
@@ -54,14 +57,16 @@ class CheckpointReader {
 
  private:
   struct Job;
+  class OpenShards;
   class Worker;
 
+  void take(const std::string& manifest);
   const SafetensorsHeader& header_of(std::size_t shard);
   std::uint64_t data_begin(const StoredTensor& tensor, const StoredSlice& slice);
   std::string target_fault(const TargetSlice& target, bool convert) const;
   void check_targets(std::span<const TargetSlice> targets, bool convert) const;
   void add_jobs(const TargetSlice& target, std::vector<Job>& jobs);
-  void run(const std::vector<Job>& jobs, ThreadPool* pool, FileProgress* progress);
+  void run(std::vector<Job> jobs, ThreadPool* pool, FileProgress* progress);
   [[noreturn]] void refuse(const std::string& why) const;
 
   fs::path folder_;

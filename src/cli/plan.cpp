@@ -11,6 +11,7 @@
 #include "cli/plan_search.h"
 #include "parallel/draw.h"
 #include "plan/machine.h"
+#include "plan/start_up.h"
 #include "plan/time_plan.h"
 #include "plan/verdict.h"
 #include "runtime/devices.h"
@@ -24,6 +25,8 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   bool schedule = false, json = false, search = false, exhaustive = false;
+  bool startup = false, resumes = false;
+  int ranks_on_node = 0;
   std::string svg, memory, program, machine, stack = "trireme", trace, pictures;
 };
 
@@ -139,6 +142,44 @@ nlohmann::json to_json(const LayoutPlan& plan) {
           {"pipeline_ranks", ranks}};
 }
 
+nlohmann::json to_json(const StartFiles& files) {
+  nlohmann::json json = {{"what", files.what},
+                         {"ranks", files.readers},
+                         {"by_rank", files.rank},
+                         {"by_node", files.node},
+                         {"by_all", files.job}};
+  if (files.bytes >= 0) json["bytes"] = files.bytes;
+  return json;
+}
+
+nlohmann::json to_json(const StartPlan& start) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const StartFiles& one : start.files) files.push_back(to_json(one));
+  return {{"ranks", start.ranks},
+          {"nodes", start.nodes},
+          {"groups", start.groups},
+          {"messages_of_rank", start.rank.messages},
+          {"message_bytes_of_rank", start.rank.bytes},
+          {"busiest_rank", start.busiest},
+          {"messages_of_node", start.node.messages},
+          {"message_bytes_of_node", start.node.bytes},
+          {"files", files},
+          {"files_total", to_json(start.total)}};
+}
+
+// Where the machine does not say how many devices a node has, it has eight.
+StartPlan start_of(const PlanArguments& arguments, const Config& config, int ranks,
+                   const Machine& machine) {
+  constexpr int usual = 8;
+  StartOptions options;
+  options.ranks_on_node = arguments.ranks_on_node;
+  if (options.ranks_on_node == 0)
+    options.ranks_on_node = std::min(ranks, machine.speed ? machine.speed->devices : usual);
+  options.resumes = arguments.resumes;
+  options.config_file = arguments.file;
+  return plan_start(config, ranks, machine.target, options);
+}
+
 void search(const PlanArguments& arguments, Config config) {
   validate(config);
   const std::string note = assume_vocabulary(config);
@@ -157,6 +198,8 @@ void run(const PlanArguments& arguments) {
   Config config = load_config(arguments.file, arguments.overrides);
   if (arguments.search) return search(arguments, std::move(config));
   if (arguments.exhaustive) fail_input("--exhaustive belongs to --search: add it");
+  if (!arguments.startup && (arguments.resumes || arguments.ranks_on_node > 0))
+    fail_input("--resume and --ranks-on-node belong to --startup: add it");
   const ParallelConfig& p = config.parallel;
   const std::int64_t ranks =
       arguments.ranks > 0 ? arguments.ranks : p.tp * p.cp * p.pp * p.dp_replicate;
@@ -174,6 +217,8 @@ void run(const PlanArguments& arguments) {
   const LayoutPlan plan = plan_layout(config, static_cast<int>(ranks), machine.target);
   std::optional<TimePlan> time;
   if (machine.speed) time = plan_time(plan, config, machine, stack);
+  std::optional<StartPlan> start;
+  if (arguments.startup) start = start_of(arguments, config, static_cast<int>(ranks), machine);
   if (!time && !arguments.trace.empty())
     fail_input("--trace needs a machine with figures of its speed: name one with --machine");
   std::optional<Verdict> verdict;
@@ -190,10 +235,12 @@ void run(const PlanArguments& arguments) {
     json["notes"] = notes;
     if (verdict) json["verdict"] = to_json(*verdict);
     if (time) json["time"] = to_json(*time);
+    if (start) json["startup"] = to_json(*start);
     fmt::print("{}\n", json.dump());
   } else {
     fmt::print("{}", to_text(plan, config));
     if (time) fmt::print("\n{}", to_text(*time));
+    if (start) fmt::print("\n{}", to_text(*start));
     for (const std::string& note : notes) fmt::print("note: {}\n", note);
     if (verdict) fmt::print("\n{}", to_text(*verdict));
     if (arguments.schedule) fmt::print("\n{}", drawing().text);
@@ -254,6 +301,15 @@ void add_plan(CLI::App& app) {
   command->add_option("--pictures", arguments->pictures,
                       "Draw memory, time and schedule into this folder; with --search, of the "
                       "fastest layout, and the steps of all that are shown");
+  command->add_flag("--startup", arguments->startup,
+                    "Count the messages that ranks exchange and the files that they open before "
+                    "the first step");
+  command->add_flag("--resume", arguments->resumes,
+                    "With --startup: from a checkpoint that the same layout has saved");
+  command
+      ->add_option("--ranks-on-node", arguments->ranks_on_node,
+                   "With --startup (default: the devices of a node of --machine, or 8)")
+      ->check(CLI::Range(1, 1 << 16));
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run(*arguments); });
 }

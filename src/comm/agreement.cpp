@@ -13,6 +13,8 @@ namespace {
 // Ranks whose value is not the most frequent one; among equally frequent ones the first rank's
 // wins.
 std::vector<int> odd_ranks(const std::vector<std::uint64_t>& values) {
+  if (std::ranges::count(values, values[0]) == static_cast<std::ptrdiff_t>(values.size()))
+    return {};
   std::map<std::uint64_t, int> counts;
   for (const std::uint64_t value : values) ++counts[value];
   std::uint64_t common = values[0];

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/collective.h"
+#include "comm/counted_wire.h"
 #include "comm/rank_list.h"
 
 namespace trireme {
@@ -62,6 +63,11 @@ class GroupCommunicator final : public Communicator {
     if (check(count) == 0) return {};
     const std::size_t bytes = count * size_of(dtype);
     char* const to = static_cast<char*>(dst);
+    if (is_small_gather(bytes, size())) {
+      const Block own{const_cast<void*>(src), bytes};  // only read
+      return start([&] { return make_small_gather(state_, label, own, dst); },
+                   {{dst, bytes * size()}});
+    }
     if (src != to + rank() * bytes) std::memcpy(to + rank() * bytes, src, bytes);
     std::vector<Block> sends(size(), {to + rank() * bytes, bytes});
     std::vector<Block> receives(size());
@@ -158,7 +164,8 @@ class Meeting final : public Operation {
 class WireTransport final : public Transport {
  public:
   WireTransport(std::unique_ptr<Wire> wire, const ProgressOptions& options)
-      : wire_(std::move(wire)), engine_(std::make_unique<ProgressEngine>(*wire_, options)) {
+      : wire_(std::make_unique<CountedWire>(std::move(wire))),
+        engine_(std::make_unique<ProgressEngine>(*wire_, options)) {
     std::vector<int> ranks(place().size);
     std::iota(ranks.begin(), ranks.end(), 0);
     world_ = std::make_unique<GroupCommunicator>(*engine_, ranks, place().rank, "world",
@@ -204,6 +211,10 @@ class WireTransport final : public Transport {
     return make_outside_group(*engine_, std::move(ranks), static_cast<int>(own), name);
   }
 
+  SentMessages sent() const override {
+    return engine_->with_wire([&](Wire&) { return wire_->sent(); });
+  }
+
   void set_listener(OperationListener* listener) override { engine_->set_listener(listener); }
 
   void set_activity(ActivitySource source) override { engine_->set_activity(std::move(source)); }
@@ -217,7 +228,7 @@ class WireTransport final : public Transport {
   }
 
  private:
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<CountedWire> wire_;
   std::unique_ptr<ProgressEngine> engine_;
   std::unique_ptr<GroupState> meetings_;
   std::unique_ptr<GroupCommunicator> world_;

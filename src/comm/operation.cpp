@@ -1,6 +1,8 @@
 // Streams of messages, and the operations that only move data.
 #include "comm/operation.h"
 
+#include <cstring>
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "comm/collective.h"
@@ -82,6 +84,51 @@ class Pairwise final : public Collective {
   std::int64_t sent_bytes() const override { return sends_.bytes(); }
 
  private:
+  MessageStream sends_{true};
+  MessageStream receives_{false};
+};
+
+// A little of every rank for all, by doubling (Bruck et al. 1997): in round k each rank hands what
+// it has gathered on to the one 2^k before it and gets the next 2^k blocks from the one 2^k ahead,
+// so that thousands of ranks need a dozen messages each.
+class SmallGather final : public Collective {
+ public:
+  SmallGather(GroupState& group, Label label, Block own, char* all)
+      : Collective(group, label),
+        all_(all),
+        block_(own.bytes),
+        gathered_(std::make_unique_for_overwrite<char[]>(block_ * group.size())) {
+    const int n = group.size();
+    std::memcpy(gathered_.get(), own.data, block_);
+    for (int have = 1; have < n; have <<= 1) {
+      const std::size_t bytes = block_ * std::min(have, n - have);
+      sends_.add(gathered_.get(), bytes, (group.rank - have + n) % n);
+      receives_.add(gathered_.get() + block_ * have, bytes, (group.rank + have) % n);
+    }
+  }
+
+  Advance advance(Wire& wire) override {
+    const bool received = receives_.advance(wire, group().context, tag());
+    // What is handed on in a round has come in those before it.
+    const bool sent = sends_.advance(wire, group().context, tag(), receives_.completed() + 1);
+    const bool done = receives_.done() && sends_.done();
+    if (done) put_in_order();
+    return {received || sent, done};
+  }
+
+  std::int64_t sent_bytes() const override { return sends_.bytes(); }
+
+ private:
+  // The own block came first.
+  void put_in_order() {
+    const std::size_t rank = group().rank, n = group().size();
+    std::memcpy(all_ + rank * block_, gathered_.get(), (n - rank) * block_);
+    std::memcpy(all_, gathered_.get() + (n - rank) * block_, rank * block_);
+  }
+
+  char* all_;
+  std::size_t block_;
+  std::unique_ptr<char[]> gathered_;
   MessageStream sends_{true};
   MessageStream receives_{false};
 };
@@ -210,6 +257,16 @@ std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
                                          const std::vector<Block>& sends,
                                          const std::vector<Block>& receives) {
   return std::make_unique<Pairwise>(group, label, sends, receives);
+}
+
+bool is_small_gather(std::size_t bytes, int ranks) {
+  constexpr std::size_t small_bytes = 4096;
+  constexpr int few_ranks = 16;  // whose messages all wait for the slowest alone
+  return bytes <= small_bytes && ranks > few_ranks;
+}
+
+std::unique_ptr<Operation> make_small_gather(GroupState& group, Label label, Block own, void* all) {
+  return std::make_unique<SmallGather>(group, label, own, static_cast<char*>(all));
 }
 
 std::unique_ptr<Operation> make_broadcast(GroupState& group, Label label, Block data, int root) {

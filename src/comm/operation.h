@@ -115,6 +115,9 @@ struct Block {
 std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
                                          const std::vector<Block>& sends,
                                          const std::vector<Block>& receives);
+// all[ranks * bytes] gets the block of every rank. In few messages, for small blocks of many ranks.
+bool is_small_gather(std::size_t bytes, int ranks);
+std::unique_ptr<Operation> make_small_gather(GroupState& group, Label label, Block own, void* all);
 std::unique_ptr<Operation> make_broadcast(GroupState& group, Label label, Block data, int root);
 std::unique_ptr<Operation> make_barrier(GroupState& group, Label label);
 // In place over data[count].

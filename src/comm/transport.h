@@ -74,6 +74,13 @@ struct Activity {
 // Asked from another thread while the rank is busy. Must not wait.
 using ActivitySource = std::function<Activity()>;
 
+// What a rank has sent so far, apart from control messages and what the network's own library
+// sends.
+struct SentMessages {
+  std::int64_t messages = 0, bytes = 0;
+  int groups = 0;  // that it has joined, besides the world
+};
+
 using LastWords = std::function<void(const std::string& message)>;
 
 class Transport {
@@ -94,6 +101,9 @@ class Transport {
                                                       const std::string& /*name*/) {
     return nullptr;
   }
+
+  // By this rank, in all groups; nothing where it is alone.
+  virtual SentMessages sent() const { return {}; }
 
   // From now on; null: none. The listener must outlive every operation under way.
   virtual void set_listener(OperationListener* listener) = 0;

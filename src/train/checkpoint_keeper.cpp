@@ -8,9 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "checkpoint/layout.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/tidy.h"
 #include "train/ranks.h"
 #include "train/slices.h"
@@ -130,11 +128,19 @@ fs::path CheckpointKeeper::newest_checkpoint() {
 fs::path CheckpointKeeper::fall_back(fs::path path) {
   for (;;) {
     std::string damage;
-    try {
+    const auto note = [&](const std::function<void()>& body) {
+      try {
+        body();
+      } catch (const std::exception& error) {
+        damage = error.what();
+      }
+    };
+    std::optional<CheckpointReader> reader;
+    if (leads()) note([&] { reader.emplace(path); });
+    hand_on(reader, path);
+    if (reader) {
       const FileProgress::Phase phase(job_.files, "is checking a checkpoint");
-      CheckpointReader(path).verify(&ThreadPool::global(), rank(), ranks(), job_.files);
-    } catch (const std::exception& error) {
-      damage = error.what();
+      note([&] { reader->verify(&ThreadPool::global(), rank(), ranks(), job_.files); });
     }
     damage = first_of(reports_of_ranks(job_.transport, damage));
     std::string next;
@@ -168,14 +174,20 @@ void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& 
   if (!message.empty()) throw DamagedCheckpoint(message);
 }
 
+// What rank 0 has opened, for all: one rank alone reads the manifest.
+void CheckpointKeeper::hand_on(std::optional<CheckpointReader>& reader, const fs::path& folder) {
+  const std::string text =
+      from_rank_0(job_.transport, reader && ranks() > 1 ? to_text(reader->manifest()) : "");
+  if (!reader && !text.empty()) reader.emplace(folder, text);
+}
+
 void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& run) {
   std::optional<CheckpointReader> opened;
-  refuse_damage(damage_found_by([&] { opened.emplace(path); }), path);
+  std::string damage;
+  if (leads()) damage = damage_found_by([&] { opened.emplace(path); });
+  refuse_damage(damage, path);
+  hand_on(opened, path);
   CheckpointReader& reader = *opened;
-  if (ranks() > 1) {
-    check_agreement(job_.transport->world(),
-                    {{"loaded checkpoint", hash64(to_text(reader.manifest()))}});
-  }
   const CheckpointState& saved = reader.state();
   SliceOptions wanted;
   wanted.moments = resume && job_.config.checkpoint.load_optimizer;

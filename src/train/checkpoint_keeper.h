@@ -8,6 +8,7 @@
 
 #include "checkpoint/async_saver.h"
 #include "checkpoint/progress.h"
+#include "checkpoint/reader.h"
 #include "comm/transport.h"
 #include "config/config.h"
 #include "train/console.h"
@@ -58,6 +59,7 @@ class CheckpointKeeper {
   fs::path find_on_rank_0(const fs::path& path);
   fs::path newest_checkpoint();
   fs::path fall_back(fs::path path);
+  void hand_on(std::optional<CheckpointReader>& reader, const fs::path& folder);
   void load_from(const fs::path& path, bool resume, RunState& run);
   void refuse_damage(const std::string& damage, const fs::path& path);
   void refuse_states_of_another_optimizer(const std::string& saved, const fs::path& folder);

@@ -12,13 +12,14 @@ std::vector<std::string> gather(Communicator& world, const std::string& text) {
   world.all_gather(&own, sizes.data(), 1, DType::i64, "sizes of reports").wait();
   std::vector<std::string> texts;
   if (world.rank() > 0) {
-    world.send(text.data(), own, DType::u8, 0, "report to rank 0").wait();
+    if (own > 0) world.send(text.data(), own, DType::u8, 0, "report to rank 0").wait();
     return texts;
   }
   std::vector<Transfer> transfers;
   for (const std::int64_t size : sizes) texts.emplace_back(static_cast<std::size_t>(size), '\0');
   texts[0] = text;
   for (int r = 1; r < world.size(); ++r) {
+    if (sizes[r] == 0) continue;  // all know that: nothing is sent
     transfers.push_back({Transfer::Direction::receive, r, texts[r].data(), sizes[r], DType::u8});
   }
   world.exchange(transfers, "reports of all ranks").wait();

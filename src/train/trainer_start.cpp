@@ -6,6 +6,7 @@
 #include "base/divide.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/opened_files.h"
 #include "config/families.h"
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
@@ -82,6 +83,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
                        }}),
       exports(config, total_steps, console, files.get()),
       losses(losses_of(config.model)) {
+  ProfilerRange::open_library();
   if (transport) transport->set_activity(activity_of(files));
   print_plan();
   start_up.done("graphs and memory planned");
@@ -278,6 +280,13 @@ void Trainer::Parts::begin() {
   progress.emplace(console, step, total_steps);
   open_loaders();
   start_up.done("folder and loaders opened");
+  const OpenedFiles opened = opened_files();
+  const SentMessages sent = transport ? transport->sent() : SentMessages{};
+  console.debug(fmt::format(
+      "start-up: this rank opened {} files and read {}; it joined {} groups and sent {} messages "
+      "with {}",
+      opened.files, bytes_to_text(opened.bytes), sent.groups, sent.messages,
+      bytes_to_text(sent.bytes)));
 }
 
 // A checkpoint's record comes first: a run that goes on computes as before.

@@ -48,6 +48,47 @@ TEST_F(Plan, TellsProgramsWhatItTellsPeople) {
   }
 }
 
+// The count of what a start says and opens is that of real runs: the log of a run has both.
+TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
+  prepare_data();
+  for (const bool resumes : {false, true}) {
+    // Without ZeRO: with it parameters travel before the first step, as they do in each step.
+    std::vector<std::string> settings = {"train.global_batch_size=8", "checkpoint.async=false",
+                                         resumes ? "train.iters=4" : "train.iters=2"};
+    std::vector<std::string> arguments = {
+        "plan", path("run.toml"), "--ranks", "4", "--json", "--startup", "run.dir=" + path("run")};
+    if (resumes) arguments.emplace_back("--resume");
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    const Outcome planned = run(arguments);
+    ASSERT_EQ(planned.code, 0) << planned.out;
+    const auto start = nlohmann::json::parse(planned.out).at("startup");
+    arguments = {"train", path("run.toml"),        "--nproc", "4", "--log-level",
+                 "debug", "run.dir=" + path("run")};
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    const Outcome trained = run(arguments);
+    ASSERT_EQ(trained.code, 0) << trained.out;
+    const std::size_t at = trained.out.find("start-up: this rank opened");
+    ASSERT_NE(at, std::string::npos) << trained.out;
+    int files = 0, groups = 0, messages = 0;
+    double amount = 0;
+    char unit[8] = {};
+    ASSERT_EQ(std::sscanf(trained.out.c_str() + at,
+                          "start-up: this rank opened %d files and read %lf %7[A-Za-z]; it joined "
+                          "%d groups and sent %d messages",
+                          &files, &amount, unit, &groups, &messages),
+              5)
+        << trained.out.substr(at, 200);
+    EXPECT_EQ(start.at("groups"), groups);
+    // While the first rank opens the data, the others are told every tenth of a second that it
+    // does.
+    EXPECT_GE(messages, start.at("messages_of_rank").get<int>());
+    EXPECT_LE(messages, start.at("messages_of_rank").get<int>() + 10);
+    // Rank 0 keeps copies of the tokenizer's files and its own record besides.
+    EXPECT_GE(files, start.at("files_total").at("by_rank").get<int>());
+    EXPECT_LE(files, start.at("files_total").at("by_rank").get<int>() + 8);
+  }
+}
+
 // How long a step takes on a machine with figures, and the picture of it.
 TEST_F(Plan, TellsTheTimeOfAStep) {
   write("gpu.toml",
