@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -73,6 +74,8 @@ Json to_json(const StepProfile& p, int rank, const Limits& limits) {
                         {"sent_bytes", one.sent_bytes},
                         {"seconds", one.seconds}});
   for (const MemoryRegion& region : p.memory.regions) memory[region.name] = region.bytes;
+  Json in_flight = Json::array();
+  for (const StepProfile::Held& held : p.in_flight) in_flight.push_back({held.seconds, held.bytes});
   return {{"rank", rank},
           {"pipeline_rank", p.pipeline_rank},
           {"seconds", p.seconds},
@@ -81,6 +84,8 @@ Json to_json(const StepProfile& p, int rank, const Limits& limits) {
           {"ops", ops},
           {"messages", messages},
           {"memory", memory},
+          {"in_flight", in_flight},
+          {"in_flight_seconds", p.in_flight_seconds},
           {"planned_bytes", p.memory.total()},
           {"peak_resident_bytes", p.peak_resident_bytes}};
 }
@@ -94,6 +99,30 @@ Json totals_of(const StepProfile& p, double seconds, int ranks, const Limits& li
                {"flops_per_second_per_device", rate}};
   if (limits.peak > 0) json["share_of_peak"] = rate / limits.peak;
   return json;
+}
+
+// The most that micro-batches in flight hold in each twentieth of the step, in tenths of the most
+// of all.
+std::string timeline(const Json& rank, std::int64_t& most) {
+  constexpr int parts = 20;
+  std::array<std::int64_t, parts> held{};
+  const Json& course = rank["in_flight"];
+  const double seconds = rank["in_flight_seconds"];
+  std::size_t next = 0;
+  std::int64_t now = 0;
+  for (int part = 0; part < parts; ++part) {
+    held[part] = now;
+    for (; next < course.size() && course[next][0].get<double>() < (part + 1) * seconds / parts;
+         ++next) {
+      now = course[next][1];
+      held[part] = std::max(held[part], now);
+    }
+  }
+  most = *std::max_element(held.begin(), held.end());
+  std::string text;
+  for (const std::int64_t bytes : held)
+    text += fmt::format(" {:>2}", most > 0 ? (10 * bytes + most - 1) / most : 0);
+  return text;
 }
 
 void print_rank(const Json& rank) {
@@ -122,12 +151,17 @@ void print_rank(const Json& rank) {
                one["group"].get<std::string>(), 1e3 * one["seconds"].get<double>(),
                one["calls"].get<double>(),
                bytes_to_text(static_cast<std::int64_t>(one["sent_bytes"].get<double>())));
-  fmt::print("memory, the same during the whole step\n");
+  fmt::print("memory, allocated for the whole run\n");
   for (const auto& [name, bytes] : rank["memory"].items())
     if (bytes > 0) fmt::print("  {:<26} {:>12}\n", name, bytes_to_text(bytes.get<std::int64_t>()));
   fmt::print("  {:<26} {:>12}, peak resident {}\n", "planned",
              bytes_to_text(rank["planned_bytes"].get<std::int64_t>()),
              bytes_to_text(rank["peak_resident_bytes"].get<std::int64_t>()));
+  std::int64_t most = 0;
+  const std::string course = timeline(rank, most);
+  if (most > 0)
+    fmt::print("of it held by micro-batches in flight, over the step, in tenths of {}\n {}\n",
+               bytes_to_text(most), course);
 }
 
 void print_all(const Json& all) {

@@ -141,7 +141,7 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
       const TraceSpan span(trace_, "weight gradient", action.chunk, m);
       expect(chunk, Pass::weight_grad, slot_of(action));
       make_gradients(chunk, action, Pass::weight_grad, schedule, block, observer);
-      return slots_.release(action.chunk, m);
+      return release_slot(action);
     }
     case ActionKind::receive_activation:
       stage.poison(activation_buffer(chunk, m), message_bytes());
@@ -180,6 +180,7 @@ void PipelineRunner::run_pass(Chunk& chunk, const PassCall& call) {
   stage.begin(call);
   for (int i = 0; i < stage.segments(); ++i) {
     const int segment = stage.segment_at(call.pass, i);
+    const ProfilerRange range(ProfilerRange::Level::segment, "segment", segment);
     chunk.parameters->before(call.pass, segment);
     chunk.gradients->before(call.pass, segment);
     if (chunk.activations) chunk.activations->before(call.pass, segment, call.slot);
@@ -200,6 +201,22 @@ void PipelineRunner::make_gradients(Chunk& chunk, const Action& action, Pass pas
                    chunk.gradients->fixed_point()});
 }
 
+void PipelineRunner::take_slot(const Action& action) {
+  slots_.take(action.chunk, action.micro_batch);
+  note_slots();
+}
+
+void PipelineRunner::release_slot(const Action& action) {
+  slots_.release(action.chunk, action.micro_batch);
+  note_slots();
+}
+
+void PipelineRunner::note_slots() {
+  if (trace_)
+    trace_->holds("micro-batches in flight", slots_.taken() * slot_bytes_,
+                  std::chrono::steady_clock::now());
+}
+
 Slot PipelineRunner::slot_of(const Action& action) const {
   return {slots_.of(action.chunk, action.micro_batch),
           chunks_[action.chunk].late_slot(action.micro_batch).late};
@@ -208,7 +225,7 @@ Slot PipelineRunner::slot_of(const Action& action) const {
 void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient& client,
                              const StepBlock* block, Observer* observer) {
   const std::int64_t m = action.micro_batch;
-  slots_.take(action.chunk, m);
+  take_slot(action);
   const Slot slot = slot_of(action);
   activation_out_[slot.index].wait();  // of the micro-batch that had the slot before
   client.load(action.chunk, slot.index, m);
@@ -248,7 +265,7 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
     make_gradients(chunk, action, Pass::backward, schedule, block, observer);
   }
   if (is_last(chunk)) client.losses_ready(action.chunk, slot.index, m);
-  if (!split) slots_.release(action.chunk, m);
+  if (!split) release_slot(action);
 }
 
 // Through a copy: the stage may need the memory for the next micro-batch at once.

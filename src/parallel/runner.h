@@ -75,6 +75,8 @@ class PipelineRunner {
 
   // Records what runs when; null: nothing. Must outlive the runner.
   void set_trace(Trace* trace) { trace_ = trace; }
+  // What the micro-batches in flight hold, of which a trace has the course: of one of them.
+  void set_slot_bytes(std::int64_t bytes) { slot_bytes_ = bytes; }
 
  private:
   struct Chunk {
@@ -99,6 +101,9 @@ class PipelineRunner {
   void run_pass(Chunk& chunk, const PassCall& call);
   void make_gradients(Chunk& chunk, const Action& action, Pass pass, const Schedule& schedule,
                       const StepBlock* block, Observer* observer);
+  void take_slot(const Action& action);
+  void release_slot(const Action& action);
+  void note_slots();
   // Of a micro-batch in flight.
   Slot slot_of(const Action& action) const;
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
@@ -129,6 +134,7 @@ class PipelineRunner {
   Work gradient_out_[2];
   int next_out_ = 0;
   Trace* trace_ = nullptr;
+  std::int64_t slot_bytes_ = 0;
 };
 
 }  // namespace trireme

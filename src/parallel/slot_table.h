@@ -25,6 +25,10 @@ class SlotTable {
   void release(int chunk, std::int64_t micro_batch) {
     holders_[static_cast<std::size_t>(of(chunk, micro_batch))] = {};
   }
+  int taken() const {
+    return static_cast<int>(std::count_if(holders_.begin(), holders_.end(),
+                                          [](const Holder& holder) { return holder.chunk >= 0; }));
+  }
   void clear() { std::fill(holders_.begin(), holders_.end(), Holder{}); }
 
  private:

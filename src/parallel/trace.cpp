@@ -20,6 +20,16 @@ void Trace::computed(const char* name, int chunk, std::int64_t micro_batch, Time
                      fmt::format("compute, chunk {}", chunk), begin, end});
 }
 
+void Trace::holds(const char* what, std::int64_t bytes, Time at) {
+  const std::lock_guard lock(mutex_);
+  held_.push_back({what, bytes, at});
+}
+
+std::vector<Trace::Held> Trace::held() const {
+  const std::lock_guard lock(mutex_);
+  return held_;
+}
+
 void Trace::completed(const std::string& group, const Label& label, std::int64_t sent_bytes,
                       Time begin, Time end) {
   const std::lock_guard lock(mutex_);
@@ -48,6 +58,12 @@ std::string Trace::json() const {
         microseconds(event.end) - microseconds(event.begin),
         event.sent_bytes < 0 ? ""
                              : fmt::format(R"(,"args":{{"sent bytes":{}}})", event.sent_bytes));
+  }
+  for (const Held& held : held_) {
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"{}","ph":"C","pid":{},"ts":{:.3f},"args":{{"bytes":{}}}}})",
+        held.what, rank_, microseconds(held.at), held.bytes);
   }
   return text;
 }

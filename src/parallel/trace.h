@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/ranges.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -19,12 +20,22 @@ class Trace : public OperationListener {
 
   // `name`: a literal; `chunk`: of the rank's stages.
   void computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end);
+  // From `at` on a rank holds so many bytes of `what`, a literal.
+  void holds(const char* what, std::int64_t bytes, Time at);
   void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time begin,
                  Time end) override;
 
   // Events as text, comma-separated, without the brackets around a whole file. Times count from
   // the machine's start, so that ranks of one machine fit together.
   std::string json() const;
+
+  // What holds() was told of, in its order.
+  struct Held {
+    const char* what;
+    std::int64_t bytes;
+    Time at;
+  };
+  std::vector<Held> held() const;
 
  private:
   struct Event {
@@ -35,13 +46,18 @@ class Trace : public OperationListener {
   int rank_;
   mutable std::mutex mutex_;
   std::vector<Event> events_;
+  std::vector<Held> held_;
 };
 
-// Records its own lifetime as computation; does nothing without a trace.
+// Records its own lifetime as computation, where there is a trace, and names it for profilers.
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, const char* name, int chunk, std::int64_t micro_batch)
-      : trace_(trace), name_(name), chunk_(chunk), micro_batch_(micro_batch) {
+      : range_(ProfilerRange::Level::pass, name, micro_batch),
+        trace_(trace),
+        name_(name),
+        chunk_(chunk),
+        micro_batch_(micro_batch) {
     if (trace_) begin_ = std::chrono::steady_clock::now();
   }
   ~TraceSpan() {
@@ -52,6 +68,7 @@ class TraceSpan {
   TraceSpan& operator=(const TraceSpan&) = delete;
 
  private:
+  const ProfilerRange range_;
   Trace* trace_;
   const char* name_;
   int chunk_;

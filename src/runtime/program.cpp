@@ -2,6 +2,8 @@
 #include "runtime/program.h"
 
 #include "backend/device.h"
+#include "backend/ranges.h"
+#include "graph/op.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +34,7 @@ void execute(std::span<const Instruction> program, const RegionBases& bases, con
                         i.accumulates_always || !how.first_micro_batch,
                         &how.groups,
                         how.fixed_point};
+    const ProfilerRange range(ProfilerRange::Level::op, definition(i.node->op).name);
     if (how.observer) how.observer->before(launch);
     i.launch(launch);
     if (how.observer) how.observer->after(launch);

@@ -27,6 +27,7 @@ class ActiveTrace {
     attach_(nullptr);
     return trace_.json();
   }
+  std::vector<Trace::Held> held() const { return trace_.held(); }
 
  private:
   Trace trace_;

@@ -172,6 +172,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunks_.push_back(std::move(chunk));
   }
   runner_ = std::make_unique<PipelineRunner>(parts, placement_, place_.pp, buffers_);
+  runner_->set_slot_bytes(slots_->plan().total() / buffers_.slots);
 }
 
 Engine::~Engine() = default;

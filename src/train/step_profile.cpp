@@ -102,6 +102,7 @@ class Profiler {
     result_.flops = result_.tokens * training_flops_per_token(config.model);
     result_.pipeline_rank = engine_.mesh().place_of(transport.place().rank).pp;
     result_.memory = planned_memory(engine_, config);
+    ProfilerRange::open_library();
     engine_.allocate(&transport);
     engine_.initialize();
   }
@@ -130,7 +131,7 @@ class Profiler {
     for (const auto& [op, time] : ops.per_step(steps)) result_.ops.push_back(time);
     std::ranges::sort(result_.ops, std::greater(), &OpTime::seconds);
     result_.messages = messages.per_step(steps);
-    if (trace) record();
+    record(trace);
     result_.peak_resident_bytes = peak_resident_bytes();
     return std::move(result_);
   }
@@ -155,7 +156,8 @@ class Profiler {
     device_.queue().synchronize();
     return {std::chrono::duration<double>(Clock::now() - begin).count(), seconds_waited() - waited};
   }
-  void record() {
+  // One more step, for the course of what is in flight and for the trace.
+  void record(bool with_ops) {
     std::optional<OpSpans> spans;
     ActiveTrace active(transport_.place().rank, [&](Trace* trace) {
       engine_.set_trace(trace);
@@ -163,8 +165,13 @@ class Profiler {
       spans.reset();
       if (trace) spans.emplace(engine_, *trace);
     });
-    step(&*spans);
-    result_.trace = active.json();
+    if (!with_ops) spans.reset();
+    const Clock::time_point begin = Clock::now();
+    result_.in_flight_seconds = step(spans ? &*spans : nullptr).seconds;
+    for (const Trace::Held& held : active.held())
+      result_.in_flight.push_back(
+          {std::chrono::duration<double>(held.at - begin).count(), held.bytes});
+    if (with_ops) result_.trace = active.json();
   }
 
   Transport& transport_;

@@ -28,6 +28,14 @@ struct StepProfile {
   std::vector<OpTime> ops;            // slowest first
   std::vector<MessageTime> messages;  // slowest first
   MemoryPlan memory;                  // which a run allocates at its start and keeps
+  // What the micro-batches in flight hold of that: from so many seconds after the step's begin on.
+  // All else is needed for the whole step.
+  struct Held {
+    double seconds;
+    std::int64_t bytes;
+  };
+  std::vector<Held> in_flight;
+  double in_flight_seconds = 0;  // of the step that it was taken from
   std::int64_t peak_resident_bytes = 0;
   double samples = 0, tokens = 0;  // of a step, of all ranks
   double flops = 0;                // of a step, of all ranks, with attention to all positions

@@ -56,6 +56,7 @@ void Trainer::Parts::train_one_step() {
   const MicroBatches next = [this](std::int64_t k) { return micro_batch(k); };
   step_batches.clear();
   trace(false);
+  const ProfilerRange range(ProfilerRange::Level::step, "step", step);
   last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
   loss_scale.update(!last.finite);

@@ -1,7 +1,9 @@
 // `trireme profile`: what it counts, and what it refuses.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "program.h"
 
@@ -44,11 +46,65 @@ TEST_F(Profile, CountsTheOpsOfAStepAndWritesItsTrace) {
   std::int64_t bytes = 0;
   for (const json& region : rank["memory"]) bytes += region.get<std::int64_t>();
   EXPECT_EQ(rank["planned_bytes"], bytes);
+  // One micro-batch after the other: each takes what is kept for one, and gives it back.
+  ASSERT_EQ(rank["in_flight"].size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::int64_t held = rank["in_flight"][i][1];
+    EXPECT_EQ(held > 0, i % 2 == 0) << i;
+    EXPECT_LE(held, rank["planned_bytes"].get<std::int64_t>());
+    EXPECT_LE(rank["in_flight"][i][0], rank["in_flight_seconds"]);
+  }
   int of_linear = 0;
   for (const json& event : json::parse(contents(path("trace.json"))))
     of_linear += event["name"] == "linear";
   EXPECT_EQ(of_linear, ops["linear"]["calls"]);
   EXPECT_FALSE(fs::exists(path("runs")));
+}
+
+// Ranges lie within each other: passes in steps, segments in passes, ops in segments.
+TEST_F(Profile, NamesRangesForProfilersOfVendors) {
+  const auto ranges = [&](const std::string& level) {
+    const Outcome outcome = run({"train", path("run.toml"), "run.dir=" + path("run-" + level),
+                                 "train.iters=2", "train.eval_iters=0"},
+                                {{"TRIREME_RANGES", level},
+                                 {"TRIREME_RANGES_LIBRARY", TRIREME_TEST_PROFILER},
+                                 {"TRIREME_TEST_RANGES", path("ranges")}});
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    std::istringstream lines(contents(path("ranges")));
+    std::map<std::string, int> depths;
+    int depth = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line == "end") {
+        --depth;
+      } else {
+        const auto [at, is_new] = depths.emplace(line, ++depth);
+        EXPECT_TRUE(is_new || at->second == depth) << line;
+      }
+      EXPECT_GE(depth, 0);
+    }
+    EXPECT_EQ(depth, 0);
+    return depths;
+  };
+  EXPECT_EQ(ranges("step"), (std::map<std::string, int>{{"step 0", 1}, {"step 1", 1}}));
+  const std::map<std::string, int> ops = ranges("op");
+  EXPECT_EQ(ops.at("step 1"), 1);
+  EXPECT_EQ(ops.at("forward 0"), 2);
+  EXPECT_EQ(ops.at("segment 1"), 3);
+  EXPECT_EQ(ops.at("linear"), 4);
+  EXPECT_EQ(ops.at("optimiser"), 2);
+}
+
+TEST_F(Profile, RefusesRangesWithoutALibrary) {
+  const auto with = [&](const std::string& level, const std::string& library) {
+    return run({"profile", path("run.toml"), "--steps", "1"},
+               {{"TRIREME_RANGES", level}, {"TRIREME_RANGES_LIBRARY", library}});
+  };
+  const Outcome nowhere = with("op", path("no-library.so"));
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.out, HasSubstr("name one by TRIREME_RANGES_LIBRARY"));
+  const Outcome unknown = with("ops", TRIREME_TEST_PROFILER);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.out, HasSubstr("it must be one of step, pass, segment, op"));
 }
 
 TEST_F(Profile, RefusesWhatItCannotCompareOrWrite) {
