@@ -17,6 +17,10 @@
 namespace trireme {
 namespace {
 
+// Of a fit: twice the root of the mean square of the errors within its group, which 95% of errors
+// would not exceed if they were normal, and no less than what other layouts of one stack differ by.
+constexpr double least_band = 0.05;
+
 struct Row {
   std::string name;
   Machine machine;
@@ -90,6 +94,8 @@ int run(const std::string& path) {
         (row.published > 0 ? timed : wanted).push_back(&row);
       }
     }
+    double squares = 0;
+    int of_group = 0;
     for (const Row* by : timed) {
       const double efficiency = fit(*by);
       fmt::print("  fitted to {}: efficiency {:.3f}\n", by->name, efficiency);
@@ -100,6 +106,8 @@ int run(const std::string& path) {
         fmt::print("    {:<56} {:>9.3f} s, published {:>9.3f} s: {:+.1f}%\n", row->name,
                    predicted(*row, efficiency), row->published, 100 * error);
         sum += std::abs(error);
+        squares += error * error;
+        ++of_group;
         ++errors;
         within += std::abs(error) <= 0.08;
       }
@@ -110,6 +118,8 @@ int run(const std::string& path) {
                    row->name, time.seconds, time.samples_per_second(), time.flops_rate() / 1e12);
       }
     }
+    if (of_group > 0)
+      fmt::print("  band: {:.2f}\n", std::max(least_band, 2 * std::sqrt(squares / of_group)));
   }
   fmt::print("{} predictions: mean error {:.1f}%, {} within 8%\n", errors, 100 * sum / errors,
              within);

@@ -162,7 +162,7 @@ void machine(const BenchArguments& a) {
   run_guarded(job.transport(), [&] {
     const bool leads = job.transport().place().rank == 0;
     require_new_file(a.output);
-    const std::string text = machine_file(measure_machine(job.transport(), a.precision));
+    const std::string text = machine_file(measure_machine(job.transport()));
     if (!leads) return;
     if (a.output.empty()) {
       fmt::print("{}", text);
@@ -194,9 +194,6 @@ void add_bench(CLI::App& app) {
       "mpirun: as so many ranks");
   whole->add_option("-o,--output", a->output,
                     "Write to this file, which must not exist, instead of the terminal");
-  whole->add_option("--precision", a->precision, "Of the training step that is part of it")
-      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}))
-      ->capture_default_str();
   whole->callback([a] { machine(*a); });
   const auto add = [&](const char* name, const char* help, void (*run)(const BenchArguments&)) {
     auto* sub = command->add_subcommand(name, help);

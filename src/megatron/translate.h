@@ -40,7 +40,7 @@ struct TranslateOptions {
   bool lenient = false;
   // The text of a file that a flag names, or nothing where there is no such file. Where the
   // function is empty, files are read.
-  std::function<std::optional<std::string>(const std::string& path)> read_file;
+  std::function<std::optional<std::string>(const std::string& path)> read_file = nullptr;
 };
 
 // `arguments` are the words after the script's name. Flags may be written "--flag value" or

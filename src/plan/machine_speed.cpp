@@ -96,13 +96,16 @@ class Table {
 };
 
 ProductRate parse_rate(Table& products, const std::string& type, const std::string& where) {
-  const ProductRate rate{products.figure_or(type + "_peak", 0, 1e9, 1e17, "flops per second"),
-                         products.figure_or(type + "_ceiling", 0, 1e9, 1e17, "flops per second")};
+  ProductRate rate{products.figure_or(type + "_peak", 0, 1e9, 1e17, "flops per second"),
+                   products.figure_or(type + "_ceiling", 0, 1e9, 1e17, "flops per second")};
   if ((rate.peak > 0) != (rate.ceiling > 0))
     fail_input("{}: [products] needs both {}_peak and {}_ceiling, or neither", where, type, type);
   if (rate.ceiling > rate.peak)
     fail_input("{}: {}_ceiling of [products] is {}, above {}_peak, {}", where, type, rate.ceiling,
                type, rate.peak);
+  constexpr const char* unit = "speed, compared with a forward product's";
+  rate.input_grad = products.figure_or(type + "_input_grad", 1, 0.1, 10, unit);
+  rate.weight_grad = products.figure_or(type + "_weight_grad", 1, 0.1, 10, unit);
   return rate;
 }
 
@@ -156,8 +159,10 @@ void parse_fits(const toml::table& file, const std::string& where, MachineSpeed&
     const std::string name(stack.str());
     if (!value.is_table()) fail_input("{}: [fitted.{}] must be a table", where, name);
     Table one(value.as_table(), "fitted." + name, where);
-    speed.fits.push_back(
-        {name, one.figure("efficiency", 0.05, 2, "share of the model's speed"), one.text("from")});
+    constexpr const char* unit = "share of the model's speed";
+    speed.fits.push_back({name, one.figure("efficiency", 0.05, 2, unit), one.text("from"),
+                          one.figure_or("fp32_efficiency", 0, 0.05, 2, unit),
+                          one.figure_or("band", Fit{}.band, 0.001, 1, "share of the time")});
     one.refuse_others();
   }
 }

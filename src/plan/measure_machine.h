@@ -10,10 +10,10 @@ namespace trireme {
 
 // All ranks together, at the same time and with the threads that they train with, since they share
 // caches, memory and clocks; what the slowest of them takes counts. A device of the machine is one
-// rank. `precision` (run.precision) is that of the step which says how much slower kernels are
-// within a step. Takes about half a minute. Fails (exit code 2) where the ranks lie on several
-// nodes: what lies between them is not measured.
-Machine measure_machine(Transport& transport, const std::string& precision);
+// rank. Steps in bf16 and in fp32 say how much slower kernels are within a step. Takes about a
+// minute. Fails (exit code 2) where the ranks lie on several nodes: what lies between them is not
+// measured.
+Machine measure_machine(Transport& transport);
 
 // The file, each figure with where it comes from.
 std::string machine_file(const Machine& machine);

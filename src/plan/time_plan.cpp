@@ -105,21 +105,24 @@ double sum(const TimeByKind& times) {
 }
 
 // A scalar that another stack has shown says less than one of the same stack.
-void set_efficiency(const Machine& machine, const Stack& stack, double given, TimePlan& time) {
+void set_efficiency(const Machine& machine, const Stack& stack, bool wide, double given,
+                    TimePlan& time) {
   const MachineSpeed& speed = *machine.speed;
+  const auto of = [&](const Fit& fit) {
+    return wide && fit.wide_efficiency > 0 ? fit.wide_efficiency : fit.efficiency;
+  };
   if (given > 0) {
     time.efficiency = given;
     time.band = 0.08;
     time.band_reason = "the efficiency was given";
   } else if (const Fit* fit = fit_of(speed, stack.fit)) {
-    time.efficiency = fit->efficiency;
-    time.band = 0.08;
+    time.efficiency = of(*fit);
+    time.band = fit->band;
     time.band_reason = fmt::format("kernels at {:.2f} of their model's speed, fitted to {}",
-                                   fit->efficiency, fit->from);
+                                   time.efficiency, fit->from);
   } else if (!speed.fits.empty()) {
     double mean = 0;
-    for (const Fit& other : speed.fits)
-      mean += other.efficiency / static_cast<double>(speed.fits.size());
+    for (const Fit& other : speed.fits) mean += of(other) / static_cast<double>(speed.fits.size());
     time.efficiency = mean;
     time.band = 0.2;
     time.band_reason = fmt::format(
@@ -177,7 +180,7 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   }
   time.peak = rate.peak;
   count_flops(plan, config, time);
-  set_efficiency(machine, stack, efficiency, time);
+  set_efficiency(machine, stack, is_wide(config), efficiency, time);
   const Replay step = replay_step(plan, costs_for(config, machine, stack, time.efficiency));
   time.seconds = step.end.at;
   time.path = step.end.path;
@@ -195,7 +198,7 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
 
 CostModel costs_of_plan(const Config& config, const Machine& machine, const Stack& stack) {
   TimePlan time;
-  set_efficiency(machine, stack, 0, time);
+  set_efficiency(machine, stack, is_wide(config), 0, time);
   return costs_for(config, machine, stack, time.efficiency);
 }
 

@@ -50,8 +50,9 @@ TimeKind kind_of_group(const std::string& group) {
 CostModel::CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide)
     : machine_(machine),
       stack_(stack),
+      rate_(wide ? machine.fp32 : machine.bf16),
       efficiency_(efficiency),
-      ceiling_((wide ? machine.fp32 : machine.bf16).ceiling),
+      ceiling_(rate_.ceiling),
       element_(wide ? 4 : 2),
       host_(stack.host > 0 ? stack.host : machine.host) {
   TRIREME_CHECK(ceiling_ > 0 && efficiency > 0);
@@ -76,6 +77,12 @@ double CostModel::product(const RecordedProductShape& shape) const {
   return best;
 }
 
+double CostModel::share_of(const RecordedWork& work) const {
+  const std::string_view name = work.name;
+  if (has(name, "input gradient")) return rate_.input_grad;
+  return has(name, "weight gradient") ? rate_.weight_grad : 1;
+}
+
 TimeKind CostModel::kind_of(const RecordedWork& work) const {
   if (work.kind == Kind::product) return TimeKind::products;
   if (work.kind != Kind::kernel || !*work.op)
@@ -91,7 +98,8 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
                  inner = static_cast<double>(p.inner);
       const double bytes = std::max(
           work.bytes, element_ * p.groups * (rows * inner + inner * columns + rows * columns));
-      double seconds = std::max(product(p), bytes / machine_.memory_rate) / efficiency_;
+      double seconds =
+          std::max(product(p) / share_of(work), bytes / machine_.memory_rate) / efficiency_;
       if (forward) seconds *= 1 + stack_.products_again;
       return seconds + machine_.launch;
     }

@@ -71,9 +71,12 @@ class CostModel {
  private:
   double transfer(const RecordedWork& message, const RecordedGroup& group,
                   const GroupCosts& costs) const;
+  // Of the ceiling that a product of this kind reaches.
+  double share_of(const RecordedWork& product) const;
 
   const MachineSpeed& machine_;
   const Stack& stack_;
+  const ProductRate& rate_;
   double efficiency_, ceiling_, element_, host_;
 };
 

@@ -3,6 +3,7 @@
 #include "timing/replay.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ namespace {
 
 using Kind = RecordedWork::Kind;
 
-constexpr int forward_pass = 0, backward_pass = 1;
+constexpr int forward_pass = 0, backward_pass = 1, weight_grad_pass = 2;
 constexpr const char* pass_names[] = {"forward", "backward", "weight gradient", "evaluation"};
 
 struct Cost {
@@ -50,11 +51,78 @@ struct Meeting {
   Clock begin;
 };
 
+// A message from one position to another: it begins when both have come to it, and when the
+// sender's earlier ones are across.
+struct Flight {
+  std::optional<Clock> sent, received;  // when the sender and the receiver begin with it
+  Cost cost;
+  const char *name = "", *lane = "";
+  std::optional<Clock> end;
+};
+
 // What ranks of different positions know of each other.
-struct Meetings {
-  // When the data of each send is across, in order: by sender, receiver.
-  std::map<std::pair<int, int>, std::vector<Clock>> sent;
+class Meetings {
+ public:
+  explicit Meetings(std::vector<TimedEvent>* events) : events_(events) {}
+
   std::map<std::pair<std::string, int>, Meeting> collectives;  // by group and number
+
+  // The next message between two positions, as each side comes to it.
+  Flight& send(int from, int to, const Flight& begun) {
+    Channel& channel = channels_[{from, to}];
+    Flight& flight = channel.at(channel.sends++);
+    const std::optional<Clock> received = flight.received;
+    flight = begun;
+    flight.received = received;
+    lanes_[from].waiting.push_back(&flight);
+    return flight;
+  }
+  Flight& receive(int from, int to, const Clock& begin) {
+    Channel& channel = channels_[{from, to}];
+    Flight& flight = channel.at(channel.receives++);
+    flight.received = begin;
+    return flight;
+  }
+  // As far as is known what `from` sends.
+  void settle(int from) {
+    Lane& lane = lanes_[from];
+    while (!lane.waiting.empty() && lane.waiting.front()->received) {
+      Flight& flight = *lane.waiting.front();
+      lane.waiting.pop_front();
+      lane.free.wait_for(*flight.sent);
+      lane.free.wait_for(*flight.received);
+      const double begin = lane.free.at;
+      lane.free.spend(flight.cost.kind, flight.cost.seconds);
+      flight.end = lane.free;
+      if (events_ && lane.free.at > begin)
+        events_->push_back({from, flight.lane, flight.name, begin, lane.free.at});
+    }
+  }
+  // When all that `from` has sent is across.
+  const Clock& end_of_sends(int from) {
+    settle(from);
+    TRIREME_CHECK(lanes_[from].waiting.empty());
+    return lanes_[from].free;
+  }
+
+ private:
+  struct Channel {
+    std::deque<Flight> flights;
+    std::size_t sends = 0, receives = 0;
+
+    Flight& at(std::size_t number) {
+      if (number == flights.size()) flights.emplace_back();
+      return flights[number];
+    }
+  };
+  struct Lane {
+    std::deque<Flight*> waiting;
+    Clock free;
+  };
+
+  std::map<std::pair<int, int>, Channel> channels_;  // by sender, receiver
+  std::map<int, Lane> lanes_;                        // of sends, by sender
+  std::vector<TimedEvent>* events_;
 };
 
 class RankReplay {
@@ -71,6 +139,12 @@ class RankReplay {
     for (const auto& [key, piece] : record_.pieces())
       price(piece, key.pass == forward_pass, pieces_[key].work);
     if (costs.stack().whole_recomputation) add_dead_ends();
+    const Stack::Blocking blocking = costs.stack().blocking_sends;
+    const bool is_1f1b = std::ranges::none_of(record_.pieces(), [](const auto& piece) {
+      return piece.first.chunk > 0 || piece.first.pass == weight_grad_pass;
+    });
+    sends_block_ =
+        blocking == Stack::Blocking::always || (blocking == Stack::Blocking::in_1f1b && is_1f1b);
     price(record_.rest(), false, rest_);
     const auto count = static_cast<int>(programs.size());
     for (const RecordedGroup& group : record_.groups()) {
@@ -117,6 +191,7 @@ class RankReplay {
     Clock end = compute_;
     end.wait_for(host_);
     for (const auto& [name, clock] : lanes_) end.wait_for(clock);
+    end.wait_for(meetings_.end_of_sends(position_));
     return end;
   }
 
@@ -267,8 +342,7 @@ class RankReplay {
       case Kind::wait:
         return wait(work.operation);
       case Kind::message:
-        start(work, cost);
-        return true;
+        return start(work, cost);
       default:
         compute(work, cost);
         return true;
@@ -289,39 +363,45 @@ class RankReplay {
     result_.busy[static_cast<std::size_t>(kind)] += seconds;
   }
 
-  void start(const RecordedWork& work, const Cost& cost) {
+  // False: the stack waits for it at once, and does not know yet how long.
+  bool start(const RecordedWork& work, const Cost& cost) {
+    Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
+    const bool sends = work.message == MessageKind::send;
+    if (sends && operation.flight && !operation.end) return wait(work.operation);
     if (cost.beside > 0) spend(TimeKind::states, cost.beside);
     const RecordedGroup& group = record_.group_of(work);
-    Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
     operation = {.work = &work, .cost = cost};
     if (work.message == MessageKind::receive) {
-      operation.number = received_[work.peer]++;
-      return;
+      operation.flight = &meetings_.receive(work.peer, position_, compute_);
+      return true;
     }
-    const bool sends = work.message == MessageKind::send;
-    Clock& lane = lanes_[sends ? group.name + ", sends" : group.name];
+    if (sends) {
+      operation.flight = &meetings_.send(
+          position_, work.peer,
+          {.sent = compute_, .cost = cost, .name = work.name, .lane = group.name.c_str()});
+      return !sends_block_ || wait(work.operation);
+    }
+    Clock& lane = lanes_[group.name];
     lane.wait_for(compute_);
-    if (!sends && members_[static_cast<std::size_t>(work.group)] > 1) {
+    if (members_[static_cast<std::size_t>(work.group)] > 1) {
       operation.number = numbers_[group.name]++;
       Meeting& meeting = meetings_.collectives[{group.name, operation.number}];
       meeting.begin.wait_for(lane);
       ++meeting.arrived;
-      return;
+      return true;
     }
     complete(operation, lane);
     lane = *operation.end;
-    if (sends) meetings_.sent[{position_, work.peer}].push_back(lane);
-    if ((cost.kind == TimeKind::gradients && costs_.stack().blocking_gradients) ||
-        (cost.kind == TimeKind::pipeline && costs_.stack().blocking_messages))
-      wait_on(operation);
+    if (cost.kind == TimeKind::gradients && costs_.stack().blocking_gradients) wait_on(operation);
+    return true;
   }
 
   // A message on its way: what it is, and once that is known, when it has arrived.
   struct Operation {
     const RecordedWork* work = nullptr;
     Cost cost;
-    int number =
-        -1;  // among the receives from a rank, or a group's collectives of several positions
+    Flight* flight = nullptr;  // of a send or a receive
+    int number = -1;           // among a group's collectives of several positions
     std::optional<Clock> end;
   };
 
@@ -333,13 +413,13 @@ class RankReplay {
     keep(group.name.c_str(), at, begin.at, [&] { return std::string(operation.work->name); });
   }
 
-  // Of a receive, or of a collective with other positions. False where it is not known yet.
+  // Of a send, a receive or a collective with other positions. False where it is not known yet.
   bool settle(Operation& operation) {
-    if (operation.work->message == MessageKind::receive) {
-      const std::vector<Clock>& sent = meetings_.sent[{operation.work->peer, position_}];
-      if (static_cast<std::size_t>(operation.number) >= sent.size()) return false;
-      operation.end = sent[static_cast<std::size_t>(operation.number)];
-      return true;
+    if (operation.flight) {
+      const bool sends = operation.work->message == MessageKind::send;
+      meetings_.settle(sends ? position_ : operation.work->peer);
+      operation.end = operation.flight->end;
+      return operation.end.has_value();
     }
     const std::string& group = record_.group_of(*operation.work).name;
     const Meeting& meeting = meetings_.collectives.at({group, operation.number});
@@ -379,6 +459,7 @@ class RankReplay {
   std::vector<Cost> rest_;
   std::vector<GroupCosts> groups_;
   std::vector<int> members_;  // by group: positions
+  bool sends_block_ = false;  // until they are across
   std::size_t next_ = 0;
   Clock compute_, host_;
   std::map<std::string, Clock> lanes_;
@@ -391,13 +472,13 @@ class RankReplay {
 }  // namespace
 
 std::map<WorkKey, PieceTime> times_alone(const Record& record, const CostModel& costs) {
-  Meetings meetings;
+  Meetings meetings(nullptr);
   return RankReplay(0, {&record}, costs, meetings, nullptr).alone();
 }
 
 Replay replay(const std::vector<const Record*>& programs, const CostModel& costs, bool events) {
   Replay result;
-  Meetings meetings;
+  Meetings meetings(events ? &result.events : nullptr);
   std::vector<std::unique_ptr<RankReplay>> ranks;
   for (int p = 0; p < static_cast<int>(programs.size()); ++p) {
     ranks.push_back(std::make_unique<RankReplay>(p, programs, costs, meetings,

@@ -7,9 +7,11 @@
 
 namespace trireme {
 
-// Of matrix products in one type: the nominal rate, and the best that is measured.
+// Of matrix products in one type: the nominal rate, the best that is measured, and how fast the
+// products of gradients are, compared with those of forward passes.
 struct ProductRate {
   double peak = 0, ceiling = 0;  // flops per second; 0: not known
+  double input_grad = 1, weight_grad = 1;
 };
 
 // A block of the result that one unit computes at a time, and the share of the ceiling that kernels
@@ -29,6 +31,8 @@ struct Fit {
   std::string stack;
   double efficiency = 1;  // kernels reach this share of what their model says
   std::string from;
+  double wide_efficiency = 0;  // where products are computed in 32 bits; 0: the same
+  double band = 0.08;          // the error to expect of other layouts, as a share
 };
 
 struct MachineSpeed {

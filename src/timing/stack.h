@@ -2,6 +2,7 @@
 // them runs differs from the recorded one. Each has one profile for all of its rows.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct Stack {
   double gradient_bytes = 1;
   double gradient_passes = 0;
   bool blocking_gradients = false;
-  bool blocking_messages = false;  // a stage computes nothing while it sends
+  // Whether a stage computes nothing while it sends: in the schedule 1f1b only, or always.
+  enum class Blocking : std::uint8_t { never, in_1f1b, always };
+  Blocking blocking_sends = Blocking::never;
   // Bytes of an element relative to ours: gradients (4), master weights (4), moments (4 each), and
   // what is kept of activations.
   double gradient_memory = 1, master_memory = 1, moment_memory = 1, activation_memory = 1;

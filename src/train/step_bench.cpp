@@ -85,7 +85,7 @@ double ceiling_seconds(Device& device, DType compute,
 
 }  // namespace
 
-StepBench bench_step(const Config& config, int steps) {
+StepBench bench_step(const Config& config, int steps, bool products_alone) {
   const BuildOptions build = build_options(config);
   Device& device = device_of(config.run.device);
   const bool on_cpu = device.target().device == DeviceKind::cpu;
@@ -143,7 +143,8 @@ StepBench bench_step(const Config& config, int steps) {
             [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
   bench.planned_bytes = engine.memory().total();
   bench.peak_resident_bytes = peak_resident_bytes();
-  bench.ceiling_seconds = ceiling_seconds(device, build.compute, products.counts);
+  if (products_alone)
+    bench.ceiling_seconds = ceiling_seconds(device, build.compute, products.counts);
   return bench;
 }
 

@@ -29,6 +29,7 @@ struct StepBench {
 };
 
 // `config` needs only its model, run and training sections; `steps` are timed after one warm-up.
-StepBench bench_step(const Config& config, int steps);
+// Without `products_alone` there is no ceiling_seconds, which takes as long again.
+StepBench bench_step(const Config& config, int steps, bool products_alone = true);
 
 }  // namespace trireme

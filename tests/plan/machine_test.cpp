@@ -104,7 +104,9 @@ TEST(Machine, MeasuredOnesAreReadBack) {
   speed.pair = 3e9;
   speed.node_latency = 1.5e-6;
   speed.node_half = 2.5e6;
-  speed.fits = {{"trireme", 0.875, "a step of a small GPT in bf16, 8.104 s"}};
+  speed.bf16.input_grad = 0.875;
+  speed.fp32.weight_grad = 1.125;
+  speed.fits = {{"trireme", 0.875, "a step of a small GPT in bf16, 8.104 s", 0.75}};
   const Machine read = find_machine(file_with(machine_file(measured)));
   ASSERT_TRUE(read.speed.has_value());
   EXPECT_EQ(machine_file(read), machine_file(measured));
@@ -113,6 +115,9 @@ TEST(Machine, MeasuredOnesAreReadBack) {
   EXPECT_EQ(read.speed->fp32.ceiling, 1.25e11);
   EXPECT_EQ(read.speed->bus[0].rate, 1.5e9);
   EXPECT_EQ(read.speed->fits[0].efficiency, 0.875);
+  EXPECT_EQ(read.speed->fits[0].wide_efficiency, 0.75);
+  EXPECT_EQ(read.speed->bf16.input_grad, 0.875);
+  EXPECT_EQ(read.speed->fp32.weight_grad, 1.125);
 }
 
 TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
@@ -134,6 +139,11 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
   EXPECT_THAT(changed("[4, 75e9]", "[2, 75e9]"), HasSubstr("must rise"));
   EXPECT_THAT(changed("[4, 75e9]", "[4]"), HasSubstr("must have 2 figures"));
   EXPECT_THAT(changed("efficiency = ", "efficiency = 7"), HasSubstr("efficiency of [fitted."));
+  EXPECT_THAT(changed("efficiency = ", "fp32_efficiency = 0\nefficiency = "),
+              HasSubstr("fp32_efficiency of [fitted."));
+  EXPECT_THAT(changed("efficiency = ", "band = 2\nefficiency = "), HasSubstr("band of [fitted."));
+  EXPECT_THAT(changed("units = ", "bf16_input_grad = 20\nunits = "),
+              HasSubstr("bf16_input_grad of [products] is 20"));
 }
 
 // The scratch of kernels is that of the machine that runs, not of the one that plans.

@@ -133,6 +133,39 @@ TEST(Replay, HasTheBubbleOfOneForwardOneBackward) {
   }
 }
 
+// Two stages, of which the first sends after a second and then computes for another; the second
+// begins to receive after `late` seconds.
+double end_of_a_send(double late, Stack::Blocking blocking) {
+  const MachineSpeed machine = slow_machine();
+  std::vector<Record> records(2);
+  for (int r = 0; r < 2; ++r) {
+    records[r].add_group(group_of("world", {0, 1}, r));
+    records[r].add_group(group_of("pipeline", {0, 1}, r));
+  }
+  records[0].add(kernel(1));
+  const int sent = records[0].add_message(message(MessageKind::send, 1, 10, 1));
+  records[0].add(kernel(1));
+  records[0].add_wait(sent);
+  records[0].add(kernel(1));
+  records[1].add(kernel(late));
+  records[1].add_wait(records[1].add_message(message(MessageKind::receive, 1, 0, 0)));
+  Stack stack = own_stack();
+  stack.blocking_sends = blocking;
+  const Replay step = replay({&records[0], &records[1]}, CostModel(machine, stack, 1, false));
+  return step.ranks[0].end;
+}
+
+// A message takes two seconds here, from when both are there. Whoever waits for a send waits for
+// the receive too.
+TEST(Replay, SendsWaitForTheirReceives) {
+  using enum Stack::Blocking;
+  EXPECT_DOUBLE_EQ(end_of_a_send(0.5, never), 1 + 2 + 1);
+  EXPECT_DOUBLE_EQ(end_of_a_send(4, never), 4 + 2 + 1);
+  EXPECT_DOUBLE_EQ(end_of_a_send(0.5, always), 1 + 2 + 1 + 1);
+  EXPECT_DOUBLE_EQ(end_of_a_send(4, always), 4 + 2 + 1 + 1);
+  EXPECT_DOUBLE_EQ(end_of_a_send(4, in_1f1b), 4 + 2 + 1 + 1);
+}
+
 // Ranks of several positions begin a common sum when the last of them is there.
 TEST(Replay, MeetsOnOtherPositions) {
   const MachineSpeed machine = slow_machine();

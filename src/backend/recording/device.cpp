@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
 #include <type_traits>
 
 #include "backend/entry_name.h"
@@ -33,12 +33,27 @@ class RecordingQueue final : public Queue {
   Record& record_;
 };
 
-// What an elementwise kernel moves, from its arguments: every array of numbers is read, and written
-// unless it is const; the first count is that of its elements. Ops say better what theirs move.
+// Which of a kernel's counts multiply to that of its elements: the first one, or rows and columns.
+struct Counts {
+  int first = 0, number = 1;
+};
+
+constexpr Counts counts_of(std::string_view kernel) {
+  if (kernel == "normalize_matrix" || kernel == "scale_matrix") return {0, 2};
+  if (kernel == "state copy_rows") return {2, 2};     // behind the strides
+  if (kernel == "state reduce_parts") return {1, 1};  // likewise
+  return {};
+}
+
+// What a kernel moves, from its arguments: every array of numbers is read, and written unless it is
+// const. Ops say better what theirs move.
 class MovedBytes {
  public:
+  explicit MovedBytes(Counts counts) : counts_(counts) {}
+
   void see(std::int64_t count) {
-    if (count_ < 0) count_ = count;
+    const int number = seen_++ - counts_.first;
+    if (number >= 0 && number < counts_.number) elements_ *= count;
   }
   void see(DType dtype) { element_ = size_of(dtype); }
   template <class T>
@@ -56,12 +71,12 @@ class MovedBytes {
   template <class Other>
   requires(!std::is_pointer_v<Other>) void see(const Other&) {}
 
-  std::int64_t bytes() const {
-    return std::max<std::int64_t>(count_, 0) * (typed_ + untyped_ * element_);
-  }
+  std::int64_t bytes() const { return seen_ == 0 ? 0 : elements_ * (typed_ + untyped_ * element_); }
 
  private:
-  std::int64_t count_ = -1, typed_ = 0, untyped_ = 0, element_ = 1;
+  Counts counts_;
+  int seen_ = 0;
+  std::int64_t elements_ = 1, typed_ = 0, untyped_ = 0, element_ = 1;
 };
 
 template <auto entry, EntryName name>
@@ -69,7 +84,7 @@ struct Recorded;
 template <class Table, class... Args, void (*Table::*entry)(Queue&, Args...), EntryName name>
 struct Recorded<entry, name> {
   static void run(Queue& queue, Args... args) {
-    MovedBytes moved;
+    MovedBytes moved(counts_of(name.characters));
     (moved.see(args), ...);
     static_cast<RecordingQueue&>(queue).add(Kind::kernel, name.characters, moved.bytes());
   }
