@@ -10,6 +10,8 @@
 namespace trireme {
 namespace {
 
+constexpr int many_nodes = 250;  // of 8 ranks
+
 // What the library of the network and RCCL need on Slingshot.
 std::vector<SiteVariable> slingshot_variables() {
   return {
@@ -25,6 +27,12 @@ std::vector<SiteVariable> slingshot_variables() {
       {"FI_CXI_DEFAULT_TX_SIZE", "2048", "likewise"},
       {"FI_CXI_RX_MATCH_MODE", "hybrid",
        "go on in software where a network card runs out of entries"},
+      {"FI_CXI_RDZV_PROTO", "alt_read", "long messages can hang otherwise"},
+      {"FI_CXI_RDZV_EAGER_SIZE", "0", "likewise"},
+      {"FI_CXI_RDZV_THRESHOLD", "0", "likewise"},
+      {"FI_CXI_RDZV_GET_MIN", "0", "likewise"},
+      {"NCCL_MAX_NCHANNELS", "20", "connecting over 2,000 ranks in a tree can hang with more",
+       many_nodes},
   };
 }
 
@@ -39,6 +47,7 @@ Site mi250x_site(std::string_view name, std::string_view title) {
   site.directives = {"--gpus-per-node=8"};
   site.variables = {{"HSA_FORCE_FINE_GRAIN_PCIE", "1", "GPUs of a node reach each other's memory"},
                     {"MPICH_GPU_SUPPORT_ENABLED", "0", "MPI moves memory of the host only"}};
+  site.network = "disable_rdzv_get";
   site.network_variables = slingshot_variables();
   return site;
 }

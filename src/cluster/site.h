@@ -10,9 +10,10 @@
 
 namespace trireme {
 
-// An environment variable of the ranks.
+// An environment variable of the ranks, of jobs of more than so many nodes.
 struct SiteVariable {
   std::string_view name, value, reason;
+  int above_nodes = 0;
 };
 
 // Jobs of at most so many nodes may run for so long; the first row that holds a job counts.
@@ -32,6 +33,7 @@ struct Site {
   bool needs_account = false;  // sbatch refuses jobs without one
   std::string_view launch;     // further options of srun
   std::vector<std::string_view> directives;  // further #SBATCH lines
+  std::string_view network;                  // sbatch --network, of jobs of several nodes; "": none
   std::vector<SiteVariable> variables;
   std::vector<SiteVariable> network_variables;  // of jobs of several nodes only
   std::vector<WalltimeLimit> limits;            // by nodes, fewest first; empty: unknown

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -59,6 +60,10 @@ std::string directives(const Site& site, const SlurmJob& job) {
   for (const std::string_view option : site.directives) line(std::string(option));
   if (site.name == "generic" && job.device != "cpu" && job.device != "emulated")
     line(fmt::format("--gpus-per-node={}", job.ranks_per_node));
+  if (!site.network.empty() && job.nodes > 1) {
+    text += "# FI_CXI_RDZV_PROTO=alt_read below needs it.\n";
+    line(fmt::format("--network={}", site.network));
+  }
   line("--exclusive");
   // Whole nodes come with all their cores, but only with as much memory as was asked for.
   if (site.name == "generic") line("--mem=0");
@@ -79,8 +84,8 @@ std::string variables(const Site& site, const SlurmJob& job) {
     text += fmt::format("# {}\nexport {}={}\n", one.reason, one.name, one.value);
   };
   for (const SiteVariable& one : site.variables) add(one);
-  if (job.nodes > 1)
-    for (const SiteVariable& one : site.network_variables) add(one);
+  for (const SiteVariable& one : site.network_variables)
+    if (job.nodes > std::max(1, one.above_nodes)) add(one);
   add({"TRIREME_THREADS", "$SLURM_CPUS_PER_TASK", "a thread for each core of a rank"});
   return text;
 }

@@ -86,9 +86,15 @@ TEST(SlurmScript, SaysWhatASiteNeedsWithTheReasons) {
   for (const char* line :
        {"#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=8\n", "#SBATCH --partition=standard-g\n",
         "#SBATCH --signal=USR1@300\n", "#SBATCH --requeue\n", "export NCCL_NET=OFI\n",
+        "#SBATCH --network=disable_rdzv_get\n", "export FI_CXI_RDZV_PROTO=alt_read\n",
         "mask_cpu:0xfe000000000000,", "--kill-on-bad-exit=1",
         "trireme train run.toml parallel.tp=2\n", "doctor --device hip"})
     EXPECT_THAT(script, HasSubstr(line));
+  EXPECT_THAT(script, Not(HasSubstr("NCCL_MAX_NCHANNELS")));  // of thousands of ranks
+  SlurmJob large = a_job();
+  large.nodes = 640;
+  EXPECT_THAT(slurm_script(find_site("frontier"), large),
+              HasSubstr("export NCCL_MAX_NCHANNELS=20\n"));
   // Every variable has its reason above it.
   std::istringstream lines(script);
   std::string before;
@@ -105,6 +111,7 @@ TEST(SlurmScript, LeavesOutWhatAJobDoesNotNeed) {
   job.requeue = job.check_nodes = false;
   const std::string script = slurm_script(find_site("frontier"), job);
   EXPECT_THAT(script, Not(HasSubstr("NCCL_NET")));  // no network between the GPUs of a node
+  EXPECT_THAT(script, Not(HasSubstr("--network")));
   EXPECT_THAT(script, Not(HasSubstr("scontrol")));
   EXPECT_THAT(script, HasSubstr("#SBATCH --no-requeue\n"));  // not after a lost node either
   EXPECT_THAT(script, Not(HasSubstr("doctor")));
