@@ -238,6 +238,13 @@ void add_doctor(CLI::App& app) {
                             "With --nodes: how long products are computed")
                ->check(CLI::Range(0.01, 600.0))
                ->capture_default_str());
+  of_nodes(
+      command
+          ->add_option("--timeout", compared->timeout_s,
+                       "With --nodes: seconds after which a rank that does not answer ends the "
+                       "check")
+          ->check(CLI::Range(1.0, 3600.0))
+          ->capture_default_str());
   command->callback([json, clean, device, nodes, compared] {
     if (!*nodes) return run(*json, *clean, *device);
     if (*clean || !device->empty())

@@ -25,6 +25,7 @@ struct NodesCommand {
   NodeCheckOptions check;
   std::string hosts;  // file for the names of the good nodes; "": none
   bool json = false;
+  double timeout_s = 60;  // for a rank that hangs, or cannot be reached
 };
 
 // Of all ranks of a job together. Fails (exit code 1) where a node is bad, once it is named.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -12,8 +13,6 @@
 
 namespace trireme::cli {
 namespace {
-
-constexpr double timeout_s = 60;  // for a rank that hangs
 
 std::string hosts_text(const NodeReport& report) {
   std::string text;
@@ -84,15 +83,38 @@ std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand&
       command.hosts.empty() ? "" : fmt::format("; '{}' lists the good ones", command.hosts));
 }
 
+// The check ends here, in the rank that was the first to wait for too long: what it knows is who
+// does not answer.
+void report_silence(const std::string& message, int own, const std::vector<std::string>& hosts,
+                    const NodesCommand& command) {
+  std::set<std::string> bad;
+  for (const int rank : silent_ranks(message, own, static_cast<int>(hosts.size()))) {
+    const std::string& host = hosts[static_cast<std::size_t>(rank)];
+    fmt::print(stderr, "bad node {}: rank {}: the others do not reach it\n", host, rank);
+    bad.insert(host);
+  }
+  if (bad.empty() || command.hosts.empty()) return;
+  std::string good;
+  std::set<std::string> written;
+  for (const std::string& host : hosts)
+    if (!bad.contains(host) && written.insert(host).second) good += host + "\n";
+  write_file_durably(command.hosts, good);
+}
+
 }  // namespace
 
 void doctor_nodes(const NodesCommand& command) {
   std::string verdict;
-  const std::unique_ptr<Transport> transport = open_transport({.timeout_s = timeout_s});
+  const std::unique_ptr<Transport> transport = open_transport({.timeout_s = command.timeout_s});
   run_guarded(*transport, [&] {
     const bool leads = transport->place().rank == 0;
     // What an earlier check wrote must not be taken for this one's.
     if (leads && !command.hosts.empty()) fs::remove(command.hosts);
+    const std::vector<std::string> hosts = hosts_of_ranks(*transport);
+    transport->set_last_words(
+        [&command, hosts, own = transport->place().rank](const std::string& message) {
+          report_silence(message, own, hosts, command);
+        });
     const std::vector<CheckedRank> ranks = check_nodes(*transport, command.check);
     if (leads) verdict = report_on(ranks, command);
   });

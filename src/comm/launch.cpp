@@ -67,12 +67,19 @@ void refuse_foreign_launch(const GetVariable& get) {
   if (why.empty()) return;
   const std::string name = why.substr(0, why.find('='));
   const std::string n = processes > 0 ? std::to_string(processes) : "N";
+  // Where the variables speak of hosts, one mpirun on one of them starts all processes.
+  const int nodes = count_in(get("NNODES"));
+  const std::string hosts =
+      name == "WORLD_SIZE" || name == "GROUP_RANK"
+          ? ""
+          : fmt::format("--hostfile HOSTS (a file with the names of {} hosts, one in a line) ",
+                        nodes > 1 ? fmt::format("the {}", nodes) : std::string("all"));
   fail_input(
       "{} says that this is one of several processes, as torchrun starts them, but trireme is "
-      "started "
-      "by mpirun or srun: mpirun -n {} trireme train ..., srun -n {} trireme train ..., or on one "
-      "machine trireme train --nproc {} .... A process that is alone on purpose: unset {}",
-      why, n, n, n, name);
+      "started by mpirun or srun: once, on one host, mpirun -n {} {}trireme train ..., srun -n {} "
+      "trireme train ..., or on one machine trireme train --nproc {} .... A process that is alone "
+      "on purpose: unset {}",
+      why, n, hosts, n, n, name);
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Opens the transport: alone without MPI, otherwise through the plugin.
 #include "comm/transport.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/as_error.h"
 #include "base/error.h"
@@ -48,12 +52,49 @@ class SelfTransport final : public Transport {
   LastWords last_words_;
 };
 
+constexpr double least_start_s = 60;  // of many processes on a busy machine
+char start_message[512];              // for a signal handler, which can put nothing together
+
+// MPI's own start waits for ever where processes do not reach each other, and no watchdog of ours
+// is there yet. A signal, because threads come after share_processors().
+class StartLimit {
+ public:
+  StartLimit(double seconds, const LaunchInfo& launch) {
+    const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
+    const std::string text = fmt::format(
+        "trireme: rank {} ({}): MPI did not start within {:.0f} s: a process is missing, or the "
+        "network between the nodes (started by {}) does not carry messages\n",
+        launch.rank, host_name(), whole, launch.launcher);
+    std::strncpy(start_message, text.c_str(), sizeof start_message - 1);
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      (void)!::write(STDERR_FILENO, start_message, std::strlen(start_message));
+      ::_exit(static_cast<int>(ExitCode::failed));
+    };
+    ::sigaction(SIGALRM, &action, &before_);
+    ::alarm(static_cast<unsigned>(whole));
+  }
+  ~StartLimit() {
+    ::alarm(0);
+    ::sigaction(SIGALRM, &before_, nullptr);
+  }
+  StartLimit(const StartLimit&) = delete;
+  StartLimit& operator=(const StartLimit&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
 }  // namespace
 
 std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
   const LaunchInfo launch = discover_launch();
   if (launch.size == 1) return std::make_unique<SelfTransport>();
-  std::unique_ptr<Wire> wire = open_mpi_wire(launch);
+  std::unique_ptr<Wire> wire;
+  {
+    const StartLimit limit(options.timeout_s, launch);
+    wire = open_mpi_wire(launch);
+  }
   // Before the first thread of ours starts.
   share_processors(wire->place().local_rank, wire->place().local_size, options.near_nodes);
   return make_wire_transport(std::move(wire), {.timeout_s = options.timeout_s});

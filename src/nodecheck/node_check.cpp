@@ -86,21 +86,26 @@ double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine
 }
 
 // The better of two neighbours, those on the next nodes where there are several: next to a bad one
-// a good rank has another.
+// a good rank has another. The last one and the first one are neighbours too.
 double measure_link(Transport& transport) {
   Communicator& world = transport.world();
   if (world.size() == 1) return -1;
   std::int64_t stride = transport.place().local_size;
   world.all_reduce(&stride, 1, DType::i64, Reduction::max, "link check").wait();
   if (stride >= world.size()) stride = 1;
-  const int own = world.rank(), position = own / static_cast<int>(stride);
+  const int own = world.rank(), step = static_cast<int>(stride), position = own / step;
+  const int last = (world.size() - 1 - own % step) / step;  // position in this rank's row
   std::vector<std::byte> mine(static_cast<std::size_t>(link_bytes)), theirs(mine.size());
   double best = -1;
   for (const int phase : {0, 1}) {
-    const int peer = own + static_cast<int>(position % 2 == phase ? stride : -stride);
+    const int peer = own + (position % 2 == phase ? step : -step);
     best = std::max(best, exchange_with(world, peer, mine, theirs));
   }
-  return best;
+  const int across = last < 2           ? -1
+                     : position == 0    ? own + last * step
+                     : position == last ? own - last * step
+                                        : -1;
+  return std::max(best, exchange_with(world, across, mine, theirs));
 }
 
 double measure_storage(const fs::path& folder) {
@@ -162,7 +167,23 @@ bool all_good(const NodeReport& report) {
                              [&](const CheckedHost& host) { return report.good(host); });
 }
 
+constexpr std::size_t longest_host = 256;
+
 }  // namespace
+
+std::vector<std::string> hosts_of_ranks(Transport& transport) {
+  const auto ranks = static_cast<std::size_t>(transport.place().size);
+  std::string own = transport.place().host;
+  own.resize(longest_host);
+  std::string all(ranks * longest_host, '\0');
+  transport.world()
+      .all_gather(own.data(), all.data(), static_cast<std::int64_t>(longest_host), DType::u8,
+                  "names of nodes")
+      .wait();
+  std::vector<std::string> hosts;
+  for (std::size_t r = 0; r < ranks; ++r) hosts.emplace_back(all.c_str() + r * longest_host);
+  return hosts;
+}
 
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options) {
   CheckedRank own{transport.place().host, {}, ""};

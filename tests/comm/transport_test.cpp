@@ -73,6 +73,12 @@ TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
   }
   EXPECT_THAT([&] { discover(several[0]); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("WORLD_SIZE=4")));
+  EXPECT_THAT(
+      [&] {
+        discover({{"MASTER_ADDR", "node7"}, {"NNODES", "4"}, {"NODE_RANK", "2"}});
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr(
+          "mpirun -n N --hostfile HOSTS (a file with the names of the 4 hosts")));
   for (const Variables& alone :
        {Variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}}, Variables{{"MASTER_ADDR", "localhost"}},
         Variables{{"MASTER_ADDR", ""}}, Variables{{"MASTER_ADDR", "node7"}, {"WORLD_SIZE", "1"}},
