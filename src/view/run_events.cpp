@@ -19,7 +19,8 @@ struct Beginning {
 };
 
 // Of a line without its time of day.
-constexpr std::array<Beginning, 10> beginnings = {{
+// The first that fits counts.
+constexpr std::array<Beginning, 13> beginnings = {{
     {"model: ", Kind::start},
     {"resumed from ", Kind::start},
     {"saved ", Kind::save},
@@ -28,7 +29,10 @@ constexpr std::array<Beginning, 10> beginnings = {{
     {"done at step ", Kind::stop},
     {"stopped at step ", Kind::stop},
     {"nothing to do", Kind::stop},
+    {"warning: step ", Kind::skip},
     {"warning: ", Kind::warning},
+    {"note: the start before this one", Kind::error},
+    {"trireme: the run failed", Kind::restart},
     {"trireme: ", Kind::error},
 }};
 
@@ -59,7 +63,8 @@ std::int64_t step_in(std::string_view text) {
 }  // namespace
 
 const char* RunEvent::name() const {
-  constexpr std::array<const char*, 5> names = {"start", "save", "stop", "warning", "error"};
+  constexpr std::array<const char*, 7> names = {"start", "restart", "save", "skip",
+                                                "stop",  "warning", "error"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -1,4 +1,5 @@
-// What happened in a run, as its log tells: starts, saves, stops, warnings, errors.
+// What happened in a run, as its log tells: starts and restarts, saves, steps that were skipped,
+// stops, warnings, errors.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace trireme {
 
 struct RunEvent {
-  enum class Kind { start, save, stop, warning, error };
+  enum class Kind { start, restart, save, skip, stop, warning, error };
   Kind kind = Kind::start;
   std::string time;        // of day, as the log has it; "" where it has none
   std::int64_t step = -1;  // -1: the line names none

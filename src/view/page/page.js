@@ -58,7 +58,7 @@ const known_charts = {
   mfu: ['share of the peak (MFU)', '%'],
   tflops: ['TFLOP/s', 'of a rank; attention not halved'],
 };
-const hidden_series = ['consumed_tokens', 'elapsed', 'skipped_steps', 'valid_loss'];
+const hidden_series = ['consumed_tokens', 'elapsed', 'skipped_steps', 'valid_loss', 'went_back_to'];
 
 function chartNames() {
   const found = new Set();
@@ -125,7 +125,10 @@ function marks() {
     const at = positions(run, [step], settings.x);
     if (step > 0 && at) all.push({x: at[0], colour});
   };
-  for (const [kind, , step] of run.events) if (kind === 'start') add(step, cssColour('--calm'));
+  for (const [kind, , step] of run.events) {
+    if (kind === 'start' || kind === 'restart') add(step, cssColour('--calm'));
+    if (kind === 'skip') add(step, cssColour('--bad'));
+  }
   for (const [step] of run.incidents) add(step, cssColour('--bad'));
   return all;
 }
@@ -282,7 +285,7 @@ function checkpointsCard(run) {
 
 function eventsCard(run) {
   const rows = [...run.events].reverse().map(([kind, time, step, text]) =>
-    [time, element('span', {error: 'failed', warning: 'interrupted', start: 'done'}[kind] || '', kind), {long: text}]);
+    [time, element('span', {error: 'failed', restart: 'failed', warning: 'interrupted', skip: 'interrupted', start: 'done'}[kind] || '', kind), {long: text}]);
   for (const [step, what] of run.incidents) rows.unshift(['', element('span', 'failed', 'step ' + step), {long: what}]);
   const list = table(['time', '', 'what the log says'], rows);
   list.classList.add('tall');
