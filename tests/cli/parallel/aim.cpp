@@ -2,8 +2,9 @@
 // the n-th matrix product, or in the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER
 // SIGNAL"; number 0 aims at nothing. Other kinds do no more than disturb: `nap` makes each product
 // take so many microseconds longer (in the place of the signal), `flip` turns a bit of the result
-// of the n-th, `nan` makes its first number one that is not a number, `error` lets the n-th fail.
-// Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
+// of the n-th, `nan` makes its first number one that is not a number, `error` lets the n-th fail,
+// `unsent` the n-th long message, and `mute` sends nothing any more from the n-th on, as a link
+// does that has died. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -53,6 +54,9 @@ struct Aim {
   }
   // Whether the product that was just counted is the one that another kind aims at.
   bool hits(const char* what) { return is_of(what) && products == number && is_to_happen(); }
+  bool hits_message(const char* what) {
+    return is_of(what) && messages == number && is_to_happen();
+  }
 };
 
 Aim& aim() {
@@ -67,6 +71,8 @@ struct Argument {
 };
 constexpr int destination = 17;
 constexpr int runtime_error = 5;
+constexpr int some_error = 16;      // in any MPI
+constexpr int unheard_tag = 31999;  // nothing is sent with it
 
 template <class Function>
 Function real(const char* name) {
@@ -113,7 +119,16 @@ int MPI_Isend(const void* data, int count, void* type, int peer, int tag, void* 
               void* request) {
   using Send = int (*)(const void*, int, void*, int, int, void*, void*);
   static const auto next = reinterpret_cast<Send>(::dlsym(RTLD_DEFAULT, "PMPI_Isend"));
-  if (count >= long_message) aim().count(aim().messages, "message");
+  if (count >= long_message) {
+    aim().count(aim().messages, "message");
+    if (aim().hits_message("unsent")) return some_error;
+    if (aim().is_of("mute") && aim().messages >= aim().number) {
+      // A request that never ends.
+      using Receive = int (*)(void*, int, void*, int, int, void*, void*);
+      static const auto receive = reinterpret_cast<Receive>(::dlsym(RTLD_DEFAULT, "PMPI_Irecv"));
+      return receive(nullptr, 0, type, peer, unheard_tag, group, request);
+    }
+  }
   return next(data, count, type, peer, tag, group, request);
 }
 
