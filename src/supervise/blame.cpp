@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "supervise/host_list.h"
+#include "train/run_status.h"
 
 namespace trireme {
 namespace {
@@ -47,10 +48,23 @@ std::string_view blamed_by_srun(std::string_view line) {
   return {};
 }
 
+// "trireme: rank 0: silent corruption found ...; suspect nodes: n7, n9"
+std::vector<std::string> suspected_by_guard(std::string_view line) {
+  std::vector<std::string> hosts;
+  for (std::string_view rest = between(line, suspect_nodes, ""); !rest.empty();) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view host = without_blanks(rest.substr(0, end));
+    if (is_host_name(host)) hosts.emplace_back(host);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return hosts;
+}
+
 }  // namespace
 
 void Blame::read_line(std::string_view line) {
-  if (!host_.empty()) return;
+  if (!hosts_.empty()) return;
+  if (hosts_ = suspected_by_guard(line); !hosts_.empty()) return;
   std::string_view host = blamed_by_open_mpi(line);
   if (host.empty()) host = blamed_by_srun(line);
   // "=   PID 12 RUNNING AT n7", and later "... WITH THE EXIT STRING: Killed (signal 9)".
@@ -59,7 +73,7 @@ void Blame::read_line(std::string_view line) {
   if (host.empty() && line.find("EXIT STRING: ") != std::string_view::npos &&
       line.find("(signal ") != std::string_view::npos)
     host = running_;
-  if (is_host_name(host)) host_ = host;
+  if (is_host_name(host)) hosts_ = {std::string(host)};
 }
 
 void Blame::read(std::string_view piece) {

@@ -2,6 +2,7 @@
 #include "supervise/host_list.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -51,11 +52,19 @@ HostList::HostList(const fs::path& file, int used) : used_(used) {
                counted(lines_.size(), "host"), used_);
 }
 
-bool HostList::replace(const std::string& host) {
-  const auto at = std::ranges::find(lines_, host, name_in);
-  if (at - lines_.begin() >= used_) return false;
-  std::rotate(at, at + 1, lines_.end());
-  return spare() > 0;
+bool HostList::uses(const std::string& host) const {
+  return std::ranges::find(lines_, host, name_in) - lines_.begin() < used_;
+}
+
+std::vector<std::string> HostList::replace(const std::vector<std::string>& hosts) {
+  std::vector<std::string> were_used;
+  std::ranges::copy_if(hosts, std::back_inserter(were_used),
+                       [this](const std::string& host) { return uses(host); });
+  for (const std::string& host : were_used) {
+    const auto at = std::ranges::find(lines_, host, name_in);
+    std::rotate(at, at + 1, lines_.end());
+  }
+  return were_used;
 }
 
 std::string HostList::text() const {

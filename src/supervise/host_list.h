@@ -22,9 +22,10 @@ class HostList {
 
   int used() const { return used_; }
   int spare() const { return static_cast<int>(lines_.size()) - used_; }
-  // The host is used only where no other is left: it goes to the end. Returns whether another one
-  // takes its place; false too where no such host is used.
-  bool replace(const std::string& host);
+  bool uses(const std::string& host) const;
+  // These hosts are used only where no others are left: they go to the end. Returns those of them
+  // that were used.
+  std::vector<std::string> replace(const std::vector<std::string>& hosts);
   // The lines of the hosts that run the job.
   std::string text() const;
 

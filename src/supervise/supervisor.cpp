@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -81,7 +82,7 @@ class Supervisor {
         give_up(ending, decision.why);
         return ending.code > 0 ? ending.code : static_cast<int>(ExitCode::failed);
       }
-      announce(ending, decision, blame.host());
+      announce(ending, decision, blame.hosts());
       if (!wait(decision.wait_s)) return code_of_interrupted_wait();
     }
   }
@@ -116,22 +117,27 @@ class Supervisor {
     return ending.code >= 0 ? ending.code : static_cast<int>(ExitCode::failed);
   }
 
-  void announce(const Ending& ending, const Decision& decision, const std::string& host) {
+  void announce(const Ending& ending, const Decision& decision,
+                const std::vector<std::string>& hosts) {
     ++restarts_;
     std::string text = fmt::format("the run failed ({}); restart {}", decision.why, restarts_);
     if (decision.wait_s > 0) text += fmt::format(" in {:.3g} s", decision.wait_s);
     text += ending.saved > 0 ? fmt::format(" from step {}", ending.saved) : " from the beginning";
-    const bool replaced = hosts_ && !host.empty() && hosts_->replace(host);
-    if (replaced) text += fmt::format(", without the node {}", host);
-    if (hosts_ && !host.empty() && !replaced && hosts_->spare() == 0)
-      text += fmt::format("; the node {} failed, and no spare node takes its place", host);
+    std::string stays;
+    for (const std::string& host : hosts_ ? hosts_->replace(hosts) : std::vector<std::string>{}) {
+      if (hosts_->uses(host))
+        stays += fmt::format("; the node {} failed, and no spare node takes its place", host);
+      else
+        text += fmt::format(", without the node {}", host);
+    }
+    text += stays;
     say(text);
     nlohmann::ordered_json event = {{"event", "restart"},
                                     {"restart", restarts_},
                                     {"failure", decision.why},
                                     {"saved_step", ending.saved},
                                     {"wait_seconds", decision.wait_s}};
-    if (!host.empty()) event["failed_host"] = host;
+    if (!hosts.empty()) event["failed_host"] = fmt::format("{}", fmt::join(hosts, ", "));
     record(std::move(event));
   }
 

@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 
 namespace trireme {
+
+// Before the names of hosts, with commas between them, in the message of a run that ended because
+// one of them computes wrong numbers.
+inline constexpr std::string_view suspect_nodes = "suspect nodes: ";
 
 struct RunStatus {
   // running; done (all steps); stopped (as planned: exit_interval, exit_duration_minutes);

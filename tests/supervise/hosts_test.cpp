@@ -11,12 +11,14 @@
 namespace trireme {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::string blamed(std::string_view text) {
   Blame blame;
   blame.read(text);
-  return blame.host();
+  return blame.hosts().empty() ? "" : blame.hosts().front();
 }
 
 TEST(Blame, KnowsTheWordsOfLaunchers) {
@@ -47,13 +49,22 @@ TEST(Blame, ReadsLinesInPiecesAndBoundsThem) {
   Blame blame;
   blame.read("srun: error: no");
   blame.read("de7: task 1: Kil");
-  EXPECT_EQ(blame.host(), "");
+  EXPECT_THAT(blame.hosts(), IsEmpty());
   blame.read("led\n");
-  EXPECT_EQ(blame.host(), "node7");
+  EXPECT_THAT(blame.hosts(), ElementsAre("node7"));
   Blame long_line;
   for (int i = 0; i < 100; ++i) long_line.read(std::string(1000, 'x'));
   long_line.read("\nsrun: error: a: task 1: Killed\n");
-  EXPECT_EQ(long_line.host(), "a");
+  EXPECT_THAT(long_line.hosts(), ElementsAre("a"));
+}
+
+TEST(Blame, TakesAllThatTheGuardSuspects) {
+  Blame blame;
+  blame.read(
+      "trireme: rank 0 (a): silent corruption found after step 9: ...; suspect nodes: n7, n-9\n"
+      "mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).\n");
+  EXPECT_THAT(blame.hosts(), ElementsAre("n7", "n-9"));
+  EXPECT_EQ(blamed("suspect nodes: $(reboot), , \n"), "");
 }
 
 class Hosts : public testing::Test {
@@ -69,16 +80,23 @@ class Hosts : public testing::Test {
 TEST_F(Hosts, ASpareOneTakesThePlaceOfOneThatFailed) {
   HostList hosts = list("# good ones\na slots=8\n\nb slots=8\r\nc slots=8\n", 2);
   EXPECT_EQ(hosts.text(), "a slots=8\nb slots=8\n");
-  EXPECT_TRUE(hosts.replace("a"));
+  EXPECT_THAT(hosts.replace({"a"}), ElementsAre("a"));
+  EXPECT_FALSE(hosts.uses("a"));
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
-  EXPECT_FALSE(hosts.replace("unknown"));
-  EXPECT_FALSE(hosts.replace("a"));  // which is not used any more
+  EXPECT_THAT(hosts.replace({"unknown", "a"}), IsEmpty());  // a is not used any more
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
+}
+
+TEST_F(Hosts, OfTwoThatAreReplacedOneStaysWhereOneIsSpare) {
+  HostList hosts = list("a\nb\nc\n", 2);
+  EXPECT_THAT(hosts.replace({"a", "b"}), ElementsAre("a", "b"));
+  EXPECT_EQ(hosts.text(), "c\na\n");
 }
 
 TEST_F(Hosts, WithoutSpareOnesAllGoOn) {
   HostList hosts = list("a\nb\n", 0);
-  EXPECT_FALSE(hosts.replace("a"));
+  EXPECT_THAT(hosts.replace({"a"}), ElementsAre("a"));
+  EXPECT_TRUE(hosts.uses("a"));
   EXPECT_EQ(hosts.text(), "b\na\n");
 }
 
