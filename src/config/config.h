@@ -140,6 +140,11 @@ struct TrainConfig {
   double timeout_s = 600;                 // watchdog of collectives
   std::vector<std::int64_t> trace_steps;  // first, last: writes a Chrome trace
   bool check_nan = true;
+  std::int64_t guard_interval = 0;     // of the check for silent corruption; 0: off
+  std::string spike_policy = "none";   // of the loss: none | skip | back
+  std::int64_t spike_window = 128;     // losses that a step's is compared with
+  double spike_sigma = 6;              // standard deviations above their median
+  std::int64_t spike_back_steps = 10;  // back: at least so many, to a checkpoint
 };
 
 // Sequences that grow while training begins (DeepSpeed's curriculum learning).
@@ -237,6 +242,8 @@ struct CheckpointConfig {
   std::string export_format = "none";  // of further copies of the weights: none, hf
   std::int64_t export_interval = 0;    // 0: only the last checkpoint
   bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
+  std::string local_dir;  // on a disk of each node, for further checkpoints; "": none
+  std::int64_t local_interval = 0;  // between these
 };
 
 // What log.level can be, from the fewest lines to the most.

@@ -285,6 +285,20 @@ std::vector<Field> build_table() {
       FIELD(train, trace_steps, count(), "iterations",
             "first and last iteration of a Chrome trace; []: none"),
       FIELD(train, check_nan, any(), "", "stop when a loss or gradient is NaN or infinite"),
+      FIELD(train, guard_interval, count(), "iterations",
+            "interval between checks for silent corruption, which also come before each save: a "
+            "micro-batch is computed twice, and states that several ranks hold are compared; 0: "
+            "off"),
+      FIELD(
+          train, spike_policy, one_of({"none", "skip", "back"}), "",
+          "where the loss jumps up or is not finite; skip: without the update of that step; back: "
+          "on from an earlier checkpoint with the data that follows"),
+      FIELD(train, spike_window, between(8, 1e6), "iterations",
+            "number of the last losses that a step's loss is compared with"),
+      FIELD(train, spike_sigma, above(0), "standard deviations",
+            "height above the median of these from which a loss counts as a spike"),
+      FIELD(train, spike_back_steps, between(1, kCount), "iterations",
+            "back: from the newest checkpoint that was saved at least so long before the spike"),
 
       FIELD(curriculum, schedule, one_of({"none", "fixed_linear", "fixed_root"}), "",
             "how the sequence length grows to model.seq_length; samples are cut to it"),
@@ -446,6 +460,10 @@ std::vector<Field> build_table() {
       FIELD(checkpoint, fallback, any(), "",
             "check the newest checkpoint before going on from it; where it is damaged, go on from "
             "the newest sound one"),
+      FIELD(checkpoint, local_dir, any(), "",
+            "folder on a disk of each node, for checkpoints between those in run.dir; \"\": none"),
+      FIELD(checkpoint, local_interval, count(), "iterations",
+            "interval between saves to local_dir"),
 
       FIELD(log, level, one_of(log_level_names), "",
             "the least important lines that the terminal shows; log.txt keeps all up to info at "

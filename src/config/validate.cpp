@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/divide.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
@@ -404,6 +405,39 @@ void check_export(const CheckpointConfig& checkpoint) {
   }
 }
 
+// The newest checkpoint that is old enough must still be there, also where saves came late.
+void check_spikes(const Config& config) {
+  if (config.train.spike_policy != "back") return;
+  const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
+  const std::int64_t back = config.train.spike_back_steps;
+  if (interval == 0) {
+    fail_input(
+        "train.spike_policy = \"back\" goes on from an earlier checkpoint and needs "
+        "checkpoint.interval, which is 0 (only the last step is saved): set it, or use \"skip\"");
+  }
+  const std::int64_t needed = ceil_div(back, interval) + 2;
+  if (keep == 0 || keep >= needed) return;
+  fail_input(
+      "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" goes on "
+      "from: with train.spike_back_steps = {} and checkpoint.interval = {} keep at least {}",
+      keep, back, interval, needed);
+}
+
+void check_local(const CheckpointConfig& checkpoint) {
+  if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
+  if (checkpoint.local_dir.empty()) {
+    fail_input(
+        "checkpoint.local_interval = {} needs checkpoint.local_dir: a folder on a disk of each "
+        "node",
+        checkpoint.local_interval);
+  }
+  fail_input(
+      "checkpoint.local_dir = '{}' needs checkpoint.local_interval: how many iterations lie "
+      "between "
+      "two saves there",
+      checkpoint.local_dir);
+}
+
 void check_offload(const Config& config) {
   const OffloadConfig& offload = config.offload;
   if (offload.activation_layers > 0 && offload.activations == "none") {
@@ -552,6 +586,8 @@ void validate(const Config& config) {
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
   check_export(config.checkpoint);
+  check_spikes(config);
+  check_local(config.checkpoint);
   check_offload(config);
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);

@@ -135,7 +135,8 @@ std::vector<Flag> checkpoint_flags() {
               "trireme convert makes a run of the checkpoint, which --load takes"),
       ignored("--exit-on-missing-checkpoint", none, "checkpoint.load must be there"),
       refused("--use-checkpoint-args", none, "keep the flags, or train from the run's config.toml"),
-      refused("--non-persistent-save-interval", integer, "use --save-interval and --async-save"),
+      refused("--non-persistent-save-interval", integer,
+              "use checkpoint.local_interval and checkpoint.local_dir"),
   };
   add_ignored(flags, "checkpoints are always whole", "--no-save-optim --no-save-rng");
   add_refused(flags, "name the checkpoint's folder: --load DIR/step-0001000",
@@ -228,7 +229,9 @@ std::vector<Flag> parallel_flags() {
               "--no-align-grad-reduce --no-align-param-gather "
               "--no-scatter-gather-tensors-in-pipeline --use-ring-exchange-p2p");
   add_ignored(flags, "the copies of a parameter never differ between ranks",
-              "--sync-tp-duplicated-parameters --check-weight-hash-across-dp-replicas-interval=N");
+              "--sync-tp-duplicated-parameters");
+  add_ignored(flags, "use train.guard_interval",
+              "--check-weight-hash-across-dp-replicas-interval=N");
   add_ignored(flags, kStartup,
               "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT --disable-gloo-process-groups "
               "--nccl-communicator-config-path=TEXT");

@@ -108,11 +108,13 @@ std::vector<Flag> training_flags() {
            "`host`; on CPUs that is where they are anyway"),
       ignored("--optimizer-cpu-offload", none,
               "the states of the optimizer lie in host memory, as the model does"),
-      ignored("--rerun-mode", text, "train.check_nan names the op and layer of the first NaN"),
+      ignored("--rerun-mode", text,
+              "train.check_nan names the op and layer of the first NaN, and train.guard_interval "
+              "finds silent corruption"),
   };
   add_refused(flags, "weight decay stays as it is over a run",
               "--start-weight-decay=X --end-weight-decay=X");
-  add_ignored(flags, "watch loss and grad_norm in metrics.jsonl",
+  add_ignored(flags, "train.spike_policy says what follows a spike of the loss",
               "--check-for-spiky-loss --check-for-large-grads");
   add_refused(flags, kNoSkipping,
               "--iterations-to-skip=N... --train-range-to-skip=N... --train-iters-to-skip=TEXT...");

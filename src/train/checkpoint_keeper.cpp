@@ -11,7 +11,6 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/tidy.h"
 #include "train/ranks.h"
-#include "train/slices.h"
 
 namespace trireme {
 namespace {
@@ -181,12 +180,31 @@ void CheckpointKeeper::hand_on(std::optional<CheckpointReader>& reader, const fs
   if (!reader && !text.empty()) reader.emplace(folder, text);
 }
 
+// The same one on all ranks.
+void CheckpointKeeper::open(std::optional<CheckpointReader>& reader, const fs::path& path) {
+  std::string damage;
+  if (leads()) damage = damage_found_by([&] { reader.emplace(path); });
+  refuse_damage(damage, path);
+  hand_on(reader, path);
+}
+
+void CheckpointKeeper::read_states(CheckpointReader& reader, const SliceOptions& wanted) {
+  std::vector<TargetSlice> slices;
+  for (int c = 0; c < job_.engine.chunks(); ++c) {
+    const auto own = loaded_slices(job_.engine.stage(c), job_.engine.optimizer(c), wanted);
+    slices.insert(slices.end(), own.begin(), own.end());
+  }
+  refuse_damage(damage_found_by([&] {
+                  const FileProgress::Phase phase(job_.files, "is reading a checkpoint");
+                  reader.read(slices, {true, &ThreadPool::global(), job_.files});
+                }),
+                reader.folder());
+  job_.engine.refresh_compute();
+}
+
 void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& run) {
   std::optional<CheckpointReader> opened;
-  std::string damage;
-  if (leads()) damage = damage_found_by([&] { opened.emplace(path); });
-  refuse_damage(damage, path);
-  hand_on(opened, path);
+  open(opened, path);
   CheckpointReader& reader = *opened;
   const CheckpointState& saved = reader.state();
   SliceOptions wanted;
@@ -198,27 +216,22 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
         reader.folder().string());
   }
   if (wanted.moments) refuse_states_of_another_optimizer(saved.config_toml, reader.folder());
-  std::vector<TargetSlice> slices;
-  for (int c = 0; c < job_.engine.chunks(); ++c) {
-    const auto own = loaded_slices(job_.engine.stage(c), job_.engine.optimizer(c), wanted);
-    slices.insert(slices.end(), own.begin(), own.end());
-  }
-  refuse_damage(damage_found_by([&] {
-                  const FileProgress::Phase phase(job_.files, "is reading a checkpoint");
-                  reader.read(slices, {true, &ThreadPool::global(), job_.files});
-                }),
-                path);
-  job_.engine.refresh_compute();
+  read_states(reader, wanted);
   warn_of_another_model(saved.config_toml, reader.folder());
   if (!resume) {
     job_.console.print(
         fmt::format("weights from {}; counters start at zero", reader.folder().string()));
     return;
   }
+  if (wanted.moments) job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
+  go_on_from(saved, reader.folder().string(), run);
+}
+
+void CheckpointKeeper::go_on_from(const CheckpointState& saved, const std::string& from,
+                                  RunState& run) {
   run.restore(saved);
   saved_step_ = saving_step_ = run.step;
-  if (wanted.moments) job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
-  job_.console.print(fmt::format("resumed from {} at step {}", reader.folder().string(), run.step));
+  job_.console.print(fmt::format("resumed from {} at step {}", from, run.step));
   if (const auto tuning = saved.texts.find("tuning"); tuning != saved.texts.end())
     loaded_tuning_ = tuning->second;
   const auto order = saved.texts.find("data_order");
@@ -267,7 +280,10 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
 
 bool CheckpointKeeper::load(RunState& run) {
   const std::string& load = job_.config.checkpoint.load;
-  if (const fs::path newest = newest_checkpoint(); !newest.empty()) {
+  const fs::path newest = newest_checkpoint();
+  if (!newest.empty()) shared_step_ = step_of(newest.filename().string()).value_or(-1);
+  if (load_local(shared_step_, run)) return true;
+  if (!newest.empty()) {
     load_from(newest, true, run);
   } else if (!load.empty()) {
     const fs::path path = find_on_rank_0(load);
@@ -276,6 +292,40 @@ bool CheckpointKeeper::load(RunState& run) {
   } else {
     return false;
   }
+  return true;
+}
+
+// Of the run's own, where it is newer than `shared`, the newest in its folder.
+bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
+  if (!local_.active() || !job_.config.checkpoint.load_optimizer) return false;
+  const std::optional<std::int64_t> step = local_.newest(shared);
+  if (!step && shared < 0) return false;
+  if (!step) {
+    job_.console.print(
+        "note: no checkpoint in checkpoint.local_dir is newer than those in the run's folder, "
+        "whole "
+        "on all ranks, and of this layout");
+    return false;
+  }
+  const CheckpointState saved = local_.load(*step);
+  job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
+  go_on_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
+             run);
+  return true;
+}
+
+bool CheckpointKeeper::go_back(std::int64_t step, RunState& run) {
+  finish();  // it may be the one that is being written
+  fs::path path = fs::path(job_.config.run.dir) / "checkpoints" / step_folder(step);
+  std::error_code error;
+  path = from_rank_0(job_.transport,
+                     leads() && fs::exists(path / manifest_file, error) ? path.string() : "");
+  if (path.empty()) return false;
+  std::optional<CheckpointReader> reader;
+  open(reader, path);
+  read_states(*reader, {});
+  run.restore(reader->state());
+  job_.engine.set_steps(counter_of(reader->state(), "optimizer_steps"));
   return true;
 }
 
@@ -296,12 +346,8 @@ void CheckpointKeeper::save(const RunState& run) {
                                   [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
     slices.insert(slices.end(), own.begin(), own.end());
   }
-  CheckpointState state = run.saved();
-  state.counters["optimizer_steps"] = engine.steps();
-  state.texts = {{"data_order", job_.data_order()}};
-  if (const std::string tuning = job_.tuning(); !tuning.empty()) state.texts["tuning"] = tuning;
-  state.config_toml = to_toml(job_.config);
-  saving_step_ = run.step;
+  const CheckpointState state = state_of(run);
+  saving_step_ = shared_step_ = run.step;
   if (!job_.config.checkpoint.async)
     return note_save(save_checkpoint(options, state, slices, ranks));
   if (!saver_) saver_.emplace(options, ranks);
@@ -311,6 +357,25 @@ void CheckpointKeeper::save(const RunState& run) {
   job_.console.print_now(fmt::format(
       "saving step {} in the background; training waited {:.3f} s, {:.3f} s of it to copy",
       run.step, waited_, copying));
+}
+
+CheckpointState CheckpointKeeper::state_of(const RunState& run) const {
+  CheckpointState state = run.saved();
+  state.counters["optimizer_steps"] = job_.engine.steps();
+  state.texts["data_order"] = job_.data_order();
+  if (const std::string tuning = job_.tuning(); !tuning.empty()) state.texts["tuning"] = tuning;
+  state.config_toml = to_toml(job_.config);
+  return state;
+}
+
+void CheckpointKeeper::save_locally(const RunState& run) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string failure = local_.save(state_of(run), shared_step_);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (failure.empty())
+    job_.console.debug(fmt::format("saved step {} locally ({:.2f} s)", run.step, took.count()));
+  else
+    job_.console.warn_now(fmt::format("no local checkpoint of step {}: {}", run.step, failure));
 }
 
 void CheckpointKeeper::finish() {

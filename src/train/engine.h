@@ -27,12 +27,17 @@ namespace trireme {
 // until the call that asked for it returns.
 using MicroBatches = std::function<const Batch*(std::int64_t)>;
 
+struct StepResult;
+
 struct StepInput {
   std::uint64_t step = 0;          // number of this step, for random numbers
   std::int64_t micro_batches = 0;  // of this rank
   double lr = 0;
   double clip_grad = 0;  // 0: off
   double loss_scale = 1;
+  // Asked where loss and gradients are finite, with the same answer on all ranks: whether the step
+  // is taken at all. Null: it is.
+  std::function<bool(const StepResult&)> takes;
   // Asked at the step's end: whether this rank wants the run to stop, and whether it still writes a
   // checkpoint.
   std::function<bool()> stop, saving;
@@ -53,6 +58,7 @@ struct StepResult {
   ExpertLoad experts;    // of all ranks; empty where the model has none
   double grad_norm = 0;  // before clipping; not finite where gradients overflowed
   bool finite = true;    // false: loss or gradients overflowed and no step was taken
+  bool taken = false;    // the weights were updated
   bool stop = false;     // a rank wants to stop
   bool saving = false;   // a rank still writes a checkpoint
 };
@@ -121,6 +127,9 @@ class Engine {
   // together.
   LossSum evaluate(std::int64_t micro_batches, const MicroBatches& next);
 
+  // Runs the passes of a step for the observer alone: neither weights nor states change. All ranks
+  // together.
+  void observe(const StepInput& input, const MicroBatches& next, Observer& observer);
   // Where the first NaN or infinity arises, in words: runs the step's passes again. All ranks
   // together.
   std::string explain_not_finite(const StepInput& input, const MicroBatches& next);

@@ -262,7 +262,7 @@ StepResult Engine::update(const StepInput& input) {
   result.grad_norm = sums.totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
                                                : std::sqrt(sums.totals.squares.value()) * unscale;
   result.finite = std::isfinite(result.loss.words().sum) && std::isfinite(result.grad_norm);
-  if (!result.finite) return result;
+  if (!result.finite || (input.takes && !input.takes(result))) return result;
   double scale = unscale;
   if (input.clip_grad > 0) scale *= std::min(1.0, input.clip_grad / (result.grad_norm + 1e-6));
   step_block_.lr = input.lr;
@@ -270,6 +270,7 @@ StepResult Engine::update(const StepInput& input) {
   optimizer().describe_next_step(step_block_);
   write_block();
   for (auto& chunk : chunks_) chunk->optimizer->step(block());
+  result.taken = true;
   return result;
 }
 
@@ -286,13 +287,17 @@ LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
   return sums.losses();
 }
 
-std::string Engine::explain_not_finite(const StepInput& input, const MicroBatches& next) {
-  NotFiniteSearch search(device_, &step_memory_.as<StepMemory>()->first_not_finite);
-  for (const auto& chunk : chunks_) search.look_at_masters(*chunk->optimizer, *chunk->stage);
+void Engine::observe(const StepInput& input, const MicroBatches& next, Observer& observer) {
   Client client(*this, next, input.micro_batches, [&] {
     for (auto& chunk : chunks_) chunk->gradients->finish();  // completes what is under way
   });
-  run_micro_batches(input, client, &search);
+  run_micro_batches(input, client, &observer);
+}
+
+std::string Engine::explain_not_finite(const StepInput& input, const MicroBatches& next) {
+  NotFiniteSearch search(device_, &step_memory_.as<StepMemory>()->first_not_finite);
+  for (const auto& chunk : chunks_) search.look_at_masters(*chunk->optimizer, *chunk->stage);
+  observe(input, next, search);
   return search.first_of_all(*groups_.world);
 }
 

@@ -1,9 +1,12 @@
 // Files that may fail.
 #include "train/run_folder.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
+#include <vector>
 
 #include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
@@ -26,6 +29,20 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
   }
 }
 
+// Nobody trains here now, whatever status.json says.
+std::string RunFolder::killed_start() const {
+  const fs::path path = path_ / "status.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return "";
+  const std::optional<RunStatus> status = parse_status(read_file(path, 1 << 20));
+  if (!status || status->state != "running") return "";
+  return fmt::format(
+      "the start before this one ended without a word after step {} or later: it was killed, or "
+      "its "
+      "machine failed",
+      status->step);
+}
+
 void RunFolder::open(const Config& config, std::int64_t step) {
   keep_tokenizer(config, path_);
   write_file_durably(path_ / "config.toml", to_toml(config));
@@ -41,6 +58,16 @@ void RunFolder::write_metrics(std::int64_t step, std::span<const Metric> line) {
 
 void RunFolder::write_timings(std::int64_t step, std::span<const Metric> line) {
   if (timings_) write("timings.jsonl", [&] { timings_->write(step, line); });
+}
+
+void RunFolder::write_event(std::int64_t step, std::span<const Metric> line) {
+  const std::string time = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  std::vector<Metric> all(line.begin(), line.end());
+  all.push_back({"time", std::string_view(time)});
+  write("events.jsonl", [&] {
+    const std::string text = metrics_line(step, all) + "\n";
+    File(path_ / "events.jsonl", File::Mode::append).write(text.data(), text.size());
+  });
 }
 
 void RunFolder::write_scalars(std::int64_t step, std::int64_t samples,

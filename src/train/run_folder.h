@@ -27,6 +27,8 @@ class RunFolder {
   // Refuses (exit code 2) a folder in which another process trains.
   void lock() { lock_.emplace(path_.string()); }
   bool locked() const { return lock_.has_value(); }
+  // After lock(): where the start before this one ended without a word, a sentence that says so.
+  std::string killed_start() const;
   // Copies of the configuration and of the tokenizer, and the files of the log, which go on after
   // `step`.
   void open(const Config& config, std::int64_t step);
@@ -34,6 +36,8 @@ class RunFolder {
   void write_metrics(std::int64_t step, std::span<const Metric> line);
   void write_timings(std::int64_t step, std::span<const Metric> line);
   void write_scalars(std::int64_t step, std::int64_t samples, std::span<const Scalar> scalars);
+  // A line of events.jsonl, with the time. It is not taken back where a run goes on from before it.
+  void write_event(std::int64_t step, std::span<const Metric> line);
   // Makes all lines of the metrics durable.
   void sync();
   // status.saved < 0: by an earlier process, if at all.

@@ -18,6 +18,7 @@ CheckpointState RunState::saved() const {
                 {"loss_scale_good_steps", loss_scale.state().good_steps},
                 {"loss_scale_hysteresis", loss_scale.state().hysteresis}};
   s.numbers = {{"loss_scale", loss_scale.scale()}, {"valid_loss", valid_loss}};
+  if (spikes.active()) s.texts["loss_spikes"] = spikes.json();
   return s;
 }
 
@@ -37,6 +38,8 @@ void RunState::restore(const CheckpointState& s) {
                         .hysteresis = counter_of(s, "loss_scale_hysteresis")});
   }
   valid_loss = number("valid_loss", 0);
+  if (const auto text = s.texts.find("loss_spikes"); text != s.texts.end())
+    spikes.restore(text->second);
 }
 
 }  // namespace trireme

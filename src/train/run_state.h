@@ -5,15 +5,17 @@
 
 #include "checkpoint/writer.h"
 #include "optim/loss_scale.h"
+#include "train/loss_spikes.h"
 
 namespace trireme {
 
 struct RunState {
   LossScale loss_scale;
+  LossSpikes spikes;
   std::int64_t step = 0;  // done
   std::int64_t consumed_samples = 0, consumed_tokens = 0;
   std::int64_t scheduled_samples = 0;  // of steps that were not skipped
-  std::int64_t skipped = 0;            // steps that overflowed
+  std::int64_t skipped = 0;            // steps that are not in the weights
   double valid_loss = 0;
 
   CheckpointState saved() const;

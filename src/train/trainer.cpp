@@ -1,14 +1,19 @@
 // The loop over the steps of a run, and how it ends.
 #include "train/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "comm/wait_time.h"
+#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
 
@@ -21,6 +26,8 @@ StepInput Trainer::Parts::step_input() {
   input.lr = last_lr = learning_rate();
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
+  if (spikes.active())
+    input.takes = [this](const StepResult& step) { return !spikes.is_spike(step.loss.mean()); };
   input.stop = [this] { return wants_to_stop(); };
   input.saving = [this] { return checkpoints.writing(); };
   return input;
@@ -46,6 +53,8 @@ void Trainer::Parts::take_step() {
   after_step();
   const std::int64_t every = config.train.log_interval;
   if (step == total_steps || (every > 0 && step % every == 0)) report();
+  const std::int64_t guard_every = config.train.guard_interval;
+  if (guard_every > 0 && step % guard_every == 0) check_for_corruption();
 }
 
 void Trainer::Parts::train_one_step() {
@@ -60,30 +69,25 @@ void Trainer::Parts::train_one_step() {
   last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
   loss_scale.update(!last.finite);
-  if (!last.finite) {
-    if (config.train.check_nan && (!loss_scale.is_dynamic() || loss_scale.is_stuck())) {
-      checkpoints.finish();
-      fail(
-          "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' "
-          "is untouched; lower optimizer.lr or look at the data of samples {} to {}",
-          step + 1,
-          loss_scale.is_stuck()
-              ? fmt::format(", for the {}th time in a row at optimizer.min_loss_scale = {}",
-                            LossScale::patience, loss_scale.scale())
-              : "",
-          engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
-          consumed_samples + samples - 1);
-    }
+  // Another loss scale may help; otherwise a step that is not finite is a spike like others.
+  const bool overflowed = !last.finite && loss_scale.is_dynamic() && !loss_scale.is_stuck();
+  const bool is_spike = !last.taken && !overflowed && spikes.active();
+  if (!last.finite && !overflowed && !is_spike && config.train.check_nan)
+    refuse_not_finite(input, next, samples);
+  if (last.taken) {
+    scheduled_samples += samples;
+    spikes.took(last.loss.mean());
+  } else {
     ++skipped;
     ++interval.skipped;
-  } else {
-    scheduled_samples += samples;
   }
   if (!last.saving) checkpoints.finish();
   exports.poll();
   ++step;
   consumed_samples += samples;
   consumed_tokens += samples * engine.length();
+  went_back_to = -1;
+  if (is_spike) after_spike();
 
   last_seconds = seconds_since(begin);
   last_tokens = static_cast<double>(samples * engine.length());
@@ -97,6 +101,116 @@ void Trainer::Parts::train_one_step() {
   if (std::isfinite(last.loss.words().sum)) interval.loss += last.loss;
   total_seconds += last_seconds;
   total_tokens += last_tokens;
+}
+
+void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatches& next,
+                                       std::int64_t samples) {
+  checkpoints.finish();
+  fail(
+      "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' "
+      "is untouched; lower optimizer.lr or look at the data of samples {} to {}",
+      step + 1,
+      loss_scale.is_stuck()
+          ? fmt::format(", for the {}th time in a row at optimizer.min_loss_scale = {}",
+                        LossScale::patience, loss_scale.scale())
+          : "",
+      engine.explain_not_finite(input, next), config.run.dir, consumed_samples,
+      consumed_samples + samples - 1);
+}
+
+// The step counts as done and its data as read: what comes next is the same whether the run got
+// here at once or was killed on the way and computed these steps again.
+void Trainer::Parts::after_spike() {
+  checkpoints.finish();
+  const double loss = last.loss.mean();
+  const std::string why =
+      fmt::format("step {}: {}", step,
+                  spikes.text(last.finite ? loss : std::numeric_limits<double>::quiet_NaN()));
+  spikes.spiked(loss);
+  const RunState now = *this;
+  const std::optional<std::int64_t> back = spikes.goes_back_to(step);
+  if (back && checkpoints.go_back(*back, *this)) {
+    went_back_to = *back;
+    step = now.step;
+    skipped += step - went_back_to;
+    consumed_samples = now.consumed_samples;
+    consumed_tokens = now.consumed_tokens;
+    valid_loss = now.valid_loss;
+    const LossSpikes then = std::exchange(spikes, now.spikes);
+    spikes.went_back(then, went_back_to);
+  }
+  const std::string what = went_back_to >= 0
+                               ? fmt::format(
+                                     "back to the weights of step {}, and on with the data that "
+                                     "follows: steps {} to {} count as skipped",
+                                     went_back_to, went_back_to + 1, step)
+                               : "its update is skipped";
+  const char* const without = config.train.spike_policy == "back" && went_back_to < 0
+                                  ? "; there is no checkpoint that is old enough to go back to"
+                                  : "";
+  console.warn_now(fmt::format("{}; {}{}", why, what, without));
+  if (!leads()) return;
+  std::vector<Metric> event = {
+      {"event", went_back_to >= 0 ? "went back" : "skipped"}, {"loss", loss}, {"why", why}};
+  if (went_back_to >= 0) event.push_back({"to_step", went_back_to});
+  folder.write_event(step, event);
+}
+
+void Trainer::Parts::check_for_corruption() {
+  if (config.train.guard_interval == 0 || guarded == step) return;
+  const Clock::time_point begin = Clock::now();
+  CorruptionGuard::Finding found = corruption.compare_states();
+  // The last step's first micro-batch, or where stages pass them on, all of them.
+  if (found.what.empty() && last_samples > 0) {
+    const std::int64_t before = consumed_samples - last_samples;
+    engine.set_length(curriculum.length(step - 1));
+    StepInput input;
+    input.step = static_cast<std::uint64_t>(step - 1);
+    input.loss_scale = loss_scale.scale();
+    input.micro_batches = config.parallel.pp > 1 ? batches.micro_batches(before) : 1;
+    std::optional<Loader> others;
+    std::deque<Batch> read;
+    found = corruption.compute_twice(input, [&](int index, std::int64_t k) {
+      if (k == 0) {
+        LoaderConfig of_step = loading();
+        of_step.dp_rank = index;
+        of_step.consumed_samples = before;
+        of_step.prefetch = 1;
+        others.emplace(train_data, of_step);
+        read.clear();
+      }
+      cut(read.emplace_back(others->next()), engine.length());
+      return static_cast<const Batch*>(&read.back());
+    });
+  }
+  if (!found.what.empty()) refuse_corruption(found);
+  guarded = step;
+  folder.write_timings(step, std::vector<Metric>{{"guard_seconds", seconds_since(begin)}});
+}
+
+// Nothing is saved that was not checked: the newest checkpoint is as good as the last check.
+void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
+  checkpoints.finish();
+  const std::vector<std::string> hosts =
+      reports_of_ranks(transport, transport ? transport->place().host : "");
+  std::string text;
+  if (leads()) {
+    std::set<std::string> suspects;
+    for (const int rank : found.suspects) {
+      const std::string& host = hosts[static_cast<std::size_t>(rank)];
+      if (!host.empty()) suspects.insert(host);
+    }
+    const std::int64_t saved = checkpoints.saved_step();
+    text = fmt::format(
+        "silent corruption found after step {}: {}. {}; nothing was saved since, and the run goes "
+        "on from {}",
+        step, found.what,
+        guarded >= 0 ? fmt::format("The last check without a finding was after step {}", guarded)
+                     : "There was no check before",
+        saved >= 0 ? fmt::format("step {}", saved) : "the beginning");
+    if (!suspects.empty()) text += fmt::format("; {}{}", suspect_nodes, fmt::join(suspects, ", "));
+  }
+  fail("{}", from_rank_0(transport, text));
 }
 
 void Trainer::Parts::evaluate() {
@@ -152,7 +266,12 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 }
 
 TrainSummary Trainer::Parts::run() {
-  bool due = false;  // a checkpoint
+  // A checkpoint; where a spike put one off, also after a resume.
+  const std::int64_t saves_every = config.checkpoint.interval;
+  bool due =
+      spikes.active() && saves_every > 0 && step / saves_every > spikes.last_save() / saves_every;
+  const std::int64_t locally_every = config.checkpoint.local_interval;
+  bool locally_due = false;
   while (step < total_steps && !stop) {
     take_step();
     const bool last_step = step == total_steps;
@@ -162,9 +281,14 @@ TrainSummary Trainer::Parts::run() {
     due |= every > 0 && step % every == 0;
     // A skipped step may be the first of many that no scale can save: their result must not
     // replace good checkpoints.
-    if (last_step || stop || (due && last.finite)) {
-      save();
-      due = false;
+    locally_due |= locally_every > 0 && step % locally_every == 0;
+    const bool planned = due && last.taken;
+    if (last_step || stop || planned) {
+      save(planned);
+      due = locally_due = false;
+    } else if (locally_due && last.taken) {
+      save_locally();
+      locally_due = false;
     }
   }
   return finish();
@@ -177,12 +301,20 @@ TrainSummary Trainer::Parts::finish() {
   return summary();
 }
 
-void Trainer::Parts::save() {
+void Trainer::Parts::save(bool planned) {
+  check_for_corruption();
+  if (planned) spikes.saved(step);
   folder.sync();  // a resume finds the lines of all steps that it does not repeat
   // What is being exported must not be the one that checkpoint.keep removes.
   checkpoints.finish();
   exports.finish();
   checkpoints.save(*this);
+}
+
+void Trainer::Parts::save_locally() {
+  check_for_corruption();
+  folder.sync();
+  checkpoints.save_locally(*this);
 }
 
 TrainSummary Trainer::Parts::summary() {
@@ -286,7 +418,7 @@ double Trainer::evaluate() {
 }
 
 void Trainer::save() {
-  noting_failure([&] { parts_->save(); });
+  noting_failure([&] { parts_->save(true); });
 }
 
 std::string Trainer::reason_to_stop() {

@@ -12,6 +12,7 @@
 #include "train/batch_schedule.h"
 #include "train/checkpoint_keeper.h"
 #include "train/console.h"
+#include "train/corruption_guard.h"
 #include "train/curriculum.h"
 #include "train/engine.h"
 #include "train/exports.h"
@@ -70,7 +71,10 @@ struct Trainer::Parts : RunState {
   void begin();
   void agree_on_algorithms();
   void open_loaders();
-  void save();
+  LoaderConfig loading() const;
+  // `planned`: not only because the run ends here.
+  void save(bool planned);
+  void save_locally();
 
   // Tokens that the run has read after so many samples.
   std::int64_t tokens_after(std::int64_t samples) const;
@@ -83,6 +87,12 @@ struct Trainer::Parts : RunState {
   const Batch* micro_batch(std::int64_t k);
   void take_step();  // and reports it
   void train_one_step();
+  [[noreturn]] void refuse_not_finite(const StepInput& input, const MicroBatches& next,
+                                      std::int64_t samples);
+  void after_spike();
+  // Throws where ranks do not have in common what they must have.
+  void check_for_corruption();
+  [[noreturn]] void refuse_corruption(const CorruptionGuard::Finding& found);
   void after_step();
   void report();
   void name_slow_ranks();
@@ -119,6 +129,8 @@ struct Trainer::Parts : RunState {
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
   Tuning tuning;
+  CorruptionGuard corruption;
+  std::int64_t guarded = -1;  // step of the newest check; -1: none
   CheckpointKeeper checkpoints;
   Exports exports;  // of the first rank
   const std::span<const Loss> losses;
@@ -137,7 +149,8 @@ struct Trainer::Parts : RunState {
   } interval;
   SlowRanks slow_ranks;
   StepResult last;
-  std::optional<Stop> stop;  // why it ends early
+  std::optional<Stop> stop;        // why it ends early
+  std::int64_t went_back_to = -1;  // in the last step; -1: it went forward
   double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
   std::int64_t last_samples = 0;
   double total_seconds = 0, total_tokens = 0;

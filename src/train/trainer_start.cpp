@@ -30,6 +30,12 @@ RankOf rank_of(const Transport* transport) {
   return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
 }
 
+// A library of collectives on GPUs chooses the order of a sum for each group of ranks.
+bool sums_are_the_same_on_all_ranks(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  return config.run.device == "cpu" || p.numerics == "exact" || (p.tp == 1 && p.ep == 1);
+}
+
 // What a rank that is busy with files answers to those that wait for it.
 ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
   return [files = std::move(files)] {
@@ -46,7 +52,7 @@ ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
 }  // namespace
 
 Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Transport* t)
-    : RunState{LossScale(c.optimizer, c.run.precision)},
+    : RunState{LossScale(c.optimizer, c.run.precision), LossSpikes(c.train)},
       options(given),
       guard(given.note_signals ? std::make_optional<InterruptGuard>() : std::nullopt),
       config((validate(c), validate_layout(c, rank_of(t).size), refuse_what_is_not_there(c),
@@ -65,6 +71,8 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
                                            : batches.steps(config.train.samples)),
       total_steps(steps_to_take()),
       engine(config, build_options(config), stage_options(config, options), rank),
+      corruption(engine, device_of(config.run.device), transport,
+                 sums_are_the_same_on_all_ranks(config)),
       checkpoints({.config = config,
                    .engine = engine,
                    .transport = transport,
@@ -251,7 +259,11 @@ void Trainer::Parts::check_graphs_agree() {
 
 void Trainer::Parts::begin() {
   make_folders(config.run.dir);
-  if (leads()) folder.lock();
+  std::string killed;
+  if (leads()) {
+    folder.lock();
+    killed = folder.killed_start();
+  }
   // Before they meet in groups, which differ where the configuration does.
   check_ranks_agree();
   // From here on the folder is this run's, whichever rank ends the job.
@@ -268,9 +280,12 @@ void Trainer::Parts::begin() {
   start_up.done("memory allocated");
 
   if (leads()) console.keep_in(folder.path() / "log.txt");
+  if (!killed.empty()) console.print(fmt::format("note: {}", killed));
   const bool loaded = checkpoints.load(*this);
   if (!loaded) engine.initialize();
   start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
+  // What a run with this guard has saved was checked before.
+  if (loaded) guarded = checkpoints.saved_step();
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);
@@ -301,16 +316,20 @@ void Trainer::Parts::agree_on_algorithms() {
   if (leads() && !text.empty()) write_file_durably(file, text);
 }
 
-void Trainer::Parts::open_loaders() {
+LoaderConfig Trainer::Parts::loading() const {
   LoaderConfig loading;
   loading.dp_rank = engine.mesh().dp_index(rank.rank);
   loading.dp_size = engine.mesh().degrees().dp();
   loading.micro_batch_size = config.train.micro_batch_size;
   loading.prefetch = config.data.prefetch;
-  loading.consumed_samples = consumed_samples;
-  if (step < total_steps) loader.emplace(train_data, loading);
-  loading.consumed_samples = 0;
-  if (valid_data) valid_loader.emplace(valid_data, loading);
+  return loading;
+}
+
+void Trainer::Parts::open_loaders() {
+  LoaderConfig of_run = loading();
+  if (valid_data) valid_loader.emplace(valid_data, of_run);
+  of_run.consumed_samples = consumed_samples;
+  if (step < total_steps) loader.emplace(train_data, of_run);
 }
 
 }  // namespace trireme

@@ -1,0 +1,49 @@
+// Checkpoints on a disk of each node, between those in the run's folder: quick to write, and gone
+// with the node.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/progress.h"
+#include "checkpoint/writer.h"
+#include "comm/transport.h"
+#include "config/config.h"
+#include "train/engine.h"
+
+namespace trireme {
+
+// Every rank keeps all that it owns in a folder of its own, as a checkpoint that it alone can read:
+// no rank needs another one's disk. All ranks together call what this offers.
+class LocalCheckpoints {
+ public:
+  // All outlive it.
+  LocalCheckpoints(const Config& config, Engine& engine, Transport* transport, FileProgress* files)
+      : config_(config), engine_(engine), transport_(transport), files_(files) {}
+
+  bool active() const { return config_.checkpoint.local_interval > 0; }
+
+  // The newest step that every rank has whole and undamaged, of this run on this layout, and which
+  // came after the checkpoint `shared` in the run's folder (-1: after none) and after no other.
+  std::optional<std::int64_t> newest(std::int64_t shared);
+  // Loads that one.
+  CheckpointState load(std::int64_t step);
+  // Saves; the two newest stay. `shared` as above. Returns what went wrong, on rank 0, or "": the
+  // run does not depend on these.
+  std::string save(CheckpointState state, std::int64_t shared);
+
+ private:
+  int rank() const { return transport_ ? transport_->place().rank : 0; }
+  const fs::path& folder();
+  std::vector<std::int64_t> usable_steps(std::int64_t shared);
+
+  const Config& config_;
+  Engine& engine_;
+  Transport* transport_;
+  FileProgress* files_;
+  fs::path folder_;
+};
+
+}  // namespace trireme

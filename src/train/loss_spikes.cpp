@@ -1,0 +1,114 @@
+// Medians of a window that is small enough to be sorted anew in each step.
+#include "train/loss_spikes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double normal_deviations = 1.4826;  // in the median distance from the median
+constexpr double least_deviation = 1e-3;      // of the median
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+LossSpikes::LossSpikes(const TrainConfig& config)
+    : policy_(config.spike_policy == "skip"   ? Policy::skip
+              : config.spike_policy == "back" ? Policy::back
+                                              : Policy::none),
+      window_(static_cast<std::size_t>(config.spike_window)),
+      sigma_(config.spike_sigma),
+      back_steps_(config.spike_back_steps) {}
+
+double LossSpikes::median() const {
+  return median_of({losses_.begin(), losses_.end()});
+}
+
+double LossSpikes::deviation() const {
+  const double middle = median();
+  std::vector<double> distances;
+  for (const double loss : losses_) distances.push_back(std::abs(loss - middle));
+  return std::max(normal_deviations * median_of(std::move(distances)),
+                  least_deviation * std::abs(middle));
+}
+
+bool LossSpikes::is_spike(double loss) const {
+  if (!active()) return false;
+  if (!std::isfinite(loss)) return true;
+  return losses_.size() >= window_ && loss - median() > sigma_ * deviation();
+}
+
+std::string LossSpikes::text(double loss) const {
+  if (!std::isfinite(loss)) return "the loss or its gradients are not finite";
+  return fmt::format(
+      "the loss {:.6g} is {:.3g} standard deviations above the median of the last {} ({:.6g})",
+      loss, (loss - median()) / deviation(), losses_.size(), median());
+}
+
+void LossSpikes::took(double loss) {
+  if (!active()) return;
+  losses_.push_back(loss);
+  if (losses_.size() > window_) losses_.pop_front();
+  if (policy_ == Policy::skip) spikes_ = 0;
+}
+
+void LossSpikes::spiked(double loss) {
+  if (++spikes_ < patience) return;
+  fail(
+      "{}, and {} before it in {}: they come from the model, not from single batches. Lower "
+      "optimizer.lr, raise train.spike_sigma, or go on from an earlier checkpoint",
+      text(loss), patience - 1,
+      policy_ == Policy::skip ? "the steps right before" : "steps since the last checkpoint");
+}
+
+void LossSpikes::saved(std::int64_t step) {
+  if (!active()) return;
+  spikes_ = 0;
+  saves_.push_back(step);
+  // Of those that are old enough for every spike to come only the newest counts.
+  while (saves_.size() > 1 && saves_[1] + back_steps_ <= step + 1) saves_.erase(saves_.begin());
+}
+
+std::optional<std::int64_t> LossSpikes::goes_back_to(std::int64_t step) const {
+  if (policy_ != Policy::back) return std::nullopt;
+  std::optional<std::int64_t> newest;
+  for (const std::int64_t saved : saves_)
+    if (saved + back_steps_ <= step) newest = saved;
+  return newest;
+}
+
+void LossSpikes::went_back(const LossSpikes& then, std::int64_t step) {
+  losses_ = then.losses_;
+  // What was saved later belongs to a branch that the run has left.
+  std::erase_if(saves_, [step](std::int64_t saved) { return saved > step; });
+}
+
+std::string LossSpikes::json() const {
+  return nlohmann::json{{"losses", losses_}, {"saves", saves_}, {"spikes", spikes_}}.dump();
+}
+
+void LossSpikes::restore(const std::string& text) {
+  if (!active()) return;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    losses_ = json.at("losses").get<std::deque<double>>();
+    saves_ = json.at("saves").get<std::vector<std::int64_t>>();
+    spikes_ = json.at("spikes").get<int>();
+  } catch (const nlohmann::json::exception& error) {
+    fail_input("the checkpoint's record of loss spikes cannot be read: {}", error.what());
+  }
+  while (losses_.size() > window_) losses_.pop_front();
+}
+
+}  // namespace trireme

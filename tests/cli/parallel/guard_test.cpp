@@ -1,0 +1,70 @@
+// The guard against silent corruption in whole runs: it changes no number, names the rank whose
+// products are wrong, and the run goes on from what is sound.
+#include "jobs.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Guard : public Jobs {
+ protected:
+  const std::string settings_ = "train.iters=12 train.eval_interval=6 checkpoint.interval=4";
+
+  std::vector<std::string> lines_of(const std::string& file, const std::string& word) const {
+    std::vector<std::string> found;
+    std::istringstream lines(read(file));
+    for (std::string line; std::getline(lines, line);)
+      if (line.find(word) != std::string::npos) found.push_back(line);
+    return found;
+  }
+  // Runs to the end; the `number`-th product of a rank gets a wrong bit, once in all starts.
+  Outcome run_flipped(const std::string& dir, int rank, long number) const {
+    const Layout two{2, "train.guard_interval=3"};
+    std::vector<std::string> arguments = job_arguments(dir, two, settings_);
+    arguments.insert(arguments.end(), {"--restarts", "2", "--restart-wait", "0"});
+    Program program(
+        arguments, path(dir + ".out"),
+        {{"TRIREME_THREADS", "1"},
+         {"LD_PRELOAD", TRIREME_TEST_AIM},
+         {"TRIREME_TEST_ONCE", path(dir + ".once")},
+         {"TRIREME_TEST_AIM", std::to_string(rank) + " flip " + std::to_string(number) + " 0"}});
+    return wait_for(program, 120);
+  }
+};
+
+TEST_F(Guard, ChangesNoNumber) {
+  ASSERT_EQ(train_on("whole", {2, "parallel.zero=1"}, settings_).code, 0);
+  const Outcome outcome =
+      train_on("guarded", {2, "parallel.zero=1 train.guard_interval=3"}, settings_);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(metrics("guarded"), metrics("whole"));
+  EXPECT_EQ(first_difference(path("guarded"), path("whole")), "");
+  // At the steps 3, 6, 9, 12, and before the saves of 4 and 8.
+  EXPECT_EQ(lines_of("guarded/timings.jsonl", "guard_seconds").size(), 6u);
+}
+
+TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
+  ASSERT_EQ(train_on("whole", {2, ""}, settings_).code, 0);
+  // Of three steps and the beginning of the first check.
+  Program counted(job_arguments("counted", {2, ""}, settings_ + " train.eval_iters=0"),
+                  path("counted.out"),
+                  {{"TRIREME_THREADS", "1"},
+                   {"LD_PRELOAD", TRIREME_TEST_AIM},
+                   {"TRIREME_TEST_COUNTS", path("counts")},
+                   {"TRIREME_TEST_AIM", "0 none 0 0"}});
+  ASSERT_EQ(wait_for(counted, 120).code, 0);
+  const long products = std::strtol(read("counts.1").c_str(), nullptr, 10) / 12;
+  const Outcome outcome = run_flipped("run", 1, 3 * products + products / 16);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  const auto found = lines_of("run.out", "silent corruption found after step 3: ranks ");
+  ASSERT_EQ(found.size(), 1u) << outcome.out;
+  EXPECT_THAT(found[0], HasSubstr("computed the same micro-batch and got other bits"));
+  EXPECT_THAT(found[0], HasSubstr("There was no check before; nothing was saved since, and the run "
+                                  "goes on from the beginning; suspect nodes: "));
+  EXPECT_EQ(metrics("run"), metrics("whole"));
+  EXPECT_EQ(first_difference(path("run"), path("whole")), "");
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

@@ -1,0 +1,107 @@
+// Checkpoints on the disks of nodes: a run goes on from them where all are there, and from the
+// shared ones otherwise.
+#include "faults.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class LocalCheckpointsOfRuns : public Faults {
+ protected:
+  const Layout two_{2, "parallel.zero=1"};
+  std::string settings() const {
+    return "train.iters=14 train.eval_iters=0 checkpoint.interval=5 checkpoint.local_interval=2 "
+           "checkpoint.local_dir=" +
+           path("local");
+  }
+  // The folders of the ranks.
+  std::vector<fs::path> ranks() const {
+    std::vector<fs::path> found;
+    for (const auto& run : fs::directory_iterator(folder_ / "local"))
+      for (const auto& rank : fs::directory_iterator(run)) found.push_back(rank.path());
+    std::ranges::sort(found);
+    return found;
+  }
+  // Rank 1 is killed once step `after` is done.
+  void kill_after(const std::string& dir, std::size_t after) const {
+    Program program = start(dir, two_, settings() + " train.iters=30");
+    program.runs_until([&] { return values_of(metrics(dir), "loss").size() >= after; });
+    const auto ranks = ranks_of(path(dir));
+    if (const auto found = ranks.find(1); found != ranks.end()) ::kill(found->second, SIGKILL);
+    wait_for(program, 60);
+  }
+};
+
+TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
+  ASSERT_EQ(train_on("whole", two_, "train.iters=14 train.eval_iters=0").code, 0);
+  ASSERT_EQ(train_on("run", two_, settings() + " train.exit_interval=9").code, 0);
+  // 9 is saved in the run's folder, since it stopped there: as if that had not happened.
+  fs::remove_all(folder_ / "run/checkpoints/step-00000009");
+  write("run/checkpoints/latest", "step-00000005\n");
+  ASSERT_EQ(ranks().size(), 2u);
+  const fs::path kept = folder_ / "kept";
+  fs::copy(folder_ / "run", kept / "run", fs::copy_options::recursive);
+  fs::copy(folder_ / "local", kept / "local", fs::copy_options::recursive);
+  const auto again = [&] {
+    fs::remove_all(folder_ / "run");
+    fs::remove_all(folder_ / "local");
+    fs::copy(kept / "run", folder_ / "run", fs::copy_options::recursive);
+    fs::copy(kept / "local", folder_ / "local", fs::copy_options::recursive);
+  };
+  const auto goes_on_from = [&](const std::string& place) {
+    const Outcome outcome = train_on("run", two_, settings());
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(place));
+    EXPECT_EQ(metrics("run"), metrics("whole"));
+    EXPECT_EQ(first_difference(path("run"), path("whole")), "");
+  };
+  goes_on_from("resumed from the local checkpoints in '" + path("local") + "' at step 8");
+
+  again();  // rank 1 was killed while it saved step 8
+  fs::rename(ranks()[1] / "step-00000008", ranks()[1] / "step-00000008.tmp");
+  goes_on_from("' at step 6");
+
+  again();  // a byte of rank 0's newest is another one
+  {
+    std::fstream shard(ranks()[0] / "step-00000008/shard-00000.safetensors",
+                       std::ios::in | std::ios::out | std::ios::binary);
+    shard.seekp(-3, std::ios::end);
+    shard.put('\x55');
+  }
+  goes_on_from("' at step 6");
+
+  again();  // a node was replaced
+  fs::remove_all(ranks()[1]);
+  goes_on_from("checkpoints/step-00000005 at step 5");
+
+  again();  // what they came after is not there any more: the user wants to begin anew
+  fs::remove_all(folder_ / "run/checkpoints");
+  EXPECT_THAT(train_on("run", two_, settings()).out, Not(HasSubstr("resumed from")));
+}
+
+TEST_F(LocalCheckpointsOfRuns, AreOfThisLayoutAndThisRunAlone) {
+  ASSERT_EQ(train_on("run", two_, settings() + " train.exit_interval=9").code, 0);
+  fs::remove_all(folder_ / "run/checkpoints/step-00000009");
+  write("run/checkpoints/latest", "step-00000005\n");
+  const Outcome other = train_on("run", {2, "parallel.tp=2"}, settings());
+  EXPECT_EQ(other.code, 0) << other.out;
+  EXPECT_THAT(other.out, HasSubstr("at step 5"));
+  fs::remove_all(folder_ / "run");
+  const Outcome anew = train_on("run", two_, settings());
+  EXPECT_EQ(anew.code, 0) << anew.out;
+  EXPECT_THAT(anew.out, Not(HasSubstr("resumed")));
+}
+
+TEST_F(LocalCheckpointsOfRuns, SurviveAKill) {
+  ASSERT_EQ(train_on("whole", two_, "train.iters=30 train.eval_iters=0").code, 0);
+  std::size_t after = 4;
+  for (int i = 0; i < 3; ++i, after += 3) kill_after("run", after);
+  const Outcome outcome = train_on("run", two_, settings() + " train.iters=30");
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(metrics("run"), metrics("whole"));
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

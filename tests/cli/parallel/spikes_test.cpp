@@ -1,0 +1,67 @@
+// What a run does about spikes of its loss: the same whenever it is killed and however it is laid
+// out.
+#include "jobs.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using testing::HasSubstr;
+
+// The loss of this model wavers: a deviation and a half are enough for spikes.
+class LossSpikesOfRuns : public Jobs {
+ protected:
+  const std::string often_ =
+      "train.iters=40 train.eval_iters=0 parallel.numerics=exact train.spike_window=8 "
+      "train.spike_sigma=1.2 ";
+  const std::string skip_ = often_ + "train.spike_policy=skip checkpoint.interval=7";
+  const std::string back_ =
+      often_ + "train.spike_policy=back train.spike_back_steps=5 checkpoint.interval=4";
+
+  // Interrupted where no checkpoint is due, then where one may have been put off.
+  void expect_the_same_in_pieces(const std::string& dir, const std::string& settings) const {
+    for (const char* stop : {"11", "16", "23"})
+      ASSERT_EQ(train_on(dir, {1, ""}, settings + " train.exit_interval=" + stop).code, 0);
+    ASSERT_EQ(train_on(dir, {1, ""}, settings).code, 0);
+    EXPECT_EQ(metrics(dir), metrics("whole"));
+    EXPECT_EQ(first_difference(path(dir), path("whole")), "");
+  }
+};
+
+TEST_F(LossSpikesOfRuns, SkipUpdatesAlikeInPiecesAndOnRanks) {
+  const Outcome outcome = train_on("whole", {1, ""}, skip_);
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(read("whole/log.txt"), HasSubstr("; its update is skipped"));
+  EXPECT_THAT(read("whole/events.jsonl"), HasSubstr("\"event\": \"skipped\""));
+  const std::vector<double> skipped = values_of(metrics("whole"), "skipped_steps");
+  ASSERT_EQ(skipped.size(), 40u);
+  EXPECT_GT(skipped.back(), 0);
+  EXPECT_LT(skipped.back(), 20);
+  expect_the_same_in_pieces("pieces", skip_);
+  ASSERT_EQ(train_on("ranks", {2, "parallel.pp=2"}, skip_).code, 0);
+  EXPECT_EQ(metrics("ranks"), metrics("whole"));
+}
+
+TEST_F(LossSpikesOfRuns, GoBackAlikeInPiecesAndOnRanks) {
+  const Outcome outcome = train_on("whole", {1, ""}, back_);
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(read("whole/log.txt"), HasSubstr("; back to the weights of step "));
+  EXPECT_THAT(read("whole/events.jsonl"), HasSubstr("\"event\": \"went back\""));
+  EXPECT_THAT(metrics("whole"), HasSubstr("\"went_back_to\": "));
+  expect_the_same_in_pieces("pieces", back_);
+  ASSERT_EQ(train_on("ranks", {2, "parallel.zero=1"}, back_).code, 0);
+  EXPECT_EQ(metrics("ranks"), metrics("whole"));
+}
+
+TEST_F(LossSpikesOfRuns, AreLeftAloneWithoutAPolicy) {
+  ASSERT_EQ(train_on("whole", {1, ""}, "train.iters=12 train.eval_iters=0").code, 0);
+  ASSERT_EQ(train_on("calm", {1, ""},
+                     "train.iters=12 train.eval_iters=0 train.spike_policy=skip "
+                     "train.spike_sigma=1000")
+                .code,
+            0);
+  EXPECT_EQ(values_of(metrics("calm"), "loss"), values_of(metrics("whole"), "loss"));
+  EXPECT_EQ(metrics("whole").find("skipped_steps"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme::testing_cli

@@ -1,0 +1,92 @@
+// Which losses are spikes, where a run goes back to, and that a record gives the same answers.
+#include "train/loss_spikes.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "refusal.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+TrainConfig config_of(const std::string& policy) {
+  TrainConfig config;
+  config.spike_policy = policy;
+  config.spike_window = 8;
+  config.spike_sigma = 6;
+  config.spike_back_steps = 10;
+  return config;
+}
+
+// Whose window has 3.00 to 3.07: a median of 3.04, and deviations of 0.02 in the median.
+LossSpikes after_eight(const std::string& policy) {
+  LossSpikes spikes(config_of(policy));
+  for (int i = 0; i < 8; ++i) spikes.took(3 + 0.01 * i);
+  return spikes;
+}
+
+TEST(LossSpikes, StandFarAboveTheMedianOfAWholeWindow) {
+  LossSpikes spikes(config_of("skip"));
+  for (int i = 0; i < 7; ++i) spikes.took(3 + 0.01 * i);
+  EXPECT_FALSE(spikes.is_spike(100)) << "the window is not full";
+  spikes.took(3.07);
+  EXPECT_FALSE(spikes.is_spike(3.04 + 5.9 * 1.4826 * 0.02));
+  EXPECT_TRUE(spikes.is_spike(3.04 + 6.1 * 1.4826 * 0.02));
+  EXPECT_FALSE(spikes.is_spike(0)) << "a fall is no spike";
+  EXPECT_THAT(spikes.text(4), HasSubstr("the loss 4 is 32.4 standard deviations above the median "
+                                        "of the last 8 (3.04)"));
+}
+
+TEST(LossSpikes, OfEqualLossesNeedAThousandthOfTheMedianEach) {
+  LossSpikes spikes(config_of("skip"));
+  for (int i = 0; i < 8; ++i) spikes.took(2);
+  EXPECT_FALSE(spikes.is_spike(2 * 1.0059));
+  EXPECT_TRUE(spikes.is_spike(2 * 1.0061));
+}
+
+TEST(LossSpikes, AreWhatIsNotFiniteAtAnyTime) {
+  EXPECT_TRUE(LossSpikes(config_of("skip")).is_spike(NAN));
+  EXPECT_TRUE(LossSpikes(config_of("back")).is_spike(INFINITY));
+  EXPECT_FALSE(LossSpikes(config_of("none")).is_spike(NAN));
+  EXPECT_FALSE(after_eight("none").is_spike(100));
+}
+
+TEST(LossSpikes, TooManyInARowEndTheRun) {
+  LossSpikes spikes = after_eight("skip");
+  for (int i = 0; i < 19; ++i) spikes.spiked(9);
+  spikes.took(3);
+  for (int i = 0; i < 19; ++i) spikes.spiked(9);
+  EXPECT_THAT(refusal_of([&] { spikes.spiked(9); }),
+              HasSubstr("and 19 before it in the steps right before"));
+}
+
+TEST(LossSpikes, GoBackToTheNewestSaveThatIsOldEnough) {
+  LossSpikes spikes = after_eight("back");
+  EXPECT_EQ(spikes.goes_back_to(100), std::nullopt);
+  for (const int step : {8, 16, 24, 32, 40}) spikes.saved(step);
+  EXPECT_EQ(spikes.goes_back_to(41), 24);
+  EXPECT_EQ(spikes.goes_back_to(42), 32);
+  EXPECT_EQ(spikes.goes_back_to(50), 40);
+  // 32 and 40 belong to the branch that was left.
+  spikes.went_back(spikes, 24);
+  EXPECT_EQ(spikes.goes_back_to(50), 24);
+  EXPECT_EQ(after_eight("skip").goes_back_to(50), std::nullopt);
+}
+
+TEST(LossSpikes, ARecordGivesTheSameAnswers) {
+  LossSpikes spikes = after_eight("back");
+  spikes.took(0.1 + 0.2);
+  spikes.saved(8);
+  LossSpikes other(config_of("back"));
+  other.restore(spikes.json());
+  EXPECT_EQ(other.json(), spikes.json());
+  EXPECT_EQ(other.goes_back_to(20), 8);
+  EXPECT_EQ(other.text(9), spikes.text(9));
+  EXPECT_THAT(refusal_of([&] { other.restore("{}"); }), HasSubstr("record of loss spikes"));
+}
+
+}  // namespace
+}  // namespace trireme
