@@ -48,8 +48,11 @@ ConversionReport export_megatron(const fs::path& checkpoint, const fs::path& to,
   if (const std::int64_t rows = megatron_vocabulary(model, layout.tp); rows != model.vocab_size) {
     add_note(
         report.note,
-        fmt::format("the vocabulary of {} words is padded to {} rows, which repeat the last one",
-                    model.vocab_size, rows));
+        fmt::format("the vocabulary of {} words is padded to {} rows, which repeat the last one{}",
+                    model.vocab_size, rows,
+                    family_of(model).architecture == Architecture::encoder
+                        ? ", with a bias that keeps them from being predicted"
+                        : ""));
   }
   return report;
 }

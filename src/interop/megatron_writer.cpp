@@ -12,6 +12,9 @@
 namespace trireme {
 namespace {
 
+// A bias with which a word counts for nothing, in 16 bits too.
+constexpr float never_predicted = -10'000;
+
 struct StageItem {
   std::string name;  // theirs
   std::size_t target;
@@ -102,8 +105,9 @@ class MegatronFiles {
   std::int64_t layers_of_stage() const { return model_.num_layers / options_.layout.pp; }
 
   void add(std::size_t stage, const std::string& theirs, std::size_t target) {
-    stages_[stage].push_back(
-        {theirs, target, rank_cut(megatron_name(theirs).cut, model_, options_.layout.tp)});
+    RankCut cut = rank_cut(megatron_name(theirs).cut, model_, options_.layout.tp);
+    if (assembler_.targets()[target].name == "masked_head.bias") cut.padding = never_predicted;
+    stages_[stage].push_back({theirs, target, cut});
   }
 
   void place(std::size_t target) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "interop/cast.h"
 
 namespace trireme {
 
@@ -58,6 +59,12 @@ void RankFiles::share_columns(const TensorPiece& piece) {
   }
 }
 
+void RankFiles::fill_last_row(float value, DType dtype) {
+  const auto element = static_cast<std::size_t>(size_of(dtype));
+  for (std::size_t at = 0; at < last_row_.size(); at += element)
+    cast(DType::f32, reinterpret_cast<const std::byte*>(&value), dtype, last_row_.data() + at, 1);
+}
+
 void RankFiles::pad(std::int64_t rows, const RankCut& cut) {
   const std::int64_t part = cut.padded_rows / ranks();
   for (std::int64_t row = rows; row < cut.padded_rows; ++row)
@@ -74,6 +81,7 @@ void RankFiles::write(const TensorAssembler& assembler, std::size_t target, DTyp
     if (cut.along == columns) return share_columns(piece);
     for (std::size_t rank = 0; rank < writers_.size(); ++rank) append(rank, piece.bytes);
   });
+  if (cut.padding) fill_last_row(*cut.padding, dtype);
   if (cut.padded_rows > 0) pad(shape[0], cut);
   ++tensor_;
 }

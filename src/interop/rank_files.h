@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct RankCut {
   std::int64_t blocks = 1;
   // By rows: all ranks together have so many, and those after the last row repeat it; 0: none.
   std::int64_t padded_rows = 0;
+  std::optional<float> padding = {};  // what they hold instead
 };
 
 // The shape of a rank's part. What is cut is divisible by the number of ranks.
@@ -40,6 +42,7 @@ class RankFiles {
   void append(std::size_t rank, std::span<const std::byte> bytes);
   void share_rows(const TensorPiece& piece, std::int64_t rows, const RankCut& cut);
   void share_columns(const TensorPiece& piece);
+  void fill_last_row(float value, DType dtype);
   void pad(std::int64_t rows, const RankCut& cut);
 
   std::vector<std::unique_ptr<TorchWriter>> writers_;

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstring>
+
 #include "interop/assembled.h"
 #include "interop/held_tensors.h"
 #include "interop/megatron_folder.h"
@@ -177,6 +180,18 @@ TEST_F(MegatronWriter, RowsThatPadTheVocabularyRepeatTheLastWord) {
   for (std::size_t i = 2; i <= 4; ++i)
     EXPECT_EQ(words.substr(words.size() - i * 32 * 4, 32 * 4), row);
   EXPECT_NE(words.substr(words.size() - 5 * 32 * 4, 32 * 4), row);
+}
+
+TEST_F(MegatronWriter, RowsThatPadTheVocabularyOfABertAreNeverPredicted) {
+  const ModelConfig bert = model("bert", [](ModelConfig& m) { m.activation = "gelu_erf"; });
+  const fs::path step = write(bert, {.tp = 4}) / "release";
+  const std::string bias =
+      tensors_of(step / "mp_rank_03" / megatron_rank_file).at("output_layer.bias");
+  // 61 words in 64 rows, 16 of which are the last rank's.
+  std::array<float, 16> values{};
+  std::memcpy(values.data(), bias.data() + bias.size() - sizeof values, sizeof values);
+  EXPECT_THAT(std::vector(values.begin() + 13, values.end()), testing::Each(-10'000.0f));
+  EXPECT_GT(values[12], -100.0f);
 }
 
 TEST_F(MegatronWriter, LayoutsThatDoNotDivideTheModelAreRefused) {

@@ -212,6 +212,23 @@ def test_a_bert_of_megatron_core_has_its_logits(trireme, rng, tries, tmp_path, m
                 assert_close(got[f"order_logits.{s}"], order[0])
 
 
+def test_words_that_pad_a_bert_count_for_nothing(trireme, rng, tmp_path, megatron):
+    """Its loss is then that of the words alone."""
+    args = dict(arguments(rng, False), num_layers=1, bert_binary_head=False, bias_gelu_fusion=False)
+    save(build_bert(args), args, tmp_path / "megatron")
+    trireme("convert", tmp_path / "megatron", tmp_path / "run", "--set", "model.vocab_size=61")
+    trireme("convert", "--to", "megatron", "--megatron-names", "local", tmp_path / "run", tmp_path / "back")
+    model = build_bert(args)
+    load(model, tmp_path / "back")
+    lines = [[rng.randrange(61) for _ in range(9)] for _ in range(2)]
+    got = score(trireme, tmp_path / "run", lines, tmp_path)
+    for s, line in enumerate(lines):
+        with torch.no_grad():
+            words = model(torch.tensor([line]), torch.ones(1, len(line)))[0][0]
+        assert got[f"logits.{s}"].shape[1] == 61
+        assert_close(got[f"logits.{s}"].log_softmax(-1), words.log_softmax(-1)[:, :61])
+
+
 def compare_logits(trireme, rng, folder, model):
     lines = random_tokens(rng)
     got = score(trireme, folder / "run", lines, folder)
