@@ -260,6 +260,9 @@ struct Kernels {
   // Writes the other columns: the sum of two dkv.
   void (*ring_key_grads)(Queue&, const AttentionShape&, T* dqkv, const A* own, const A* arrived);
   void (*copy_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
+  // The same, but blocks that differ in k alone are added up, in that order: dst_strides[2] is not
+  // read.
+  void (*sum_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
   // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
   // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch]. workspace: what
@@ -319,6 +322,8 @@ struct Kernels {
   // null.
   void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
                   std::int64_t experts);
+  // Keeps the load itself, over its mean, likewise: master = choices / mean.
+  void (*keep_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
   // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
   // logits[r][e] = x[r] . weight[e], in A, with bits that depend on that row alone.
@@ -338,10 +343,14 @@ struct Kernels {
   // to the step's totals of experts, where there are such, as layer `layer`. dbias may be null; it
   // (+)= the kept choices of each expert times the loss scale times choice_unit. counts [units,
   // experts]: the choices by plain score of whole units; null where all of their rows are here.
+  // load [experts] may be null: how often each expert was chosen in the step before, over the mean,
+  // which the balance loss then takes instead of the choices of its unit; dload (+)= this step's
+  // choices by plain score, like dbias.
   void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, A* dlogits, A* dbias,
-                     bool accumulate, const A* dweights, const A* logits,
+                     A* dload, bool accumulate, const A* dweights, const A* logits,
                      const std::int32_t* chosen, const std::int32_t* places,
-                     const std::int64_t* counts, const StepBlock* block, std::int32_t layer);
+                     const std::int64_t* counts, const T* load, const StepBlock* block,
+                     std::int32_t layer);
   // What these rows add to the counts above, of `units` units. plain: `chosen` is by plain score.
   void (*unit_choices)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
                        bool plain, std::int64_t* counts, const A* logits,
@@ -370,6 +379,12 @@ struct Kernels {
   void (*gate_rows)(Queue&, T* y, const T* x, const A* gates, std::int64_t rows, std::int64_t cols);
   void (*gate_rows_grad)(Queue&, T* dx, A* dgates, const T* dy, const T* x, const A* gates,
                          std::int64_t rows, std::int64_t cols);
+  // y[r] = c0 a[r] + c1 b[r], where c0 and c1 are the softmax of the row's two logits, [rows, 2];
+  // y may be a or b. And its gradients.
+  void (*mix_rows)(Queue&, T* y, const T* a, const T* b, const T* logits, std::int64_t rows,
+                   std::int64_t cols);
+  void (*mix_rows_grad)(Queue&, T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b,
+                        const T* logits, std::int64_t rows, std::int64_t cols);
 
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
   void (*bias_grad)(Queue&, A* dbias, bool accumulate, const T* dy, std::int64_t rows,
@@ -421,12 +436,12 @@ struct Kernels {
 #define TRIREME_KERNELS(X) \
   X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) X(scale) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
-  X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
+  X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(sum_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(unit_choices) X(dispatch) \
   X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
-  X(gate_rows_grad) X(balance) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
+  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on

@@ -35,7 +35,8 @@ struct ExpertConfig {
   double bias_update_rate = 1e-3;           // a step of it
   std::int64_t shared_ffn_hidden_size = 0;  // 0: no shared expert
   bool shared_gate = false;
-  std::string aux_loss = "sequence";  // sequence | batch
+  bool residual = false;              // mixes experts and shared expert by two learned shares
+  std::string aux_loss = "sequence";  // sequence | batch | global
   double aux_loss_coeff = 0;
   double z_loss_coeff = 0;
   double capacity_factor = 0;          // 0: dropless
@@ -44,6 +45,8 @@ struct ExpertConfig {
   // Whether a layer, counted from 0, has experts.
   bool in_layer(std::int64_t layer) const;
   bool has_losses() const { return num_experts > 0 && (aux_loss_coeff > 0 || z_loss_coeff > 0); }
+  // Whether the balance loss is over the whole batch.
+  bool keeps_load() const { return num_experts > 0 && aux_loss_coeff > 0 && aux_loss == "global"; }
 };
 
 struct ModelConfig {
@@ -52,8 +55,13 @@ struct ModelConfig {
   std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t num_heads = 0;
-  std::int64_t num_kv_heads = 0;     // 0: num_heads
-  std::int64_t head_dim = 0;         // 0: hidden_size / num_heads
+  std::int64_t num_kv_heads = 0;  // 0: num_heads
+  std::int64_t head_dim = 0;      // 0: hidden_size / num_heads
+  // Latent attention (DeepSeek): keys and values come from kv_lora_rank numbers of a position, and
+  // queries from q_lora_rank (0: from the position itself). 0: ordinary attention.
+  std::int64_t kv_lora_rank = 0, q_lora_rank = 0;
+  // A head's width without positions, with them, and that of its value; head_dim is the first two.
+  std::int64_t qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   std::int64_t ffn_hidden_size = 0;  // 0: 4 h, or int(8 h / 3 / 64) * 64 for swiglu
   std::int64_t seq_length = 0;
   std::int64_t max_positions = 0;     // 0: seq_length
@@ -83,13 +91,21 @@ struct ModelConfig {
   // pre | output | post: before attention and MLP; after them, before the sums; after the sums
   // (bert only).
   std::string norm_placement = "pre";
-  std::int64_t attention_window = 0;  // positions that one sees, itself included; 0: all
-  bool order_head = true;             // bert: sentence-order head, pooler and token types
+  double attention_scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
+  std::int64_t attention_window = 0;        // positions that one sees, itself included; 0: all
+  std::vector<std::int64_t> window_layers;  // with a window; empty: all
+  bool order_head = true;                   // bert: sentence-order head, pooler and token types
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
   ExpertConfig moe;
   std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
+
+  bool is_latent() const { return kv_lora_rank > 0; }
+  // Of a value of a head.
+  std::int64_t value_dim() const { return is_latent() ? v_head_dim : head_dim; }
+  // Whether attention of a layer, counted from 0, has the window.
+  bool window_in_layer(std::int64_t layer) const;
 };
 
 // Whether its MLP has a gate.

@@ -28,6 +28,7 @@ void check_unused(const ExpertConfig& moe) {
   refuse("capacity_factor", moe.capacity_factor > 0);
   refuse("num_groups", moe.num_groups > 1);
   refuse("expert_bias", moe.expert_bias);
+  refuse("residual", moe.residual);
 }
 
 void check_layers(const ModelConfig& model) {
@@ -80,6 +81,10 @@ void check_groups(const ExpertConfig& moe) {
 
 void check_bias(const ExpertConfig& moe) {
   constexpr std::int64_t most = 256;  // what no cut between ranks goes through
+  if (moe.keeps_load() && moe.num_experts > most) {
+    fail_input("moe.aux_loss = \"global\" supports at most {} experts, and moe.num_experts = {}",
+               most, moe.num_experts);
+  }
   if (!moe.expert_bias) return;
   if (moe.score != "sigmoid") {
     fail_input(
@@ -134,6 +139,25 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   }
 }
 
+// What is counted where gradients are summed, and kept as a parameter.
+void check_counts(const Config& config) {
+  const ExpertConfig& moe = config.model.moe;
+  if (!moe.expert_bias && !moe.keeps_load()) return;
+  const char* const key = moe.expert_bias ? "moe.expert_bias" : "moe.aux_loss = \"global\"";
+  if (config.run.gradient_dtype != "fp32") {
+    fail_input(
+        "{} counts choices where gradients are summed, which run.gradient_dtype = {:?} would "
+        "round: use fp32",
+        key, config.run.gradient_dtype);
+  }
+  if (config.offload.optimizer != "none") {
+    fail_input(
+        "{} does not go with offload.optimizer = {:?} yet: leave one of them out, and balance with "
+        "moe.aux_loss_coeff and moe.aux_loss = \"sequence\"",
+        key, config.offload.optimizer);
+  }
+}
+
 }  // namespace
 
 void check_experts(const ModelConfig& model) {
@@ -151,12 +175,12 @@ void check_experts(const ModelConfig& model) {
     fail_input(
         "moe.shared_gate does nothing without a shared expert: set moe.shared_ffn_hidden_size");
   }
-  check_bias(moe);
-  if (model.bias) {
+  if (moe.residual && (moe.shared_ffn_hidden_size == 0 || moe.shared_gate)) {
     fail_input(
-        "moe.num_experts needs model.bias = false, since experts have no biases; model.qkv_bias "
-        "may be true");
+        "moe.residual mixes what experts make with what a shared expert makes: set "
+        "moe.shared_ffn_hidden_size, and leave moe.shared_gate out");
   }
+  check_bias(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
         "moe.capacity_factor = {} is below 1: experts could not take all tokens even with an even "
@@ -178,18 +202,7 @@ void check_experts(const Config& config) {
   }
   check_tokens(config.model.moe, p);
   check_ranks(config.model.moe, config.model, p);
-  if (config.model.moe.expert_bias && config.run.gradient_dtype != "fp32") {
-    fail_input(
-        "moe.expert_bias counts choices where gradients are summed, which run.gradient_dtype = "
-        "{:?} would round: use fp32",
-        config.run.gradient_dtype);
-  }
-  if (config.model.moe.expert_bias && config.offload.optimizer != "none") {
-    fail_input(
-        "moe.expert_bias does not go with offload.optimizer = {:?} yet: leave one of them out, and "
-        "balance with moe.aux_loss_coeff",
-        config.offload.optimizer);
-  }
+  check_counts(config);
 }
 
 }  // namespace trireme

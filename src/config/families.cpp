@@ -18,7 +18,9 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre or output"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 6> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 7> kBertModels{{
+    {[](const ModelConfig& m) { return m.is_latent(); },
+     "model.kv_lora_rank does not go with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.position == "alibi"; },
      "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
      "both ways: use learned"},

@@ -90,6 +90,19 @@ std::vector<Field> build_table() {
       FIELD(model, num_kv_heads, between(0, kWide), "",
             "key and value heads, each shared by num_heads / num_kv_heads queries; 0: num_heads"),
       FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads"),
+      FIELD(
+          model, kv_lora_rank, between(0, kWide), "",
+          "latent attention (DeepSeek): keys and values of all heads come from so many numbers of "
+          "a position; 0: ordinary attention"),
+      FIELD(model, q_lora_rank, between(0, kWide), "",
+            "latent attention: queries come from so many numbers; 0: from the position itself"),
+      FIELD(model, qk_nope_head_dim, between(0, kWide), "",
+            "latent attention: width of a query and a key that positions do not turn"),
+      FIELD(model, qk_rope_head_dim, between(0, kWide), "",
+            "latent attention: width that they turn, whose keys all heads share; head_dim is the "
+            "sum of both"),
+      FIELD(model, v_head_dim, between(0, kWide), "",
+            "latent attention: width of a value, at most head_dim; 0: qk_nope_head_dim"),
       FIELD(model, ffn_hidden_size, between(0, kWide), "",
             "inner width of the MLP; 0: 4 hidden_size, with a gate two thirds of it rounded down "
             "to 64"),
@@ -154,8 +167,13 @@ std::vector<Field> build_table() {
           model, norm_placement, one_of({"pre", "output", "post"}), "",
           "norms before attention and MLP, after them (output, as in OLMo2), or (bert only) after "
           "the sums as in the original BERT"),
+      FIELD(model, attention_scale, between(0, 100), "",
+            "what scores of attention are multiplied by; 0: 1 / sqrt(head_dim)"),
       FIELD(model, attention_window, between(0, kManyPositions), "tokens",
             "newest positions that each position attends to, itself included; 0: all"),
+      FIELD(model, window_layers, between(0, kManyLayers), "",
+            "the layers with the window, counted from 0; the others attend to all; []: every layer "
+            "has it"),
       FIELD(model, order_head, any(), "",
             "bert: has the sentence-order head, with pooler and token types"),
       FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),
@@ -196,9 +214,13 @@ std::vector<Field> build_table() {
                    "inner width of an MLP that all tokens pass next to their experts; 0: none"),
       EXPERT_FIELD(shared_gate, any(), "",
                    "the shared expert is multiplied by the sigmoid of a number for each token"),
-      EXPERT_FIELD(aux_loss, one_of({"sequence", "batch"}), "",
-                   "what the balance of the experts is measured over: each sequence, which no "
-                   "layout changes, or each micro-batch"),
+      EXPERT_FIELD(residual, any(), "",
+                   "the shared expert and the sum of the others are mixed by two shares that each "
+                   "token learns, instead of added (DeepSpeed's residual experts)"),
+      EXPERT_FIELD(aux_loss, one_of({"sequence", "batch", "global"}), "",
+                   "what the balance of the experts is measured over: each sequence, each "
+                   "micro-batch, which the layout changes, or the whole batch, by the choices of "
+                   "the step before"),
       EXPERT_FIELD(aux_loss_coeff, between(0, 1e6), "",
                    "weight of the balance loss of a layer, which is this at perfect balance; 0: "
                    "off"),

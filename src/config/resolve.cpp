@@ -31,6 +31,12 @@ bool ExpertConfig::in_layer(std::int64_t layer) const {
   return layer >= first_layer && (layer - first_layer) % layer_interval == 0;
 }
 
+bool ModelConfig::window_in_layer(std::int64_t layer) const {
+  if (attention_window == 0) return false;
+  return window_layers.empty() ||
+         std::find(window_layers.begin(), window_layers.end(), layer) != window_layers.end();
+}
+
 void resolve(ModelConfig& model) {
   const ModelConfig defaults;
   const Family& family = family_of(model);
@@ -43,10 +49,13 @@ void resolve(ModelConfig& model) {
         family.tie_embeddings);
   imply(model, "qkv_bias", model.qkv_bias, defaults.qkv_bias, model.bias);
   if (model.num_kv_heads == 0) model.num_kv_heads = model.num_heads;
-  if (model.head_dim == 0 && model.num_heads > 0) {
+  if (model.head_dim == 0 && model.is_latent()) {
+    model.head_dim = model.qk_nope_head_dim + model.qk_rope_head_dim;
+  } else if (model.head_dim == 0 && model.num_heads > 0) {
     model.head_dim = model.hidden_size / model.num_heads;
     model.given.erase("head_dim");
   }
+  if (model.is_latent() && model.v_head_dim == 0) model.v_head_dim = model.qk_nope_head_dim;
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);
   if (model.moe.num_experts > 0 && model.moe.ffn_hidden_size == 0)

@@ -89,6 +89,7 @@ void check_heads(const ModelConfig& model) {
         "model.num_heads = {} is not divisible by model.num_kv_heads = {}: num_kv_heads can be {}",
         model.num_heads, model.num_kv_heads, divisors_near(model.num_heads, model.num_kv_heads));
   }
+  if (model.is_latent()) return;  // has its own rules
   const auto rotary =
       static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
   if (model.position == "rope" && (rotary < 2 || rotary % 2 != 0)) {
@@ -133,6 +134,67 @@ void check_yarn(const ModelConfig& model) {
         "often "
         "as between the two are divided in part",
         model.rope_beta_fast, model.rope_beta_slow);
+  }
+}
+
+// Latent attention: widths that go together, and what it has no place for.
+void check_latent(const ModelConfig& m) {
+  if (!m.is_latent()) {
+    for (const auto& [key, value] : {std::pair{"q_lora_rank", m.q_lora_rank},
+                                     {"qk_nope_head_dim", m.qk_nope_head_dim},
+                                     {"qk_rope_head_dim", m.qk_rope_head_dim},
+                                     {"v_head_dim", m.v_head_dim}}) {
+      if (value > 0)
+        fail_input(
+            "model.{} = {} does nothing without model.kv_lora_rank: set that, or leave {} out", key,
+            value, key);
+    }
+    return;
+  }
+  if (m.qk_nope_head_dim == 0 || m.qk_rope_head_dim == 0 || m.qk_rope_head_dim % 2 != 0) {
+    fail_input(
+        "model.kv_lora_rank = {} needs model.qk_nope_head_dim and an even model.qk_rope_head_dim, "
+        "found {} and {}",
+        m.kv_lora_rank, m.qk_nope_head_dim, m.qk_rope_head_dim);
+  }
+  if (m.head_dim != m.qk_nope_head_dim + m.qk_rope_head_dim) {
+    fail_input(
+        "model.head_dim = {} is not qk_nope_head_dim + qk_rope_head_dim = {} + {}, which it is "
+        "with "
+        "model.kv_lora_rank: leave head_dim out",
+        m.head_dim, m.qk_nope_head_dim, m.qk_rope_head_dim);
+  }
+  if (m.v_head_dim > m.head_dim) {
+    fail_input(
+        "model.v_head_dim = {} is above the {} of queries and keys (qk_nope_head_dim + "
+        "qk_rope_head_dim), which attention reads values as wide as: use at most that",
+        m.v_head_dim, m.head_dim);
+  }
+  const auto refuse = [](bool set, const char* what, const char* instead) {
+    if (set) fail_input("model.kv_lora_rank does not go with {}: use {}", what, instead);
+  };
+  refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
+         "as many as model.num_heads, or leave it out");
+  refuse(m.position != "rope", "positions other than rope", "model.position = \"rope\"");
+  refuse(m.rope_percent != 1, "model.rope_percent", "model.qk_rope_head_dim");
+  refuse(m.norm != "rms_norm", "norms other than rms_norm", "model.norm = \"rms_norm\"");
+  refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
+  refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
+}
+
+void check_windows(const ModelConfig& model) {
+  const auto& layers = model.window_layers;
+  if (layers.empty()) return;
+  if (model.attention_window == 0) {
+    fail_input("model.window_layers does nothing without model.attention_window: set that");
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] >= model.num_layers) {
+      fail_input("model.window_layers names layer {}, and model.num_layers = {} has layers 0 to {}",
+                 layers[i], model.num_layers, model.num_layers - 1);
+    }
+    if (i > 0 && layers[i] <= layers[i - 1])
+      fail_input("model.window_layers must rise: {} follows {}", layers[i], layers[i - 1]);
   }
 }
 
@@ -559,6 +621,8 @@ void validate(const ModelConfig& model) {
   check_sizes(model);
   check_absurd(model);
   check_heads(model);
+  check_latent(model);
+  check_windows(model);
   check_rope_scaling(model);
   check_yarn(model);
   check_norms(model);
@@ -567,8 +631,17 @@ void validate(const ModelConfig& model) {
 }
 
 void refuse_for_device(const Config& config) {
-  if (config.run.device != "cpu" && config.run.precision == "fp64")
+  if (config.run.device == "cpu") return;
+  if (config.run.precision == "fp64")
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
+  const ModelConfig& m = config.model;
+  for (const auto& [used, key] : {std::pair{m.is_latent(), "model.kv_lora_rank"},
+                                  {m.moe.residual, "moe.residual = true"},
+                                  {m.moe.keeps_load(), "moe.aux_loss = \"global\""}}) {
+    if (!used) continue;
+    fail_input("{} needs run.device = \"cpu\": it has not been written for {:?} yet", key,
+               config.run.device);
+  }
 }
 
 void validate(const Config& config) {

@@ -63,8 +63,11 @@ struct ParameterSpec {
   // make of it, each by itself.
   bool fixed_point = false;
 
-  // A router's bias: its gradient counts choices, it has no part in the norm, and each step moves
-  // it by `balance_rate` towards an even load. 0: an ordinary parameter.
+  // What the gradient of a router's parameter counts: choices of experts. It has no part in the
+  // norm. A bias is moved towards an even load by `balance_rate` in each step; a load becomes each
+  // expert's choices over their mean.
+  enum class Counts : std::uint8_t { nothing, bias, load };
+  Counts counts = Counts::nothing;
   double balance_rate = 0;
 };
 

@@ -27,6 +27,8 @@ namespace trireme {
   X(activation)                         \
   X(activation_grad)                    \
   X(rope)                               \
+  X(latent_heads)                       \
+  X(latent_heads_grad)                  \
   X(attention)                          \
   X(attention_grad)                     \
   X(context_attention)                  \
@@ -64,6 +66,8 @@ namespace trireme {
   X(combine_grad)                       \
   X(gate_rows)                          \
   X(gate_rows_grad)                     \
+  X(mix_rows)                           \
+  X(mix_rows_grad)                      \
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
@@ -119,9 +123,17 @@ struct ScaleAttributes {
 };
 // A copy in another order, of one part or two.
 struct ReorderAttributes {
-  std::int64_t rows, columns;  // of the result, all of which the parts write
+  std::int64_t rows, columns;  // of the result
   int parts = 1;
   BlockCopy copies[2];
+  bool rest_is_zero = false;  // what the parts do not write; otherwise they write everything
+};
+// Heads of latent attention: the first rope_dim of the head_dim elements of a query and of a key
+// are those that positions turn, and a value has value_dim.
+struct LatentAttributes {
+  std::int64_t heads, head_dim, rope_dim, value_dim;
+
+  std::int64_t plain_dim() const { return head_dim - rope_dim; }
 };
 struct RopeAttributes {
   std::int64_t seq, groups, queries_per_group, head_dim, rotary_dim;
@@ -199,10 +211,10 @@ struct RemoteExpertsAttributes {
 
 using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
-                 RopeAttributes, HeadNormAttributes, ScaleAttributes, EmbeddingAttributes,
-                 AddAttributes, SliceAttributes, TakeRowsAttributes, LossAttributes,
-                 LinearAttributes, CollectiveAttributes, ReorderAttributes, RouteAttributes,
-                 DispatchAttributes, SpreadRowsAttributes, GroupedAttributes,
+                 RopeAttributes, LatentAttributes, HeadNormAttributes, ScaleAttributes,
+                 EmbeddingAttributes, AddAttributes, SliceAttributes, TakeRowsAttributes,
+                 LossAttributes, LinearAttributes, CollectiveAttributes, ReorderAttributes,
+                 RouteAttributes, DispatchAttributes, SpreadRowsAttributes, GroupedAttributes,
                  RemoteExpertsAttributes>;
 
 struct Node {

@@ -29,12 +29,13 @@ enum class Role : std::uint8_t {
 
 // The inputs that the loader provides per micro-batch.
 enum class BatchInput : std::int32_t {
-  tokens,          // i32 [rows]
-  targets,         // i32 [rows]
-  loss_weights,    // f32 [rows]
-  positions,       // i32 [rows]
-  sample_ids,      // i64 [batch]
-  first_visible,   // i32 [rows]: packed documents
+  tokens,           // i32 [rows]
+  targets,          // i32 [rows]
+  loss_weights,     // f32 [rows]
+  positions,        // i32 [rows]
+  sample_ids,       // i64 [batch]
+  first_visible,    // i32 [rows]: packed documents
+  first_in_window,  // i32 [rows]: the same within the window of attention
   lengths,         // i32 [batch]: cached positions before this call (generation), or positions that
                    // are not padding (bert)
   segments,        // i32 [rows]: token types (bert)

@@ -1,4 +1,8 @@
 // Which kind of model transformers computes the same with, and why none does.
+#include <fmt/ranges.h>
+
+#include <cmath>
+
 #include "base/error.h"
 #include "config/families.h"
 #include "interop/huggingface_config.h"
@@ -15,7 +19,13 @@ void require(bool good, const char* kind, const char* key, const std::string& va
 }
 
 // What only one kind has.
+void require_plain_attention(const ModelConfig& m, const char* kind) {
+  require(!m.is_latent(), kind, "kv_lora_rank", std::to_string(m.kv_lora_rank));
+  require(m.attention_scale == 0, kind, "attention_scale", fmt::format("{}", m.attention_scale));
+}
+
 void require_no_scalings(const ModelConfig& m, const char* kind) {
+  require_plain_attention(m, kind);
   require(!m.embedding_norm, kind, "embedding_norm", "true");
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
@@ -38,6 +48,7 @@ void require_gpt2(const ModelConfig& m) {
 
 void require_bloom(const ModelConfig& m) {
   const char* kind = "BloomForCausalLM";
+  require_plain_attention(m, kind);
   require(m.embedding_norm, kind, "embedding_norm", "false");
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
@@ -68,6 +79,35 @@ void require_plain_router(const ModelConfig& m, const char* kind) {
   require_expert(moe.scaling_factor == 1, kind, "scaling_factor", moe.scaling_factor);
   require_expert(moe.num_groups == 1, kind, "num_groups", moe.num_groups);
   require_expert(!moe.expert_bias, kind, "expert_bias", moe.expert_bias);
+  require_expert(!moe.residual, kind, "residual", moe.residual);
+}
+
+// The first layers are dense, and all others have experts.
+void require_deepseek(const ModelConfig& m) {
+  const char* kind = "DeepseekV3ForCausalLM";
+  const ExpertConfig& moe = m.moe;
+  require(m.norm_eps == 1e-6, kind, "norm_eps", fmt::format("{}", m.norm_eps));
+  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
+  require(!m.scale_embedding, kind, "scale_embedding", "true");
+  const bool all_dims = m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)) > 1;
+  require(m.attention_scale == 0 || (m.rope_scaling == "yarn" && all_dims), kind, "attention_scale",
+          fmt::format("{}", m.attention_scale));
+  if (moe.num_experts == 0) return;
+  require_expert(moe.score == "sigmoid", kind, "score", moe.score);
+  require_expert(moe.expert_bias, kind, "expert_bias", moe.expert_bias);
+  require_expert(!moe.residual, kind, "residual", moe.residual);
+  require_expert(!moe.shared_gate, kind, "shared_gate", moe.shared_gate);
+  require_expert(
+      moe.shared_ffn_hidden_size > 0 && moe.shared_ffn_hidden_size % moe.ffn_hidden_size == 0, kind,
+      "shared_ffn_hidden_size", moe.shared_ffn_hidden_size);
+  require_expert(moe.num_groups == 1 || moe.top_k == 2 * moe.top_groups, kind, "top_groups",
+                 moe.top_groups);
+  bool sparse = false;
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    require_expert(!sparse || moe.in_layer(layer), kind, "layer_interval", moe.layer_interval);
+    sparse = moe.in_layer(layer);
+  }
 }
 
 void require_qwen2_moe(const ModelConfig& m) {
@@ -102,6 +142,7 @@ void require_olmoe(const ModelConfig& m) {
 
 // Which relative of Llama computes what the keys say.
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
+  if (m.is_latent()) return HuggingFaceKind::deepseek_v3;
   const bool over_all_heads = m.qk_norm && m.qk_norm_over == "all_heads";
   if (m.activation == "geglu" || m.zero_centred_norms || m.scale_embedding)
     return HuggingFaceKind::gemma;
@@ -122,9 +163,12 @@ void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
   const char* name = huggingface_class(kind);
   const bool windows = kind != HuggingFaceKind::llama && kind != HuggingFaceKind::gemma &&
                        kind != HuggingFaceKind::olmo2 && kind != HuggingFaceKind::qwen2_moe &&
-                       kind != HuggingFaceKind::olmoe;
+                       kind != HuggingFaceKind::olmoe && kind != HuggingFaceKind::deepseek_v3;
   require(windows || m.attention_window == 0, name, "attention_window",
           std::to_string(m.attention_window));
+  const bool some_windows = kind == HuggingFaceKind::qwen2 || kind == HuggingFaceKind::qwen3;
+  require(some_windows || m.window_layers.empty(), name, "window_layers",
+          fmt::format("[{}]", fmt::join(m.window_layers, ", ")));
   if (kind == HuggingFaceKind::llama)
     return require(m.qkv_bias || !m.bias, name, "qkv_bias", "false");
   require(!m.bias, name, "bias", "true");
@@ -161,7 +205,11 @@ HuggingFaceKind require_llama(const ModelConfig& m) {
   else
     require(m.activation == "swiglu", name, "activation", m.activation);
   require(m.rope_percent == 1, name, "rope_percent", fmt::format("{}", m.rope_percent));
-  if (m.moe.num_experts > 0) require_plain_router(m, name);
+  if (kind == HuggingFaceKind::deepseek_v3)
+    require_deepseek(m);
+  else
+    require_plain_attention(m, name);
+  if (m.moe.num_experts > 0 && kind != HuggingFaceKind::deepseek_v3) require_plain_router(m, name);
   require_parts(m, kind);
   if (kind == HuggingFaceKind::olmo2) require_olmo2(m);
   if (kind == HuggingFaceKind::mixtral) require_mixtral(m);

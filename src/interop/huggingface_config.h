@@ -24,6 +24,7 @@ enum class HuggingFaceKind : std::uint8_t {
   qwen2_moe,      // Qwen2MoeForCausalLM
   qwen3_moe,      // Qwen3MoeForCausalLM
   olmoe,          // OlmoeForCausalLM
+  deepseek_v3,    // DeepseekV3ForCausalLM: latent attention, experts by sigmoids and groups
   bert,           // BertForPreTraining: norms after the sums
   megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
 };

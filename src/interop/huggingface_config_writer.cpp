@@ -1,4 +1,5 @@
 // Writing config.json: for each kind of model its keys.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -100,12 +101,20 @@ void add_window(Json& json, const ModelConfig& m) {
   json["sliding_window"] = m.attention_window > 0 ? Json(m.attention_window) : Json(nullptr);
 }
 
-// Qwen's windows: of all layers, or of none.
+// Qwen's windows: of the layers from one on, or of those that layer_types names.
 void add_qwen_window(Json& json, const ModelConfig& m) {
   json["use_sliding_window"] = m.attention_window > 0;
   if (m.attention_window == 0) return;
   add_window(json, m);
-  json["max_window_layers"] = 0;
+  std::int64_t first = 0;
+  while (!m.window_in_layer(first)) ++first;
+  json["max_window_layers"] = first;
+  const auto with = static_cast<std::int64_t>(m.window_layers.size());
+  if (with == 0 || first + with == m.num_layers) return;
+  Json types = Json::array();
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    types.push_back(m.window_in_layer(layer) ? "sliding_attention" : "full_attention");
+  json["layer_types"] = types;
 }
 
 Json write_dense_llama(const ModelConfig& m, HuggingFaceKind kind) {
@@ -193,6 +202,53 @@ Json write_olmoe(const ModelConfig& m) {
   return json;
 }
 
+// The two from which transformers computes what multiplies rotary tables and scores.
+void add_mscales(Json& rope, const ModelConfig& m) {
+  if (m.attention_scale == 0) return;
+  const double steps = 0.1 * std::log(m.rope_scaling_factor);
+  const double all = std::sqrt(m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)));
+  const double amplitude = m.rope_attention_factor > 0 ? m.rope_attention_factor : steps + 1;
+  // Rounded so far that a number which was read comes back.
+  const auto rounded = [](double value) { return std::round(value * 1e12) / 1e12; };
+  rope["mscale_all_dim"] = rounded((all - 1) / steps);
+  rope["mscale"] = rounded((amplitude * all - 1) / steps);
+  rope.erase("attention_factor");
+}
+
+Json write_deepseek(const ModelConfig& m) {
+  Json json = write_llama(m, HuggingFaceKind::deepseek_v3);
+  const ExpertConfig& moe = m.moe;
+  const bool sparse = moe.num_experts > 0;
+  std::int64_t dense = 0;
+  while (dense < m.num_layers && !moe.in_layer(dense)) ++dense;
+  json["head_dim"] = m.qk_rope_head_dim;
+  if (m.rope_scaling == "yarn") add_mscales(json["rope_scaling"], m);
+  json["rope_interleave"] = true;
+  json["attention_bias"] = false;
+  json["kv_lora_rank"] = m.kv_lora_rank;
+  json["q_lora_rank"] = m.q_lora_rank > 0 ? Json(m.q_lora_rank) : Json(nullptr);
+  json["qk_nope_head_dim"] = m.qk_nope_head_dim;
+  json["qk_rope_head_dim"] = m.qk_rope_head_dim;
+  json["v_head_dim"] = m.v_head_dim;
+  json["first_k_dense_replace"] = dense;
+  json["moe_layer_freq"] = 1;
+  json["num_nextn_predict_layers"] = 0;
+  if (!sparse) return json;
+  json["n_routed_experts"] = moe.num_experts;
+  json["num_experts_per_tok"] = moe.top_k;
+  json["moe_intermediate_size"] = moe.ffn_hidden_size;
+  json["n_shared_experts"] = moe.shared_ffn_hidden_size / moe.ffn_hidden_size;
+  json["scoring_func"] = "sigmoid";
+  json["topk_method"] = "noaux_tc";
+  json["n_group"] = moe.num_groups;
+  json["topk_group"] = moe.top_groups;
+  json["norm_topk_prob"] = moe.normalize_weights;
+  json["routed_scaling_factor"] = moe.scaling_factor;
+  json["aux_loss_alpha"] = moe.aux_loss_coeff;
+  json["seq_aux"] = moe.aux_loss == "sequence";
+  return json;
+}
+
 Json write_bert(const ModelConfig& m, bool megatron) {
   return {{"architectures",
            {huggingface_class(megatron ? HuggingFaceKind::megatron_bert : HuggingFaceKind::bert)}},
@@ -226,6 +282,8 @@ Json write_model(const HuggingFaceModel& model) {
       return write_qwen3_moe(model.model);
     case HuggingFaceKind::olmoe:
       return write_olmoe(model.model);
+    case HuggingFaceKind::deepseek_v3:
+      return write_deepseek(model.model);
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:
       return write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);

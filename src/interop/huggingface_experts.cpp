@@ -68,7 +68,7 @@ ModelConfig read_mixtral(const HuggingFaceReader& json) {
 ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
   json.must_be("use_sliding_window", false);
   ModelConfig m = read_llama_like(json, kQwen2Moe);
-  read_qwen_window(json, m);  // refuses layer_types with windows
+  read_qwen_window(json, m);  // refuses layer_types with windows, since there are none
   m.qkv_bias = json.flag("qkv_bias", true);
   read_experts(json, m, 60, 4, 0.001);
   m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 1408);

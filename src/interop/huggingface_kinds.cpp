@@ -13,7 +13,7 @@ struct KindNames {
   const char *class_name, *model_type, *prefix;
 };
 
-constexpr std::array<KindNames, 14> kKinds{{
+constexpr std::array<KindNames, 15> kKinds{{
     {HuggingFaceKind::gpt2, "GPT2LMHeadModel", "gpt2", "transformer."},
     {HuggingFaceKind::bloom, "BloomForCausalLM", "bloom", "transformer."},
     {HuggingFaceKind::llama, "LlamaForCausalLM", "llama", "model."},
@@ -26,6 +26,7 @@ constexpr std::array<KindNames, 14> kKinds{{
     {HuggingFaceKind::qwen2_moe, "Qwen2MoeForCausalLM", "qwen2_moe", "model."},
     {HuggingFaceKind::qwen3_moe, "Qwen3MoeForCausalLM", "qwen3_moe", "model."},
     {HuggingFaceKind::olmoe, "OlmoeForCausalLM", "olmoe", "model."},
+    {HuggingFaceKind::deepseek_v3, "DeepseekV3ForCausalLM", "deepseek_v3", "model."},
     {HuggingFaceKind::bert, "BertForPreTraining", "bert", "bert."},
     {HuggingFaceKind::megatron_bert, "MegatronBertForPreTraining", "megatron-bert", "bert."},
 }};

@@ -101,7 +101,7 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
     json.refuse("hidden_act", fmt::format("only {} is supported", defaults.activation));
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
-  read_rope(json, m, defaults.rope_base);
+  if (defaults.reads_rope) read_rope(json, m, defaults.rope_base);
   m.bias = m.qkv_bias = false;
   m.tie_embeddings = json.flag("tie_word_embeddings", defaults.tie_embeddings);
   m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
@@ -117,33 +117,32 @@ void refuse_window(const HuggingFaceReader& json) {
   json.must_be_absent("sliding_window", "this kind of model has no windows, so it must be null");
 }
 
-// Without layer_types the layers from max_window_layers on have the window.
+// Which layers have the window: those that layer_types names, or without it those from
+// max_window_layers on.
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m) {
   const bool on = json.flag("use_sliding_window", false) && !json.is_null("sliding_window");
-  std::int64_t with = 0;
+  std::vector<std::int64_t> with;
   if (json.has("layer_types")) {
     const auto& types = json["layer_types"];
-    const auto is = [](const char* name) {
-      return [name](const auto& type) { return type == name; };
+    const auto known = [](const auto& type) {
+      return type == "sliding_attention" || type == "full_attention";
     };
-    with = std::ranges::count_if(types, is("sliding_attention"));
-    if (with + std::ranges::count_if(types, is("full_attention")) != m.num_layers)
+    if (!types.is_array() || static_cast<std::int64_t>(types.size()) != m.num_layers ||
+        !std::ranges::all_of(types, known))
       json.refuse("layer_types", "it must name full_attention or sliding_attention for each layer");
-    if (with > 0 && (!on || with < m.num_layers))
-      json.refuse("layer_types", "windows must be those of all layers or of none");
+    for (std::size_t layer = 0; layer < types.size(); ++layer)
+      if (types[layer] == "sliding_attention") with.push_back(static_cast<std::int64_t>(layer));
+    if (!with.empty() && !on)
+      json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
   } else if (on) {
-    const std::int64_t first = json.has("max_window_layers") && json["max_window_layers"] == 0
-                                   ? 0
-                                   : json.size("max_window_layers", "num_layers", 28);
-    with = std::max<std::int64_t>(0, m.num_layers - first);
-    if (with > 0 && first > 0) {
-      json.refuse(json.has("max_window_layers") ? "max_window_layers" : "use_sliding_window",
-                  "windows must be those of all layers (max_window_layers is 0) or of none");
-    }
+    const bool zero = json.has("max_window_layers") && json["max_window_layers"] == 0;
+    std::int64_t layer = zero ? 0 : json.size("max_window_layers", "num_layers", 28);
+    for (; layer < m.num_layers; ++layer) with.push_back(layer);
   }
-  if (with == 0) return;
+  if (with.empty()) return;
   m.attention_window = 4096;
   read_window(json, m);
+  if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
 }
 
 std::string note_on_llama(const HuggingFaceReader& json) {
@@ -156,7 +155,7 @@ std::string note_on_llama(const HuggingFaceReader& json) {
 }
 
 std::span<const LlamaRelative> llama_relatives() {
-  static constexpr std::array<LlamaRelative, 10> relatives{{
+  static constexpr std::array<LlamaRelative, 11> relatives{{
       {HuggingFaceKind::llama, read_llama},
       {HuggingFaceKind::mistral, read_mistral},
       {HuggingFaceKind::qwen2, read_qwen2},
@@ -167,6 +166,7 @@ std::span<const LlamaRelative> llama_relatives() {
       {HuggingFaceKind::qwen2_moe, read_qwen2_moe},
       {HuggingFaceKind::qwen3_moe, read_qwen3_moe},
       {HuggingFaceKind::olmoe, read_olmoe},
+      {HuggingFaceKind::deepseek_v3, read_deepseek},
   }};
   return relatives;
 }

@@ -26,6 +26,7 @@ struct LlamaDefaults {
   double rope_base = 10000;
   const char* activation = "silu";  // the only one that is read
   bool tie_embeddings = false;
+  bool reads_rope = true;  // false: the caller does, who knows more
 };
 ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults);
 
@@ -39,6 +40,8 @@ ModelConfig read_mixtral(const HuggingFaceReader& json);
 ModelConfig read_qwen2_moe(const HuggingFaceReader& json);
 ModelConfig read_qwen3_moe(const HuggingFaceReader& json);
 ModelConfig read_olmoe(const HuggingFaceReader& json);
+// Latent attention and experts (huggingface_deepseek.cpp), and the way back: its own keys.
+ModelConfig read_deepseek(const HuggingFaceReader& json);
 
 // What the user should know about settings of a relative that have no effect, or "".
 std::string note_on_llama(const HuggingFaceReader& json);

@@ -123,12 +123,49 @@ class Table {
     }
   }
 
+  // Latent attention. Theirs has the part of a head that positions turn behind the other one, in
+  // pairs of neighbours; ours in front of it, as two halves.
+  void latent_attention(const std::string& ours, const std::string& theirs) {
+    const std::int64_t h = m_.hidden_size, plain = m_.qk_nope_head_dim, rope = m_.qk_rope_head_dim;
+    const std::int64_t rank = m_.q_lora_rank, in = rank > 0 ? rank : h, kv = m_.kv_lora_rank;
+    if (rank > 0) {
+      linear(ours + "query_down", theirs + "q_a_proj", rank, h, false);
+      same(ours + "query_norm.weight", theirs + "q_a_layernorm.weight", {rank});
+    }
+    const NamedTensor query{ours + "query.weight", {query_width(), in}};
+    const std::size_t our_query = mapping_.add_ours(query);
+    const std::size_t their_query = mapping_.add_theirs(
+        {theirs + (rank > 0 ? "q_b_proj.weight" : "q_proj.weight"), query.shape});
+    for (std::int64_t head = 0; head < m_.num_heads; ++head) {
+      const std::int64_t row = head * m_.head_dim;
+      link_pairs(our_query, row, their_query, row + plain);
+      mapping_.link(our_query, row + rope, their_query, row, plain);
+    }
+    const std::size_t down = mapping_.add_ours({ours + "kv_down.weight", {kv, h}});
+    const std::size_t key_rope = mapping_.add_ours({ours + "key_rope.weight", {rope, h}});
+    const std::size_t both =
+        mapping_.add_theirs({theirs + "kv_a_proj_with_mqa.weight", {kv + rope, h}});
+    mapping_.link(down, 0, both, 0, kv);
+    link_pairs(key_rope, 0, both, kv);
+    same(ours + "kv_norm.weight", theirs + "kv_a_layernorm.weight", {kv});
+    linear(ours + "kv", theirs + "kv_b_proj", m_.num_heads * (plain + m_.v_head_dim), kv, false);
+    linear(ours + "out", theirs + "o_proj", h, m_.num_heads * m_.v_head_dim, false);
+  }
+
   TensorMapping take() {
     check_mapping(mapping_);
     return std::move(mapping_);
   }
 
  private:
+  // Rows that positions turn: of ours the first halves of all pairs, then the second ones.
+  void link_pairs(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
+                  std::int64_t theirs_row) {
+    const std::int64_t pairs = m_.qk_rope_head_dim / 2;
+    for (std::int64_t i = 0; i < m_.qk_rope_head_dim; ++i)
+      mapping_.link(ours, ours_row + i, theirs, theirs_row + 2 * (i % pairs) + i / pairs, 1);
+  }
+
   const ModelConfig& m_;
   TensorMapping mapping_;
 };
@@ -176,16 +213,23 @@ TensorMapping bloom_mapping(const ModelConfig& m) {
 
 // The layer of a relative with experts: router, experts, perhaps a shared expert.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
-                 const std::string& theirs, bool mixtral) {
+                 const std::string& theirs, HuggingFaceKind kind) {
+  const bool mixtral = kind == HuggingFaceKind::mixtral;
+  const bool deepseek = kind == HuggingFaceKind::deepseek_v3;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
   const std::string sparse = theirs + (mixtral ? "block_sparse_moe." : "mlp.");
   table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
+  if (deepseek) {
+    table.same(ours + "mlp.router.bias", sparse + "gate.e_score_correction_bias",
+               {m.moe.num_experts});
+  }
   if (mixtral) return table.experts(ours + "mlp.experts.", sparse + "experts.", {"w1", "w3", "w2"});
   table.experts(ours + "mlp.experts.", sparse + "experts.", {"gate_proj", "up_proj", "down_proj"});
   if (shared == 0) return;
-  const std::string both = sparse + "shared_expert.";
+  const std::string both = sparse + (deepseek ? "shared_experts." : "shared_expert.");
   table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
   table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
+  if (deepseek) return;
   table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
 }
 
@@ -200,15 +244,19 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
     const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
     const bool after = m.norm_placement == "output";
     if (!after) table.norm(ours + "input_norm", theirs + "input_layernorm");
-    table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
-                       attention + "v_proj", m.qkv_bias);
-    if (m.qk_norm) table.qk_norms(ours + "attention.", attention);
-    table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
+    if (m.is_latent()) {
+      table.latent_attention(ours + "attention.", attention);
+    } else {
+      table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
+                         attention + "v_proj", m.qkv_bias);
+      if (m.qk_norm) table.qk_norms(ours + "attention.", attention);
+      table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
+    }
     table.norm(ours + (after ? "attention_out_norm" : "mlp_norm"),
                theirs + "post_attention_layernorm");
     if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
     if (m.moe.in_layer(layer)) {
-      map_experts(table, m, ours, theirs, kind == HuggingFaceKind::mixtral);
+      map_experts(table, m, ours, theirs, kind);
       continue;
     }
     table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);

@@ -1,19 +1,39 @@
 // The object of rotary parameters, in either spelling.
 #include "interop/huggingface_rope.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace trireme {
 namespace {
 
+double yarn_scale(double factor, double mscale) {
+  return 0.1 * mscale * std::log(factor) + 1;
+}
+
+// DeepSeek's two: tables are multiplied by the quotient of what they give, and in latent attention
+// scores by the square of the second.
+void read_mscales(const HuggingFaceReader& rope, ModelConfig& m) {
+  const double factor = m.rope_scaling_factor;
+  const double mscale = rope.number("mscale", "rope_attention_factor", 0);
+  const double all = rope.number("mscale_all_dim", "rope_attention_factor", 0);
+  if (m.rope_attention_factor == 0 && mscale > 0 && all > 0)
+    m.rope_attention_factor = yarn_scale(factor, mscale) / yarn_scale(factor, all);
+  if (all > 0) {
+    const double squared = yarn_scale(factor, all) * yarn_scale(factor, all);
+    m.attention_scale = squared / std::sqrt(static_cast<double>(m.head_dim));
+  }
+}
+
 void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
   rope.must_be("truncate", true);
-  for (const char* key : {"mscale", "mscale_all_dim"})
-    if (rope.has(key)) rope.refuse(key, "only attention_factor is supported");
   m.rope_beta_fast = rope.number("beta_fast", "rope_beta_fast", 32);
   m.rope_beta_slow = rope.number("beta_slow", "rope_beta_slow", 1);
   m.rope_attention_factor = rope.number("attention_factor", "rope_attention_factor", 0);
   m.rope_original_length = rope.size("original_max_position_embeddings", "rope_original_length");
+  if (m.is_latent()) return read_mscales(rope, m);
+  for (const char* key : {"mscale", "mscale_all_dim"})
+    if (rope.has(key)) rope.refuse(key, "only attention_factor is supported");
 }
 
 void read_scaling(const HuggingFaceReader& rope, ModelConfig& m) {

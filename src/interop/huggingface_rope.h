@@ -7,7 +7,7 @@
 namespace trireme {
 
 // Reads base and scaling in the spelling of any version of transformers. `base`: where none is
-// given.
+// given. Of latent attention widths are there already.
 void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base);
 
 }  // namespace trireme

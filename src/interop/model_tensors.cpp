@@ -49,7 +49,7 @@ void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
 }  // namespace
 
 std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
-  TRIREME_CHECK(m.moe.num_experts == 0);
+  TRIREME_CHECK(m.moe.num_experts == 0 && !m.is_latent());
   const bool bert = family_of(m).architecture == Architecture::encoder;
   const std::int64_t h = m.hidden_size;
   List list(m);

@@ -21,7 +21,7 @@ struct Argument {
 };
 
 // Arguments that say what the model computes.
-constexpr std::array<Argument, 44> arguments{{
+constexpr std::array<Argument, 43> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -63,7 +63,6 @@ constexpr std::array<Argument, 44> arguments{{
     {"init_method_std", "--init-method-std"},
     {"embed_layernorm", "--embed-layernorm", Word::when_true},
     {"embedding_weights_in_fp32", "--embedding-weights-in-fp32", Word::when_true},
-    {"multi_latent_attention", "--multi-latent-attention", Word::when_true},
     {"mtp_num_layers", "--mtp-num-layers"},
     {"bert_binary_head", "--bert-no-binary-head", Word::when_false},
     {"num_key_value_heads", "--num-key-value-heads"},
@@ -75,7 +74,7 @@ constexpr std::array<Argument, 44> arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 18> refused_arguments{{
+constexpr std::array<Refused, 19> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
@@ -89,6 +88,7 @@ constexpr std::array<Refused, 18> refused_arguments{{
     {"no_rope_freq", "some of its layers have no positions"},
     {"attention_output_gate", "its attention has a gate"},
     {"experimental_attention_variant", "its attention is another one"},
+    {"multi_latent_attention", "models with latent attention are not read"},
     {"linear_attention_type", "its attention is another one"},
     {"mrope_section", "its positions have several parts"},
     {"use_mup", "its outputs are scaled by widths"},

@@ -58,6 +58,7 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options);
 void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
+void translate_latent(Draft& draft);
 void translate_experts(Draft& draft);
 void translate_fp8(Draft& draft);
 void translate_run(Draft& draft);

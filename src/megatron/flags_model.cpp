@@ -6,7 +6,6 @@ namespace {
 
 constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
 constexpr const char* kExpertKernels = "kernels and messages of experts are chosen here";
-constexpr const char* kLatent = "has an effect only with --multi-latent-attention";
 constexpr const char* kOneInit = "all weights are drawn with model.init_std";
 
 }  // namespace
@@ -73,7 +72,27 @@ std::vector<Flag> model_flags() {
            "`true`; with --normalization RMSNorm, since heads are never centred here"),
       rule("--window-size", text, "model.attention_window",
            "`(LEFT,0)`: LEFT + 1 positions, itself included; -1: all"),
-      refused("--window-attn-skip-freq", text, "all layers have the same window"),
+      rule("--window-attn-skip-freq", text, "model.window_layers",
+           "with --window-size: a number N, every N-th layer attends to all, or a list such as "
+           "`[1,1,0]*8` with 1 where a layer has the window"),
+      rule("--multi-latent-attention", none,
+           "model.kv_lora_rank, model.q_lora_rank, model.qk_nope_head_dim, "
+           "model.qk_rope_head_dim, model.v_head_dim, model.position",
+           "with --qk-layernorm, since its small norms are always there, and positions by rope"),
+      rule("--kv-lora-rank", integer, "model.kv_lora_rank",
+           "with --multi-latent-attention, as the following ones; absent: 32"),
+      rule("--q-lora-rank", integer, "model.q_lora_rank", ""),
+      rule("--qk-head-dim", integer, "model.qk_nope_head_dim", "absent: 128"),
+      rule("--qk-pos-emb-head-dim", integer, "model.qk_rope_head_dim", "absent: 64"),
+      rule("--v-head-dim", integer, "model.v_head_dim", "absent: 128"),
+      rule("--rope-type", choice, "model.rope_scaling",
+           "`yarn` by default with --multi-latent-attention", "rope yarn"),
+      rule("--rotary-scaling-factor", number, "model.rope_scaling_factor",
+           "of `yarn`, whose original length is Megatron's 4096; absent: 1"),
+      rule("--mscale", number, "model.rope_attention_factor",
+           "of `yarn`: what rotary tables are multiplied by, with --mscale-all-dim; absent: 1"),
+      rule("--mscale-all-dim", number, "model.attention_scale, model.rope_attention_factor",
+           "absent: 0"),
       turns("--untie-embeddings-and-output-weights", "model.tie_embeddings", "false", "true"),
       to_key("--make-vocab-size-divisible-by", integer, "model.vocab_multiple", "128"),
       to_key("--hidden-dropout", number, "model.hidden_dropout", "0.1"),
@@ -88,7 +107,8 @@ std::vector<Flag> model_flags() {
            "not with learned positions, which Megatron adds after that norm"),
       refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      rule("--num-experts", integer, "moe.num_experts", "1: no experts"),
+      rule("--num-experts", integers, "moe.num_experts",
+           "1: no experts; of Megatron-DeepSpeed's list all numbers must be the same"),
       refused("--num-experts-switch", integer, "use --num-experts"),
       rule("--moe-router-topk", integer, "moe.top_k", ""),
       rule("--moe-ffn-hidden-size", integer, "moe.ffn_hidden_size", ""),
@@ -104,8 +124,9 @@ std::vector<Flag> model_flags() {
       rule("--moe-router-enable-expert-bias", none, "moe.expert_bias", "`true`"),
       rule("--moe-router-bias-update-rate", number, "moe.bias_update_rate", ""),
       rule("--moe-router-load-balancing-type", choice, "moe.aux_loss, moe.aux_loss_coeff",
-           "`aux_loss` is over each micro-batch, `seq_aux_loss` over each sequence",
-           "aux_loss seq_aux_loss none"),
+           "`aux_loss` is over each micro-batch, `seq_aux_loss` over each sequence, "
+           "`global_aux_loss` over the whole batch, with a note",
+           "aux_loss seq_aux_loss global_aux_loss none"),
       rule("--moe-aux-loss-coeff", number, "moe.aux_loss_coeff", ""),
       rule("--moe-z-loss-coeff", number, "moe.z_loss_coeff", ""),
       rule("--moe-expert-capacity-factor", number, "moe.capacity_factor",
@@ -114,7 +135,15 @@ std::vector<Flag> model_flags() {
       rule("--topk", integer, "moe.top_k", "with --deepspeed"),
       rule("--expert-interval", integer, "moe.first_layer, moe.layer_interval",
            "with --deepspeed: layers N, 2 N and so on, counted from 1"),
-      refused("--mlp-type", text, "residual experts are not available", "standard"),
+      rule("--mlp-type", choice, "moe.residual, moe.shared_ffn_hidden_size",
+           "with --deepspeed; residual: an MLP as wide as an expert, mixed with the experts",
+           "standard residual"),
+      refused("--moe-router-padding-for-fp8", none, "no rows are added for fp8"),
+      ignored("--moe-router-fusion", none, kExpertKernels),
+      refused("--moe-upcycling-granularity", integer, "experts are not made of a dense model", "1"),
+      refused("--moe-use-upcycling", none, "experts are not made of a dense model"),
+      refused("--moe-apply-probs-on-input", none, "weights multiply what experts make"),
+      refused("--moe-router-force-load-balancing", none, "it is for timings alone: leave it out"),
       refused("--moe-input-jitter-eps", number, "the router's input is not changed at random",
               "0 0.0"),
       ignored("--moe-router-dtype", text, "logits are fp32, or fp64 with fp64"),
@@ -124,16 +153,12 @@ std::vector<Flag> model_flags() {
       refused("--yaml-cfg", text, "bring the flags instead"),
   };
   add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
-  add_refused(flags, kOtherModel,
-              "--decoder-num-layers=N --multi-latent-attention --mtp-num-layers=N");
+  add_refused(flags, kOtherModel, "--decoder-num-layers=N --mtp-num-layers=N");
   add_ignored(flags, kExpertKernels,
               "--moe-grouped-gemm --moe-token-dispatcher-type=TEXT --moe-permute-fusion "
               "--moe-shared-expert-overlap --moe-per-layer-logging --use-tutel");
   add_refused(flags, "experts are not cut over tensor-parallel ranks",
               "--enable-expert-tensor-parallelism");
-  add_ignored(flags, kLatent,
-              "--q-lora-rank=N --kv-lora-rank=N --qk-head-dim=N --qk-pos-emb-head-dim=N "
-              "--v-head-dim=N --rotary-scaling-factor=X");
   add_ignored(flags, "there is one implementation", "--use-mcore-models --use-legacy-models");
   return flags;
 }

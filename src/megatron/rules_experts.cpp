@@ -2,78 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <optional>
+#include <algorithm>
 #include <vector>
 
 #include "megatron/draft.h"
+#include "megatron/pattern.h"
 
 namespace trireme::megatron {
 namespace {
-
-// Reads lists of numbers as Python writes them, joined by "+" and repeated by "*", perhaps in
-// brackets: "([0]*3+[1]*58)". Nothing where the text is anything else.
-class PatternReader {
- public:
-  explicit PatternReader(std::string_view text) : text_(text) {}
-
-  std::optional<std::vector<std::int64_t>> read() {
-    std::vector<std::int64_t> pattern;
-    const bool good = sum(pattern) && skip_spaces() == text_.size();
-    if (!good) return std::nullopt;
-    return pattern;
-  }
-
- private:
-  static constexpr std::size_t longest = 100000;
-
-  std::size_t skip_spaces() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-    return at_;
-  }
-  bool take(char c) {
-    if (skip_spaces() == text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  bool number(std::int64_t& value) {
-    skip_spaces();
-    const char* begin = text_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    at_ += static_cast<std::size_t>(end - begin);
-    return error == std::errc() && value >= 0;
-  }
-  bool sum(std::vector<std::int64_t>& out) {
-    do {
-      if (!product(out)) return false;
-    } while (take('+'));
-    return true;
-  }
-  bool product(std::vector<std::int64_t>& out) {
-    std::vector<std::int64_t> part;
-    if (take('(')) {
-      if (!sum(part) || !take(')')) return false;
-    } else if (!list(part)) {
-      return false;
-    }
-    std::int64_t times = 1;
-    if (take('*') && !number(times)) return false;
-    if (static_cast<std::size_t>(times) * part.size() > longest) return false;
-    for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), part.begin(), part.end());
-    return out.size() <= longest;
-  }
-  bool list(std::vector<std::int64_t>& out) {
-    if (!take('[')) return false;
-    if (take(']')) return true;
-    do {
-      if (!number(out.emplace_back())) return false;
-    } while (take(','));
-    return take(']');
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
 
 void set_if_given(Draft& draft, const char* key, const char* flag) {
   if (draft.has(flag)) draft.set(key, draft.value(flag), flag);
@@ -82,18 +18,15 @@ void set_if_given(Draft& draft, const char* key, const char* flag) {
 void layers(Draft& draft) {
   const std::string flag = "--moe-layer-freq", text = draft.value(flag);
   if (text.empty()) return;
-  std::int64_t interval = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), interval);
-  if (error == std::errc() && end == text.data() + text.size())
-    return draft.set("moe.layer_interval", text, flag);
-  const auto pattern = PatternReader(text).read();
+  const auto pattern = read_pattern(text);
+  if (pattern && pattern->is_number) return draft.set("moe.layer_interval", text, flag);
   if (!pattern) {
     return draft.complaints().add(
         flag, fmt::format("{:?} is neither a number nor a list such as \"([0]*3+[1]*58)\"", text));
   }
   std::vector<std::size_t> sparse;
-  for (std::size_t layer = 0; layer < pattern->size(); ++layer)
-    if ((*pattern)[layer] != 0) sparse.push_back(layer);
+  for (std::size_t layer = 0; layer < pattern->values.size(); ++layer)
+    if (pattern->values[layer] != 0) sparse.push_back(layer);
   if (sparse.empty()) return draft.complaints().add(flag, "it leaves no layer with experts");
   draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
 }
@@ -119,8 +52,16 @@ void balance(Draft& draft) {
     draft.set("moe.aux_loss_coeff", "0.0", flag);
     return;
   }
-  draft.set_text("moe.aux_loss", type == "seq_aux_loss" ? "sequence" : "batch",
+  draft.set_text("moe.aux_loss",
+                 type == "seq_aux_loss"      ? "sequence"
+                 : type == "global_aux_loss" ? "global"
+                                             : "batch",
                  draft.has(flag) ? flag : kDefault);
+  if (type == "global_aux_loss") {
+    draft.note(flag,
+               "how often experts are chosen is that of the whole step before, and not of the "
+               "micro-batches so far, which depends on their order");
+  }
   set_if_given(draft, "moe.aux_loss_coeff", "--moe-aux-loss-coeff");
 }
 
@@ -135,6 +76,10 @@ void capacity(Draft& draft) {
 }
 
 void translate_megatron(Draft& draft) {
+  if (!draft.has("--disable-bias-linear")) {
+    draft.complaints().add("--num-experts",
+                           "experts have no biases here: add --disable-bias-linear");
+  }
   set_if_given(draft, "moe.top_k", "--moe-router-topk");
   set_if_given(draft, "moe.ffn_hidden_size", "--moe-ffn-hidden-size");
   set_if_given(draft, "moe.shared_ffn_hidden_size", "--moe-shared-expert-intermediate-size");
@@ -144,6 +89,29 @@ void translate_megatron(Draft& draft) {
   router(draft);
   balance(draft);
   capacity(draft);
+}
+
+// The second branch of an expert layer is an MLP like one of its experts.
+void residual(Draft& draft) {
+  const std::string flag = "--mlp-type";
+  if (draft.value(flag) != "residual") return;
+  draft.set("moe.residual", "true", flag);
+  const std::int64_t hidden = std::min<std::int64_t>(draft.integer("--hidden-size", 0), 1 << 30);
+  const std::int64_t inner = draft.integer("--ffn-hidden-size", 4 * hidden);
+  draft.set("moe.shared_ffn_hidden_size", fmt::format("{}", inner), flag);
+}
+
+// Megatron-DeepSpeed takes a number for each layer with experts, or one for all.
+std::string number_of_experts(Draft& draft) {
+  const std::string flag = "--num-experts";
+  if (!draft.has(flag)) return "1";
+  const std::vector<std::string>& numbers = draft.line().flags.at(flag);
+  if (std::ranges::adjacent_find(numbers, std::ranges::not_equal_to()) != numbers.end()) {
+    draft.complaints().add(flag, fmt::format("layers have as many experts as each other here, and "
+                                             "{} differ: give one number",
+                                             fmt::join(numbers, " ")));
+  }
+  return numbers.back();
 }
 
 // Layers are counted from 1 there. The first of two choices alone enters its balance loss, and
@@ -165,6 +133,12 @@ void translate_deepspeed(Draft& draft) {
     draft.note("--topk",
                "the balance loss counts all choices of a token, not the first alone, and no second "
                "choice is drawn at random");
+  if (!draft.has("--disable-bias-linear")) {
+    draft.note("--num-experts",
+               "experts have no biases here; in Megatron-DeepSpeed they have one after the first "
+               "of their two products. All other layers keep theirs");
+  }
+  residual(draft);
   if (draft.has("--disable-moe-token-dropping")) return;
   draft.set(
       "moe.capacity_factor",
@@ -177,7 +151,7 @@ void translate_deepspeed(Draft& draft) {
 
 // Flags of the other program, which it would not know.
 void note_others(Draft& draft, bool deepspeed) {
-  for (const char* flag : {"--topk", "--expert-interval", "--moe-loss-coeff",
+  for (const char* flag : {"--topk", "--expert-interval", "--moe-loss-coeff", "--mlp-type",
                            "--moe-train-capacity-factor", "--disable-moe-token-dropping"}) {
     if (!deepspeed && draft.has(flag)) draft.note(flag, "has an effect only with --deepspeed");
   }
@@ -191,6 +165,7 @@ void note_others(Draft& draft, bool deepspeed) {
 
 void translate_experts(Draft& draft) {
   const std::string flag = "--num-experts";
+  const std::string number = number_of_experts(draft);
   if (draft.integer(flag, 1) <= 1) {
     for (const Flag& other : all_flags()) {
       if (other.keys.starts_with("moe.") && other.name != flag && draft.has(other.name))
@@ -198,7 +173,7 @@ void translate_experts(Draft& draft) {
     }
     return;
   }
-  draft.set("moe.num_experts", draft.value(flag), flag);
+  draft.set("moe.num_experts", number, flag);
   note_others(draft, draft.has("--deepspeed"));
   if (draft.has("--deepspeed")) {
     translate_deepspeed(draft);

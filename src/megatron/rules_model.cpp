@@ -1,10 +1,11 @@
 // Keys of the model that several flags decide together.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "megatron/draft.h"
+#include "megatron/pattern.h"
 
 namespace trireme::megatron {
 namespace {
@@ -112,7 +113,7 @@ void embedding_norm(Draft& draft, const std::string& positions) {
 
 void head_norms(Draft& draft) {
   const std::string flag = "--qk-layernorm";
-  if (!draft.has(flag)) return;
+  if (!draft.has(flag) || draft.has("--multi-latent-attention")) return;
   const std::string norm = draft.value("--normalization");
   if (norm != "RMSNorm" && norm != "rmsnorm") {
     return draft.complaints().add(
@@ -121,6 +122,35 @@ void head_norms(Draft& draft) {
         "is supported with it");
   }
   draft.set("model.qk_norm", "true", flag);
+}
+
+// Layers are counted from 1 there.
+void layers_with_window(Draft& draft) {
+  const std::string flag = "--window-attn-skip-freq";
+  if (!draft.has(flag)) return;
+  const std::int64_t layers = draft.integer("--num-layers", 0);
+  const auto pattern = read_pattern(draft.value(flag));
+  const bool fits =
+      pattern && (pattern->is_number ? pattern->values[0] > 0
+                                     : static_cast<std::int64_t>(pattern->values.size()) == layers);
+  if (!fits) {
+    return draft.complaints().add(
+        flag, fmt::format("{:?} is neither a number above 0 nor a list with a number for each of "
+                          "the {} layers",
+                          draft.value(flag), layers));
+  }
+  std::vector<std::int64_t> with;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const std::int64_t value = pattern->is_number
+                                   ? (layer + 1) % pattern->values[0]
+                                   : pattern->values[static_cast<std::size_t>(layer)];
+    if (value != 0) with.push_back(layer);
+  }
+  if (with.empty()) {
+    draft.set("model.attention_window", "0", flag);
+  } else if (static_cast<std::int64_t>(with.size()) < layers) {
+    draft.set("model.window_layers", fmt::format("[{}]", fmt::join(with, ", ")), flag);
+  }
 }
 
 // "LEFT,RIGHT", perhaps in parentheses: positions before a position that it sees, and after it.
@@ -145,16 +175,21 @@ void window(Draft& draft) {
                           "later one",
                           right));
   }
-  if (left >= 0) draft.set("model.attention_window", fmt::format("{}", left + 1), flag);
+  if (left < 0) return;
+  draft.set("model.attention_window", fmt::format("{}", left + 1), flag);
+  layers_with_window(draft);
 }
 
 }  // namespace
 
 void translate_model(Draft& draft) {
   std::string where = kDefault;
-  const std::string positions = position(draft, where);
+  const bool latent = draft.has("--multi-latent-attention");
+  const std::string positions = latent ? "rope" : position(draft, where);
+  if (latent) where = "--multi-latent-attention";
   draft.set_text("model.position", positions, where);
-  rope_scaling(draft, positions);
+  if (!latent) rope_scaling(draft, positions);
+  translate_latent(draft);
   embedding_norm(draft, positions);
   where = kDefault;
   const std::string function = activation(draft, where);

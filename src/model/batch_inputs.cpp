@@ -50,9 +50,9 @@ class Inputs {
 
   // The first position that each attends to: of its document, and within the window.
   void copy_first_visible(const Batch& batch) const {
+    copy(BatchInput::first_visible, batch.first_visible);
     const std::int64_t window = stage_.definition().attention_window;
-    if (window == 0) return copy(BatchInput::first_visible, batch.first_visible);
-    write<std::int32_t>(BatchInput::first_visible, [&](std::int64_t row) {
+    write<std::int32_t>(BatchInput::first_in_window, [&](std::int64_t row) {
       const std::int64_t earliest = row % batch.seq_length + 1 - window;
       return std::max<std::int64_t>(batch.first_visible[row], earliest);
     });

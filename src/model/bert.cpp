@@ -39,7 +39,7 @@ class BertBuilder final : public Builder {
   }
 
   std::unique_ptr<Graph> block(int) const override {
-    return post_norm() ? post_norm_block() : pre_norm_block(false);
+    return post_norm() ? post_norm_block() : pre_norm_block({.causal = false});
   }
 
   std::unique_ptr<Graph> head() const override {

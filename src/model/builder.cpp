@@ -18,26 +18,29 @@ Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dro
   local_rows_ = tp_.local_rows(rows_);
 }
 
-std::unique_ptr<Graph> Builder::pre_norm_block(bool causal, bool with_experts) const {
+std::unique_ptr<Graph> Builder::pre_norm_block(const BlockParts& parts) const {
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  const ValueId attended = attention(g, norm(g, x, "input_norm"), ids, causal);
+  const ValueId attended = attention(g, norm(g, x, "input_norm"), ids, parts.causal, "attention",
+                                     attention_site, parts.window);
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
-  const ValueId made = with_experts ? experts(g, normed) : mlp(g, normed);
+  const ValueId made = parts.experts ? experts(g, normed) : mlp(g, normed);
   g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 
-std::unique_ptr<Graph> Builder::output_norm_block(bool causal, bool with_experts) const {
+std::unique_ptr<Graph> Builder::output_norm_block(const BlockParts& parts) const {
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  const ValueId attended = norm(g, attention(g, x, ids, causal), "attention_out_norm");
+  const ValueId attended =
+      norm(g, attention(g, x, ids, parts.causal, "attention", attention_site, parts.window),
+           "attention_out_norm");
   const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
-  const ValueId made = norm(g, with_experts ? experts(g, y) : mlp(g, y), "mlp_out_norm");
+  const ValueId made = norm(g, parts.experts ? experts(g, y) : mlp(g, y), "mlp_out_norm");
   g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
@@ -59,14 +62,20 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                         {own.groups, own.queries_per_group, head_dim, m_.norm_eps, all});
 }
 
+ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const {
+  const std::int64_t head_dim = m_.head_dim;
+  const ValueId qkv = HeadProjection{name + ".qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
+                                     head_dim,      m_.qkv_bias,    m_.init_std}(g, tp_, x);
+  return m_.qk_norm ? normed_heads(g, qkv, own, name) : qkv;
+}
+
 ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const std::string& name,
-                           std::uint32_t where) const {
+                           std::uint32_t where, bool window) const {
   const std::int64_t head_dim = m_.head_dim;
   const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
-  ValueId qkv = HeadProjection{name + ".qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
-                               head_dim,      m_.qkv_bias,    m_.init_std}(g, tp_, x);
-  if (m_.qk_norm) qkv = normed_heads(g, qkv, own, name);
+  const LatentAttributes latent = latent_shape(groups * per_group);
+  ValueId qkv = m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name);
   if (m_.position == "rope") {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};
@@ -82,11 +91,12 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.queries_per_group = per_group;
   a.head_dim = head_dim;
   a.causal = causal;
-  a.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+  a.scale =
+      m_.attention_scale > 0 ? m_.attention_scale : 1 / std::sqrt(static_cast<double>(head_dim));
   a.first_head = tp_.rank * groups * per_group;
   a.dropout = {dropout(m_.attention_dropout), where};
   a.capacity = options_.cache_capacity;
-  a.window = m_.attention_window;
+  a.window = window ? m_.attention_window : 0;
   a.alibi_heads = m_.position == "alibi" ? m_.num_heads : 0;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
@@ -97,10 +107,12 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
     context = ops::cached_attention(g, qkv, g.cache(CacheBuffer::key, cache),
                                     g.cache(CacheBuffer::value, cache), lengths(), a);
   } else {
-    const bool limited = options_.packed_documents || (a.window > 0 && a.window < whole_seq_);
+    const bool within = a.window > 0 && a.window < whole_seq_;
     const ValueId first_visible =
-        limited ? g.batch(BatchInput::first_visible, DType::i32, {options_.batch * whole_seq_})
-                : no_value;
+        within || options_.packed_documents
+            ? g.batch(within ? BatchInput::first_in_window : BatchInput::first_visible, DType::i32,
+                      {options_.batch * whole_seq_})
+            : no_value;
     if (options_.context.size == 1) {
       // Padding follows everything else, where causal attention does not look anyway.
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
@@ -112,8 +124,9 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
       context = ops::gathered_attention(g, qkv, first_visible, ids, a);
     }
   }
-  return RowLinear{name + ".out", m_.num_heads * head_dim, m_.hidden_size, m_.bias, deep_std()}(
-      g, tp_, context);
+  if (m_.is_latent()) context = ops::narrow_heads(g, context, latent);
+  return RowLinear{name + ".out", m_.num_heads * m_.value_dim(), m_.hidden_size, m_.bias,
+                   deep_std()}(g, tp_, context);
 }
 
 ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
@@ -227,6 +240,7 @@ const ArchitectureDefinition& architecture_of(const ModelConfig& model) {
 }
 
 std::int64_t rotary_dimensions(const ModelConfig& m) {
+  if (m.is_latent()) return m.qk_rope_head_dim;
   return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
 }
 

@@ -44,15 +44,25 @@ class Builder {
   }
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
+  // What layers differ in.
+  struct BlockParts {
+    bool causal = true, experts = false, window = true;
+  };
   // x + attention(norm(x)), then y + mlp(norm(y)).
-  std::unique_ptr<Graph> pre_norm_block(bool causal, bool with_experts = false) const;
+  std::unique_ptr<Graph> pre_norm_block(const BlockParts& parts) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
-  std::unique_ptr<Graph> output_norm_block(bool causal, bool with_experts) const;
+  std::unique_ptr<Graph> output_norm_block(const BlockParts& parts) const;
   // Sees the earlier positions, or all of its sequence that are not padding. A block with several
   // of them names each, and says where each drops.
+  // `window`: as model.attention_window says, otherwise all of these.
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal,
-                    const std::string& name = "attention",
-                    std::uint32_t where = attention_site) const;
+                    const std::string& name = "attention", std::uint32_t where = attention_site,
+                    bool window = true) const;
+  // Queries, keys and values as attention reads them, of ordinary heads and of latent ones.
+  ValueId heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const;
+  ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
+                       const std::string& name) const;
+  LatentAttributes latent_shape(std::int64_t heads) const;
   // qkv with its queries and keys normalised.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
@@ -62,6 +72,8 @@ class Builder {
   ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
   // of_all_rows: under sequence parallelism too, x being the same on all ranks.
   ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;
+  // RMSNorm of `width` columns that all heads share.
+  ValueId latent_norm(Graph& g, ValueId x, const std::string& name, std::int64_t width) const;
   // The residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
                            DropoutSite where) const;

@@ -73,11 +73,20 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   if (moe.expert_bias) {
     ParameterSpec spec{
         "mlp.router.bias", {moe.num_experts}, {moe.num_experts}, Init::zeros, 0, false};
+    spec.counts = ParameterSpec::Counts::bias;
     spec.balance_rate = moe.bias_update_rate;
     spec.partial_gradient = tp_.splits_rows();
     bias = g.parameter(std::move(spec));
   }
-  const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias);
+  ValueId load = no_value;
+  if (moe.keeps_load()) {
+    ParameterSpec spec{
+        "mlp.router.load", {moe.num_experts}, {moe.num_experts}, Init::ones, 0, false};
+    spec.counts = ParameterSpec::Counts::load;
+    spec.partial_gradient = tp_.splits_rows();
+    load = g.parameter(std::move(spec));
+  }
+  const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias, load);
 
   // Only training drops: validation sees what generation will.
   DispatchAttributes dispatch{};
@@ -117,6 +126,12 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
       g, tp_, ops::activation(g, wide, kind));
   if (moe.shared_gate)
     all = ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
+  if (moe.residual) {
+    ParameterSpec shift{"mlp.mix.bias", {2}, {2}, Init::zeros, 0, false};
+    shift.partial_gradient = tp_.splits_rows();
+    const ValueId weight = row_weight(g, "mlp.mix.weight", 2), bias = g.parameter(std::move(shift));
+    return ops::mix_rows(g, made, all, ops::linear(g, x, weight, bias));
+  }
   return ops::add(g, made, all, no_value, {}, seq_);
 }
 

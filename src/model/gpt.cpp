@@ -43,8 +43,8 @@ std::unique_ptr<Graph> GptBuilder::embedding() const {
 }
 
 std::unique_ptr<Graph> GptBuilder::block(int kind) const {
-  return m_.norm_placement == "output" ? output_norm_block(true, kind == 1)
-                                       : pre_norm_block(true, kind == 1);
+  const BlockParts parts{.causal = true, .experts = (kind & 1) != 0, .window = (kind & 2) == 0};
+  return m_.norm_placement == "output" ? output_norm_block(parts) : pre_norm_block(parts);
 }
 
 std::unique_ptr<Graph> GptBuilder::head() const {

@@ -13,8 +13,11 @@ class GptBuilder : public Builder {
   using Builder::Builder;
 
   std::unique_ptr<Graph> embedding() const override;
-  // Kind 1 has experts.
-  int block_kind(std::int64_t layer) const override { return m_.moe.in_layer(layer) ? 1 : 0; }
+  // Bit 0: has experts; bit 1: attends to more than the window of the other layers.
+  int block_kind(std::int64_t layer) const override {
+    const bool whole = m_.attention_window > 0 && !m_.window_in_layer(layer);
+    return (m_.moe.in_layer(layer) ? 1 : 0) + (whole ? 2 : 0);
+  }
   std::unique_ptr<Graph> block(int kind) const override;
   std::unique_ptr<Graph> head() const override;
 

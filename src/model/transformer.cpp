@@ -157,11 +157,29 @@ double active_mlp_weights(const ModelConfig& m) {
 }
 
 // Positions that attention counts for each: those of the sequence, without causal halving; less
-// where windows hide some, in proportion to the pairs that are left.
+// where windows hide some, in proportion to the pairs that are left. Of all layers together.
 double attended_positions(const ModelConfig& m) {
   const auto seq = static_cast<double>(m.seq_length);
   const auto window = static_cast<double>(m.attention_window);
-  return window > 0 && window < seq ? window * (2 - window / seq) : seq;
+  double sum = 0;
+  for (std::int64_t i = 0; i < m.num_layers; ++i) {
+    const bool hides = m.window_in_layer(i) && window < seq;
+    sum += hides ? window * (2 - window / seq) : seq;
+  }
+  return sum;
+}
+
+// Weights of a layer's attention, of which a token meets all.
+double attention_weights(const ModelConfig& m) {
+  const double h = static_cast<double>(m.hidden_size);
+  const double heads = static_cast<double>(m.num_heads), d = static_cast<double>(m.head_dim);
+  if (!m.is_latent()) return h * d * (2 * heads + 2 * static_cast<double>(m.num_kv_heads));
+  const double value = static_cast<double>(m.v_head_dim), q = static_cast<double>(m.q_lora_rank);
+  const double kv = static_cast<double>(m.kv_lora_rank);
+  const double queries = q > 0 ? q * (h + heads * d) : h * heads * d;
+  const double keys = h * (kv + static_cast<double>(m.qk_rope_head_dim)) +
+                      kv * heads * (static_cast<double>(m.qk_nope_head_dim) + value);
+  return queries + keys + heads * value * h;
 }
 
 }  // namespace
@@ -211,14 +229,17 @@ std::int64_t parameter_count(const ModelConfig& model) {
   return parameter_count(build_model(model, options));
 }
 
+double attention_flops_per_token(const ModelConfig& m) {
+  const double widths = static_cast<double>(m.num_heads * (m.head_dim + m.value_dim()));
+  return 6 * widths * attended_positions(m);
+}
+
 double training_flops_per_token(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
-  const double q = static_cast<double>(m.num_heads * m.head_dim);
-  const double kv = static_cast<double>(m.num_kv_heads * m.head_dim);
-  const double attention = h * (q + 2 * kv) + q * h;
   const double layers = static_cast<double>(m.num_layers);
-  return 6 * (layers * attention + active_mlp_weights(m) + h * static_cast<double>(m.vocab_size)) +
-         12 * layers * q * attended_positions(m);
+  return 6 * (layers * attention_weights(m) + active_mlp_weights(m) +
+              h * static_cast<double>(m.vocab_size)) +
+         attention_flops_per_token(m);
 }
 
 DType compute_dtype(const std::string& precision) {

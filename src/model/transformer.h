@@ -63,6 +63,8 @@ std::int64_t parameter_count(const ModelConfig& model);
 // 6 per weight of a matrix that the token meets, and 12 * layers * hidden * seq for full attention
 // (no causal halving). bert: as if every position were predicted.
 double training_flops_per_token(const ModelConfig& model);
+// The part of it that scores and what they weigh take.
+double attention_flops_per_token(const ModelConfig& model);
 
 // Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".
 DType compute_dtype(const std::string& precision);

@@ -154,6 +154,45 @@ void launch_gate_grad(const Launch& l) {
   });
 }
 
+// --- two values in shares; inputs: a, b, logits
+void infer_mix(Graph& g, Node& node) {
+  const Value &a = g.value(node.inputs[0]), &b = g.value(node.inputs[1]);
+  require(a.shape == b.shape && g.value(node.inputs[2]).shape == Shape({a.shape[0], 2}), g, node,
+          "both are [rows, columns], and a row has two logits");
+  add_output(g, node, 0, g.compute(), a.shape);
+}
+
+void gradient_mix(GradientBuilder& b, const Node& node) {
+  const Node& grad =
+      b.emit(Phase::input_grad, OpKind::mix_rows_grad, {},
+             {b.grad(node.outputs[0]), node.inputs[0], node.inputs[1], node.inputs[2]});
+  const std::array made = grad.outputs;
+  for (int i = 0; i < 3; ++i) b.add_grad(node.inputs[i], made[i]);
+}
+
+void launch_mix(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Shape& y = l.output_value(0).shape;
+    kernels<T>(l).mix_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<T>(1), l.input<T>(2),
+                           y[0], y[1]);
+  });
+}
+
+// inputs: dy, a, b, logits; outputs: da, db, dlogits
+void infer_mix_grad(Graph& g, Node& node) {
+  for (int i = 0; i < 3; ++i)
+    add_output(g, node, i, g.compute(), g.value(node.inputs[1 + i]).shape);
+}
+
+void launch_mix_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Shape& y = l.output_value(0).shape;
+    kernels<T>(l).mix_rows_grad(l.queue, l.output<T>(0), l.output<T>(1), l.output<T>(2),
+                                l.input<T>(0), l.input<T>(1), l.input<T>(2), l.input<T>(3), y[0],
+                                y[1]);
+  });
+}
+
 }  // namespace
 
 const OpDefinition dispatch_op{.name = "dispatch",
@@ -183,6 +222,14 @@ const OpDefinition gate_rows_op{.name = "gate_rows",
 const OpDefinition gate_rows_grad_op{
     .name = "gate_rows_grad", .infer = infer_gate_grad, .launch = launch_gate_grad};
 
+const OpDefinition mix_rows_op{.name = "mix_rows",
+                               .infer = infer_mix,
+                               .gradient = gradient_mix,
+                               .launch = launch_mix,
+                               .cheap = true};
+const OpDefinition mix_rows_grad_op{
+    .name = "mix_rows_grad", .infer = infer_mix_grad, .launch = launch_mix_grad};
+
 Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes) {
   const ValueId weights = attributes.capacity > 0 ? routes.weights : no_value;
   const Node& node = g.emit(OpKind::dispatch, attributes, {routes.chosen, weights});
@@ -197,6 +244,10 @@ ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t take
 
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates) {
   return g.emit(OpKind::gate_rows, {}, {x, gates}).outputs[0];
+}
+
+ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits) {
+  return g.emit(OpKind::mix_rows, {}, {a, b, logits}).outputs[0];
 }
 
 ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places) {

@@ -42,6 +42,15 @@ ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weigh
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
              const RopeAttributes& attributes);
 
+// The heads of latent attention (DeepSeek-AI 2024, arXiv:2405.04434) as qkv of one query, key and
+// value each: q is [rows, heads * head_dim]; kv has for each head the part of its key that
+// positions do not turn, then its value; key_rope [rows, rope_dim] is the other part of every key.
+// Values are widened to head_dim by zeros.
+ValueId latent_heads(Graph& g, ValueId q, ValueId kv, ValueId key_rope,
+                     const LatentAttributes& attributes);
+// The first value_dim columns of each head: [rows, heads * head_dim] to [rows, heads * value_dim].
+ValueId narrow_heads(Graph& g, ValueId context, const LatentAttributes& attributes);
+
 // qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads *
 // head_dim]. first_visible, sample_ids and lengths may be no_value; no position looks at those of
 // its sequence from its length on.
@@ -93,7 +102,9 @@ ValueId router(Graph& g, ValueId x, ValueId weight);
 struct Routes {
   ValueId weights, chosen;
 };
-Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value);
+// load: of the step before, for a balance loss over the whole batch.
+Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value,
+             ValueId load = no_value);
 // Where each choice lies among the rows by expert (i32 [rows, top_k], -1: dropped), and where each
 // expert's rows begin (i32 [experts + 1]; with blocks of rows, where those of each block do within
 // them: [experts * blocks + 1]).
@@ -109,6 +120,8 @@ ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
                        std::int64_t blocks = 1);
 // x times the sigmoid of each row's number, gates [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
+// a and b in two shares, the softmax of each row's logits [rows, 2].
+ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
 // What experts that are dealt out over a group's ranks make of rows by expert, [taken, in]: the
 // rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
 // experts * in, out of the activation]; offsets are those of all experts.

@@ -6,24 +6,30 @@
 namespace trireme::ops {
 namespace {
 
-// inputs: x
-void infer(Graph& g, Node& node) {
-  const auto& a = node.as<ReorderAttributes>();
+std::int64_t copied_by(const ReorderAttributes& a) {
   std::int64_t copied = 0;
   for (int p = 0; p < a.parts; ++p) {
     const BlockCopy& copy = a.copies[p];
     copied += copy.counts[0] * copy.counts[1] * copy.counts[2] * copy.width;
   }
-  require(copied == a.rows * a.columns, g, node, "the parts must make the whole result");
+  return copied;
+}
+
+// inputs: x
+void infer(Graph& g, Node& node) {
+  const auto& a = node.as<ReorderAttributes>();
+  require(a.rest_is_zero || copied_by(a) == a.rows * a.columns, g, node,
+          "the parts must make the whole result");
   add_output(g, node, 0, g.value(node.inputs[0]).dtype, {a.rows, a.columns});
 }
 
-// The way back, of an order in which nothing is left out.
+// The way back; what was left out has no gradient.
 void gradient(GradientBuilder& b, const Node& node) {
   ReorderAttributes back = node.as<ReorderAttributes>();
   const Value& x = b.graph().value(node.inputs[0]);
   back.rows = x.shape[0];
   back.columns = x.shape[1];
+  back.rest_is_zero = copied_by(back) < x.shape.count();
   for (BlockCopy& copy : back.copies) copy = copy.inverse();
   b.add_grad(
       node.inputs[0],
@@ -32,6 +38,7 @@ void gradient(GradientBuilder& b, const Node& node) {
 
 void launch(const Launch& l) {
   const auto& a = l.node.as<ReorderAttributes>();
+  if (a.rest_is_zero) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
   with_compute_type(l.output_value(0).dtype, [&]<class T>(T) {
     for (int p = 0; p < a.parts; ++p)
       kernels<T>(l).copy_blocks(l.queue, l.output<T>(0), l.input<T>(0), a.copies[p]);

@@ -81,7 +81,7 @@ void launch_weight_grad(const Launch& l) {
   });
 }
 
-// --- the choice; inputs: logits, bias
+// --- the choice; inputs: logits, bias, load, which the gradient alone reads
 RouterShape shape_of(const Graph& g, const Node& node, ValueId logits) {
   const auto& a = node.as<RouteAttributes>();
   const Shape& shape = g.value(logits).shape;
@@ -126,7 +126,7 @@ ValueId places_of(const Graph& g, ValueId chosen) {
 // The choices of whole units by expert, of which ranks may have some rows each: sums of integers.
 ValueId counts_of_units(GradientBuilder& b, const Node& node) {
   const auto a = node.as<RouteAttributes>();
-  if (a.aux_coeff == 0) return no_value;
+  if (a.aux_coeff == 0 || node.inputs[2] != no_value) return no_value;
   ValueId counts = b.emit(Phase::input_grad, OpKind::unit_choices, a,
                           {node.inputs[0], node.outputs[1], node.inputs[1]})
                        .outputs[0];
@@ -140,12 +140,16 @@ ValueId counts_of_units(GradientBuilder& b, const Node& node) {
 }
 
 void gradient_route(GradientBuilder& b, const Node& node) {
-  const ValueId logits = node.inputs[0], bias = node.inputs[1], chosen = node.outputs[1];
+  const ValueId logits = node.inputs[0], chosen = node.outputs[1], load = node.inputs[2];
+  const auto gradient_of = [&](ValueId parameter) {
+    return parameter == no_value ? no_value : b.graph().gradient_of(parameter);
+  };
+  const ValueId dbias = gradient_of(node.inputs[1]), dload = gradient_of(load);
   const RouteAttributes a = node.as<RouteAttributes>();
   const ValueId dweights = b.grad(node.outputs[0]), counts = counts_of_units(b, node);
   b.add_grad(logits, b.emit(Phase::input_grad, OpKind::route_grad, a,
-                            {dweights, logits, chosen, places_of(b.graph(), chosen), counts,
-                             bias == no_value ? no_value : b.graph().gradient_of(bias)})
+                            {dweights, logits, chosen, places_of(b.graph(), chosen), counts, load,
+                             dbias, dload})
                          .outputs[0]);
 }
 
@@ -166,31 +170,42 @@ void launch_choices(const Launch& l) {
   });
 }
 
-// inputs: dweights, logits, chosen, places, counts of whole units with an auxiliary loss, (gradient
-// of the bias); outputs: dlogits, that gradient
+// inputs: dweights, logits, chosen, places, counts of whole units with an auxiliary loss of them,
+// load, (gradients of bias and load); outputs: dlogits, those gradients
 void infer_route_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.accumulate(), g.value(node.inputs[1]).shape);
-  node.outputs[1] = node.inputs[5];
-  node.inputs[5] = no_value;
+  for (const int counted : {0, 1}) {
+    node.outputs[1 + counted] = node.inputs[6 + counted];
+    node.inputs[6 + counted] = no_value;
+  }
 }
 
+// Bytes of what one block counts, for bias and load each.
 std::int64_t workspace_route_grad(const Target&, const Graph& g, const Node& node) {
-  if (node.outputs[1] == no_value) return 0;
-  return block_gradient_bytes(g, g.value(node.outputs[1]).shape.count());
+  if (node.outputs[1] == no_value && node.outputs[2] == no_value) return 0;
+  return 2 * block_gradient_bytes(g, g.value(node.outputs[0]).shape[1]);
 }
 
 void launch_route_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     const auto& a = l.node.as<RouteAttributes>();
-    TRIREME_CHECK(l.in[4] || a.aux_coeff == 0);
-    const bool adds_block = l.graph.exact_block() > 0 && l.out[1];
-    A* const dbias = adds_block ? static_cast<A*>(l.workspace) : l.output<A>(1);
-    kernels<T>(l).route_grad(
-        l.queue, shape_of(l.graph, l.node, l.node.inputs[1]), losses_of(l.graph, a), l.output<A>(0),
-        dbias, !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1), l.input<std::int32_t>(2),
-        l.input<std::int32_t>(3), l.input<std::int64_t>(4), l.step, l.layer);
-    if (adds_block) add_block(l, 1, dbias, !l.accumulate);
+    TRIREME_CHECK(l.in[4] || l.in[5] || a.aux_coeff == 0);
+    const bool adds_block = l.graph.exact_block() > 0;
+    const std::int64_t block = block_gradient_bytes(l.graph, l.output_value(0).shape[1]);
+    // Where a count goes: to the sums, or first to scratch.
+    const auto target = [&](int counted) -> A* {
+      if (!l.out[1 + counted] || !adds_block) return l.output<A>(1 + counted);
+      return reinterpret_cast<A*>(static_cast<std::byte*>(l.workspace) + counted * block);
+    };
+    kernels<T>(l).route_grad(l.queue, shape_of(l.graph, l.node, l.node.inputs[1]),
+                             losses_of(l.graph, a), l.output<A>(0), target(0), target(1),
+                             !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1),
+                             l.input<std::int32_t>(2), l.input<std::int32_t>(3),
+                             l.input<std::int64_t>(4), l.input<T>(5), l.step, l.layer);
+    for (const int counted : {0, 1})
+      if (adds_block && l.out[1 + counted])
+        add_block(l, 1 + counted, target(counted), !l.accumulate);
   });
 }
 
@@ -223,8 +238,9 @@ ValueId router(Graph& g, ValueId x, ValueId weight) {
   return g.emit(OpKind::router, {}, {x, weight}).outputs[0];
 }
 
-Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias) {
-  const Node& node = g.emit(OpKind::route, attributes, {logits, bias});
+Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias,
+             ValueId load) {
+  const Node& node = g.emit(OpKind::route, attributes, {logits, bias, load});
   return {node.outputs[0], node.outputs[1]};
 }
 

@@ -202,7 +202,7 @@ std::vector<unsigned> Optimizer::arrays(Phase phase) const {
 void Optimizer::update(const OwnedSlice& slice, const StepBlock* step, Phase phase) {
   for_each_piece(slice, [&](const OwnedSlice& piece) {
     const TraceSpan span(trace_, phase == Phase::direct ? "direct" : "update", 0, slice.bucket);
-    if (spec(piece).balance_rate > 0) return balance(piece);
+    if (spec(piece).counts != ParameterSpec::Counts::nothing) return balance(piece);
     update_block(piece, step, phase);
   });
 }
@@ -265,7 +265,7 @@ void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, vo
   }
 }
 
-// A router's bias, which is too small to be cut.
+// A router's bias or load, which is too small to be cut.
 void Optimizer::balance(const OwnedSlice& slice) {
   TRIREME_CHECK(slice.begin == 0 && slice.count() == spec(slice).shape.count());
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {
@@ -273,9 +273,14 @@ void Optimizer::balance(const OwnedSlice& slice) {
     T* compute = states_.kinds().masters
                      ? reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset
                      : nullptr;
-    stage_.device().kernels<T>().balance(
-        stage_.device().queue(), reinterpret_cast<A*>(master(slice)), compute,
-        reinterpret_cast<const A*>(gradient(slice)), spec(slice).balance_rate, slice.count());
+    auto* const kept = reinterpret_cast<A*>(master(slice));
+    const auto* const choices = reinterpret_cast<const A*>(gradient(slice));
+    Queue& queue = stage_.device().queue();
+    const Kernels<T>& kernels = stage_.device().kernels<T>();
+    if (spec(slice).counts == ParameterSpec::Counts::load)
+      kernels.keep_load(queue, kept, compute, choices, slice.count());
+    else
+      kernels.balance(queue, kept, compute, choices, spec(slice).balance_rate, slice.count());
   });
 }
 

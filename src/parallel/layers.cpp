@@ -76,6 +76,17 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   return ops::linear(g, enter(g, tp, x), w, b);
 }
 
+ValueId SharedLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
+  ParameterSpec weight{name + ".weight", {out, in}, {out, in}, Init::normal, init_std, true};
+  weight.matrix_rows = {out};
+  weight.partial_gradient = tp.splits_rows();
+  return ops::linear(g, x, g.parameter(std::move(weight)), no_value);
+}
+
+ValueId all_rows(Graph& g, const TensorParallel& tp, ValueId x) {
+  return enter(g, tp, x);
+}
+
 ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
   const std::int64_t local = tp.share(out);
   ParameterSpec weight{name + ".weight", {local, in}, {out, in}, Init::normal, init_std, true};

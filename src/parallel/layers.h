@@ -52,6 +52,19 @@ struct HeadProjection {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
+// What all heads share, of the rows that this rank has and a small layer without a cut: [rows, in]
+// to [rows, out]. Its gradient is that of these rows, or of all of them the same on all ranks.
+struct SharedLinear {
+  std::string name;
+  std::int64_t in, out;
+  double init_std;
+
+  ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
+};
+
+// x of all rows, where each rank goes on with heads of its own.
+ValueId all_rows(Graph& g, const TensorParallel& tp, ValueId x);
+
 // y = x W^T + b with the outputs cut: [rows, in] to [all rows, out / size].
 struct ColumnLinear {
   std::string name;  // of the parameters, before ".weight" and ".bias"

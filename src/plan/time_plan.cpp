@@ -50,19 +50,8 @@ void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
   const ModelConfig& m = config.model;
   time.uncut_flops = plan.flops;
   time.flops = plan.flops;
-  if (m.family != "bert") {  // with a causal mask half of what is counted for attention is needed
-    ModelConfig without = m;
-    without.num_heads = 0;
-    without.num_kv_heads = 0;
-    const double layers = static_cast<double>(m.num_layers),
-                 heads = static_cast<double>(m.num_heads),
-                 groups = static_cast<double>(m.num_kv_heads),
-                 h = static_cast<double>(m.hidden_size), d = static_cast<double>(m.head_dim);
-    const double projections = 6 * layers * h * d * (2 * heads + 2 * groups);
-    const double attention =
-        training_flops_per_token(m) - training_flops_per_token(without) - projections;
-    time.flops -= plan.tokens * attention / 2;
-  }
+  // With a causal mask half of what is counted for attention is needed.
+  if (m.family != "bert") time.flops -= plan.tokens * attention_flops_per_token(m) / 2;
   time.recomputed_flops =
       time.uncut_flops * (config.parallel.recompute == "full" ? 4.0 / 3.0 : 1.0);
   double executed = 0;
@@ -140,6 +129,28 @@ CostModel costs_for(const Config& config, const Machine& machine, const Stack& s
   return {*machine.speed, stack, efficiency, is_wide(config)};
 }
 
+// What a rank does for one round of another rank's rows in the forward pass of a layer: with even
+// loads each turn is one, and the first turn has no messages.
+double expert_round(const LayoutPlan& plan, const Config& config, const CostModel& costs) {
+  const auto ranks = static_cast<double>(config.parallel.ep);
+  double launches = 0, computing = 0, travelling = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    rank.program.for_each([&](const RecordedWork& work, std::int64_t times) {
+      if (std::string_view(work.op) != "remote_experts") return;
+      const auto count = static_cast<double>(times);
+      if (work.kind != RecordedWork::Kind::message) {
+        computing += count * costs.work(work, true);
+      } else if (work.message == MessageKind::all_gather) {
+        launches += count;
+      } else {
+        travelling += count * costs.message(work, rank.program.group_of(work));
+      }
+    });
+  }
+  if (launches == 0) return 0;
+  return (computing / ranks + travelling / (ranks - 1)) / launches;
+}
+
 }  // namespace
 
 Utilisation TimePlan::utilisation() const {
@@ -181,7 +192,9 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   time.peak = rate.peak;
   count_flops(plan, config, time);
   set_efficiency(machine, stack, is_wide(config), efficiency, time);
-  const Replay step = replay_step(plan, costs_for(config, machine, stack, time.efficiency));
+  const CostModel costs = costs_for(config, machine, stack, time.efficiency);
+  const Replay step = replay_step(plan, costs);
+  time.expert_round = expert_round(plan, config, costs);
   time.seconds = step.end.at;
   time.path = step.end.path;
   time.ranks = step.ranks;
@@ -260,6 +273,9 @@ std::string to_text(const TimePlan& time) {
       "  share of the peak: {:.1f}% necessary, {:.1f}% with attention to all positions counted "
       "(Megatron-LM, torchtitan), {:.1f}% with full recomputation counted too, {:.1f}% executed\n",
       100 * u.necessary, 100 * u.uncut, 100 * u.recomputed, 100 * u.executed);
+  if (time.expert_round > 0)
+    text += fmt::format("  experts: a round of one layer takes {} forward\n",
+                        seconds_text(time.expert_round));
   text += "  the chain of work that decides it:";
   for (std::size_t k = 0; k < time_kinds; ++k) {
     if (time.path[k] >= 0.0005 * time.seconds)

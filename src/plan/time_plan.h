@@ -35,6 +35,7 @@ struct TimePlan {
   TimeByKind path{};            // what the step's chain of work goes to
   std::vector<RankTime> ranks;  // by pipeline position
   double bubble = 0;            // share of rank-time in which nothing is computed
+  double expert_round = 0;      // of a layer forward, where several ranks share experts
   double efficiency = 1;        // as fitted
   double band = 0;              // the error to expect, as a share
   std::string band_reason;

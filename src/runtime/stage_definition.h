@@ -46,7 +46,7 @@ struct FlatRange {
 struct StageDefinition {
   DType compute = DType::f32;
   std::int64_t exact_block = 0;  // of its graphs
-  // Newest positions that each attends to (part of BatchInput::first_visible); 0: all.
+  // Newest positions that each attends to (BatchInput::first_in_window); 0: all.
   std::int64_t attention_window = 0;
   std::vector<SegmentTemplate> templates;
   std::vector<SegmentInstance> segments;

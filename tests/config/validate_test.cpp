@@ -159,6 +159,55 @@ TEST(Validate, ModelsOfFamiliesThatHaveNoPlaceForThem) {
               HasSubstr("leave it out"));
 }
 
+TEST(Validate, WidthsOfLatentAttention) {
+  const std::vector<std::string> latent = {"model.family=llama", "model.kv_lora_rank=64",
+                                           "model.qk_nope_head_dim=48",
+                                           "model.qk_rope_head_dim=16"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = latent;
+    all.insert(all.end(), more.begin(), more.end());
+    return refused(all);
+  };
+  EXPECT_EQ(with({}), "accepted");
+  EXPECT_EQ(valid_with(latent).model.head_dim, 64);
+  EXPECT_EQ(valid_with(latent).model.v_head_dim, 48);
+  EXPECT_THAT(with({"model.qk_rope_head_dim=15"}), HasSubstr("an even model.qk_rope_head_dim"));
+  EXPECT_THAT(with({"model.head_dim=128"}), HasSubstr("leave head_dim out"));
+  EXPECT_THAT(with({"model.v_head_dim=65"}), HasSubstr("use at most that"));
+  EXPECT_THAT(with({"model.num_kv_heads=4"}), HasSubstr("model.num_kv_heads"));
+  EXPECT_THAT(with({"model.position=learned"}), HasSubstr("model.position = \"rope\""));
+  EXPECT_THAT(with({"model.qk_norm=true"}), HasSubstr("model.qk_norm"));
+  EXPECT_THAT(with({"run.device=cuda"}),
+              HasSubstr("model.kv_lora_rank needs run.device = \"cpu\""));
+  EXPECT_THAT(refused({"model.v_head_dim=64"}),
+              HasSubstr("does nothing without model.kv_lora_rank"));
+  EXPECT_THAT(refused({"model.family=bert", "model.kv_lora_rank=64", "model.qk_nope_head_dim=48",
+                       "model.qk_rope_head_dim=16"}),
+              HasSubstr("model.kv_lora_rank"));
+}
+
+TEST(Validate, LayersWithAWindow) {
+  const std::string window = "model.attention_window=64";
+  EXPECT_EQ(refused({window, "model.window_layers=[0, 11]"}), "accepted");
+  EXPECT_THAT(refused({"model.window_layers=[0]"}), HasSubstr("does nothing without"));
+  EXPECT_THAT(refused({window, "model.window_layers=[12]"}), HasSubstr("has layers 0 to 11"));
+  EXPECT_THAT(refused({window, "model.window_layers=[3, 3]"}), HasSubstr("must rise"));
+}
+
+TEST(Validate, ResidualExpertsAndABalanceOverTheBatch) {
+  const std::string experts = "moe.num_experts=8", mixed = "moe.residual=true";
+  EXPECT_THAT(refused({mixed}), HasSubstr("does nothing without moe.num_experts"));
+  EXPECT_THAT(refused({experts, mixed}), HasSubstr("set moe.shared_ffn_hidden_size"));
+  EXPECT_EQ(refused({experts, mixed, "moe.shared_ffn_hidden_size=64"}), "accepted");
+  EXPECT_THAT(refused({experts, mixed, "moe.shared_ffn_hidden_size=64", "moe.shared_gate=true"}),
+              HasSubstr("leave moe.shared_gate out"));
+  const std::string global = "moe.aux_loss=global", weight = "moe.aux_loss_coeff=0.01";
+  EXPECT_EQ(refused({experts, global, weight}), "accepted");
+  EXPECT_THAT(refused({experts, global, weight, "run.gradient_dtype=bf16"}),
+              AllOf(HasSubstr("moe.aux_loss = \"global\""), HasSubstr("use fp32")));
+  EXPECT_THAT(refused({"moe.num_experts=512", global, weight}), HasSubstr("at most 256 experts"));
+}
+
 TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {
   EXPECT_EQ(refused({"model.norm_placement=output", "model.attention_window=5"}), "accepted");
   EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre or output"));

@@ -2,7 +2,9 @@
 // writes; config.json there and back; what does not fit is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <unistd.h>
+#include <cmath>
 
 #include <fstream>
 #include <map>
@@ -205,20 +207,33 @@ std::string relative_refusal(const std::string& type, const std::string& more) {
   return "accepted";
 }
 
-TEST(HuggingFaceConfig, WindowsOfSomeLayersAreRefused) {
+TEST(HuggingFaceConfig, WindowsOfSomeLayers) {
+  using Layers = std::vector<std::int64_t>;
   const std::string on = R"("sliding_window": 16, "use_sliding_window": true)";
+  const auto read = [&](const std::string& type, const std::string& more) {
+    const HuggingFaceModel first = parse_huggingface_config(
+        relative_of_llama(type, R"("num_hidden_layers": 3, )" + on + ", " + more), "config.json");
+    const HuggingFaceModel again =
+        parse_huggingface_config(huggingface_config_text(first, "float32"), "config.json");
+    EXPECT_EQ(again.model.attention_window, first.model.attention_window);
+    EXPECT_EQ(again.model.window_layers, first.model.window_layers);
+    return first.model;
+  };
+  const auto types = [](const std::string& three) { return R"("layer_types": [)" + three + "]"; };
+  const std::string with = R"("sliding_attention")", without = R"("full_attention")";
   for (const std::string type : {"qwen2", "qwen3"}) {
-    EXPECT_EQ(relative_refusal(type, on), "accepted") << "its first windows are in layer 28";
-    EXPECT_THAT(relative_refusal(type, on + R"(, "max_window_layers": 1)"),
-                HasSubstr("max_window_layers is the number 1"));
-    const auto layers = [&](const std::string& types) {
-      return relative_refusal(type, on + R"(, "layer_types": [)" + types + "]");
-    };
-    EXPECT_EQ(layers(R"("sliding_attention", "sliding_attention")"), "accepted");
-    EXPECT_THAT(layers(R"("sliding_attention", "full_attention")"),
-                HasSubstr("all layers or of none"));
-    EXPECT_THAT(layers(R"("full_attention")"), HasSubstr("for each layer"));
-    EXPECT_THAT(layers(R"("chunked_attention", "full_attention")"), HasSubstr("for each layer"));
+    EXPECT_EQ(read(type, R"("max_window_layers": 28)").attention_window, 0);
+    EXPECT_EQ(read(type, R"("max_window_layers": 1)").window_layers, (Layers{1, 2}));
+    EXPECT_EQ(read(type, R"("max_window_layers": 0)").attention_window, 16);
+    EXPECT_TRUE(read(type, R"("max_window_layers": 0)").window_layers.empty());
+    EXPECT_EQ(read(type, types(with + "," + without + "," + with)).window_layers, (Layers{0, 2}));
+    EXPECT_TRUE(read(type, types(with + "," + with + "," + with)).window_layers.empty());
+    EXPECT_EQ(read(type, types(without + "," + without + "," + without)).attention_window, 0);
+    const auto refused = [&](const std::string& more) { return relative_refusal(type, more); };
+    EXPECT_THAT(refused(on + ", " + types(without)), HasSubstr("for each layer"));
+    EXPECT_THAT(refused(on + ", " + types(R"("chunked_attention", )" + without)),
+                HasSubstr("for each layer"));
+    EXPECT_THAT(refused(types(with + "," + without)), HasSubstr("need use_sliding_window"));
   }
   EXPECT_THAT(relative_refusal("qwen2_moe", on), HasSubstr("use_sliding_window is true"));
   for (const char* type : {"llama", "olmo2", "olmoe"}) {
@@ -254,11 +269,97 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"gemma", R"("hidden_act": "gelu_pytorch_tanh", "use_bidirectional_attention": true)",
        "use_bidirectional_attention is true"},
       {"t5", "", "model_type is the string \"t5\""},
-      {"deepseek_v3", "", "model_type is the string \"deepseek_v3\""},
+      {"deepseek_v2", "", "model_type is the string \"deepseek_v2\""},
+      {"deepseek_v3", "", "num_key_value_heads is the number 2"},
       {"gemma2", "", "model_type is the string \"gemma2\""},
   };
   for (const auto& [type, more, message] : cases)
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;
+}
+
+// A config.json of DeepSeek-V3 with other keys than these.
+std::string deepseek(const nlohmann::json& changes) {
+  nlohmann::json json = {{"model_type", "deepseek_v3"},
+                         {"vocab_size", 40},
+                         {"hidden_size", 16},
+                         {"intermediate_size", 24},
+                         {"num_hidden_layers", 3},
+                         {"num_attention_heads", 2},
+                         {"num_key_value_heads", 2},
+                         {"max_position_embeddings", 64},
+                         {"q_lora_rank", 12},
+                         {"kv_lora_rank", 8},
+                         {"qk_nope_head_dim", 6},
+                         {"qk_rope_head_dim", 4},
+                         {"v_head_dim", 6},
+                         {"head_dim", 4},
+                         {"n_routed_experts", 8},
+                         {"num_experts_per_tok", 4},
+                         {"n_group", 4},
+                         {"topk_group", 2},
+                         {"moe_intermediate_size", 10},
+                         {"n_shared_experts", 2},
+                         {"first_k_dense_replace", 1}};
+  json.update(changes);
+  return json.dump();
+}
+
+TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
+  const nlohmann::json yarn = {{"rope_type", "yarn"},
+                               {"factor", 40.0},
+                               {"original_max_position_embeddings", 16},
+                               {"mscale", 1.0},
+                               {"mscale_all_dim", 0.7}};
+  const nlohmann::json cases[] = {nlohmann::json::object(),
+                                  {{"q_lora_rank", nullptr}},
+                                  {{"rope_scaling", yarn}},
+                                  {{"first_k_dense_replace", 3}},
+                                  {{"n_group", 1}, {"topk_group", 1}}};
+  for (const nlohmann::json& changes : cases) {
+    const HuggingFaceModel first = parse_huggingface_config(deepseek(changes), "config.json");
+    EXPECT_EQ(first.kind, HuggingFaceKind::deepseek_v3);
+    EXPECT_EQ(huggingface_kind(first.model), first.kind);
+    EXPECT_EQ(first.model.head_dim, 10);
+    const HuggingFaceModel again =
+        parse_huggingface_config(huggingface_config_text(first, "float32"), "config.json");
+    EXPECT_NEAR(again.model.attention_scale, first.model.attention_scale, 1e-12);
+    EXPECT_NEAR(again.model.rope_attention_factor, first.model.rope_attention_factor, 1e-12);
+    Config before, after;
+    before.model = first.model;
+    after.model = again.model;
+    after.model.attention_scale = before.model.attention_scale;
+    after.model.rope_attention_factor = before.model.rope_attention_factor;
+    EXPECT_EQ(to_toml(after), to_toml(before)) << changes.dump();
+  }
+  const ModelConfig scaled =
+      parse_huggingface_config(deepseek({{"rope_scaling", yarn}}), "config.json").model;
+  const double all = 0.07 * std::log(40.0) + 1;
+  EXPECT_NEAR(scaled.attention_scale, all * all / std::sqrt(10.0), 1e-15);
+  EXPECT_NEAR(scaled.rope_attention_factor, (0.1 * std::log(40.0) + 1) / all, 1e-15);
+  const ExpertConfig& moe = scaled.moe;
+  EXPECT_EQ(moe.first_layer, 1);
+  EXPECT_EQ(moe.shared_ffn_hidden_size, 20);
+  EXPECT_EQ(moe.score, "sigmoid");
+  EXPECT_TRUE(moe.expert_bias);
+  EXPECT_EQ(moe.scaling_factor, 2.5);
+}
+
+TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
+  const std::pair<nlohmann::json, const char*> cases[] = {
+      {{{"rms_norm_eps", 1e-5}}, "it must be 1e-6"},
+      {{{"rope_interleave", false}}, "rope_interleave is false"},
+      {{{"attention_bias", true}}, "attention_bias is true"},
+      {{{"num_key_value_heads", 1}}, "num_key_value_heads is the number 1"},
+      {{{"num_experts_per_tok", 2}}, "these must be two"},
+      {{{"v_head_dim", 12}}, "model.v_head_dim = 12"},
+      {{{"scoring_func", "softmax"}}, "scoring_func is the string"},
+      {{{"sliding_window", 16}}, "has no windows"},
+  };
+  for (const auto& [changes, message] : cases) {
+    EXPECT_THAT([&] { parse_huggingface_config(deepseek(changes), "config.json"); },
+                testing::ThrowsMessage<Error>(HasSubstr(message)))
+        << changes.dump();
+  }
 }
 
 // Each class of transformers has defaults of its own, which a short config.json relies on.

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "megatron/translated.h"
 
 namespace trireme::megatron {
@@ -78,6 +80,101 @@ TEST(Experts, OfMegatronDeepSpeed) {
   EXPECT_EQ(moe.capacity_factor, 1.0);
   EXPECT_EQ(config(more + "--disable-moe-token-dropping").model.moe.capacity_factor, 0);
   EXPECT_TRUE(config(more + "--topk 2").model.moe.normalize_weights);
+}
+
+// A run of 1.3 billion parameters with 128 experts in every second layer, as Megatron-DeepSpeed's
+// example starts it: sizes, lengths and flags.
+const std::string moe_128 =
+    "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 "
+    "--max-position-embeddings 2048 --micro-batch-size 8 --global-batch-size 512 --train-iters "
+    "400000 --train-tokens 300000000000 --lr-decay-tokens 300000000000 --lr-warmup-tokens "
+    "375000000 --lr 1.2e-4 --min-lr 1.0e-6 --lr-decay-style cosine --init-method-std 0.014 "
+    "--weight-decay 0.1 --clip-grad 1.0 --adam-beta1 0.9 --adam-beta2 0.95 --hysteresis 2 --fp16 "
+    "--tensor-model-parallel-size 1 --moe-expert-parallel-size 64 --num-experts 128 "
+    "--moe-loss-coeff 0.01 --moe-train-capacity-factor 1.0 --moe-eval-capacity-factor 1.0 "
+    "--moe-min-capacity 4 --create-moe-param-group --checkpoint-activations "
+    "--override-opt_param-scheduler --split 98,2,0 --data-impl mmap --num-workers 0 "
+    "--exit-duration-in-mins 30000000 --log-interval 10 --eval-interval 100 --eval-iters 10 "
+    "--save-interval 10000 --save out --load out --tensorboard-dir logs --tensorboard-queue-size 1 "
+    "--log-timers-to-tensorboard --log-batch-size-to-tensorboard "
+    "--log-validation-ppl-to-tensorboard --deepspeed --pipeline-model-parallel-size 1 "
+    "--no-pipeline-parallel --deepspeed-activation-checkpointing ";
+
+TEST(Experts, OfTheScriptFor128) {
+  const Config run = config(moe_128);
+  EXPECT_EQ(run.model.moe.num_experts, 128);
+  EXPECT_EQ(run.model.moe.top_k, 1);
+  EXPECT_EQ(run.model.moe.capacity_factor, 1);
+  EXPECT_EQ(run.model.moe.aux_loss_coeff, 0.01);
+  EXPECT_EQ(run.model.moe.first_layer, 1);
+  EXPECT_EQ(run.model.moe.layer_interval, 2);
+  EXPECT_FALSE(run.model.moe.residual);
+  EXPECT_EQ(run.parallel.ep, 64);
+  EXPECT_TRUE(run.model.bias);  // of all layers but the experts
+  EXPECT_EQ(run.optimizer.decay_tokens, 300000000000);
+  EXPECT_THAT(noted(translated(moe_128)), Contains("--num-experts"));
+  EXPECT_NO_THROW(validate_layout(run, 64));
+}
+
+TEST(Experts, ResidualOnesAreMixedWithAnMlpOfTheirWidth) {
+  const ExpertConfig moe = config(moe_128 + "--mlp-type residual").model.moe;
+  EXPECT_TRUE(moe.residual);
+  EXPECT_EQ(moe.shared_ffn_hidden_size, 4 * 2048);
+  EXPECT_EQ(config(moe_128 + "--mlp-type standard").model.moe.shared_ffn_hidden_size, 0);
+}
+
+TEST(Experts, AListOfTheirNumbersMustNotDiffer) {
+  const std::string more = "--deepspeed --disable-bias-linear --num-layers 4 --num-experts ";
+  EXPECT_EQ(config(more + "8 8").model.moe.num_experts, 8);
+  EXPECT_THAT(refusal(more + "8 16"), HasSubstr("8 16 differ"));
+}
+
+TEST(Experts, OfMegatronNeedNoBiases) {
+  EXPECT_THAT(refusal("--num-experts 8"), HasSubstr("add --disable-bias-linear"));
+}
+
+TEST(Experts, ABalanceOverTheBatchLooksBack) {
+  const std::string more =
+      "--disable-bias-linear --swiglu --num-experts 8 --moe-aux-loss-coeff "
+      "1e-2 --moe-router-load-balancing-type global_aux_loss";
+  EXPECT_EQ(config(more).model.moe.aux_loss, "global");
+  EXPECT_THAT(noted(translated(more)), Contains("--moe-router-load-balancing-type"));
+}
+
+TEST(LatentAttention, HasMegatronsWidths) {
+  const std::string latent =
+      "--multi-latent-attention --disable-bias-linear --normalization RMSNorm --qk-layernorm ";
+  const ModelConfig plain = config(latent).model;
+  EXPECT_EQ(plain.kv_lora_rank, 32);
+  EXPECT_EQ(plain.q_lora_rank, 0);
+  EXPECT_EQ(plain.head_dim, 128 + 64);
+  EXPECT_EQ(plain.v_head_dim, 128);
+  EXPECT_EQ(plain.position, "rope");
+  EXPECT_EQ(plain.rope_scaling, "none");
+  EXPECT_EQ(plain.attention_scale, 0);
+  const ModelConfig scaled =
+      config(latent +
+             "--q-lora-rank 24 --kv-lora-rank 16 --qk-head-dim 12 --qk-pos-emb-head-dim 4 "
+             "--v-head-dim 8 --rotary-scaling-factor 40 --mscale 1.0 --mscale-all-dim 1.0")
+          .model;
+  EXPECT_EQ(scaled.q_lora_rank, 24);
+  EXPECT_EQ(scaled.rope_scaling, "yarn");
+  EXPECT_EQ(scaled.rope_original_length, 4096);
+  EXPECT_EQ(scaled.rope_attention_factor, 1);
+  const double mscale = 0.1 * std::log(40.0) + 1;
+  EXPECT_NEAR(scaled.attention_scale, mscale * mscale / 4, 1e-12);
+  EXPECT_THAT(refusal("--multi-latent-attention --disable-bias-linear --normalization RMSNorm"),
+              HasSubstr("add --qk-layernorm"));
+  EXPECT_THAT(noted(translated("--kv-lora-rank 16")), Contains("--kv-lora-rank"));
+}
+
+TEST(Windows, OfSomeLayers) {
+  const std::string window = "--num-layers 4 --window-size 7,0 --window-attn-skip-freq ";
+  EXPECT_THAT(config(window + "2").model.window_layers, ElementsAre(0, 2));
+  EXPECT_THAT(config(window + "[1,1,0,1]").model.window_layers, ElementsAre(0, 1, 3));
+  EXPECT_TRUE(config(window + "[1]*4").model.window_layers.empty());
+  EXPECT_EQ(config(window + "1").model.attention_window, 0);
+  EXPECT_THAT(refusal(window + "[1,0]"), HasSubstr("--window-attn-skip-freq"));
 }
 
 TEST(Experts, RanksThatShareThem) {

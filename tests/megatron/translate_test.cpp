@@ -114,8 +114,6 @@ TEST(Translate, WindowsCountThePositionItself) {
                 ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--window-size")))
         << wrong;
   }
-  EXPECT_THAT([] { config("--window-size 7,0 --window-attn-skip-freq 2"); },
-              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--window-attn-skip-freq")));
 }
 
 TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {

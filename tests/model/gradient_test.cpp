@@ -20,23 +20,27 @@ struct TestedModel : ModelConfig {
 };
 
 // Heads that share keys and values in Llama, the other GELU in BERT. "two_kinds" is of no family;
-// "experts" is Llama with a dense layer and one of four experts and a shared one.
+// "experts" is Llama with a dense layer and one of four experts and a shared one, "residual" the
+// same but mixed.
 TestedModel tested(const std::string& name) {
   const bool two_kinds = name == "two_kinds";
-  const std::string family = two_kinds ? "gpt" : name == "experts" ? "llama" : name;
+  const std::string family = two_kinds                                 ? "gpt"
+                             : name == "experts" || name == "residual" ? "llama"
+                                                                       : name;
   TestedModel model{testing_model::tiny(family), nullptr};
   model.architecture = two_kinds ? &testing_model::two_kinds : &architecture_of(model);
   if (two_kinds) model.num_layers = 3;
   if (family.starts_with("llama")) {
     model.num_heads = 4;
-    model.num_kv_heads = 2;
+    model.num_kv_heads = model.is_latent() ? 4 : 2;
   }
-  if (name == "experts") {
+  if (name == "experts" || name == "residual") {
     model.moe.num_experts = 4;
     model.moe.ffn_hidden_size = 12;
     model.moe.first_layer = 1;
     model.moe.shared_ffn_hidden_size = 10;
-    model.moe.shared_gate = true;
+    model.moe.shared_gate = name == "experts";
+    model.moe.residual = name == "residual";
   }
   if (model.family == "bert") model.activation = "gelu_erf";
   return model;
@@ -105,7 +109,7 @@ class Fixture {
     fill<float>(BatchInput::loss_weights, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<Id>(BatchInput::positions, [&](auto r) { return r % seq; });
     fill<std::int64_t>(BatchInput::sample_ids, [](auto b) { return 70 + b; });
-    fill<Id>(BatchInput::first_visible, [&](auto r) {
+    fill<Id>(BatchInput::first_in_window, [&](auto r) {
       const std::int64_t window = model.attention_window;
       return window > 0 ? std::max<std::int64_t>(0, r % seq + 1 - window) : 0;
     });
@@ -265,7 +269,9 @@ TEST(KindsOfBlocks, RecomputeApart) {
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
                          testing::Values("gpt", "gpt_bloom", "llama", "llama_gemma",
                                          "llama_qk_norm", "llama_olmo2", "llama_window", "bert",
-                                         "bert_post", "two_kinds", "experts"),
+                                         "bert_post", "two_kinds", "experts", "residual",
+                                         "llama_latent", "llama_latent_plain",
+                                         "llama_some_windows"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -130,7 +130,8 @@ TEST_P(ModelParts, GiveTheSameBitsAmongTensorParallelRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelParts,
                          testing::Values("gpt", "gpt_bloom", "llama", "llama_gemma",
-                                         "llama_output_norm", "llama_window", "bert", "bert_post"),
+                                         "llama_output_norm", "llama_window", "llama_some_windows",
+                                         "llama_latent", "bert", "bert_post"),
                          [](const auto& info) { return info.param; });
 
 std::vector<std::string> names(const ModelConfig& model, const StagePart& part) {
@@ -174,24 +175,33 @@ TEST(PartsOfAModel, OnlyTheEndsReadDataUnlessDocumentsOrPaddingShowInTheMiddle) 
   EXPECT_FALSE(reads("gpt", middle, false, true));  // positions enter with the embedding
 }
 
-// A position sees those of its document that are within the window.
+// A position sees those of its document that are within the window, or in layers without one all of
+// its document.
 TEST(BatchInputs, WindowsEndWhereDocumentsBegin) {
   ModelConfig model = four_layers("llama");
   model.attention_window = 3;
   Batch batch(1, model.seq_length);
   std::fill(batch.first_visible.begin() + 4, batch.first_visible.end(), 4);
-  for (const bool packed : {false, true}) {
-    BuildOptions build;
-    build.packed_documents = packed;
-    Stage stage(build_model(model, build), {});
-    stage.allocate();
-    load_batch(stage, 0, batch);
-    const auto* first = static_cast<const std::int32_t*>(stage.batch(0, BatchInput::first_visible));
-    const std::vector<std::int32_t> seen(first, first + model.seq_length);
-    EXPECT_EQ(seen, (std::vector<std::int32_t>{0, 0, 0, 1, 4, 4}));
+  using Seen = std::vector<std::int32_t>;
+  for (const bool all : {true, false}) {
+    if (!all) model.window_layers = {1, 2};
+    for (const bool packed : {false, true}) {
+      BuildOptions build;
+      build.packed_documents = packed;
+      Stage stage(build_model(model, build), {});
+      stage.allocate();
+      load_batch(stage, 0, batch);
+      const auto seen = [&](BatchInput which) {
+        const auto* first = static_cast<const std::int32_t*>(stage.batch(0, which));
+        return first ? Seen(first, first + model.seq_length) : Seen();
+      };
+      EXPECT_EQ(seen(BatchInput::first_in_window), (Seen{0, 0, 0, 1, 4, 4}));
+      EXPECT_EQ(seen(BatchInput::first_visible),
+                !all && packed ? (Seen{0, 0, 0, 0, 4, 4}) : Seen());
+    }
   }
   model.attention_window = 0;
-  EXPECT_EQ(Stage(build_model(model, {}), {}).batch(0, BatchInput::first_visible), nullptr);
+  EXPECT_EQ(Stage(build_model(model, {}), {}).batch(0, BatchInput::first_in_window), nullptr);
 }
 
 TEST(Flops, CountThePairsThatAWindowLeaves) {
@@ -202,7 +212,22 @@ TEST(Flops, CountThePairsThatAWindowLeaves) {
   model.attention_window = 2;
   const double q = static_cast<double>(model.num_heads * model.head_dim);
   // Six positions see 1, 2, 2, 2, 2 and 2 others or themselves; halves of squares, as for all.
-  EXPECT_NEAR(all - training_flops_per_token(model), 12 * 4 * q * (6 - 2 * (2 - 2.0 / 6)), 1e-6);
+  const double hidden = 12 * q * (6 - 2 * (2 - 2.0 / 6));
+  EXPECT_NEAR(all - training_flops_per_token(model), 4 * hidden, 1e-6);
+  model.window_layers = {3};
+  EXPECT_NEAR(all - training_flops_per_token(model), hidden, 1e-6);
+}
+
+// Six for every weight that a token meets, but for norms and the table of words.
+TEST(Flops, CountTheWeightsOfLatentAttention) {
+  for (const char* family : {"llama_latent", "llama_latent_plain"}) {
+    const ModelConfig model = four_layers(family);
+    double weights = 0;
+    for (const Parameter& p : build_model(model, {}).parameters)
+      if (p.name.find("norm") == std::string::npos && p.name != "embedding.word.weight")
+        weights += static_cast<double>(p.spec.saved_shape.count());
+    EXPECT_EQ(training_flops_per_token(model) - attention_flops_per_token(model), 6 * weights);
+  }
 }
 
 }  // namespace

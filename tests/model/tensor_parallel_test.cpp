@@ -173,8 +173,9 @@ TEST_P(TensorParallelModel, RecomputationPoisonAndSplitGradientsGiveTheSameBits)
 
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
-  for (const char* family : {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm",
-                             "llama_window", "llama_gemma", "bert", "bert_post"}) {
+  for (const char* family :
+       {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm", "llama_window",
+        "llama_some_windows", "llama_gemma", "llama_latent", "bert", "bert_post"}) {
     for (const int ranks : {2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
         for (const bool dropout : {false, true}) {
@@ -186,6 +187,7 @@ std::vector<Layout> layouts() {
   // Two ranks for each of two heads of keys and values.
   all.push_back({"llama_shared", 4, false, true});
   all.push_back({"llama_shared", 4, true, false});
+  all.push_back({"llama_latent_plain", 4, true, false});
   return all;
 }
 

@@ -24,7 +24,8 @@ inline ModelConfig tiny(const std::string& family) {
   model.qk_norm = family == "llama_qk_norm" || family == "llama_olmo2";
   if (family == "llama_olmo2") model.qk_norm_over = "all_heads";
   if (family == "llama_olmo2" || family == "llama_output_norm") model.norm_placement = "output";
-  if (family == "llama_window") model.attention_window = 3;
+  if (family == "llama_window" || family == "llama_some_windows") model.attention_window = 3;
+  if (family == "llama_some_windows") model.window_layers = {1};
   model.num_layers = 2;
   model.hidden_size = 16;
   model.num_heads = llama ? 8 : 4;
@@ -47,6 +48,16 @@ inline ModelConfig tiny(const std::string& family) {
   if (family == "llama_gemma") {
     model.activation = "geglu";
     model.zero_centred_norms = model.scale_embedding = model.tie_embeddings = true;
+  }
+  if (family.starts_with("llama_latent")) {
+    model.num_kv_heads = model.num_heads;
+    model.kv_lora_rank = 5;
+    model.q_lora_rank = family == "llama_latent" ? 6 : 0;
+    model.qk_nope_head_dim = 3;
+    model.qk_rope_head_dim = 2;
+    model.v_head_dim = family == "llama_latent" ? 4 : 5;
+    model.head_dim = 5;
+    model.attention_scale = 0.6;
   }
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {
@@ -145,7 +156,7 @@ class TinyStage {
     fill<float>(BatchInput::loss_weights, rows_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<std::int32_t>(BatchInput::positions, rows_, [&](auto r) { return r % model.seq_length; });
     fill<std::int64_t>(BatchInput::sample_ids, 2, [](auto b) { return 70 + b; });
-    fill<std::int32_t>(BatchInput::first_visible, rows_, [&](auto r) {
+    fill<std::int32_t>(BatchInput::first_in_window, rows_, [&](auto r) {
       const std::int64_t window = model.attention_window;
       return window > 0 ? std::max<std::int64_t>(0, r % model.seq_length + 1 - window) : 0;
     });

@@ -124,6 +124,25 @@ void build_attention(Graph& g) {
   g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths));
 }
 
+// Two heads: values narrower than queries and keys, or as wide.
+template <std::int64_t value_dim>
+void build_latent_heads(Graph& g) {
+  constexpr LatentAttributes heads{2, 5, 2, value_dim};
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId q = activation_of(g, x, 2 * 5), kv = activation_of(g, x, 2 * (3 + value_dim));
+  const ValueId qkv = ops::latent_heads(g, q, kv, activation_of(g, x, 2), heads);
+  AttentionAttributes a{};
+  a.batch = batch;
+  a.seq = seq;
+  a.groups = 2;
+  a.queries_per_group = 1;
+  a.head_dim = 5;
+  a.causal = true;
+  a.scale = 0.7;
+  const ValueId context = ops::attention(g, qkv, no_value, no_value, a);
+  g.set_output(activation_of(g, ops::narrow_heads(g, context, heads), 3));
+}
+
 // --- residual additions, dropout alone, factors, slices
 void build_scale(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
@@ -177,6 +196,12 @@ void build_experts(Graph& g) {
   ValueId made = ops::combine(g, down, routes, places);
   if (kind.gate) made = ops::gate_rows(g, made, ops::router(g, x, parameter(g, {1, 6})));
   g.set_output(ops::add(g, x, made, no_value, no_dropout, seq));
+}
+
+void build_mix_rows(Graph& g) {
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId a = activation_of(g, x, 7), b = activation_of(g, x, 7);
+  g.set_output(activation_of(g, ops::mix_rows(g, a, b, activation_of(g, x, 2)), 3));
 }
 
 // --- embedding; with first_id 3, ids below it and the last one are other ranks'
@@ -260,6 +285,8 @@ const std::vector<Case> cases = {
     {"AttentionWithPadding", build_attention<false, false, no_dropout, true>},
     {"AttentionWithPaddingDropout", build_attention<false, false, dropping, true>},
     {"AttentionWithSlopes", build_attention<true, false, no_dropout, false, 6>},
+    {"LatentHeads", build_latent_heads<3>},
+    {"LatentHeadsWithWideValues", build_latent_heads<5>},
     {"Reorder", build_reorder},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},
@@ -274,6 +301,7 @@ const std::vector<Case> cases = {
     {"ExpertsInGroups", build_experts<in_groups>},
     {"ExpertsThatDrop", build_experts<dropping_rows>},
     {"ExpertsWithAGate", build_experts<gated>},
+    {"MixRows", build_mix_rows},
     {"Embedding", build_embedding<0, false>},
     {"EmbeddingOfARank", build_embedding<3, false>},
     {"EmbeddingWithPositions", build_embedding<0, true>},

@@ -41,6 +41,21 @@ TEST(TimePlan, HasWhatUsersCompare) {
   EXPECT_THAT(to_text(time), HasSubstr("samples/s"));
 }
 
+// On a CPU, where experts run, with the speeds of another machine.
+TEST(TimePlan, SaysHowLongARoundOfExpertsTakes) {
+  const Machine machine = find_machine("lumi-g");
+  const auto time = [&](const char* ep) {
+    const Config config = small({"model.family=llama", "moe.num_experts=8", "moe.top_k=2",
+                                 "model.hidden_size=512", std::string("parallel.ep=") + ep});
+    return plan_time(plan_layout(config, 4), config, machine, find_stack("trireme"));
+  };
+  EXPECT_EQ(time("1").expert_round, 0);
+  const TimePlan two = time("2");
+  EXPECT_GT(two.expert_round, 0);
+  EXPECT_LT(two.expert_round, two.seconds);
+  EXPECT_THAT(to_text(two), HasSubstr("experts: a round of one layer takes "));
+}
+
 // What is published of LUMI: one row does not fit, one fills the memory, one waits for the host.
 TEST(TimePlan, RefusesWhatNoModelKnows) {
   const auto refused = [](const std::vector<std::string>& settings, int ranks) {

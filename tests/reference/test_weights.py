@@ -70,8 +70,9 @@ def mistral(rng):
 
 
 def qwen_window(rng):
-    """Of all layers, or of none."""
-    return rng.choice([{}, {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 0}])
+    """Of all layers, of those from one on, or of none."""
+    return rng.choice([{}, *({"use_sliding_window": True, "sliding_window": 7,
+                              "max_window_layers": first} for first in (0, 1, 2))])
 
 
 def qwen2(rng):
@@ -145,6 +146,29 @@ def olmoe(rng):
     return config
 
 
+def deepseek_v3(rng):
+    heads, layers, positions = rng.choice([1, 2, 3]), rng.randint(1, 3), rng.choice([32, 64])
+    nope, rotated = rng.choice([4, 8, 12]), rng.choice([2, 4, 8])
+    groups = rng.choice([1, 2, 4])
+    scaling = rng.choice([
+        {"rope_type": "default"},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": positions // 2,
+         "mscale": rng.choice([1.0, 0.7]), "mscale_all_dim": rng.choice([1.0, 0.6])},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": positions // 2}])
+    return transformers.DeepseekV3Config(
+        vocab_size=rng.randint(40, 150), max_position_embeddings=positions,
+        hidden_size=rng.choice([16, 24, 40]), intermediate_size=rng.choice([16, 24, 56]),
+        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=heads,
+        q_lora_rank=rng.choice([None, 8, 12]), kv_lora_rank=rng.choice([6, 16]),
+        qk_nope_head_dim=nope, qk_rope_head_dim=rotated,
+        v_head_dim=rng.choice([4, nope, nope + rotated]), n_routed_experts=8, n_group=groups,
+        topk_group=1 if groups == 1 else 2, num_experts_per_tok=4,
+        moe_intermediate_size=rng.choice([8, 20]), n_shared_experts=rng.choice([1, 2]),
+        first_k_dense_replace=rng.randint(0, layers), norm_topk_prob=rng.random() < 0.7,
+        routed_scaling_factor=rng.choice([1.0, 2.5]), tie_word_embeddings=rng.random() < 0.4,
+        num_nextn_predict_layers=0, rope_parameters={"rope_theta": 10000.0, **scaling})
+
+
 def bert(rng, config=transformers.BertConfig):
     heads = rng.choice([1, 2, 4])
     return config(
@@ -171,6 +195,7 @@ KINDS = {
     "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
     "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
     "olmoe": (olmoe, transformers.OlmoeForCausalLM),
+    "deepseek_v3": (deepseek_v3, transformers.DeepseekV3ForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
 }
@@ -184,6 +209,9 @@ def make_model(kind, rng):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.add_(0.1 * torch.randn_like(buffer))
     return model
 
 
@@ -246,8 +274,9 @@ def test_exported_models_are_bit_for_bit_what_was_imported(trireme, rng, tries, 
         trireme("convert", "--to", "hf", folder / "run", folder / "back")
         back, report = KINDS[kind][1].from_pretrained(folder / "back", output_loading_info=True)
         assert not any(report.values()), report
-        want = dict(model.named_parameters())
-        got = dict(back.named_parameters())
+        want, got = (dict(m.named_parameters()) | {
+            name: buffer for name, buffer in m.named_buffers() if name.endswith("correction_bias")}
+            for m in (model, back))
         assert want.keys() == got.keys()
         for name in want:
             assert torch.equal(want[name], got[name]), name
@@ -300,7 +329,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 
 # Windows and norms of all heads pass through the cache of keys and values, too.
 @pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True),
-                                                ("bloom", True), ("gemma", True)])
+                                                ("bloom", True), ("gemma", True),
+                                                ("deepseek_v3", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)

@@ -19,12 +19,14 @@ namespace trireme {
 
 constexpr std::int64_t seq = 8, batch = 2, vocab = 37;
 
-// `family`: "experts" is Llama with a dense layer, then layers of experts that drop.
+// `family`: "experts" is Llama with a dense layer, then layers of experts that drop; "latent" is
+// DeepSeek-V3 with experts that are balanced over the batch; "residual" has residual experts.
 inline Config config_of(const std::string& precision, std::int64_t micro_batches = 4,
                         const std::string& family = "gpt") {
   Config config;
   ModelConfig& m = config.model;
-  m.family = family == "experts" ? "llama" : family;
+  const bool llama = family == "experts" || family == "latent" || family == "residual";
+  m.family = llama ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
   m.num_heads = 4;
@@ -41,6 +43,26 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.moe.aux_loss_coeff = 0.01;
     m.moe.z_loss_coeff = 0.001;
     m.moe.capacity_factor = 1.25;
+  }
+  if (family == "latent" || family == "residual") {
+    m.hidden_dropout = family == "latent" ? 0 : 0.1;
+    m.moe.num_experts = 8;
+    m.moe.ffn_hidden_size = 24;
+    m.moe.first_layer = 1;
+    m.moe.aux_loss = "global";
+    m.moe.aux_loss_coeff = 0.01;
+    m.moe.shared_ffn_hidden_size = 16;
+    m.moe.residual = family == "residual";
+  }
+  if (family == "latent") {
+    m.kv_lora_rank = 6;
+    m.q_lora_rank = 10;
+    m.qk_nope_head_dim = 4;
+    m.qk_rope_head_dim = 2;
+    m.moe.score = "sigmoid";
+    m.moe.expert_bias = true;
+    m.moe.num_groups = 4;
+    m.moe.top_groups = 2;
   }
   resolve(m);
   config.run.precision = precision;

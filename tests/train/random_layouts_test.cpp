@@ -82,9 +82,13 @@ std::string text_of(const Config& config, int ranks) {
   return fmt::format(
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
       "block {}, cp {} {}, ep {}",
-      config.model.moe.num_experts > 0 ? "experts" : config.model.family, config.run.precision,
-      config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero, p.dp_replicate, p.recompute,
-      p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention, p.ep);
+      config.model.is_latent()           ? "latent"
+      : config.model.moe.residual        ? "residual"
+      : config.model.moe.num_experts > 0 ? "experts"
+                                         : config.model.family,
+      config.run.precision, config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero,
+      p.dp_replicate, p.recompute, p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention,
+      p.ep);
 }
 
 TEST(RandomLayouts, GiveTheSameBits) {
@@ -95,7 +99,7 @@ TEST(RandomLayouts, GiveTheSameBits) {
   for (int i = 0; i < count; ++i) {
     // Every second one in fp16, where overflows have to agree too.
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
-    const auto family = layouts.one_of(Names{"gpt", "llama", "experts"});
+    const auto family = layouts.one_of(Names{"gpt", "llama", "experts", "latent", "residual"});
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});
     const int block = layouts.one_of(std::vector<int>{0, 1, 2});
     Config config = model_of(family, precision, moments);

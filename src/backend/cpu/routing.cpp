@@ -188,7 +188,19 @@ class UnitLosses {
  public:
   // counts: of the unit's choices by plain score.
   UnitLosses(const RouterShape& shape, const RouterLosses& losses, const std::int64_t* counts)
-      : s_(shape), l_(losses), count_(counts) {}
+      : s_(shape), l_(losses) {
+    const double choices = static_cast<double>(shape.top_k) * losses.rows();
+    for (std::int64_t e = 0; e < shape.experts; ++e)
+      frequency_[e] = static_cast<double>(counts[e]) / choices;
+  }
+  // load: over its mean, of the step before.
+  template <class T>
+  UnitLosses(const RouterShape& shape, const RouterLosses& losses, const T* load)
+      : s_(shape), l_(losses) {
+    for (std::int64_t e = 0; e < shape.experts; ++e)
+      frequency_[e] =
+          static_cast<double>(static_cast<A>(load[e])) / static_cast<double>(shape.experts);
+  }
 
   // Reads rows of the unit: how much of the scores each expert has.
   void measure(const A* logits, std::int64_t rows) {
@@ -209,7 +221,7 @@ class UnitLosses {
   // The part of the unit's losses that the measured rows make.
   double aux_loss() const {
     double sum = 0;
-    for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency(e) * share_[e] / l_.rows();
+    for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency_[e] * share_[e] / l_.rows();
     return l_.aux_coeff * static_cast<double>(s_.experts) * sum;
   }
   double z_loss() const { return l_.z_coeff * squares_ / l_.rows(); }
@@ -226,9 +238,6 @@ class UnitLosses {
   }
 
  private:
-  double frequency(std::int64_t e) const {
-    return static_cast<double>(count_[e]) / (static_cast<double>(s_.top_k) * l_.rows());
-  }
   double sum(const A* scores) const {
     double total = 0;
     for (std::int64_t e = 0; e < s_.experts; ++e) total += static_cast<double>(scores[e]);
@@ -240,17 +249,17 @@ class UnitLosses {
     const double total = s_.sigmoid ? sum(scores) : 1;
     double dot = 0;
     for (std::int64_t e = 0; e < s_.experts; ++e)
-      dot += factor * frequency(e) * static_cast<double>(scores[e]) / total;
+      dot += factor * frequency_[e] * static_cast<double>(scores[e]) / total;
     for (std::int64_t e = 0; e < s_.experts; ++e) {
       const double score = static_cast<double>(scores[e]);
-      const double dp = factor * frequency(e) - dot;  // through the sum that scores are divided by
+      const double dp = factor * frequency_[e] - dot;  // through the sum that scores are divided by
       dlogits[e] += static_cast<A>(s_.sigmoid ? dp / total * score * (1 - score) : dp * score);
     }
   }
 
   const RouterShape& s_;
   const RouterLosses& l_;
-  const std::int64_t* const count_;
+  double frequency_[most_experts];
   double share_[most_experts] = {};
   double squares_ = 0;
 };
@@ -286,6 +295,24 @@ void drop_beyond_capacity(const DispatchShape& shape, std::int32_t* places,
   }
 }
 
+template <class A>
+double sum_of(const A* choices, std::int64_t experts) {
+  double sum = 0;
+  for (std::int64_t e = 0; e < experts; ++e) sum += static_cast<double>(choices[e]);
+  return sum;
+}
+
+// What is counted goes where gradients are summed.
+template <class A>
+void store_counts(const RouterShape& shape, A* sums, bool accumulate, const std::int64_t* counts,
+                  double loss_scale) {
+  const double unit = choice_unit * loss_scale;
+  for (std::int64_t e = 0; e < shape.experts; ++e) {
+    const A count = static_cast<A>(static_cast<double>(counts[e]) * unit);
+    sums[e] = accumulate ? sums[e] + count : count;
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -309,11 +336,14 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
   });
 }
 
-template <class A>
-void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
-                bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
-                const std::int32_t* places, const std::int64_t* counts, const StepBlock* block,
+template <class T>
+void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dlogits,
+                Acc<T>* dbias, Acc<T>* dload, bool accumulate, const Acc<T>* dweights,
+                const Acc<T>* logits, const std::int32_t* chosen, const std::int32_t* places,
+                const std::int64_t* counts, const T* load, const StepBlock* block,
                 std::int32_t layer) {
+  using A = Acc<T>;
+  const bool plain = shape.groups == 1 && !dbias;
   const bool has_losses = losses.aux_coeff > 0 || losses.z_coeff > 0;
   const double sequences = static_cast<double>(losses.unit_rows) / static_cast<double>(losses.seq);
   ExpertTotals* const totals = block->experts;
@@ -333,16 +363,18 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits
     parallel_ranges(shape.rows, rows_per_task,
                     [&](std::int64_t begin, std::int64_t end) { run_rows(begin, end, nullptr); });
   } else {
-    TRIREME_CHECK(counts || (losses.block_rows == 0 && losses.first_row == 0));
+    TRIREME_CHECK(counts || load || losses.aux_coeff == 0 ||
+                  (losses.block_rows == 0 && losses.first_row == 0));
     parallel_for(pieces_of(shape, losses), [&](std::int64_t piece) {
       const UnitRows rows = piece_of(shape, losses, piece);
       const A* const first = logits + rows.first * shape.experts;
       std::int64_t own[most_experts] = {};
-      if (!counts) {
-        count_plain(shape, shape.groups == 1 && !dbias, rows.count, own, first,
-                    chosen + rows.first * shape.top_k);
+      if (!counts && !load) {
+        count_plain(shape, plain, rows.count, own, first, chosen + rows.first * shape.top_k);
       }
-      UnitLosses<A> unit(shape, losses, counts ? counts + rows.unit * shape.experts : own);
+      UnitLosses<A> unit =
+          load ? UnitLosses<A>(shape, losses, load)
+               : UnitLosses<A>(shape, losses, counts ? counts + rows.unit * shape.experts : own);
       unit.measure(first, rows.count);
       run_rows(rows.first, rows.first + rows.count, &unit);
       if (!totals) return;
@@ -352,13 +384,15 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits
     });
   }
   if (totals) count_choices(shape, totals->choices() + layer * (shape.experts + 1), chosen, places);
-  if (!dbias) return;
-  std::int64_t kept[most_experts + 1] = {};
-  count_choices(shape, kept, chosen, places);
-  const double unit = choice_unit * block->loss_scale;
-  for (std::int64_t e = 0; e < shape.experts; ++e) {
-    const A count = static_cast<A>(static_cast<double>(kept[e]) * unit);
-    dbias[e] = accumulate ? dbias[e] + count : count;
+  if (dbias) {
+    std::int64_t kept[most_experts + 1] = {};
+    count_choices(shape, kept, chosen, places);
+    store_counts(shape, dbias, accumulate, kept, block->loss_scale);
+  }
+  if (dload) {
+    std::int64_t picked[most_experts] = {};
+    count_plain(shape, plain, shape.rows, picked, logits, chosen);
+    store_counts(shape, dload, accumulate, picked, block->loss_scale);
   }
 }
 
@@ -379,12 +413,21 @@ void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int
 template <class T>
 void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts) {
   using A = Acc<T>;
-  double sum = 0;
-  for (std::int64_t e = 0; e < experts; ++e) sum += static_cast<double>(choices[e]);
+  const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
     // Without the division of a mean, so that equal loads are equal.
     const double missing = sum - static_cast<double>(choices[e]) * static_cast<double>(experts);
     if (missing != 0) master[e] += static_cast<A>(missing > 0 ? rate : -rate);
+    if (compute) compute[e] = static_cast<T>(master[e]);
+  }
+}
+
+template <class T>
+void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts) {
+  const double sum = sum_of(choices, experts);
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const double load = static_cast<double>(choices[e]) * static_cast<double>(experts) / sum;
+    master[e] = static_cast<Acc<T>>(load);
     if (compute) compute[e] = static_cast<T>(master[e]);
   }
 }
@@ -416,18 +459,20 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
-#define TRIREME_INSTANTIATE(T)                                                              \
-  template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*); \
-  template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);
+#define TRIREME_INSTANTIATE(T)                                                                   \
+  template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*);      \
+  template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);                       \
+  template void keep_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);                             \
+  template void route_grad(const RouterShape&, const RouterLosses&, Acc<T>*, Acc<T>*, Acc<T>*,   \
+                           bool, const Acc<T>*, const Acc<T>*, const std::int32_t*,              \
+                           const std::int32_t*, const std::int64_t*, const T*, const StepBlock*, \
+                           std::int32_t);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE
 #define TRIREME_INSTANTIATE(A)                                                                    \
-  template void route_grad(const RouterShape&, const RouterLosses&, A*, A*, bool, const A*,       \
-                           const A*, const std::int32_t*, const std::int32_t*,                    \
-                           const std::int64_t*, const StepBlock*, std::int32_t);                  \
   template void unit_choices(const RouterShape&, const RouterLosses&, std::int64_t, bool,         \
                              std::int64_t*, const A*, const std::int32_t*);                       \
   template void dispatch(const DispatchShape&, std::int32_t*, std::int32_t*, const std::int32_t*, \

@@ -11,10 +11,13 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
            const T* bias);
 template <class T>
 void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts);
-template <class A>
-void route_grad(const RouterShape& shape, const RouterLosses& losses, A* dlogits, A* dbias,
-                bool accumulate, const A* dweights, const A* logits, const std::int32_t* chosen,
-                const std::int32_t* places, const std::int64_t* counts, const StepBlock* block,
+template <class T>
+void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts);
+template <class T>
+void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dlogits,
+                Acc<T>* dbias, Acc<T>* dload, bool accumulate, const Acc<T>* dweights,
+                const Acc<T>* logits, const std::int32_t* chosen, const std::int32_t* places,
+                const std::int64_t* counts, const T* load, const StepBlock* block,
                 std::int32_t layer);
 template <class A>
 void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,

@@ -99,6 +99,32 @@ void copy_blocks(T* dst, const T* src, const BlockCopy& copy) {
       });
 }
 
+template <class T>
+void sum_blocks(T* dst, const T* src, const BlockCopy& copy) {
+  using A = Acc<T>;
+  constexpr std::int64_t columns_at_once = 64, elements_at_once = 16 << 10;
+  const std::int64_t sums = copy.counts[0] * copy.counts[1];
+  const std::int64_t grain = elements_at_once / (copy.width * copy.counts[2]);
+  parallel_ranges(
+      sums, std::max<std::int64_t>(1, grain), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t n = begin; n < end; ++n) {
+          const std::int64_t i = n / copy.counts[1], j = n % copy.counts[1];
+          T* const to = dst + copy.dst_first + i * copy.dst_strides[0] + j * copy.dst_strides[1];
+          const T* const from =
+              src + copy.src_first + i * copy.src_strides[0] + j * copy.src_strides[1];
+          for (std::int64_t first = 0; first < copy.width; first += columns_at_once) {
+            const std::int64_t columns = std::min(columns_at_once, copy.width - first);
+            A sum[columns_at_once] = {};
+            for (std::int64_t k = 0; k < copy.counts[2]; ++k) {
+              const T* const term = from + k * copy.src_strides[2] + first;
+              for (std::int64_t c = 0; c < columns; ++c) sum[c] += static_cast<A>(term[c]);
+            }
+            for (std::int64_t c = 0; c < columns; ++c) to[first + c] = static_cast<T>(sum[c]);
+          }
+        }
+      });
+}
+
 template <class A>
 void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
                            const A* x, std::int64_t count) {
@@ -118,7 +144,8 @@ void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), Exa
                           std::int64_t);                                                      \
   template void take_rows_grad(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t, \
                                std::int64_t);                                                 \
-  template void copy_blocks(T*, const T*, const BlockCopy&);
+  template void copy_blocks(T*, const T*, const BlockCopy&);                                  \
+  template void sum_blocks(T*, const T*, const BlockCopy&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)

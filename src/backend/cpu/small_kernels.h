@@ -14,6 +14,8 @@ void take_rows_grad(T* dx, const T* dy, const std::int32_t* numbers, std::int64_
                     std::int64_t columns, std::int64_t source_rows);
 template <class T>
 void copy_blocks(T* dst, const T* src, const BlockCopy& copy);
+template <class T>
+void sum_blocks(T* dst, const T* src, const BlockCopy& copy);
 template <class A>
 void softmax_rescale(A* sums, const A* sum, const A* target_logit, const A* local_largest,
                      const A* largest, std::int64_t rows);

@@ -154,9 +154,9 @@ TEST_P(RouterLoss, HasItsValueAndItsGradient) {
   block.sample_scale = 0.25;
   block.experts = &memory.totals;
   constexpr double aux = 0.3, z = 0.7, step = 1e-6;
-  kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq}, dlogits.data(), nullptr, false,
-                       dweights.data(), logits.data(), routed.chosen.data(), placed.places.data(),
-                       nullptr, &block, 1);
+  kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq}, dlogits.data(), nullptr, nullptr,
+                       false, dweights.data(), logits.data(), routed.chosen.data(),
+                       placed.places.data(), nullptr, nullptr, &block, 1);
   EXPECT_NEAR(memory.totals.aux_loss.value() + memory.totals.z_loss.value(),
               losses_of(logits, routed.chosen, sigmoid, aux, z), 1e-12);
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -191,9 +191,9 @@ TEST(RouterLoss, IsItsCoefficientAtPerfectBalance) {
   } memory;
   StepBlock block;
   block.experts = &memory.totals;
-  kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq}, dlogits.data(), nullptr, false,
-                       dweights.data(), logits.data(), chosen.data(), places.data(), nullptr,
-                       &block, 0);
+  kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq}, dlogits.data(), nullptr, nullptr,
+                       false, dweights.data(), logits.data(), chosen.data(), places.data(), nullptr,
+                       nullptr, &block, 0);
   // One unit of two sequences.
   EXPECT_NEAR(memory.totals.aux_loss.value(), 0.01 * rows / seq, 1e-15);
 }
@@ -220,9 +220,9 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
     part.rows = count;
     block.experts = &into.totals;
     kernels().route_grad(cpu::queue(), part, losses, into.dlogits.data() + first * experts, nullptr,
-                         false, dweights.data() + first * top_k, logits.data() + first * experts,
-                         routed.chosen.data() + first * top_k, placed.places.data() + first * top_k,
-                         counts, &block, 0);
+                         nullptr, false, dweights.data() + first * top_k,
+                         logits.data() + first * experts, routed.chosen.data() + first * top_k,
+                         placed.places.data() + first * top_k, counts, nullptr, &block, 0);
   };
   RouterLosses losses{0.3, 0.7, seq, seq};
   run(expected, losses, 0, rows, nullptr);
@@ -268,8 +268,8 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
   block.loss_scale = 4;
   for (const bool accumulate : {false, true}) {
     kernels().route_grad(cpu::queue(), shape, {0, 0, seq, seq}, dlogits.data(), dbias.data(),
-                         accumulate, dweights.data(), logits.data(), routed.chosen.data(),
-                         placed.places.data(), nullptr, &block, 0);
+                         nullptr, accumulate, dweights.data(), logits.data(), routed.chosen.data(),
+                         placed.places.data(), nullptr, nullptr, &block, 0);
   }
   std::vector<double> counts(experts);
   for (const std::int32_t expert : routed.chosen) ++counts[expert];
@@ -280,6 +280,57 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
     EXPECT_DOUBLE_EQ(dbias[e], 2 * 4 * counts[e] * choice_unit);
     const double step = counts[e] < mean ? 0.25 : counts[e] > mean ? -0.25 : 0;
     EXPECT_DOUBLE_EQ(moved[e], bias[e] + step) << e;
+  }
+}
+
+// With a load the choices of the unit do not matter: each expert's mean score is weighed by the
+// load of the step before. What is counted for the next step becomes a load again.
+TEST(Router, ALossOverTheBatchTakesTheLoadOfTheStepBefore) {
+  std::vector<double> logits = random_logits();
+  const RouterShape shape = shape_of(false, true);
+  const Routed routed = route(shape, logits);
+  const Placed placed = dispatch(routed, 0, true);
+  std::vector<double> load(experts);
+  for (int e = 0; e < experts; ++e) load[e] = 0.25 + 0.1 * e;
+  const std::vector<double> dweights(rows * top_k);
+  struct {
+    ExpertTotals totals;
+    std::int64_t choices[experts + 1] = {};
+  } memory;
+  StepBlock block;
+  block.sample_scale = 0.5;
+  block.loss_scale = 8;
+  block.experts = &memory.totals;
+  std::vector<double> dlogits(rows * experts), dload(experts);
+  kernels().route_grad(cpu::queue(), shape, {0.3, 0, seq, seq}, dlogits.data(), nullptr,
+                       dload.data(), false, dweights.data(), logits.data(), routed.chosen.data(),
+                       placed.places.data(), nullptr, load.data(), &block, 0);
+  const auto loss = [&] {
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const double* row = logits.data() + r * experts;
+      double exps = 0;
+      for (int e = 0; e < experts; ++e) exps += std::exp(row[e]);
+      for (int e = 0; e < experts; ++e) sum += 0.3 * load[e] * std::exp(row[e]) / exps / seq;
+    }
+    return sum;
+  };
+  EXPECT_NEAR(memory.totals.aux_loss.value(), loss(), 1e-13);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double kept = logits[i], step = 1e-6;
+    logits[i] = kept + step;
+    const double above = loss();
+    logits[i] = kept - step;
+    const double below = loss();
+    logits[i] = kept;
+    ASSERT_NEAR(dlogits[i], 0.5 * (above - below) / (2 * step), 1e-8) << i;
+  }
+  std::vector<double> next(experts);
+  kernels().keep_load(cpu::queue(), next.data(), nullptr, dload.data(), experts);
+  for (int e = 0; e < experts; ++e) {
+    const auto count = std::count(routed.chosen.begin(), routed.chosen.end(), e);
+    EXPECT_DOUBLE_EQ(dload[e], 8 * static_cast<double>(count) * choice_unit);
+    EXPECT_DOUBLE_EQ(next[e], static_cast<double>(count * experts) / (rows * top_k));
   }
 }
 

@@ -20,7 +20,9 @@ def branches(m, w, n, x, losses):
             return experts(m, w, layer + "mlp", y, losses)
         return mlp(m, w, layer + "mlp", y)
 
-    x = branch(lambda y: attention(m, w, layer + "attention", y), "input_norm", "attention_out_norm", x)
+    window = m.get("attention_window") if n in m.get("window_layers", [n]) else 0
+    x = branch(lambda y: attention(m, w, layer + "attention", y, window=window), "input_norm",
+               "attention_out_norm", x)
     return branch(feed_forward, "mlp_norm", "mlp_out_norm", x)
 
 

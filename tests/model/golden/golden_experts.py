@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from golden_layers import mlp
+from golden_layers import linear, mlp
 
 
 def choose(moe, scores):
@@ -34,13 +34,26 @@ def kept_choices(moe, chosen, weights, sequence):
     return kept
 
 
-def router_losses(moe, z, scores, batch):
-    """Of each unit, a sequence or the batch, with choices by plain score; their mean."""
+class Losses(list):
+    """What routers add to the loss of a step. `loads` lasts: of the step before, over its mean."""
+
+    def __init__(self, loads):
+        super().__init__()
+        self.loads = loads
+
+
+def router_losses(moe, z, scores, batch, name, loads):
+    """Of each unit, a sequence or the batch, with choices by plain score; their mean. "global": by
+    how often experts were chosen in the step before; evenly before the first."""
     units = batch if moe["aux_loss"] == "sequence" else 1
     shares = scores / scores.sum(-1, keepdim=True)
     plain = choose(dict(moe, num_groups=1), scores)
     hits = F.one_hot(plain, moe["num_experts"]).to(z.dtype).sum(1) / moe["top_k"]
     f, p = (t.view(units, -1, moe["num_experts"]).mean(1) for t in (hits, shares))
+    if moe["aux_loss"] == "global":
+        key, now = name + ".router.load", f[0].detach() * moe["num_experts"]
+        f = loads.get(key, torch.ones_like(now)) / moe["num_experts"]
+        loads[key] = now
     balance = moe["num_experts"] * (f.detach() * p).sum(-1).mean()
     return moe["aux_loss_coeff"] * balance + moe["z_loss_coeff"] * z.logsumexp(-1).pow(2).mean()
 
@@ -60,7 +73,7 @@ def experts(m, w, name, x, losses):
     weights = weights * moe["scaling_factor"]
     if moe["capacity_factor"]:
         weights = weights * kept_choices(moe, chosen, weights.detach(), s)
-    losses.append(router_losses(moe, z, scores, b))
+    losses.append(router_losses(moe, z, scores, b, name, losses.loads))
     up = w[name + ".experts.up.weight"].view(count, 2 * inner, h)
     down = w[name + ".experts.down.weight"].view(count, h, inner)
     y = torch.zeros(b * s, h, dtype=wide)
@@ -69,4 +82,10 @@ def experts(m, w, name, x, losses):
         made = F.linear(F.silu(gate) * value, down[e]).to(wide)
         y = y + ((chosen == e) * weights).sum(-1, keepdim=True) * made
     y = y.to(x.dtype).view(b, s, h)
-    return y + mlp(m, w, name + ".shared", x) if moe["shared_ffn_hidden_size"] else y
+    if not moe["shared_ffn_hidden_size"]:
+        return y
+    shared = mlp(m, w, name + ".shared", x)
+    if not moe.get("residual"):
+        return y + shared
+    c = linear(m, w, name + ".mix", x).to(wide).softmax(-1)
+    return (c[..., :1] * y.to(wide) + c[..., 1:] * shared.to(wide)).to(x.dtype)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from golden_bert import bert_loss
 from golden_decoder import logits
+from golden_experts import Losses
 from golden_formulas import loss_weights, tokens, weight
 from golden_optimizers import optimizers_of
 from golden_shapes import shapes
@@ -16,12 +17,12 @@ RATES = dict(fp64=1e-2, fp32=1e-2, bf16=3e-3)
 DTYPES = dict(fp64=torch.float64, fp32=torch.float32, bf16=torch.bfloat16)
 
 
-def loss_of(m, w, step, masked):
+def loss_of(m, w, step, masked, loads):
     """Mean cross-entropy over the tokens that count, and what routers add to it."""
     if m["family"] == "bert":
         return bert_loss(m, w, step), 0
     batch, counts = tokens(step), loss_weights(step, masked)
-    extra = []
+    extra = Losses(loads)
     y = logits(m, w, batch[:, :-1], extra)
     y = y if y.dtype == torch.float64 else y.float()
     losses = F.cross_entropy(y.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
@@ -42,7 +43,7 @@ def train(m, masked, o, precision):
     dtype = DTYPES[precision]
     lr = rate_of(m, o, precision)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    router_values = []
+    router_values, loads = [], {}
     masters = {name: weight(name, shape).to(wide) for name, shape in shapes(m).items()}
     for master in masters.values():
         master.requires_grad_()
@@ -50,7 +51,7 @@ def train(m, masked, o, precision):
     losses, norms, first = [], [], None
     for step in range(STEPS):
         w = {name: p.detach().to(dtype).requires_grad_() for name, p in masters.items()}
-        loss, extra = loss_of(m, w, step, masked)
+        loss, extra = loss_of(m, w, step, masked, loads)
         (loss + extra).backward()
         for name, p in masters.items():
             p.grad = w[name].grad.to(wide)
@@ -67,4 +68,4 @@ def train(m, masked, o, precision):
     run = dict(lr=lr, losses=losses, grad_norms=norms)
     if "moe" in m:
         run["router_losses"] = router_values
-    return run, first, masters
+    return run, first, masters | loads

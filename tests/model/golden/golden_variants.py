@@ -54,10 +54,24 @@ FP8_TENSORWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="tensorwise", format="
 FP8_BLOCKWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="blockwise"))
 FP8_FNUZ = dict(GPT, **WIDE, num_layers=3, fp8=dict(FP8, recipe="blockwise", format="hybrid", encoding="fnuz",
                                                     first_layers_bf16=1))
+# Latent attention with both small norms, values narrower than keys and yarn's scales (DeepSeek-V3),
+# without its way down for queries in a dense model; residual experts with a balance over the batch.
+LATENT = dict(LLAMA, num_kv_heads=4, kv_lora_rank=12, q_lora_rank=20, qk_nope_head_dim=8,
+              qk_rope_head_dim=4, v_head_dim=6, rope_scaling="yarn", rope_scaling_factor=4.0,
+              rope_original_length=8, rope_attention_factor=1.1, attention_scale=0.4)
+DEEPSEEK = dict(LATENT, moe=dict(GROUPS["moe"], aux_loss="sequence"))
+LATENT_DENSE = dict(LATENT, q_lora_rank=0, v_head_dim=12, rope_scaling="none", attention_scale=0.0)
+RESIDUAL = dict(LLAMA, moe=dict(MOE, top_k=1, normalize_weights=False, shared_ffn_hidden_size=40,
+                                residual=True, aux_loss="global", aux_loss_coeff=0.02))
+SOME_WINDOWS = dict(WINDOW, window_layers=[1])
 VARIANTS = {  # model, whether some tokens do not count, optimizer
     "experts": (MIXTRAL, True),
     "experts_in_groups": (GROUPS, False),
     "experts_with_capacity": (CAPACITY, False),
+    "experts_residual": (RESIDUAL, False),
+    "deepseek": (DEEPSEEK, True),
+    "llama_latent": (LATENT_DENSE, False),
+    "llama_some_windows": (SOME_WINDOWS, False),
     "bert": (BERT, True),
     "bert_post": (dict(BERT, norm_placement="post"), True),
     "bloom": (BLOOM, True),

@@ -202,6 +202,48 @@ void gate_rows_grad(T* dx, Acc<T>* dgates, const T* dy, const T* x, const Acc<T>
   });
 }
 
+// The first of two shares that add up to 1; the other is that of the logits exchanged.
+template <class T>
+Acc<T> share_of(T own, T other) {
+  using A = Acc<T>;
+  return sigmoid_of(static_cast<A>(own) - static_cast<A>(other));
+}
+
+template <class T>
+void mix_rows(T* y, const T* a, const T* b, const T* logits, std::int64_t rows, std::int64_t cols) {
+  parallel_pieces(rows, row_ns<T>(cols, 3), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T *own = logits + 2 * r, *x = a + r * cols, *z = b + r * cols;
+      const auto first = splat(share_of(own[0], own[1])), second = splat(share_of(own[1], own[0]));
+      for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+        store(y + r * cols + i, first * load(x + i, n) + second * load(z + i, n), n);
+      });
+    }
+  });
+}
+
+template <class T>
+void mix_rows_grad(T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b, const T* logits,
+                   std::int64_t rows, std::int64_t cols) {
+  using A = Acc<T>;
+  parallel_pieces(rows, row_ns<T>(cols, 5), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T *own = logits + 2 * r, *x = a + r * cols, *z = b + r * cols;
+      const A shares[] = {share_of(own[0], own[1]), share_of(own[1], own[0])};
+      const auto first = splat(shares[0]), second = splat(shares[1]);
+      const A dot = sum_terms<A>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+        const Vec<A> gradient = load(dy + r * cols + i, n);
+        store(da + r * cols + i, first * gradient, n);
+        store(db + r * cols + i, second * gradient, n);
+        return gradient * (load(x + i, n) - load(z + i, n));
+      });
+      const A moved = shares[0] * shares[1] * dot;
+      dlogits[2 * r] = static_cast<T>(moved);
+      dlogits[2 * r + 1] = static_cast<T>(-moved);
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
@@ -215,6 +257,8 @@ void set_experts(Kernels<T>& table) {
   table.combine_rows_grad = at_once<combine_rows_grad<T>>;
   table.gate_rows = at_once<gate_rows<T>>;
   table.gate_rows_grad = at_once<gate_rows_grad<T>>;
+  table.mix_rows = at_once<mix_rows<T>>;
+  table.mix_rows_grad = at_once<mix_rows_grad<T>>;
 }
 TRIREME_INSTANTIATE(set_experts);
 

@@ -23,6 +23,7 @@ Kernels<T> make_table() {
   table.ring_attention_grad = at_once<ring_attention_grad<T>>;
   table.ring_key_grads = at_once<ring_key_grads<T>>;
   table.copy_blocks = at_once<copy_blocks<T>>;
+  table.sum_blocks = at_once<sum_blocks<T>>;
   table.cached_attention = at_once<cached_attention<T>>;
   table.take_rows = at_once<take_rows<T>>;
   table.take_rows_grad = at_once<take_rows_grad<T>>;
@@ -30,9 +31,10 @@ Kernels<T> make_table() {
   table.token_loss = at_once<token_loss<Acc<T>>>;
   table.add_losses = at_once<add_losses<Acc<T>>>;
   table.route = at_once<route<T>>;
-  table.route_grad = at_once<route_grad<Acc<T>>>;
+  table.route_grad = at_once<route_grad<T>>;
   table.unit_choices = at_once<unit_choices<Acc<T>>>;
   table.balance = at_once<balance<T>>;
+  table.keep_load = at_once<keep_load<T>>;
   table.dispatch = at_once<dispatch<Acc<T>>>;
   return table;
 }

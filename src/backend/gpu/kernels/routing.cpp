@@ -193,10 +193,13 @@ count_kept_kernel(const RouterShape s, float* dbias, bool accumulate, const std:
   }
 }
 
+// Without a load of the step before, which configurations for GPUs cannot ask for.
+template <class T>
 void route_grad(Queue& queue, const RouterShape& s, const RouterLosses& losses, float* dlogits,
-                float* dbias, bool accumulate, const float* dweights, const float* logits,
-                const std::int32_t* chosen, const std::int32_t* places, const std::int64_t* counts,
-                const StepBlock* block, std::int32_t layer) {
+                float* dbias, float* /*dload*/, bool accumulate, const float* dweights,
+                const float* logits, const std::int32_t* chosen, const std::int32_t* places,
+                const std::int64_t* counts, const T* /*load*/, const StepBlock* block,
+                std::int32_t layer) {
   launch(queue, over_rows(s), route_grad_kernel, s,
          RouteGrad{dlogits, dweights, logits, chosen, counts, block, losses.aux_coeff,
                    losses.z_coeff, losses.rows(),
@@ -233,7 +236,7 @@ void balance(Queue& queue, float* master, T* compute, const float* choices, doub
 template <class T>
 void set_routing(Kernels<T>& table) {
   table.route = route<T>;
-  table.route_grad = route_grad;
+  table.route_grad = route_grad<T>;
   table.unit_choices = unit_choices;
   table.balance = balance<T>;
 }

@@ -1,0 +1,46 @@
+// Latent attention (DeepSeek-AI 2024, arXiv:2405.04434, 2412.19437): keys and values of all heads
+// come from a few numbers of each position, and so may the queries.
+#include "model/builder.h"
+
+namespace trireme {
+
+LatentAttributes Builder::latent_shape(std::int64_t heads) const {
+  return {heads, m_.head_dim, m_.qk_rope_head_dim, m_.value_dim()};
+}
+
+ValueId Builder::latent_norm(Graph& g, ValueId x, const std::string& name,
+                             std::int64_t width) const {
+  using Init = ParameterSpec::Init;
+  const Init init = m_.zero_centred_norms ? Init::zeros : Init::ones;
+  ParameterSpec weight{name + ".weight", {width}, {width}, init, 0, false};
+  weight.partial_gradient = tp_.splits_rows();
+  return ops::norm(g, x, g.parameter(std::move(weight)), no_value, NormKind::rms_norm, m_.norm_eps,
+                   m_.zero_centred_norms);
+}
+
+// A rank has heads of its own of what goes up, and the rows between layers of what goes down. In a
+// query and a key the part that positions turn comes first: positions turn the same part of each
+// head, so that the key which all heads share can be turned in every one of them.
+ValueId Builder::latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
+                              const std::string& name) const {
+  const std::int64_t hidden = m_.hidden_size, queries = m_.num_heads * m_.head_dim;
+  const std::int64_t up = m_.num_heads * (m_.qk_nope_head_dim + m_.v_head_dim);
+  const double std = m_.init_std;
+  const auto down = [&](const char* which, std::int64_t out) {
+    return SharedLinear{name + which, hidden, out, std}(g, tp_, x);
+  };
+  ValueId query = x;
+  std::int64_t query_in = hidden;
+  if (m_.q_lora_rank > 0) {
+    query_in = m_.q_lora_rank;
+    query = latent_norm(g, down(".query_down", query_in), name + ".query_norm", query_in);
+  }
+  query = ColumnLinear{name + ".query", query_in, queries, false, std}(g, tp_, query);
+  const ValueId latent =
+      latent_norm(g, down(".kv_down", m_.kv_lora_rank), name + ".kv_norm", m_.kv_lora_rank);
+  const ValueId kv = ColumnLinear{name + ".kv", m_.kv_lora_rank, up, false, std}(g, tp_, latent);
+  const ValueId key_rope = all_rows(g, tp_, down(".key_rope", m_.qk_rope_head_dim));
+  return ops::latent_heads(g, query, kv, key_rope, own);
+}
+
+}  // namespace trireme
