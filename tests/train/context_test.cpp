@@ -36,9 +36,10 @@ void shards(Config& c) {
 class SharedSequences : public testing::TestWithParam<Shared> {};
 
 TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
-  for (const std::string model : {"gpt", "llama", "window", "slopes"}) {
+  for (const std::string model : {"gpt", "llama", "window", "slopes", "latent"}) {
     SCOPED_TRACE(model);
-    const std::string family = model == "gpt" || model == "slopes" ? "gpt" : "llama";
+    const bool plain = model == "gpt" || model == "slopes";
+    const std::string family = plain ? "gpt" : model == "latent" ? "latent" : "llama";
     Config config = config_of("fp64", 4, family);
     if (family == "llama") config.model.num_kv_heads = 2;
     if (model == "slopes") {

@@ -85,11 +85,13 @@ TEST_P(DealtExperts, ComputeWhatOneRankComputes) {
 }
 
 TEST_P(DealtExperts, GiveTheSameBits) {
-  for (const std::string precision : {"bf16", "fp32"}) {
-    SCOPED_TRACE(precision);
-    const Config config = config_of(precision, 8, "experts");
-    static std::map<std::string, Result> alone;
-    const auto [expected, added] = alone.try_emplace(precision);
+  using Run = std::pair<std::string, std::string>;
+  for (const auto& [precision, family] :
+       {Run{"bf16", "experts"}, {"fp32", "experts"}, {"bf16", "residual"}, {"fp32", "latent"}}) {
+    SCOPED_TRACE(precision + " " + family);
+    const Config config = config_of(precision, 8, family);
+    static std::map<Run, Result> alone;
+    const auto [expected, added] = alone.try_emplace({precision, family});
     if (added) expected->second = train(config, 1);
     expect_equal(train(on(config, GetParam()), GetParam().ranks), expected->second);
   }
