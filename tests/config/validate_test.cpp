@@ -206,6 +206,11 @@ TEST(Validate, ResidualExpertsAndABalanceOverTheBatch) {
   EXPECT_THAT(refused({experts, global, weight, "run.gradient_dtype=bf16"}),
               AllOf(HasSubstr("moe.aux_loss = \"global\""), HasSubstr("use fp32")));
   EXPECT_THAT(refused({"moe.num_experts=512", global, weight}), HasSubstr("at most 256 experts"));
+  const std::string gpu = "run.device=cuda";
+  EXPECT_THAT(refused({experts, global, weight, gpu}),
+              HasSubstr("moe.aux_loss = \"global\" needs"));
+  EXPECT_THAT(refused({experts, mixed, "moe.shared_ffn_hidden_size=64", gpu}),
+              HasSubstr("moe.residual = true needs run.device = \"cpu\""));
 }
 
 TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {

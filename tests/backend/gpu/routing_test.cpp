@@ -107,9 +107,10 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
                                     .sample_scale = 0.25,
                                     .experts = reinterpret_cast<ExpertTotals*>(totals.get())}});
   for (int twice = 0; twice < 2; ++twice) {
-    device.kernels<float>().route_grad(
-        device.queue(), s, losses, dlogits.get(), biased ? dbias.get() : nullptr, accumulate,
-        dweights.get(), logits.get(), chosen.get(), places.get(), counts.get(), block.get(), 1);
+    device.kernels<float>().route_grad(device.queue(), s, losses, dlogits.get(),
+                                       biased ? dbias.get() : nullptr, nullptr, accumulate,
+                                       dweights.get(), logits.get(), chosen.get(), places.get(),
+                                       counts.get(), nullptr, block.get(), 1);
   }
   const std::vector<std::int64_t> all = totals.values();
   const auto* const sums = reinterpret_cast<const ExpertTotals*>(all.data());
