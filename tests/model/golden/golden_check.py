@@ -2,6 +2,7 @@
 
 from golden_bert_check import check_bert
 from golden_decoder import logits
+from golden_deepseek_check import check_deepseek
 from golden_formulas import largest, tokens, weight
 from golden_shapes import shapes
 from golden_variants import BERT, GPT, LLAMA, SEQ, VARIANTS, VOCAB
@@ -53,5 +54,6 @@ def check():
     print("llama against LlamaForCausalLM:", largest(model.eval()(inputs).logits, logits(LLAMA, w, inputs)))
 
 
+    check_deepseek()
     check_bert(BERT)
     check_bert(VARIANTS["bert_post"][0])
