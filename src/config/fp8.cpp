@@ -74,6 +74,12 @@ void check_fp8(const Config& config) {
         "have not been written in fp8: use recipe = \"none\"",
         fp8.recipe);
   }
+  if (config.model.is_latent()) {
+    fail_input(
+        "fp8.recipe = {:?} does not go with model.kv_lora_rank yet, whose small layers would be "
+        "rounded by scales of a rank's rows: use recipe = \"none\"",
+        fp8.recipe);
+  }
   const std::int64_t layers = config.model.num_layers;
   if (fp8.first_layers_bf16 + fp8.last_layers_bf16 >= layers) {
     fail_input(
