@@ -62,7 +62,7 @@ TEST_P(Grouped, ProductsAreTheCpus) {
         expect_close(on_both([&](Device& d) { return grouped_on<T, T>(d, product, c, false); }),
                      tolerance_of<T>());
       for (const bool accumulate : {false, true}) {
-        if (c.shape.blocks > 1) continue;
+        if (c.shape.blocks > 1 || (accumulate && c.shape.groups > 4)) continue;
         expect_close(on_both([&](Device& d) {
                        return grouped_on<T, float>(d, Product::weight_grad, c, accumulate);
                      }),

@@ -250,8 +250,13 @@ GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y)
 }
 
 // Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
-template <bool keys_are_rows, int rows, int columns>
-GPU_FN void add_distances(SumTile (&scores)[rows][columns], float slope, int row, int column) {
+// All is made anew for each tile: held in registers, it would be there without slopes too.
+template <bool keys_are_rows, class T, int rows, int columns>
+GPU_FN void add_distances(SumTile (&scores)[rows][columns], const Attention<T>& a, int head,
+                          int row, int column) {
+  const float slope = a.slope(recomputed(head));
+  row = recomputed(row);
+  column = recomputed(column);
 #pragma unroll
   for (int r = 0; r < rows; ++r)
 #pragma unroll

@@ -30,14 +30,36 @@ struct Gradients {
   GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
 };
 
-// Some rows of a sequence, of one chunk: those of a block begin at a multiple of what draws of
-// dropout and tiles have in common.
-struct BackwardRows {
-  int sample, part;
-  int begin, end;  // positions of the chunk
-  int first;       // of the block
-};
+// Blocks for the rows of a chunk: one that is not a whole sequence may begin within a tile, since a
+// block's rows begin at a multiple of what tiles and draws of dropout have in common.
 inline constexpr int row_alignment = 16;
+constexpr int backward_cuts(int chunks, int chunk, int rows) {
+  return (chunk + (chunks > 1 ? row_alignment - 1 : 0) + rows - 1) / rows;
+}
+
+// The rows of a block: some of a chunk of a sequence. Blocks whose rows see or are seen most come
+// first.
+template <Owner owner, int rows>
+struct BackwardPlace {
+  int sample, part, head;  // head: the first of the group for the owner of keys
+  int begin, end;          // positions of the chunk
+  int first;               // of the block
+
+  template <class T>
+  GPU_FN BackwardPlace(const Attention<T>& a, const Gradients<T>& g) {
+    const int index = recomputed(static_cast<int>(block_index().x));
+    const int heads = owner == Owner::keys ? a.groups : a.heads();
+    const int all = a.batch * g.chunks * heads, of_all = index % all, cut = index / all;
+    sample = of_all / heads / g.chunks;
+    part = of_all / heads % g.chunks;
+    head = of_all % heads * (owner == Owner::keys ? a.queries_per_group : 1);
+    begin = g.first(part);
+    end = begin + g.chunk;
+    const int cuts = backward_cuts(g.chunks, g.chunk, rows);
+    first = begin / row_alignment * row_alignment +
+            (owner == Owner::keys ? cut : cuts - 1 - cut) * rows;
+  }
+};
 
 template <class T, int d>
 struct BackwardSizes : AttentionTile<T, d> {
@@ -61,16 +83,14 @@ class BackwardBlock {
   static constexpr int rows = Waves::tiles, columns = Sizes::columns / tile_size;
   static constexpr int tile = Sizes::columns * Sizes::pitch, passing = Sizes::passing;
   static constexpr bool keys_are_rows = owner == Owner::keys;
+  using Place = BackwardPlace<owner, Sizes::rows>;
 
  public:
-  // head: the first of the group for the owner of keys.
-  GPU_FN BackwardBlock(const Attention<T>& a, const Gradients<T>& g, int head,
-                       const BackwardRows& at)
+  GPU_FN BackwardBlock(const Attention<T>& a, const Gradients<T>& g, const Place& at)
       : a_(a),
         g_(g),
-        at_(at),
         sample_(at.sample),
-        first_head_(head),
+        first_head_(at.head),
         first_row_(at.first),
         row_(at.first + Waves::first()),
         seen_(a.visibility(at.sample)),
@@ -212,7 +232,7 @@ class BackwardBlock {
     if (sees) {
       add_scores<d>(weights, own_a_ + own, other_a);
       if (a_.alibi_heads > 0)
-        add_distances<keys_are_rows>(weights, a_.slope(step.head), row_, step.first);
+        add_distances<keys_are_rows>(weights, a_, step.head, row_, step.first);
     }
     exchange_other(step, false, other_a);
     if (sees) {
@@ -283,22 +303,22 @@ class BackwardBlock {
   }
 
   GPU_FN void store() const {
+    const Place at(a_, g_);  // anew: few registers are free before
     // The row of position 0 of the sequence, were it there.
-    const std::int64_t zero =
-        (std::int64_t{sample_} * g_.chunks + at_.part) * g_.chunk - g_.first(at_.part);
+    const std::int64_t zero = (std::int64_t{sample_} * g_.chunks + at.part) * g_.chunk - at.begin;
     const int group = first_head_ / a_.queries_per_group;
     if constexpr (keys_are_rows) {
-      const std::int64_t at = zero * a_.kv_pitch + group * a_.kv_group;
-      store_rows(g_.dk + at, a_.kv_pitch, sums_a_, a_.scale);
-      store_rows(g_.dv + at, a_.kv_pitch, sums_b_, 1.0f);
+      const std::int64_t from = zero * a_.kv_pitch + group * a_.kv_group;
+      store_rows(g_.dk + from, a_.kv_pitch, at, sums_a_, a_.scale);
+      store_rows(g_.dv + from, a_.kv_pitch, at, sums_b_, 1.0f);
     } else {
       const std::int64_t head = std::int64_t{first_head_ % a_.queries_per_group} * a_.head_dim;
-      store_rows(g_.dq + zero * a_.q_pitch + group * a_.q_group + head, a_.q_pitch, sums_a_,
+      store_rows(g_.dq + zero * a_.q_pitch + group * a_.q_group + head, a_.q_pitch, at, sums_a_,
                  a_.scale);
     }
   }
-  GPU_FN void store_rows(T* to, std::int64_t to_pitch, const SumTile (&sums)[rows][d / tile_size],
-                         float factor) const {
+  GPU_FN void store_rows(T* to, std::int64_t to_pitch, const Place& at,
+                         const SumTile (&sums)[rows][d / tile_size], float factor) const {
 #pragma unroll
     for (int r = 0; r < rows; ++r)
 #pragma unroll
@@ -307,14 +327,13 @@ class BackwardBlock {
         for (int i = 0; i < TileMap::sums; ++i) {
           const int row = row_ + r * tile_size + sum_row(TileMap::row_slot(i));
           const int column = j * tile_size + sum_column(TileMap::column_slot(i));
-          if (row >= at_.begin && row < at_.end && column < a_.head_dim)
+          if (row >= at.begin && row < at.end && column < a_.head_dim)
             to[row * to_pitch + column] = from_float<T>(sums[r][j].v[i] * factor);
         }
   }
 
   const Attention<T>& a_;
   const Gradients<T>& g_;
-  const BackwardRows at_;
   const int sample_, first_head_;
   const int first_row_, row_;  // of the block and of this wave
   const Visibility seen_;
@@ -327,26 +346,10 @@ class BackwardBlock {
   SumTile sums_b_[keys_are_rows ? rows : 1][keys_are_rows ? d / tile_size : 1] = {};
 };
 
-// Blocks for the rows of a chunk: one that is not a whole sequence may begin within a tile.
-constexpr int backward_cuts(int chunks, int chunk, int rows) {
-  return (chunk + (chunks > 1 ? row_alignment - 1 : 0) + rows - 1) / rows;
-}
-
-// Blocks whose rows see or are seen most come first.
 template <class T, int d, Owner owner>
 GPU_KERNEL((BackwardSizes<T, d>::Waves::threads))
 backward_kernel(const Attention<T> a, const Gradients<T> g) {
-  constexpr int rows = BackwardSizes<T, d>::rows;
-  const int heads = owner == Owner::keys ? a.groups : a.heads(), all = a.batch * g.chunks * heads;
-  const int index = static_cast<int>(block_index().x), sample = index % all / heads / g.chunks;
-  const int head = index % heads * (owner == Owner::keys ? a.queries_per_group : 1);
-  const int cuts = backward_cuts(g.chunks, g.chunk, rows), cut = index / all;
-  const int part = index % all / heads % g.chunks, begin = g.first(part);
-  BackwardBlock<T, d, owner>(a, g, head,
-                             {sample, part, begin, begin + g.chunk,
-                              begin / row_alignment * row_alignment +
-                                  (owner == Owner::keys ? cut : cuts - 1 - cut) * rows})
-      .run();
+  BackwardBlock<T, d, owner>(a, g, BackwardPlace<owner, BackwardSizes<T, d>::rows>(a, g)).run();
 }
 
 template <Owner owner, class T>

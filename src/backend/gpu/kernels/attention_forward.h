@@ -103,8 +103,7 @@ class ForwardBlock {
   // Scores of the tile of keys from `key` on become weights 2^(score - largest).
   GPU_FN void weigh(SumTile (&scores)[rows][columns], int key) {
     add_scores<d>(scores, q_ + Waves::first() * pitch, k_);
-    if (a_.alibi_heads > 0)
-      add_distances<false>(scores, a_.slope(head_), seen_.first_query + row_, key);
+    if (a_.alibi_heads > 0) add_distances<false>(scores, a_, head_, seen_.first_query + row_, key);
     const bool whole = key >= all_.begin && key + Sizes::columns <= all_.end;
     const float scale = a_.scale * log2_of_e;
 #pragma unroll

@@ -15,19 +15,20 @@ delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
       (std::int64_t{block_index().x} * delta_threads + thread_index()) / lanes_of_row;
   const std::int64_t rows = std::int64_t{a.batch} * a.heads() * a.queries;
   float sum = 0;
-  std::int64_t to = 0;
   if (row < rows) {
     const auto query = static_cast<int>(row % a.queries);
     const auto head = static_cast<int>(row / a.queries % a.heads());
     const auto sample = static_cast<int>(row / a.queries / a.heads());
     const std::int64_t at = a.ctx_offset(sample, head) + query * a.ctx_pitch();
-    to = a.lse_offset(sample, head) + query;
     for (int i = lane() % lanes_of_row; i < a.head_dim; i += lanes_of_row)
       sum += to_float(ctx[at + i]) * to_float(dctx[at + i]);
   }
 #pragma unroll
   for (int mask = 1; mask < lanes_of_row; mask *= 2) sum += shuffle_xor(sum, mask);
-  if (row < rows && lane() % lanes_of_row == 0) delta[to] = sum;
+  if (row >= rows || lane() % lanes_of_row != 0) return;
+  const auto query = static_cast<int>(row % a.queries);
+  const auto head = static_cast<int>(row / a.queries % a.heads());
+  delta[a.lse_offset(static_cast<int>(row / a.queries / a.heads()), head) + query] = sum;
 }
 
 template <class T>
