@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TrainConfig config_of(const std::string& policy) {
+TrainConfig config_with(const std::string& policy) {
   TrainConfig config;
   config.spike_policy = policy;
   config.spike_window = 8;
@@ -23,13 +23,13 @@ TrainConfig config_of(const std::string& policy) {
 
 // Whose window has 3.00 to 3.07: a median of 3.04, and deviations of 0.02 in the median.
 LossSpikes after_eight(const std::string& policy) {
-  LossSpikes spikes(config_of(policy));
+  LossSpikes spikes(config_with(policy));
   for (int i = 0; i < 8; ++i) spikes.took(3 + 0.01 * i);
   return spikes;
 }
 
 TEST(LossSpikes, StandFarAboveTheMedianOfAWholeWindow) {
-  LossSpikes spikes(config_of("skip"));
+  LossSpikes spikes(config_with("skip"));
   for (int i = 0; i < 7; ++i) spikes.took(3 + 0.01 * i);
   EXPECT_FALSE(spikes.is_spike(100)) << "the window is not full";
   spikes.took(3.07);
@@ -41,16 +41,16 @@ TEST(LossSpikes, StandFarAboveTheMedianOfAWholeWindow) {
 }
 
 TEST(LossSpikes, OfEqualLossesNeedAThousandthOfTheMedianEach) {
-  LossSpikes spikes(config_of("skip"));
+  LossSpikes spikes(config_with("skip"));
   for (int i = 0; i < 8; ++i) spikes.took(2);
   EXPECT_FALSE(spikes.is_spike(2 * 1.0059));
   EXPECT_TRUE(spikes.is_spike(2 * 1.0061));
 }
 
 TEST(LossSpikes, AreWhatIsNotFiniteAtAnyTime) {
-  EXPECT_TRUE(LossSpikes(config_of("skip")).is_spike(NAN));
-  EXPECT_TRUE(LossSpikes(config_of("back")).is_spike(INFINITY));
-  EXPECT_FALSE(LossSpikes(config_of("none")).is_spike(NAN));
+  EXPECT_TRUE(LossSpikes(config_with("skip")).is_spike(NAN));
+  EXPECT_TRUE(LossSpikes(config_with("back")).is_spike(INFINITY));
+  EXPECT_FALSE(LossSpikes(config_with("none")).is_spike(NAN));
   EXPECT_FALSE(after_eight("none").is_spike(100));
 }
 
@@ -80,7 +80,7 @@ TEST(LossSpikes, ARecordGivesTheSameAnswers) {
   LossSpikes spikes = after_eight("back");
   spikes.took(0.1 + 0.2);
   spikes.saved(8);
-  LossSpikes other(config_of("back"));
+  LossSpikes other(config_with("back"));
   other.restore(spikes.json());
   EXPECT_EQ(other.json(), spikes.json());
   EXPECT_EQ(other.goes_back_to(20), 8);
