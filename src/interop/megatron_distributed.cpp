@@ -160,8 +160,9 @@ class DistributedReader {
       for (const PickleId id : tensors) {
         const bool is_tensor = pickle_.kind(id) == PickleKind::tensor;
         const PickleTensor* tensor = is_tensor ? &pickle_.tensor(id) : nullptr;
-        if (!tensor || tensor->type->ours != DType::f32 || tensor->shape.size() != 1)
-          return fmt::format("its '{}' has {}, and a vector of F32 was expected",
+        const bool is_vector = tensor && tensor->shape.size() == 1 && tensor->is_contiguous();
+        if (!is_vector || tensor->type->ours != DType::f32)
+          return fmt::format("its '{}' has {}, and a whole vector of F32 was expected",
                              stream_kinds[kind], pickle_.shown(id));
         buffer[kind].buckets.push_back(tensor);
         buffer[kind].count += tensor->count();
@@ -191,6 +192,11 @@ class DistributedReader {
       const std::string ours = megatron_name(one.entry->name).ours;
       parts.push_back(
           {one.entry->count(), ours == "embedding.word.weight" || ours == "head.weight"});
+      if (parts.back().count > buffer[0].count - elements)
+        return about_file(
+            fmt::format("holds {} elements of each kind, and the parameters of '{}', which have "
+                        "more, do not fill them",
+                        buffer[0].count, chunk.name()));
       elements += parts.back().count;
     }
     const auto ways = megatron_placements(parts, buffer[0].count);

@@ -111,7 +111,8 @@ MegatronPacking::MegatronPacking(const MegatronParameters& parameters, MegatronO
 
 std::optional<std::vector<MegatronPlace>> MegatronPacking::next(
     const std::vector<std::int64_t>& buckets) {
-  const auto one_layer = is_known_ ? filled_up(in_layer_) : std::nullopt;
+  if (!is_known_) return std::nullopt;
+  const auto one_layer = filled_up(in_layer_);
   const auto fixed = filled_up(outside());
   if (!one_layer || !fixed) return std::nullopt;
   std::int64_t total = 0;

@@ -109,8 +109,10 @@ UNFIT = {
     "short": (lambda s: s.update(exp_avg=s["exp_avg"][:-1]), "elements as 'param' and"),
     "long": (lambda s: s.update({key: torch.cat([s[key], torch.zeros(64)]) for key in ("param", "exp_avg", "exp_avg_sq")}),
              "do not fill them"),
-    "other_type": (lambda s: s.update(exp_avg_sq=s["exp_avg_sq"].double()), "a vector of F32 was expected"),
-    "matrix": (lambda s: s.update(param=s["param"][None]), "a vector of F32 was expected"),
+    "other_type": (lambda s: s.update(exp_avg_sq=s["exp_avg_sq"].double()), "a whole vector of F32 was expected"),
+    "matrix": (lambda s: s.update(param=s["param"][None]), "a whole vector of F32 was expected"),
+    "repeated": (lambda s: s.update(exp_avg=torch.zeros(1).expand(len(s["exp_avg"]))), "a whole vector of F32 was expected"),
+    "shorter": (lambda s: s.update({key: s[key][:99].clone() for key in ("param", "exp_avg", "exp_avg_sq")}), "which have more"),
     "without_moments": (lambda s: s.pop("exp_avg"), "has no 'exp_avg'"),
     "one_weight": (lambda s: s["param"][-1:].add_(1), "has no place where the weights"),
 }
