@@ -37,13 +37,13 @@ Matrix rounded(const double* x, std::int64_t row_count, std::int64_t cols, Fp8Ty
   return y;
 }
 
-struct Case {
+struct Recipe {
   Fp8Recipe recipe;
   Fp8Type forward, backward;
   bool power_of_2_scales;
 };
 
-class Fp8Linear : public testing::TestWithParam<Case> {
+class Fp8Linear : public testing::TestWithParam<Recipe> {
  protected:
   using Key = std::pair<std::int64_t, std::int64_t>;
 
@@ -116,10 +116,10 @@ TEST_P(Fp8Linear, EqualsItsDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Recipes, Fp8Linear,
-    testing::Values(Case{Fp8Recipe::tensorwise, Fp8Type::e4m3, Fp8Type::e5m2, false},
-                    Case{Fp8Recipe::tensorwise, Fp8Type::e4m3_fnuz, Fp8Type::e4m3_fnuz, true},
-                    Case{Fp8Recipe::blockwise, Fp8Type::e4m3, Fp8Type::e4m3, true},
-                    Case{Fp8Recipe::blockwise, Fp8Type::e4m3_fnuz, Fp8Type::e5m2_fnuz, false}));
+    testing::Values(Recipe{Fp8Recipe::tensorwise, Fp8Type::e4m3, Fp8Type::e5m2, false},
+                    Recipe{Fp8Recipe::tensorwise, Fp8Type::e4m3_fnuz, Fp8Type::e4m3_fnuz, true},
+                    Recipe{Fp8Recipe::blockwise, Fp8Type::e4m3, Fp8Type::e4m3, true},
+                    Recipe{Fp8Recipe::blockwise, Fp8Type::e4m3_fnuz, Fp8Type::e5m2_fnuz, false}));
 
 }  // namespace
 }  // namespace trireme
