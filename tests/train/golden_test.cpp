@@ -119,9 +119,10 @@ class GoldenRun {
     const Optimizer& optimizer = engine_.optimizer();
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const Parameter& parameter = engine_.stage().definition().parameters[slice.parameter];
-      if (parameter.spec.counts != ParameterSpec::Counts::nothing) continue;  // begins even
+      const bool is_load = parameter.spec.counts == ParameterSpec::Counts::load;  // begins even
       for (std::int64_t i = 0; i < parameter.spec.saved_shape.count(); ++i) {
-        const float value = golden::weight(parameter.name, static_cast<std::uint64_t>(i));
+        const float value =
+            is_load ? 1 : golden::weight(parameter.name, static_cast<std::uint64_t>(i));
         if (precision == "fp64") {
           reinterpret_cast<double*>(optimizer.master(slice))[i] = value;
         } else {
