@@ -13,7 +13,7 @@ constexpr RouterShape router_shapes[] = {
     {37, 8, 2, false, true, 1, 1, 1},    {20, 70, 3, false, false, 2.5, 1, 1},
     {24, 16, 4, true, true, 2.5, 4, 2},  {9, 130, 8, true, true, 1, 1, 1},
     {12, 64, 1, true, false, 1.5, 1, 1}, {5, 1, 1, false, true, 1, 1, 1},
-    {16, 12, 6, false, true, 1, 3, 2},   {8, 300, 70, false, true, 1, 1, 1}};
+    {16, 12, 6, false, true, 1, 3, 2},   {3, 300, 40, false, true, 1, 1, 1}};
 
 std::size_t choices_of(const RouterShape& s) {
   return static_cast<std::size_t>(s.rows * s.top_k);
@@ -122,23 +122,23 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
 }
 
 TEST_P(Routing, HasTheCpusGradientsAndLosses) {
+  bool biased = false;
   for (const RouterShape& s : router_shapes) {
     for (const RouterLosses& losses :
          {RouterLosses{.unit_rows = s.rows, .seq = s.rows},
           RouterLosses{.aux_coeff = 0.3, .z_coeff = 0.2, .unit_rows = s.rows, .seq = s.rows},
           RouterLosses{.aux_coeff = 0.3, .unit_rows = 4, .seq = 2, .first_row = 2, .whole_rows = 8},
           RouterLosses{.z_coeff = 0.2, .unit_rows = 5, .seq = 5, .block_rows = 5}}) {
-      for (const bool biased : {false, true}) {
-        SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k << ", units of "
-                                        << losses.unit_rows);
-        const auto [expected, got] =
-            on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); });
-        expect_close(std::pair{expected.dlogits, got.dlogits}, 5e-6);
-        expect_close(std::pair{expected.dbias, got.dbias}, 1e-6);
-        EXPECT_NEAR(got.aux_loss, expected.aux_loss, 1e-6 * std::fabs(expected.aux_loss));
-        EXPECT_NEAR(got.z_loss, expected.z_loss, 1e-6 * std::fabs(expected.z_loss));
-        EXPECT_EQ(expected.kept, got.kept);
-      }
+      biased = !biased;
+      SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k << ", units of "
+                                      << losses.unit_rows);
+      const auto [expected, got] =
+          on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); });
+      expect_close(std::pair{expected.dlogits, got.dlogits}, 5e-6);
+      expect_close(std::pair{expected.dbias, got.dbias}, 1e-6);
+      EXPECT_NEAR(got.aux_loss, expected.aux_loss, 1e-6 * std::fabs(expected.aux_loss));
+      EXPECT_NEAR(got.z_loss, expected.z_loss, 1e-6 * std::fabs(expected.z_loss));
+      EXPECT_EQ(expected.kept, got.kept);
     }
   }
 }
