@@ -35,19 +35,23 @@ std::vector<std::int32_t> places_of_rows() {
 }
 const std::vector<std::int32_t> begins_of_experts = {0, 4, 4, 11, 20, 28, taken_rows - 1};
 
+// Rows for tiles of all sizes.
 TEST_P(Experts, RouterIsTheCpus) {
   for_storage_types([&]<class T>(T) {
-    for (const std::int64_t cols : widths) {
-      expect_close(
-          on_both([&](Device& device) {
-            const OnDevice<T> x(device, normal_values<T>(elements_of(expert_rows, cols), 1));
-            const OnDevice<T> weight(device, normal_values<T>(elements_of(expert_count, cols), 2));
-            const OnDevice<float> logits(device, elements_of(expert_rows, expert_count));
-            device.kernels<T>().router(device.queue(), logits.get(), x.get(), weight.get(),
-                                       expert_rows, cols, expert_count);
-            return logits.values();
-          }),
-          1e-5);
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{expert_rows, 24},
+                                     {expert_rows, 37},
+                                     {expert_rows, 1160},
+                                     {40, 24},
+                                     {8100, 8}}) {
+      const auto run = [&, rows = rows, cols = cols](Device& device) {
+        const OnDevice<T> x(device, normal_values<T>(elements_of(rows, cols), 1));
+        const OnDevice<T> weight(device, normal_values<T>(elements_of(expert_count, cols), 2));
+        const OnDevice<float> logits(device, elements_of(rows, expert_count));
+        device.kernels<T>().router(device.queue(), logits.get(), x.get(), weight.get(), rows, cols,
+                                   expert_count);
+        return logits.values();
+      };
+      expect_close(on_both(run), 1e-5);
     }
   });
 }
