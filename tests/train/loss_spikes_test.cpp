@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "refusal.h"
 
 namespace trireme {
@@ -59,8 +60,9 @@ TEST(LossSpikes, TooManyInARowEndTheRun) {
   for (int i = 0; i < 19; ++i) spikes.spiked(9);
   spikes.took(3);
   for (int i = 0; i < 19; ++i) spikes.spiked(9);
-  EXPECT_THAT(refusal_of([&] { spikes.spiked(9); }),
-              HasSubstr("and 19 before it in the steps right before"));
+  EXPECT_THAT(
+      [&] { spikes.spiked(9); },
+      testing::ThrowsMessage<Error>(HasSubstr("and 19 before it in the steps right before")));
 }
 
 TEST(LossSpikes, GoBackToTheNewestSaveThatIsOldEnough) {
