@@ -54,6 +54,7 @@ TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
   for (const bool resumes : {false, true}) {
     // Without ZeRO: with it parameters travel before the first step, as they do in each step.
     std::vector<std::string> settings = {"train.global_batch_size=8", "checkpoint.async=false",
+                                         "optimizer.warmup_iters=1",
                                          resumes ? "train.iters=4" : "train.iters=2"};
     std::vector<std::string> arguments = {
         "plan", path("run.toml"), "--ranks", "4", "--json", "--startup", "run.dir=" + path("run")};

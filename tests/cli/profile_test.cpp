@@ -65,7 +65,7 @@ TEST_F(Profile, CountsTheOpsOfAStepAndWritesItsTrace) {
 TEST_F(Profile, NamesRangesForProfilersOfVendors) {
   const auto ranges = [&](const std::string& level) {
     const Outcome outcome = run({"train", path("run.toml"), "run.dir=" + path("run-" + level),
-                                 "train.iters=2", "train.eval_iters=0"},
+                                 "train.iters=2", "train.eval_iters=0", "optimizer.warmup_iters=1"},
                                 {{"TRIREME_RANGES", level},
                                  {"TRIREME_RANGES_LIBRARY", TRIREME_TEST_PROFILER},
                                  {"TRIREME_TEST_RANGES", path("ranges")}});

@@ -47,8 +47,9 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
                  "dp_replicate = 4", "ep can be 1");
   expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},
                  "parallel.ep = 2", "a multiple of 8");
-  expect_refused({2, "parallel.cp=2 parallel.cp_attention=ring run.device=cuda"},
-                 "parallel.cp_attention = \"ring\"", "use \"all_gather\" or \"ulysses\"");
+  expect_refused(
+      {2, "parallel.cp=2 parallel.cp_attention=ring run.device=cuda model.attention_dropout=0"},
+      "parallel.cp_attention = \"ring\"", "use \"all_gather\" or \"ulysses\"");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {

@@ -42,6 +42,7 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
   write("run/checkpoints/latest", "step-00000005\n");
   ASSERT_EQ(ranks().size(), 2u);
   const fs::path kept = folder_ / "kept";
+  fs::create_directory(kept);
   fs::copy(folder_ / "run", kept / "run", fs::copy_options::recursive);
   fs::copy(folder_ / "local", kept / "local", fs::copy_options::recursive);
   const auto again = [&] {
