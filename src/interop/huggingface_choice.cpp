@@ -90,9 +90,13 @@ void require_deepseek(const ModelConfig& m) {
   require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
-  const bool all_dims = m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)) > 1;
-  require(m.attention_scale == 0 || (m.rope_scaling == "yarn" && all_dims), kind, "attention_scale",
+  const double all = std::sqrt(m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)));
+  require(m.attention_scale == 0 || (m.rope_scaling == "yarn" && all > 1), kind, "attention_scale",
           fmt::format("{}", m.attention_scale));
+  // transformers takes an mscale of 0 for one that is absent, and there is none below.
+  require(
+      m.attention_scale == 0 || m.rope_attention_factor == 0 || m.rope_attention_factor * all > 1,
+      kind, "rope_attention_factor", fmt::format("{}", m.rope_attention_factor));
   if (moe.num_experts == 0) return;
   require_expert(moe.score == "sigmoid", kind, "score", moe.score);
   require_expert(moe.expert_bias, kind, "expert_bias", moe.expert_bias);

@@ -55,6 +55,7 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
                 "a group counts with its best two scores there, and with its best "
                 "num_experts_per_tok / topk_group here, so that these must be two");
   }
+  moe.aux_loss = json.flag("seq_aux", true) ? "sequence" : "batch";
   moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
 }
 

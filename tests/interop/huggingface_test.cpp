@@ -314,6 +314,7 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
                                   {{"q_lora_rank", nullptr}},
                                   {{"rope_scaling", yarn}},
                                   {{"first_k_dense_replace", 3}},
+                                  {{"seq_aux", false}, {"aux_loss_alpha", 0.01}},
                                   {{"n_group", 1}, {"topk_group", 1}}};
   for (const nlohmann::json& changes : cases) {
     const HuggingFaceModel first = parse_huggingface_config(deepseek(changes), "config.json");
@@ -336,6 +337,10 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
   const double all = 0.07 * std::log(40.0) + 1;
   EXPECT_NEAR(scaled.attention_scale, all * all / std::sqrt(10.0), 1e-15);
   EXPECT_NEAR(scaled.rope_attention_factor, (0.1 * std::log(40.0) + 1) / all, 1e-15);
+  ModelConfig small = scaled;
+  small.rope_attention_factor = 1 / all;  // an mscale of 0, which counts as absent there
+  EXPECT_THAT(refusal_of([&] { huggingface_kind(small); }), HasSubstr("rope_attention_factor"));
+  EXPECT_EQ(scaled.moe.aux_loss, "sequence");
   const ExpertConfig& moe = scaled.moe;
   EXPECT_EQ(moe.first_layer, 1);
   EXPECT_EQ(moe.shared_ffn_hidden_size, 20);

@@ -118,6 +118,10 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
               HasSubstr("model.vocab_size = 61"));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) { m.head_dim = 4; })),
               HasSubstr("model.head_dim = 4"));
+  ModelConfig latent = llama();
+  latent.kv_lora_rank = 8;
+  EXPECT_THAT(refusal_of([&] { require_llama_of_meta(latent); }),
+              HasSubstr("model.kv_lora_rank = 8"));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) {
                 m.qkv_bias = true;
                 m.given = {"qkv_bias"};
