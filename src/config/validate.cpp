@@ -471,21 +471,27 @@ void check_export(const CheckpointConfig& checkpoint) {
 void check_spikes(const Config& config) {
   if (config.train.spike_policy != "back") return;
   const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
-  const std::int64_t back = config.train.spike_back_steps;
   if (interval == 0) {
     fail_input(
         "train.spike_policy = \"back\" goes on from an earlier checkpoint and needs "
         "checkpoint.interval, which is 0 (only the last step is saved): set it, or use \"skip\"");
   }
-  const std::int64_t needed = ceil_div(back, interval) + 2;
-  if (keep == 0 || keep >= needed) return;
+  if (keep == 0) return;
   fail_input(
       "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" goes on "
-      "from: with train.spike_back_steps = {} and checkpoint.interval = {} keep at least {}",
-      keep, back, interval, needed);
+      "from, since those of interruptions count too: set checkpoint.keep = 0, or use \"skip\"",
+      keep);
 }
 
 void check_local(const CheckpointConfig& checkpoint) {
+  // A kill while one is being written in the background would leave local ones that came after
+  // none.
+  if (checkpoint.local_interval > 0 && checkpoint.async) {
+    fail_input(
+        "checkpoint.local_interval = {} does not go with checkpoint.async = true yet: set one of "
+        "them",
+        checkpoint.local_interval);
+  }
   if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
   if (checkpoint.local_dir.empty()) {
     fail_input(

@@ -283,6 +283,12 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
 }
 
 bool CheckpointKeeper::load(RunState& run) {
+  const bool loaded = load_newest(run);
+  if (local_.active()) local_.forget_after(run.step);
+  return loaded;
+}
+
+bool CheckpointKeeper::load_newest(RunState& run) {
   const std::string& load = job_.config.checkpoint.load;
   const fs::path newest = newest_checkpoint();
   if (!newest.empty()) shared_step_ = step_of(newest.filename().string()).value_or(-1);
@@ -307,14 +313,16 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   if (!step) {
     job_.console.print(
         "note: no checkpoint in checkpoint.local_dir is newer than those in the run's folder, "
-        "whole "
-        "on all ranks, and of this layout");
+        "whole on all ranks, and of this layout");
     return false;
   }
   const CheckpointState saved = local_.load(*step);
   job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
   go_on_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
              run);
+  // What others can read is still the one in the run's folder.
+  saved_step_ = saving_step_ = shared;
+  warn_of_another_model(saved.config_toml, job_.config.checkpoint.local_dir);
   return true;
 }
 

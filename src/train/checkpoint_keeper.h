@@ -65,6 +65,7 @@ class CheckpointKeeper {
   int rank() const { return job_.transport ? job_.transport->place().rank : 0; }
   int ranks() const { return job_.transport ? job_.transport->place().size : 1; }
 
+  bool load_newest(RunState& run);
   bool load_local(std::int64_t shared, RunState& run);
   void go_on_from(const CheckpointState& saved, const std::string& from, RunState& run);
   CheckpointState state_of(const RunState& run) const;

@@ -52,11 +52,13 @@ std::string layout_text(const Config& config, Engine& engine, int rank) {
   return hash_to_text(hash64(text));
 }
 
+std::string draw() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}\n", device(), device());
+}
+
 std::string read_identity(const fs::path& path) {
-  if (!fs::exists(path)) {
-    std::random_device device;
-    write_file_durably(path, fmt::format("{:08x}{:08x}\n", device(), device()));
-  }
+  if (!fs::exists(path)) write_file_durably(path, draw());
   return read_file(path, 1 << 10);
 }
 
@@ -76,8 +78,8 @@ const fs::path& LocalCheckpoints::folder() {
   return folder_;
 }
 
-std::vector<std::int64_t> LocalCheckpoints::usable_steps(std::int64_t shared) {
-  std::vector<std::int64_t> usable;
+std::vector<LocalCheckpoints::Saved> LocalCheckpoints::usable(std::int64_t shared) {
+  std::vector<Saved> usable;
   std::error_code error;
   if (!fs::exists(folder(), error)) return usable;
   const std::string layout = layout_text(config_, engine_, rank());
@@ -93,7 +95,7 @@ std::vector<std::int64_t> LocalCheckpoints::usable_steps(std::int64_t shared) {
       if (step <= shared || !says("layout", layout) || !says("after", std::to_string(shared)))
         continue;
       reader.verify(&ThreadPool::global(), 0, 1, files_);
-      usable.push_back(step);
+      usable.push_back({step, static_cast<std::int64_t>(hash64(texts.at("branch")))});
     } catch (const std::exception&) {
       continue;  // it cannot be used, and others can
     }
@@ -103,26 +105,34 @@ std::vector<std::int64_t> LocalCheckpoints::usable_steps(std::int64_t shared) {
 
 std::optional<std::int64_t> LocalCheckpoints::newest(std::int64_t shared) {
   const FileProgress::Phase phase(files_, "is checking local checkpoints");
-  const std::vector<std::int64_t> usable = usable_steps(shared);
-  std::array<std::int64_t, kept + 1> own;
-  own.fill(-1);
-  std::copy_n(usable.rbegin(), std::min(usable.size(), own.size()), own.begin());
+  const std::vector<Saved> saved = usable(shared);
+  std::array<Saved, kept + 1> own;
+  std::copy_n(saved.rbegin(), std::min(saved.size(), own.size()), own.begin());
   const auto ranks = static_cast<std::size_t>(engine_.mesh().size());
-  std::vector<std::int64_t> all(own.begin(), own.end());
+  std::vector<Saved> all(own.begin(), own.end());
   if (transport_) {
+    static_assert(sizeof(Saved) == 2 * sizeof(std::int64_t));
     all.resize(own.size() * ranks);
     transport_->world()
-        .all_gather(own.data(), all.data(), static_cast<std::int64_t>(own.size()), DType::i64,
+        .all_gather(own.data(), all.data(), static_cast<std::int64_t>(2 * own.size()), DType::i64,
                     "local checkpoints")
         .wait();
   }
   std::optional<std::int64_t> newest;
-  for (const std::int64_t step : std::span(all).first(own.size())) {
-    const auto having = std::ranges::count(all, step);
-    if (step >= 0 && having == static_cast<std::ptrdiff_t>(ranks) && (!newest || step > *newest))
-      newest = step;
+  for (const Saved& one : std::span(all).first(own.size())) {
+    const auto having = std::ranges::count(all, one);
+    if (one.step >= 0 && having == static_cast<std::ptrdiff_t>(ranks) &&
+        (!newest || one.step > *newest))
+      newest = one.step;
   }
   return newest;
+}
+
+void LocalCheckpoints::forget_after(std::int64_t step) {
+  std::error_code error;
+  if (!fs::exists(folder(), error)) return;
+  for (const std::int64_t saved : saved_steps(folder()))
+    if (saved > step) fs::remove_all(folder() / step_folder(saved), error);
 }
 
 CheckpointState LocalCheckpoints::load(std::int64_t step) {
@@ -134,8 +144,10 @@ CheckpointState LocalCheckpoints::load(std::int64_t step) {
 }
 
 std::string LocalCheckpoints::save(CheckpointState state, std::int64_t shared) {
+  if (branch_.empty()) branch_ = from_rank_0(transport_, rank() > 0 ? "" : draw());
   std::string failure;
   try {
+    state.texts["branch"] = branch_;
     state.texts["layout"] = layout_text(config_, engine_, rank());
     state.texts["after"] = std::to_string(shared);
     SaveOptions options;

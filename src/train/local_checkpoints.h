@@ -28,6 +28,8 @@ class LocalCheckpoints {
   // The newest step that every rank has whole and undamaged, of this run on this layout, and which
   // came after the checkpoint `shared` in the run's folder (-1: after none) and after no other.
   std::optional<std::int64_t> newest(std::int64_t shared);
+  // The run goes on from `step`: what was saved after it belongs to a branch that was left.
+  void forget_after(std::int64_t step);
   // Loads that one.
   CheckpointState load(std::int64_t step);
   // Saves; the two newest stay. `shared` as above. Returns what went wrong, on rank 0, or "": the
@@ -37,13 +39,19 @@ class LocalCheckpoints {
  private:
   int rank() const { return transport_ ? transport_->place().rank : 0; }
   const fs::path& folder();
-  std::vector<std::int64_t> usable_steps(std::int64_t shared);
+  // A step and the branch of the run that saved it: the same number on all ranks.
+  struct Saved {
+    std::int64_t step = -1, branch = 0;
+    bool operator==(const Saved&) const = default;
+  };
+  std::vector<Saved> usable(std::int64_t shared);
 
   const Config& config_;
   Engine& engine_;
   Transport* transport_;
   FileProgress* files_;
   fs::path folder_;
+  std::string branch_;  // drawn anew by each start, when it saves first
 };
 
 }  // namespace trireme

@@ -67,9 +67,11 @@ void LossSpikes::spiked(double loss) {
   if (++spikes_ < patience) return;
   fail(
       "{}, and {} before it in {}: they come from the model, not from single batches. Lower "
-      "optimizer.lr, raise train.spike_sigma, or go on from an earlier checkpoint",
+      "{}, or go on from an earlier checkpoint",
       text(loss), patience - 1,
-      policy_ == Policy::skip ? "the steps right before" : "steps since the last checkpoint");
+      policy_ == Policy::skip ? "the steps right before" : "steps since the last checkpoint",
+      std::isfinite(loss) ? "optimizer.lr, raise train.spike_sigma"
+                          : "optimizer.lr or a fixed optimizer.loss_scale");
 }
 
 void LossSpikes::saved(std::int64_t step) {

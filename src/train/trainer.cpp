@@ -123,10 +123,10 @@ void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatche
 void Trainer::Parts::after_spike() {
   checkpoints.finish();
   const double loss = last.loss.mean();
-  const std::string why =
-      fmt::format("step {}: {}", step,
-                  spikes.text(last.finite ? loss : std::numeric_limits<double>::quiet_NaN()));
-  spikes.spiked(loss);
+  // Gradients may be infinite where the loss is not.
+  const double judged = last.finite ? loss : std::numeric_limits<double>::quiet_NaN();
+  const std::string why = fmt::format("step {}: {}", step, spikes.text(judged));
+  spikes.spiked(judged);
   const RunState now = *this;
   const std::optional<std::int64_t> back = spikes.goes_back_to(step);
   if (back && checkpoints.go_back(*back, *this)) {
@@ -272,6 +272,7 @@ TrainSummary Trainer::Parts::run() {
       spikes.active() && saves_every > 0 && step / saves_every > spikes.last_save() / saves_every;
   const std::int64_t locally_every = config.checkpoint.local_interval;
   bool locally_due = false;
+  if (step == total_steps && step > 0) checkpoints.save(*this);  // it came from a local one
   while (step < total_steps && !stop) {
     take_step();
     const bool last_step = step == total_steps;
