@@ -94,6 +94,19 @@ TEST(Validate, PositionsAreBounded) {
   }
 }
 
+// Pruning and background saves could take away what these would go on from.
+TEST(Validate, CheckpointsToGoOnFromStay) {
+  const auto back = [](const char* keep) {
+    return refused({"train.spike_policy=back", "checkpoint.interval=10", keep});
+  };
+  EXPECT_EQ(back("checkpoint.keep=0"), "accepted");
+  EXPECT_THAT(back("checkpoint.keep=9"),
+              AllOf(HasSubstr("checkpoint.keep = 9"), HasSubstr("use \"skip\"")));
+  EXPECT_THAT(refused({"checkpoint.local_dir=/tmp/local", "checkpoint.local_interval=2",
+                       "checkpoint.async=true"}),
+              HasSubstr("does not go with checkpoint.async"));
+}
+
 TEST(Validate, AcceptsWhatWorks) {
   EXPECT_EQ(refused({}), "accepted");
   EXPECT_EQ(refused({"model.family=llama", "model.num_kv_heads=4"}), "accepted");

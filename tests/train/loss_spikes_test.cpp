@@ -65,6 +65,14 @@ TEST(LossSpikes, TooManyInARowEndTheRun) {
       testing::ThrowsMessage<Error>(HasSubstr("and 19 before it in the steps right before")));
 }
 
+// From the first step on, as where a fixed loss scale is too large.
+TEST(LossSpikes, TooManyThatAreNotFiniteNeedNoWindow) {
+  LossSpikes spikes(config_with("skip"));
+  for (int i = 0; i < 19; ++i) spikes.spiked(NAN);
+  EXPECT_THAT([&] { spikes.spiked(NAN); },
+              testing::ThrowsMessage<Error>(HasSubstr("a fixed optimizer.loss_scale")));
+}
+
 TEST(LossSpikes, GoBackToTheNewestSaveThatIsOldEnough) {
   LossSpikes spikes = after_eight("back");
   EXPECT_EQ(spikes.goes_back_to(100), std::nullopt);

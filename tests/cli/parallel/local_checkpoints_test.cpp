@@ -95,6 +95,20 @@ TEST_F(LocalCheckpointsOfRuns, AreOfThisLayoutAndThisRunAlone) {
   EXPECT_THAT(anew.out, Not(HasSubstr("resumed")));
 }
 
+// Another learning rate from the beginning on, in the same folder: the new run saves its own step
+// 5, and nothing that the old one saved after its step 5 counts.
+TEST_F(LocalCheckpointsOfRuns, OfABranchThatWasLeftAreForgotten) {
+  const std::string other = " optimizer.lr=2e-4 optimizer.min_lr=0";
+  ASSERT_EQ(train_on("whole", two_, "train.iters=14 train.eval_iters=0" + other).code, 0);
+  ASSERT_EQ(train_on("run", two_, settings() + " train.exit_interval=9").code, 0);
+  fs::remove_all(folder_ / "run/checkpoints");
+  ASSERT_EQ(train_on("run", two_, settings() + other + " train.exit_interval=5").code, 0);
+  const Outcome outcome = train_on("run", two_, settings() + other);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("checkpoints/step-00000005 at step 5"));
+  EXPECT_EQ(first_difference(path("run"), path("whole")), "");
+}
+
 TEST_F(LocalCheckpointsOfRuns, SurviveAKill) {
   ASSERT_EQ(train_on("whole", two_, "train.iters=30 train.eval_iters=0").code, 0);
   std::size_t after = 4;
