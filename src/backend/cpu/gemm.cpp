@@ -47,7 +47,7 @@ std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product
   } else {
     if (engine == Engine::few_rows) return std::make_unique<FewRowsGemm<T>>(problem, target.isa);
     if constexpr (std::is_same_v<T, float>) {
-      return std::make_unique<DnnlGemm<float, float>>(problem);
+      return std::make_unique<DnnlGemm<float, float>>(problem, target.isa);
     } else {
       if constexpr (std::is_same_v<T, bf16>) {
         if (engine == Engine::amx) return std::make_unique<AmxGemm>(problem, into_float);
@@ -75,9 +75,11 @@ std::int64_t engine_workspace(const Target& target, DType compute, Product produ
     case Engine::widened:
       return compute == DType::bf16 ? widened_workspace<bf16>(product, problem)
                                     : widened_workspace<f16>(product, problem);
+    case Engine::dnnl:
+      return compute == DType::f32 ? DnnlGemm<float, float>::workspace_bytes(problem, target.isa)
+                                   : 0;
     case Engine::reference:
     case Engine::few_rows:
-    case Engine::dnnl:
       break;
   }
   return 0;

@@ -37,8 +37,9 @@ void store8(bf16* p, __m256 x) {
 }  // namespace
 
 template <class T>
-void widen(float* dst, const T* src, std::int64_t rows, std::int64_t cols, std::int64_t ld_src) {
-  for (std::int64_t r = 0; r < rows; ++r, dst += cols, src += ld_src) {
+void widen(float* dst, std::int64_t ld_dst, const T* src, std::int64_t rows, std::int64_t cols,
+           std::int64_t ld_src) {
+  for (std::int64_t r = 0; r < rows; ++r, dst += ld_dst, src += ld_src) {
     std::int64_t c = 0;
     for (; c + 8 <= cols; c += 8) _mm256_storeu_ps(dst + c, load8(src + c));
     for (; c < cols; ++c) dst[c] = static_cast<float>(src[c]);
@@ -65,8 +66,8 @@ void narrow(T* dst, const float* src, std::int64_t rows, std::int64_t cols, std:
   }
 }
 
-template void widen(float*, const f16*, std::int64_t, std::int64_t, std::int64_t);
-template void widen(float*, const bf16*, std::int64_t, std::int64_t, std::int64_t);
+template void widen(float*, std::int64_t, const f16*, std::int64_t, std::int64_t, std::int64_t);
+template void widen(float*, std::int64_t, const bf16*, std::int64_t, std::int64_t, std::int64_t);
 template void narrow(f16*, const float*, std::int64_t, std::int64_t, std::int64_t, const f16*,
                      bool);
 template void narrow(bf16*, const float*, std::int64_t, std::int64_t, std::int64_t, const bf16*,

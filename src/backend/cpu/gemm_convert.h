@@ -7,9 +7,10 @@
 
 namespace trireme::cpu {
 
-// dst[rows, cols] = src[rows, cols]; ld_src is the elements between rows of src, dst is dense.
+// dst[rows, cols] = src[rows, cols]; ld_dst and ld_src are the elements between rows.
 template <class T>
-void widen(float* dst, const T* src, std::int64_t rows, std::int64_t cols, std::int64_t ld_src);
+void widen(float* dst, std::int64_t ld_dst, const T* src, std::int64_t rows, std::int64_t cols,
+           std::int64_t ld_src);
 
 // dst (+)= src + bias; src is dense, bias may be null, sums are float.
 template <class T>

@@ -29,8 +29,8 @@ struct BlockSizes {
   BlockSizes(const GemmProblem& p, bool keeps_c) {
     const std::int64_t m = std::min(p.m, max_mn), n = std::min(p.n, max_mn);
     const std::int64_t k = std::min(p.k, max_k);
-    a_floats = round_up(m * k, 16);
-    b_floats = round_up(k * n, 16);
+    a_floats = round_up(p.a_transposed ? k * spread_rows(m) : m * k, 16);
+    b_floats = round_up(p.b_transposed ? n * k : k * spread_rows(n), 16);
     c_floats = keeps_c ? round_up(m * n, 16) : 0;
   }
 };
@@ -38,9 +38,10 @@ struct BlockSizes {
 constexpr std::int64_t rows_per_task = 32;
 
 template <class T>
-void widen_block(float* dst, const T* src, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
+void widen_block(float* dst, std::int64_t ld_dst, const T* src, std::int64_t rows,
+                 std::int64_t cols, std::int64_t ld) {
   parallel_ranges(rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
-    widen(dst + begin * cols, src + begin * ld, end - begin, cols, ld);
+    widen(dst + begin * ld_dst, ld_dst, src + begin * ld, end - begin, cols, ld);
   });
 }
 
@@ -80,8 +81,8 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
   p.n = length(p.n, max_mn, last_n);
   p.k = length(p.k, max_k, last_k);
   if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no inner ones
-  p.lda = p.a_transposed ? p.m : p.k;
-  p.ldb = p.b_transposed ? p.k : p.n;
+  p.lda = p.a_transposed ? spread_rows(p.m) : p.k;
+  p.ldb = p.b_transposed ? p.k : spread_rows(p.n);
   if (!float_result) p.ldc = p.n;
   products[last_m][last_n][last_k] = std::make_unique<FloatGemm>(p);
 }
@@ -113,14 +114,16 @@ void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* 
   for (std::int64_t begin = 0; begin < p.k; begin += max_k) {
     const Block k = block(p.k, max_k, begin);
     if (p.a_transposed) {
-      widen_block(a_block, a + k.begin * p.lda + m.begin, k.length, m.length, p.lda);
+      widen_block(a_block, spread_rows(m.length), a + k.begin * p.lda + m.begin, k.length, m.length,
+                  p.lda);
     } else {
-      widen_block(a_block, a + m.begin * p.lda + k.begin, m.length, k.length, p.lda);
+      widen_block(a_block, k.length, a + m.begin * p.lda + k.begin, m.length, k.length, p.lda);
     }
     if (p.b_transposed) {
-      widen_block(b_block, b + n.begin * p.ldb + k.begin, n.length, k.length, p.ldb);
+      widen_block(b_block, k.length, b + n.begin * p.ldb + k.begin, n.length, k.length, p.ldb);
     } else {
-      widen_block(b_block, b + k.begin * p.ldb + n.begin, k.length, n.length, p.ldb);
+      widen_block(b_block, spread_rows(n.length), b + k.begin * p.ldb + n.begin, k.length, n.length,
+                  p.ldb);
     }
     const FloatGemm& product = *products[m.is_last][n.is_last][k.is_last];
     if constexpr (float_result) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/gemm_amx.h"
+#include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/isa.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
@@ -214,6 +215,21 @@ void check_all(const LinearShape& shape) {
   }
 }
 
+// What Linear would run for an instruction set, with panels of another size.
+struct PanelledGemm {
+  GemmProblem problem;
+  Isa set;
+  std::int64_t limit;
+
+  std::int64_t workspace_bytes() const {
+    return DnnlGemm<float, float>::workspace_bytes(problem, set, limit);
+  }
+  void run(void* c, const float* a, const float* b, const float* bias, bool accumulate,
+           void* workspace) const {
+    DnnlGemm<float, float>(problem, set, limit).run(c, a, b, bias, accumulate, workspace);
+  }
+};
+
 template <class T>
 class Gemm : public testing::Test {};
 using Types = testing::Types<float, bf16, f16, double>;
@@ -258,6 +274,29 @@ TYPED_TEST(Gemm, ThreadsDoNotChangeABit) {
     }
   }
   ThreadPool::set_global_size(0);
+}
+
+// For AVX2, rows that collide in the caches are copied in panels. For other sets they are not, and
+// oneDNN chooses its kernels by isa(), so that both are the same products.
+TEST(DnnlGemm, PanelsChangeNoBit) {
+  const std::vector<LinearShape> shapes{{70, 256, 512}, {150, 1024, 768}, {33, 512, 40}};
+  for (const LinearShape& shape : shapes) {
+    for (const Product product : {Product::input_grad, Product::weight_grad}) {
+      for (const bool accumulate : {false, true}) {
+        const Case<float, float> test(product, shape, false, accumulate);
+        const auto run = [&](Isa set, std::int64_t limit) {
+          return test.run_with(PanelledGemm{problem_of(product, shape), set, limit}, 0);
+        };
+        const auto whole = run(Isa::avx512, 0);
+        test.check_values(whole, "without panels");
+        for (const std::int64_t limit : {1, 1 << 16, 1 << 20}) {
+          const auto panelled = run(Isa::avx2, limit);
+          EXPECT_EQ(std::memcmp(whole.data(), panelled.data(), whole.size() * sizeof(float)), 0)
+              << name_of(product) << ", limit " << limit;
+        }
+      }
+    }
+  }
 }
 
 // Operands that are too large to be packed at once take rounds, over k or over vectors.
