@@ -9,6 +9,7 @@
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/gemm_few_rows.h"
+#include "backend/cpu/gemm_float.h"
 #include "backend/cpu/gemm_problem.h"
 #include "backend/cpu/gemm_reference.h"
 #include "backend/cpu/gemm_widened.h"
@@ -47,7 +48,7 @@ std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product
   } else {
     if (engine == Engine::few_rows) return std::make_unique<FewRowsGemm<T>>(problem, target.isa);
     if constexpr (std::is_same_v<T, float>) {
-      return std::make_unique<DnnlGemm<float, float>>(problem, target.isa);
+      return make_float_gemm(problem, target.isa);
     } else {
       if constexpr (std::is_same_v<T, bf16>) {
         if (engine == Engine::amx) return std::make_unique<AmxGemm>(problem, into_float);
@@ -55,8 +56,8 @@ std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product
           return std::make_unique<DnnlGemm<bf16, float>>(problem);
         if (engine == Engine::dnnl) return std::make_unique<DnnlGemm<bf16, bf16>>(problem);
       }
-      if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem);
-      return std::make_unique<WidenedGemm<T, T>>(problem);
+      if (into_float) return std::make_unique<WidenedGemm<T, float>>(problem, target.isa);
+      return std::make_unique<WidenedGemm<T, T>>(problem, target.isa);
     }
   }
 }
@@ -76,8 +77,7 @@ std::int64_t engine_workspace(const Target& target, DType compute, Product produ
       return compute == DType::bf16 ? widened_workspace<bf16>(product, problem)
                                     : widened_workspace<f16>(product, problem);
     case Engine::dnnl:
-      return compute == DType::f32 ? DnnlGemm<float, float>::workspace_bytes(problem, target.isa)
-                                   : 0;
+      return compute == DType::f32 ? float_gemm_workspace(problem, target.isa) : 0;
     case Engine::reference:
     case Engine::few_rows:
       break;

@@ -28,14 +28,12 @@ constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
   return {};
 }
 
-// Rows that lie a multiple of 1 KiB apart share a few sets of the caches. Where oneDNN gathers
-// columns of such rows, as it does of a transposed A and of a plain B, its products for AVX2 run at
-// a third to two thirds of their speed.
+// Whether rows so many floats apart share a few sets of the caches, and the distance that rows of
+// `cols` floats should have instead (FloatGemm says what it costs).
 constexpr std::int64_t floats_per_kib = 256;
 constexpr bool rows_collide(std::int64_t ld) {
   return ld % floats_per_kib == 0;
 }
-// Elements between rows of `cols` floats that do not.
 constexpr std::int64_t spread_rows(std::int64_t cols) {
   constexpr std::int64_t cache_line = 16;
   return cols % (floats_per_kib / 2) == 0 ? cols + cache_line : cols;

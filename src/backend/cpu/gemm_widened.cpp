@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm_convert.h"
-#include "backend/cpu/gemm_dnnl.h"
+#include "backend/cpu/gemm_float.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -49,29 +49,28 @@ void widen_block(float* dst, std::int64_t ld_dst, const T* src, std::int64_t row
 
 template <class T, class C>
 struct WidenedGemm<T, C>::Impl {
-  using FloatGemm = DnnlGemm<float, float>;
   static constexpr bool float_result = std::is_same_v<C, float>;
 
   GemmProblem problem;
   // One product per size of block: [last in m][last in n][last in k].
-  std::array<std::array<std::array<std::unique_ptr<FloatGemm>, 2>, 2>, 2> products;
+  std::array<std::array<std::array<std::unique_ptr<GemmEngine<float>>, 2>, 2>, 2> products;
   BlockSizes sizes;
 
-  explicit Impl(const GemmProblem& p);
-  void make(bool last_m, bool last_n, bool last_k);
+  Impl(const GemmProblem& p, Isa set);
+  void make(bool last_m, bool last_n, bool last_k, Isa set);
   void run_column(C* c, const T* a, const T* b, const T* bias, bool accumulate, char* workspace,
                   const Block& m, const Block& n) const;
 };
 
 template <class T, class C>
-WidenedGemm<T, C>::Impl::Impl(const GemmProblem& p) : problem(p), sizes(p, !float_result) {
+WidenedGemm<T, C>::Impl::Impl(const GemmProblem& p, Isa set) : problem(p), sizes(p, !float_result) {
   for (int variant = 0; variant < 8; ++variant) {
-    make((variant & 4) != 0, (variant & 2) != 0, (variant & 1) != 0);
+    make((variant & 4) != 0, (variant & 2) != 0, (variant & 1) != 0, set);
   }
 }
 
 template <class T, class C>
-void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
+void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k, Isa set) {
   const auto length = [](std::int64_t size, std::int64_t step, bool last) {
     const std::int64_t inner = (ceil_div(size, step) - 1) * step;
     return last ? size - inner : std::min(inner, step);
@@ -84,12 +83,12 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k) {
   p.lda = p.a_transposed ? spread_rows(p.m) : p.k;
   p.ldb = p.b_transposed ? p.k : spread_rows(p.n);
   if (!float_result) p.ldc = p.n;
-  products[last_m][last_n][last_k] = std::make_unique<FloatGemm>(p);
+  products[last_m][last_n][last_k] = make_float_gemm(p, set);
 }
 
 template <class T, class C>
-WidenedGemm<T, C>::WidenedGemm(const GemmProblem& problem)
-    : impl_(std::make_unique<Impl>(problem)) {}
+WidenedGemm<T, C>::WidenedGemm(const GemmProblem& problem, Isa set)
+    : impl_(std::make_unique<Impl>(problem, set)) {}
 
 template <class T, class C>
 WidenedGemm<T, C>::~WidenedGemm() = default;
@@ -125,7 +124,7 @@ void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* 
       widen_block(b_block, spread_rows(n.length), b + k.begin * p.ldb + n.begin, k.length, n.length,
                   p.ldb);
     }
-    const FloatGemm& product = *products[m.is_last][n.is_last][k.is_last];
+    const GemmEngine<float>& product = *products[m.is_last][n.is_last][k.is_last];
     if constexpr (float_result) {
       product.run(c_begin, a_block, b_block, nullptr, accumulate || begin > 0, nullptr);
     } else {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/cpu/gemm_problem.h"
+#include "backend/cpu/isa.h"
 
 namespace trireme::cpu {
 
@@ -12,7 +13,7 @@ namespace trireme::cpu {
 template <class T, class C>
 class WidenedGemm : public GemmEngine<T> {
  public:
-  explicit WidenedGemm(const GemmProblem& problem);
+  WidenedGemm(const GemmProblem& problem, Isa set);
   ~WidenedGemm() override;
   static std::int64_t workspace_bytes(const GemmProblem& problem);
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,

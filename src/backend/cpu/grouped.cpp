@@ -1,6 +1,6 @@
-// How many rows a group has is known only when the product runs. AMX and double take any number;
-// oneDNN's primitives are made for a fixed one, so that a group there is cut into pieces of powers
-// of two.
+// How many rows a group has is known only when the product runs. Most engines take any number; the
+// primitives of oneDNN for AVX-512 are made for a fixed one, so that a group there is cut into
+// pieces of powers of two.
 #include "backend/cpu/grouped.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 constexpr int largest_piece = 11;  // 2048 rows
 
 bool takes_any_rows(const Target& target, DType compute) {
-  return compute == DType::f64 || (compute == DType::bf16 && target.isa == Isa::amx);
+  return compute == DType::f64 || target.isa == Isa::avx2 ||
+         (compute == DType::bf16 && target.isa == Isa::amx);
 }
 
 // The largest piece of a product with at most so many rows.
@@ -152,6 +153,8 @@ std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const Grou
 std::int64_t grouped_workspace(const Target& target, DType compute, Product product,
                                const GroupedShape& s) {
   if (compute == DType::f64) return 0;
+  if (target.isa == Isa::avx2)
+    return linear_workspace(target, compute, product, {s.rows, s.in, s.out});
   if (takes_any_rows(target, compute)) {
     return AmxGemm::most_workspace(problem_of(product, {s.rows, s.in, s.out}),
                                    product == Product::weight_grad);
