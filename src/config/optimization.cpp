@@ -1,0 +1,171 @@
+// What steps of the optimizer compute with, and how far schedules reach.
+#include "config/optimization.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+// Lengths of the schedule are counted as the run is: in iterations or in samples.
+void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optimizer) {
+  const bool by_samples = train.samples > 0;
+  const auto check = [&](const char* name, std::int64_t in_iters, std::int64_t in_samples) {
+    if ((by_samples ? in_iters : in_samples) == 0) return;
+    const char* wrong = by_samples ? "iters" : "samples";
+    const char* right = by_samples ? "samples" : "iters";
+    fail_input("optimizer.{0}_{1} does not go with train.{2}: use optimizer.{0}_{2}", name, wrong,
+               right);
+  };
+  check("decay", optimizer.decay_iters, optimizer.decay_samples);
+  check("warmup", optimizer.warmup_iters, optimizer.warmup_samples);
+  check("wsd_decay", optimizer.wsd_decay_iters, optimizer.wsd_decay_samples);
+}
+
+// A decay that counts tokens, after a warm-up in tokens, or in what the run is counted in.
+void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
+  if (optimizer.decay_tokens == 0) {
+    fail_input("optimizer.warmup_tokens = {} needs optimizer.decay_tokens",
+               optimizer.warmup_tokens);
+  }
+  const auto exclude = [](const char* name, bool given, const char* instead) {
+    if (given) fail_input("optimizer.{} does not go with optimizer.{}", name, instead);
+  };
+  exclude("decay_iters", optimizer.decay_iters > 0, "decay_tokens");
+  exclude("decay_samples", optimizer.decay_samples > 0, "decay_tokens");
+  exclude("decay_style = \"wsd\"", optimizer.decay_style == "wsd", "decay_tokens");
+  exclude("warmup_fraction", optimizer.warmup_fraction > 0,
+          "decay_tokens: use optimizer.warmup_tokens");
+  const bool counted = optimizer.warmup_iters > 0 || optimizer.warmup_samples > 0;
+  exclude(optimizer.warmup_iters > 0 ? "warmup_iters" : "warmup_samples",
+          counted && optimizer.warmup_tokens > 0, "warmup_tokens");
+  if (optimizer.warmup_tokens >= optimizer.decay_tokens) {
+    fail_input(
+        "optimizer.warmup_tokens = {} leaves nothing of the decay, which ends at {} tokens: "
+        "shorten the warm-up or raise optimizer.decay_tokens",
+        optimizer.warmup_tokens, optimizer.decay_tokens);
+  }
+}
+
+void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) {
+  check_schedule_units(train, optimizer);
+  if (optimizer.decay_tokens > 0 || optimizer.warmup_tokens > 0)
+    return check_schedule_in_tokens(optimizer);
+  const bool by_samples = train.samples > 0;
+  const char* unit = by_samples ? "samples" : "iters";
+  const std::int64_t warmup = by_samples ? optimizer.warmup_samples : optimizer.warmup_iters;
+  const std::int64_t given_decay = by_samples ? optimizer.decay_samples : optimizer.decay_iters;
+  const std::int64_t decay = given_decay > 0 ? given_decay
+                             : by_samples    ? train.samples
+                                             : train.iters;
+  if (warmup > 0 && optimizer.warmup_fraction > 0) {
+    fail_input(
+        "optimizer.warmup_{} = {} and optimizer.warmup_fraction = {} exclude each other: set one",
+        unit, warmup, optimizer.warmup_fraction);
+  }
+  if (optimizer.decay_style == "constant") return;
+  if (warmup >= decay) {
+    fail_input(
+        "optimizer.warmup_{0} = {1} leaves nothing of the decay, which ends at {2} {0}: "
+        "shorten the warm-up or set optimizer.decay_{0} above it",
+        unit, warmup, decay);
+  }
+  if (optimizer.decay_style != "wsd") return;
+  const std::int64_t anneal = by_samples ? optimizer.wsd_decay_samples : optimizer.wsd_decay_iters;
+  const double room =
+      static_cast<double>(decay) -
+      std::max(static_cast<double>(warmup), optimizer.warmup_fraction * static_cast<double>(decay));
+  if (anneal < 1 || static_cast<double>(anneal) > room) {
+    fail_input(
+        "optimizer.decay_style = \"wsd\" needs optimizer.wsd_decay_{} between 1 and {} (the "
+        "decay without the warm-up), found {}",
+        unit, static_cast<std::int64_t>(room), anneal);
+  }
+}
+
+void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
+  if (optimizer.lr <= 0)
+    fail_input("[optimizer] lacks lr: set the learning rate, for example 3e-4");
+  const auto check = [&](const char* name, double value) {
+    if (value > optimizer.lr) {
+      fail_input("optimizer.{} = {} is above optimizer.lr = {}: lower it", name, value,
+                 optimizer.lr);
+    }
+  };
+  check("min_lr", optimizer.min_lr);
+  check("warmup_init_lr", optimizer.warmup_init_lr);
+  if (run.precision == "fp16" && optimizer.min_loss_scale > optimizer.initial_loss_scale) {
+    fail_input("optimizer.min_loss_scale = {} is above optimizer.initial_loss_scale = {}",
+               optimizer.min_loss_scale, optimizer.initial_loss_scale);
+  }
+}
+
+template <class CheckDecay>
+void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay) {
+  check_decay("muon_momentum", optimizer.muon_momentum);
+  if (optimizer.muon_coefficients == "quintic" && optimizer.muon_steps % 5 != 0) {
+    fail_input(
+        "optimizer.muon_steps = {} does not go with optimizer.muon_coefficients = \"quintic\", "
+        "which are five sets: use {}, or \"simple\"",
+        optimizer.muon_steps, (optimizer.muon_steps + 4) / 5 * 5);
+  }
+}
+
+// Decay rates so close to 1 that a 32-bit number cannot tell them from it, and an epsilon that
+// vanishes next to moments that are too small for 32 bits, would turn steps into infinities.
+void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
+  const bool wide = run.precision == "fp64";
+  constexpr double largest_decay = 0.9999999;
+  const auto check_decay = [&](const char* name, double decay) {
+    if (wide || decay <= largest_decay) return;
+    fail_input(
+        "optimizer.{} = {} is too close to 1 for 32-bit arithmetic: use at most {}, or "
+        "run.precision = \"fp64\"",
+        name, decay, largest_decay);
+  };
+  if (optimizer.name == "sgd") return check_decay("momentum", optimizer.momentum);
+  if (optimizer.name == "lion") {
+    check_decay("lion_beta1", optimizer.lion_beta1);
+    return check_decay("lion_beta2", optimizer.lion_beta2);
+  }
+  if (optimizer.name == "muon") check_muon(optimizer, check_decay);
+  check_decay("beta1", optimizer.beta1);
+  check_decay("beta2", optimizer.beta2);
+  const double smallest_eps = wide ? 1e-150 : 1e-20;
+  if (optimizer.eps < smallest_eps) {
+    fail_input(
+        "optimizer.eps = {} is too small for {}-bit moments, whose squares vanish first: use at "
+        "least {}",
+        optimizer.eps, wide ? 64 : 32, smallest_eps);
+  }
+}
+
+// Sums and moments of 16 bits, which round.
+void check_narrow_states(const Config& config) {
+  const bool gradients = config.run.gradient_dtype != "fp32";
+  const bool moments = config.optimizer.moment_dtype != "fp32";
+  if (config.run.precision == "fp64" && (gradients || moments)) {
+    fail_input(
+        "{} = \"bf16\" does not go with run.precision = \"fp64\", which keeps everything in "
+        "64 bits: use fp32",
+        gradients ? "run.gradient_dtype" : "optimizer.moment_dtype");
+  }
+  if (gradients && config.parallel.numerics == "exact") {
+    fail_input(
+        "run.gradient_dtype = {:?} does not go with parallel.numerics = \"exact\", which sums "
+        "gradients as 64-bit integers: use numerics = \"fast\", or gradient_dtype = \"fp32\"",
+        config.run.gradient_dtype);
+  }
+}
+
+}  // namespace
+
+void check_optimization(const Config& config) {
+  check_rates(config.run, config.optimizer);
+  check_moments(config.run, config.optimizer);
+  check_narrow_states(config);
+  check_schedule(config.train, config.optimizer);
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Intervals that go together, and folders for what is saved.
+#include "config/saving.h"
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+void check_export(const CheckpointConfig& checkpoint) {
+  const std::int64_t every = checkpoint.export_interval;
+  if (every == 0) return;
+  if (checkpoint.export_format == "none") {
+    fail_input(
+        "checkpoint.export_interval = {} needs checkpoint.export = \"hf\", which says what is "
+        "written",
+        every);
+  }
+  if (checkpoint.interval == 0) {
+    fail_input(
+        "checkpoint.export_interval = {} needs checkpoint.interval, which is 0 (only the last step "
+        "is saved): set it to {} or a divisor of it",
+        every, every);
+  }
+  if (every % checkpoint.interval != 0) {
+    fail_input(
+        "checkpoint.export_interval = {} must be a multiple of checkpoint.interval = {}: what is "
+        "exported is a checkpoint",
+        every, checkpoint.interval);
+  }
+}
+
+// The newest checkpoint that is old enough must still be there, also where saves came late.
+void check_spikes(const Config& config) {
+  if (config.train.spike_policy != "back") return;
+  const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
+  if (interval == 0) {
+    fail_input(
+        "train.spike_policy = \"back\" goes on from an earlier checkpoint and needs "
+        "checkpoint.interval, which is 0 (only the last step is saved): set it, or use \"skip\"");
+  }
+  if (keep == 0) return;
+  fail_input(
+      "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" goes on "
+      "from, since those of interruptions count too: set checkpoint.keep = 0, or use \"skip\"",
+      keep);
+}
+
+void check_local(const CheckpointConfig& checkpoint) {
+  // A kill while one is being written in the background would leave local ones that came after
+  // none.
+  if (checkpoint.local_interval > 0 && checkpoint.async) {
+    fail_input(
+        "checkpoint.local_interval = {} does not go with checkpoint.async = true yet: set one of "
+        "them",
+        checkpoint.local_interval);
+  }
+  if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
+  if (checkpoint.local_dir.empty()) {
+    fail_input(
+        "checkpoint.local_interval = {} needs checkpoint.local_dir: a folder on a disk of each "
+        "node",
+        checkpoint.local_interval);
+  }
+  fail_input(
+      "checkpoint.local_dir = '{}' needs checkpoint.local_interval: how many iterations lie "
+      "between "
+      "two saves there",
+      checkpoint.local_dir);
+}
+
+}  // namespace
+
+void check_saving(const Config& config) {
+  check_export(config.checkpoint);
+  check_spikes(config);
+  check_local(config.checkpoint);
+}
+
+}  // namespace trireme
