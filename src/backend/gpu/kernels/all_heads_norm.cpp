@@ -2,58 +2,39 @@
 // keys.
 #include "backend/gpu/kernels/all_heads_norm.h"
 
-#include "backend/gpu/kernels/eight.h"
-#include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/launch.h"
-#include "backend/gpu/row_chunks.h"
 
 namespace trireme::gpu {
 namespace {
 
 constexpr int threads = 256;
 
+// Elements of a row that are normalised together.
 template <class T>
-struct AllHeadsArguments {
-  T* to;  // y or dx
-  const T *x, *dy;
-  float* rstd;  // [rows, 2]; written by the forward pass, where it is not null
-  const T *query_weight, *key_weight;
-  std::int64_t rows;
-  int groups, queries_per_group, head_dim;
-  float eps;
-  bool aligned, aligned_parts;
-  std::int64_t chunk_rows;         // of the backward pass
-  float *query_parts, *key_parts;  // [chunks, widths of the weights]
-
-  GPU_FN int heads() const { return groups * (queries_per_group + 2); }
-  GPU_FN float count(bool keys) const {
-    return static_cast<float>(groups * (keys ? 1 : queries_per_group) * head_dim);
-  }
-};
+GPU_FN float norm_width(const HeadNormArguments<T>& a, bool keys) {
+  return static_cast<float>(a.groups * (keys ? 1 : a.queries_per_group) * a.head_dim);
+}
 
 // Eight columns of a head: where it begins in the row, and its weights among those of its kind.
 template <class T>
-struct HeadPiece {
-  bool is_key, is_value;
-  std::int64_t column, weight;
+struct HeadPiece : HeadPlace<T> {
+  std::int64_t column, first_weight;
   const T* weights;
   Columns at;
 
-  GPU_FN HeadPiece(const AllHeadsArguments<T>& a, int head, int first) {
-    const int in_group = head % (a.queries_per_group + 2), group = head / (a.queries_per_group + 2);
-    is_key = in_group == a.queries_per_group;
-    is_value = in_group > a.queries_per_group;
-    column = std::int64_t{head} * a.head_dim;
-    const int number = is_key ? group : group * a.queries_per_group + in_group;
-    weight = std::int64_t{number} * a.head_dim;
-    weights = (is_key ? a.key_weight : a.query_weight) + (is_value ? 0 : weight);
-    at = columns_at(first, a.head_dim, a.aligned);
-  }
+  GPU_FN HeadPiece(const HeadNormArguments<T>& a, int head, int first)
+      : HeadPlace<T>(a, head),
+        column(std::int64_t{head} * a.head_dim),
+        first_weight(std::int64_t{this->is_key ? this->group
+                                               : this->group * a.queries_per_group + this->number} *
+                     a.head_dim),
+        weights(this->weight + (this->is_value ? 0 : first_weight)),
+        at(columns_at(first, a.head_dim, a.aligned)) {}
 };
 
 // Calls body(piece) for what falls to this thread: of every row the same.
 template <class T, class Body>
-GPU_FN void for_pieces(const AllHeadsArguments<T>& a, const Body& body) {
+GPU_FN void for_pieces(const HeadNormArguments<T>& a, const Body& body) {
   const int eights = (a.head_dim + 7) / 8;
   for (int i = static_cast<int>(thread_index()); i < a.heads() * eights; i += threads)
     body(HeadPiece<T>(a, i / eights, i % eights * 8));
@@ -76,7 +57,7 @@ struct TwoSums {
 
 template <class T>
 GPU_KERNEL(threads)
-all_heads_norm_kernel(const AllHeadsArguments<T> a) {
+all_heads_norm_kernel(const HeadNormArguments<T> a) {
   const std::int64_t row = block_index().x, offset = row * a.heads() * a.head_dim;
   TwoSums squares;
   for_pieces(a, [&](const HeadPiece<T>& p) {
@@ -85,8 +66,8 @@ all_heads_norm_kernel(const AllHeadsArguments<T> a) {
     squares.add(p.is_key, sum_of(each([](float v) { return v * v; }, x)));
   });
   squares.over_block();
-  const TwoSums scales{1.0f / sqrt(squares.queries / a.count(false) + a.eps),
-                       1.0f / sqrt(squares.keys / a.count(true) + a.eps)};
+  const TwoSums scales{1.0f / sqrt(squares.queries / norm_width(a, false) + a.eps),
+                       1.0f / sqrt(squares.keys / norm_width(a, true) + a.eps)};
   if (a.rstd && thread_index() < 2)
     a.rstd[2 * row + thread_index()] = scales.of(thread_index() == 1);
   for_pieces(a, [&](const HeadPiece<T>& p) {
@@ -100,7 +81,7 @@ all_heads_norm_kernel(const AllHeadsArguments<T> a) {
 
 // The gradient of one row; adds to the chunk's parts, or begins them.
 template <class T>
-GPU_FN void grad_row(const AllHeadsArguments<T>& a, std::int64_t row, float* query_part,
+GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, float* query_part,
                      float* key_part, bool begins) {
   const std::int64_t offset = row * a.heads() * a.head_dim;
   TwoSums dots;
@@ -116,8 +97,8 @@ GPU_FN void grad_row(const AllHeadsArguments<T>& a, std::int64_t row, float* que
     if (p.is_value) return store(a.to + offset + p.column, p.at, dy);
     const Eight x = load(a.x + offset + p.column, p.at), weight = load(p.weights, p.at);
     const float rstd = a.rstd[2 * row + p.is_key];
-    const float direction = dots.of(p.is_key) * rstd / a.count(p.is_key);
-    float* const part = (p.is_key ? key_part : query_part) + p.weight;
+    const float direction = dots.of(p.is_key) * rstd / norm_width(a, p.is_key);
+    float* const part = (p.is_key ? key_part : query_part) + p.first_weight;
     const Columns part_at = columns_at(p.at.first, p.at.count, a.aligned_parts);
     Eight sum = begins ? zeros() : load(part, part_at), dx;
 #pragma unroll
@@ -134,7 +115,7 @@ GPU_FN void grad_row(const AllHeadsArguments<T>& a, std::int64_t row, float* que
 // A block takes a chunk of rows.
 template <class T>
 GPU_KERNEL(threads)
-all_heads_norm_grad_kernel(const AllHeadsArguments<T> a) {
+all_heads_norm_grad_kernel(const HeadNormArguments<T> a) {
   const std::int64_t chunk = block_index().x, first = chunk * a.chunk_rows;
   const std::int64_t end = first + a.chunk_rows < a.rows ? first + a.chunk_rows : a.rows;
   const std::int64_t key_width = std::int64_t{a.groups} * a.head_dim;
@@ -144,57 +125,22 @@ all_heads_norm_grad_kernel(const AllHeadsArguments<T> a) {
     grad_row(a, row, query_part, key_part, row == first);
 }
 
-template <class T>
-AllHeadsArguments<T> arguments_of(const HeadNormShape& s, T* to, const T* x, const T* dy,
-                                  const T* query_weight, const T* key_weight) {
-  AllHeadsArguments<T> a{};
-  a.to = to;
-  a.x = x;
-  a.dy = dy;
-  a.query_weight = query_weight;
-  a.key_weight = key_weight;
-  a.rows = s.rows;
-  a.groups = static_cast<int>(s.groups);
-  a.queries_per_group = static_cast<int>(s.queries_per_group);
-  a.head_dim = static_cast<int>(s.head_dim);
-  a.eps = static_cast<float>(s.eps);
-  a.aligned = rows_are_aligned(s.head_dim, to, x, dy, query_weight, key_weight);
-  return a;
-}
-
 }  // namespace
 
 template <class T>
-void all_heads_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T* x,
-                    const T* query_weight, const T* key_weight) {
-  AllHeadsArguments<T> a = arguments_of<T>(s, y, x, nullptr, query_weight, key_weight);
-  a.rstd = rstd;
-  launch(queue, one_block_each(s.rows, threads), all_heads_norm_kernel<T>, a);
+void all_heads_norm(Queue& queue, const HeadNormArguments<T>& a) {
+  launch(queue, one_block_each(a.rows, threads), all_heads_norm_kernel<T>, a);
 }
 
 template <class T>
-void all_heads_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
-                         float* dkey_weight, bool accumulate, const T* dy, const T* x,
-                         const float* rstd, const T* query_weight, const T* key_weight,
-                         float* workspace) {
-  const RowChunks chunks = norm_grad_chunks(s.rows);
-  AllHeadsArguments<T> a = arguments_of<T>(s, dx, x, dy, query_weight, key_weight);
-  a.rstd = const_cast<float*>(rstd);  // the backward pass only reads it
-  a.chunk_rows = chunks.rows_each;
-  a.query_parts = workspace;
-  a.key_parts = workspace + chunks.count * s.query_weights();
-  a.aligned_parts = rows_are_aligned(s.head_dim, a.query_parts, a.key_parts);
-  launch(queue, one_block_each(chunks.count, threads), all_heads_norm_grad_kernel<T>, a);
-  add_parts(queue, dquery_weight, accumulate, a.query_parts, chunks.count, s.query_weights());
-  add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.key_weights());
+void all_heads_norm_grad(Queue& queue, const HeadNormArguments<T>& a, std::int64_t chunks) {
+  launch(queue, one_block_each(chunks, threads), all_heads_norm_grad_kernel<T>, a);
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
-#define TRIREME_INSTANTIATE(T)                                                               \
-  template void all_heads_norm(Queue&, const HeadNormShape&, T*, float*, const T*, const T*, \
-                               const T*);                                                    \
-  template void all_heads_norm_grad(Queue&, const HeadNormShape&, T*, float*, float*, bool,  \
-                                    const T*, const T*, const float*, const T*, const T*, float*);
+#define TRIREME_INSTANTIATE(T)                                       \
+  template void all_heads_norm(Queue&, const HeadNormArguments<T>&); \
+  template void all_heads_norm_grad(Queue&, const HeadNormArguments<T>&, std::int64_t);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)

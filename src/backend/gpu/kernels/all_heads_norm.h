@@ -1,18 +1,17 @@
 // RMSNorm over all query heads of a row, and over all its key heads.
 #pragma once
 
-#include "backend/kernels.h"
+#include <cstdint>
+
+#include "backend/device.h"
+#include "backend/gpu/kernels/head_norm.h"
 
 namespace trireme::gpu {
 
-// As head_norm and head_norm_grad of a table, for a shape with all_heads.
 template <class T>
-void all_heads_norm(Queue&, const HeadNormShape&, T* y, float* rstd, const T* x,
-                    const T* query_weight, const T* key_weight);
+void all_heads_norm(Queue&, const HeadNormArguments<T>&);
+// Each of `chunks` chunks of rows leaves its part of the gradients of the weights.
 template <class T>
-void all_heads_norm_grad(Queue&, const HeadNormShape&, T* dx, float* dquery_weight,
-                         float* dkey_weight, bool accumulate, const T* dy, const T* x,
-                         const float* rstd, const T* query_weight, const T* key_weight,
-                         float* workspace);
+void all_heads_norm_grad(Queue&, const HeadNormArguments<T>&, std::int64_t chunks);
 
 }  // namespace trireme::gpu

@@ -1,7 +1,6 @@
 // RMSNorm of queries and keys, head by head, and its gradient. Some lanes of a wave share a head
 // and hold eight elements each.
 #include "backend/gpu/kernels/all_heads_norm.h"
-#include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -12,41 +11,25 @@ namespace {
 
 constexpr int block_threads = 256;
 
-template <class T>
-struct HeadNormArguments {
-  T* to;  // y or dx
-  const T *x, *dy;
-  float* rstd;  // written by the forward pass, where it is not null
-  const T *query_weight, *key_weight;
-  std::int64_t rows;
-  int heads, in_group, head_dim;  // heads of a row, and of a group, values among them
-  float eps;
-  bool aligned;
-  std::int64_t chunk_rows;         // of the backward pass
-  float *query_parts, *key_parts;  // [chunks, head_dim]
-};
-
 // One head of one row, and what of it falls to this lane.
 template <class T>
-struct Head {
+struct Head : HeadPlace<T> {
   std::int64_t row;
-  int in_group;  // its number within the group
-  bool exists, is_key, is_value;
+  bool exists;
   std::int64_t offset, statistic;
   Columns at;
-  const T* weight;
 
   GPU_FN Head(const HeadNormArguments<T>& a, std::int64_t index, int first_column)
-      : row(index / a.heads), exists(row < a.rows) {
-    const int head = static_cast<int>(index % a.heads), group = head / a.in_group;
-    in_group = head - group * a.in_group;
-    is_value = in_group == a.in_group - 1;
-    is_key = in_group == a.in_group - 2;
-    offset = (row * a.heads + head) * a.head_dim;
-    statistic = row * (a.heads / a.in_group) * (a.in_group - 1) + head - group;
-    at = columns_at(first_column, exists ? a.head_dim : 0, a.aligned && exists);
-    weight = is_key ? a.key_weight : a.query_weight;
-  }
+      : Head(a, index / a.heads(), static_cast<int>(index % a.heads()), first_column) {}
+
+ private:
+  GPU_FN Head(const HeadNormArguments<T>& a, std::int64_t row, int head, int first_column)
+      : HeadPlace<T>(a, head),
+        row(row),
+        exists(row < a.rows),
+        offset((row * a.heads() + head) * a.head_dim),
+        statistic(row * a.groups * (a.queries_per_group + 1) + head - this->group),
+        at(columns_at(first_column, exists ? a.head_dim : 0, a.aligned && exists)) {}
 };
 
 template <int lanes>
@@ -105,11 +88,11 @@ head_norm_grad_kernel(const HeadNormArguments<T> a) {
   const int thread = static_cast<int>(thread_index());
   const std::int64_t first = block_index().x * a.chunk_rows;
   const std::int64_t rows = first + a.chunk_rows < a.rows ? a.chunk_rows : a.rows - first;
-  const std::int64_t count = rows * a.heads;
+  const std::int64_t count = rows * a.heads();
   Eight dquery = zeros(), dkey = zeros();
   for (std::int64_t turn = 0; turn < count; turn += units) {
     const std::int64_t in_chunk = turn + thread / lanes;
-    const Head<T> head(a, in_chunk < count ? first * a.heads + in_chunk : a.rows * a.heads,
+    const Head<T> head(a, in_chunk < count ? first * a.heads() + in_chunk : a.rows * a.heads(),
                        thread % lanes * 8);
     const Eight x = load(a.x + head.offset, head.at), dy = load(a.dy + head.offset, head.at);
     const Eight weight = load(head.weight, head.at);
@@ -136,24 +119,6 @@ head_norm_grad_kernel(const HeadNormArguments<T> a) {
   store_sums<lanes>(a.key_parts, dkey, a.head_dim);
 }
 
-template <class T>
-HeadNormArguments<T> arguments_of(const HeadNormShape& s, T* to, const T* x, const T* dy,
-                                  const T* query_weight, const T* key_weight) {
-  HeadNormArguments<T> a{};
-  a.to = to;
-  a.x = x;
-  a.dy = dy;
-  a.query_weight = query_weight;
-  a.key_weight = key_weight;
-  a.rows = s.rows;
-  a.heads = static_cast<int>(s.groups * (s.queries_per_group + 2));
-  a.in_group = static_cast<int>(s.queries_per_group + 2);
-  a.head_dim = static_cast<int>(s.head_dim);
-  a.eps = static_cast<float>(s.eps);
-  a.aligned = rows_are_aligned(s.head_dim, to, x, dy, query_weight, key_weight);
-  return a;
-}
-
 // Calls body.operator()<lanes>() with as many lanes as hold a head of at most 256 elements.
 template <class Body>
 void with_lanes(std::int64_t head_dim, const Body& body) {
@@ -168,12 +133,13 @@ void with_lanes(std::int64_t head_dim, const Body& body) {
 template <class T>
 void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T* x,
                const T* query_weight, const T* key_weight) {
-  if (s.all_heads) return all_heads_norm(queue, s, y, rstd, x, query_weight, key_weight);
-  HeadNormArguments<T> a = arguments_of<T>(s, y, x, nullptr, query_weight, key_weight);
+  HeadNormArguments<T> a(s, y, x, nullptr, query_weight, key_weight);
   a.rstd = rstd;
+  if (s.all_heads) return all_heads_norm(queue, a);
   with_lanes(s.head_dim, [&]<int lanes>() {
     constexpr int units = block_threads / lanes;
-    launch(queue, one_block_each((s.rows * a.heads + units - 1) / units, block_threads),
+    const std::int64_t heads = s.rows * s.groups * (s.queries_per_group + 2);
+    launch(queue, one_block_each((heads + units - 1) / units, block_threads),
            head_norm_kernel<T, lanes>, a);
   });
 }
@@ -182,21 +148,23 @@ template <class T>
 void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
                     float* dkey_weight, bool accumulate, const T* dy, const T* x, const float* rstd,
                     const T* query_weight, const T* key_weight, float* workspace) {
-  if (s.all_heads) {
-    return all_heads_norm_grad(queue, s, dx, dquery_weight, dkey_weight, accumulate, dy, x, rstd,
-                               query_weight, key_weight, workspace);
-  }
   const RowChunks chunks = norm_grad_chunks(s.rows);
-  HeadNormArguments<T> a = arguments_of<T>(s, dx, x, dy, query_weight, key_weight);
+  HeadNormArguments<T> a(s, dx, x, dy, query_weight, key_weight);
   a.rstd = const_cast<float*>(rstd);  // the backward pass only reads it
   a.chunk_rows = chunks.rows_each;
   a.query_parts = workspace;
-  a.key_parts = workspace + chunks.count * s.head_dim;
-  with_lanes(s.head_dim, [&]<int lanes>() {
-    launch(queue, one_block_each(chunks.count, block_threads), head_norm_grad_kernel<T, lanes>, a);
-  });
-  add_parts(queue, dquery_weight, accumulate, a.query_parts, chunks.count, s.head_dim);
-  add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.head_dim);
+  a.key_parts = workspace + chunks.count * s.query_weights();
+  a.aligned_parts = rows_are_aligned(s.head_dim, a.query_parts, a.key_parts);
+  if (s.all_heads) {
+    all_heads_norm_grad(queue, a, chunks.count);
+  } else {
+    with_lanes(s.head_dim, [&]<int lanes>() {
+      launch(queue, one_block_each(chunks.count, block_threads), head_norm_grad_kernel<T, lanes>,
+             a);
+    });
+  }
+  add_parts(queue, dquery_weight, accumulate, a.query_parts, chunks.count, s.query_weights());
+  add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.key_weights());
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+// What kernels of norms of queries and keys are given.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/gpu/kernels/eight.h"
+#include "backend/kernels.h"
+
+namespace trireme::gpu {
+
+template <class T>
+struct HeadNormArguments {
+  T* to;  // y or dx
+  const T *x, *dy;
+  float* rstd;  // [rows, norms]; written by the forward pass, where it is not null
+  const T *query_weight, *key_weight;
+  std::int64_t rows;
+  int groups, queries_per_group, head_dim;
+  float eps;
+  bool aligned, aligned_parts;     // heads of the tensors, and of the parts
+  std::int64_t chunk_rows;         // of the backward pass
+  float *query_parts, *key_parts;  // [chunks, widths of the weights]
+
+  HeadNormArguments(const HeadNormShape& s, T* to, const T* x, const T* dy, const T* query_weight,
+                    const T* key_weight)
+      : to(to),
+        x(x),
+        dy(dy),
+        rstd(nullptr),
+        query_weight(query_weight),
+        key_weight(key_weight),
+        rows(s.rows),
+        groups(static_cast<int>(s.groups)),
+        queries_per_group(static_cast<int>(s.queries_per_group)),
+        head_dim(static_cast<int>(s.head_dim)),
+        eps(static_cast<float>(s.eps)),
+        aligned(rows_are_aligned(s.head_dim, to, x, dy, query_weight, key_weight)),
+        aligned_parts(false),
+        chunk_rows(0),
+        query_parts(nullptr),
+        key_parts(nullptr) {}
+
+  // Of a group and of a row, values among them.
+  GPU_FN int in_group() const { return queries_per_group + 2; }
+  GPU_FN int heads() const { return groups * in_group(); }
+};
+
+// A head of a row.
+template <class T>
+struct HeadPlace {
+  int group, number;  // its number within the group
+  bool is_key, is_value;
+  const T* weight;  // of its kind; a value has none
+
+  GPU_FN HeadPlace(const HeadNormArguments<T>& a, int head)
+      : group(head / a.in_group()),
+        number(head - group * a.in_group()),
+        is_key(number == a.queries_per_group),
+        is_value(number > a.queries_per_group),
+        weight(is_key ? a.key_weight : a.query_weight) {}
+};
+
+}  // namespace trireme::gpu
