@@ -80,18 +80,22 @@ TEST_P(Routing, CountsTheChoicesOfUnitsByPlainScore) {
 }
 
 struct RouterGrads {
-  std::vector<float> dlogits, dbias;
+  std::vector<float> dlogits, dbias, dload;
   double aux_loss, z_loss;
   std::vector<std::int64_t> kept;  // of two layers
 };
 
 RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLosses& losses,
-                          bool biased, bool accumulate) {
+                          bool biased, bool accumulate, bool loaded = false) {
   const std::vector<std::int32_t> choice = route_on<float>(device, s, false).chosen;
   const auto experts = static_cast<std::size_t>(s.experts);
   const OnDevice<float> logits(device, router_logits(s));
   const OnDevice<float> dlogits(device, experts * static_cast<std::size_t>(s.rows));
   const OnDevice<float> dbias(device, normal_values<float>(experts, 3));
+  const OnDevice<float> dload(device, normal_values<float>(experts, 5));
+  std::vector<float> of_before = normal_values<float>(experts, 6);
+  for (float& share : of_before) share = std::fabs(share);
+  const OnDevice<float> load(device, of_before);
   const OnDevice<float> dweights(device, normal_values<float>(choices_of(s), 4));
   std::vector<std::int32_t> where(choices_of(s));
   for (std::size_t i = 0; i < where.size(); ++i)
@@ -107,18 +111,27 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
                                     .sample_scale = 0.25,
                                     .experts = reinterpret_cast<ExpertTotals*>(totals.get())}});
   for (int twice = 0; twice < 2; ++twice) {
-    device.kernels<float>().route_grad(device.queue(), s, losses, dlogits.get(),
-                                       biased ? dbias.get() : nullptr, nullptr, accumulate,
-                                       dweights.get(), logits.get(), chosen.get(), places.get(),
-                                       counts.get(), nullptr, block.get(), 1);
+    device.kernels<float>().route_grad(
+        device.queue(), s, losses, dlogits.get(), biased ? dbias.get() : nullptr,
+        loaded ? dload.get() : nullptr, accumulate, dweights.get(), logits.get(), chosen.get(),
+        places.get(), loaded ? nullptr : counts.get(), loaded ? load.get() : nullptr, block.get(),
+        1);
   }
   const std::vector<std::int64_t> all = totals.values();
   const auto* const sums = reinterpret_cast<const ExpertTotals*>(all.data());
-  return {dlogits.values(),
-          dbias.values(),
-          sums->aux_loss.value(),
-          sums->z_loss.value(),
-          {all.begin() + static_cast<std::ptrdiff_t>(words), all.end()}};
+  return {dlogits.values(),     dbias.values(),
+          dload.values(),       sums->aux_loss.value(),
+          sums->z_loss.value(), {all.begin() + static_cast<std::ptrdiff_t>(words), all.end()}};
+}
+
+void expect_the_same(const std::pair<RouterGrads, RouterGrads>& both) {
+  const auto& [expected, got] = both;
+  expect_close(std::pair{expected.dlogits, got.dlogits}, 5e-6);
+  expect_close(std::pair{expected.dbias, got.dbias}, 1e-6);
+  expect_close(std::pair{expected.dload, got.dload}, 1e-6);
+  EXPECT_NEAR(got.aux_loss, expected.aux_loss, 1e-6 * std::fabs(expected.aux_loss));
+  EXPECT_NEAR(got.z_loss, expected.z_loss, 1e-6 * std::fabs(expected.z_loss));
+  EXPECT_EQ(expected.kept, got.kept);
 }
 
 TEST_P(Routing, HasTheCpusGradientsAndLosses) {
@@ -132,18 +145,25 @@ TEST_P(Routing, HasTheCpusGradientsAndLosses) {
       biased = !biased;
       SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k << ", units of "
                                       << losses.unit_rows);
-      const auto [expected, got] =
-          on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); });
-      expect_close(std::pair{expected.dlogits, got.dlogits}, 5e-6);
-      expect_close(std::pair{expected.dbias, got.dbias}, 1e-6);
-      EXPECT_NEAR(got.aux_loss, expected.aux_loss, 1e-6 * std::fabs(expected.aux_loss));
-      EXPECT_NEAR(got.z_loss, expected.z_loss, 1e-6 * std::fabs(expected.z_loss));
-      EXPECT_EQ(expected.kept, got.kept);
+      expect_the_same(
+          on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); }));
     }
   }
 }
 
-TEST_P(Routing, MovesBiasesAsTheCpu) {
+// A loss over the whole batch takes the load of the step before, and counts that of this one.
+TEST_P(Routing, HasTheCpusGradientsOfALoad) {
+  bool biased = false;
+  for (const RouterShape& s : router_shapes) {
+    biased = !biased;
+    SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k);
+    const RouterLosses losses{.aux_coeff = 0.3, .z_coeff = 0.2, .unit_rows = s.rows, .seq = s.rows};
+    expect_the_same(
+        on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased, true); }));
+  }
+}
+
+TEST_P(Routing, MovesBiasesAndKeepsLoadsAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     expect_equal(on_both([&](Device& device) {
       const OnDevice<float> master(device, normal_values<float>(9, 1));
@@ -151,9 +171,14 @@ TEST_P(Routing, MovesBiasesAsTheCpu) {
       const OnDevice<T> compute(device, 9);
       device.kernels<T>().balance(device.queue(), master.get(), compute.get(), choices.get(), 0.125,
                                   9);
-      auto all = as_floats(compute.values());
-      const auto moved = master.values();
-      all.insert(all.end(), moved.begin(), moved.end());
+      std::vector<float> all;
+      const auto collect = [&] {
+        for (const auto& values : {as_floats(compute.values()), master.values()})
+          all.insert(all.end(), values.begin(), values.end());
+      };
+      collect();
+      device.kernels<T>().keep_load(device.queue(), master.get(), compute.get(), choices.get(), 9);
+      collect();
       return all;
     }));
   });

@@ -1,8 +1,8 @@
-// Experts: the router's products, and the rows' way to their experts and back.
+// The rows' way to their experts and back, and what gates them there. One block for each
+// row, or for each row that is taken.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
-#include "backend/gpu/product.h"
 
 namespace trireme::gpu {
 namespace {
@@ -15,96 +15,6 @@ GPU_FN void for_columns(std::int64_t cols, bool aligned, const Body& body) {
   for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * threads)
     body(columns_at(c, cols, aligned));
 }
-
-template <class T>
-void router(Queue& queue, float* logits, const T* x, const T* weight, std::int64_t rows,
-            std::int64_t cols, std::int64_t experts) {
-  multiply_to_float(queue, logits, x, weight, rows, experts, cols);
-}
-
-// Rows of a block, which share what it reads of the weights.
-constexpr int shared_rows = 4;
-
-// One block for each `shared_rows` rows and 8 * threads columns; experts in order.
-template <class T>
-GPU_KERNEL(threads)
-router_input_grad_kernel(T* dx, const T* dres, const float* dlogits, const T* weight,
-                         std::int64_t rows, std::int64_t cols, std::int64_t experts, bool aligned) {
-  const std::int64_t first = std::int64_t{block_index().x} * shared_rows;
-  const std::int64_t column = 8 * (std::int64_t{block_index().y} * threads + thread_index());
-  const Columns at = columns_at(column, cols, aligned);
-  if (!at.any()) return;
-  Eight sums[shared_rows];
-#pragma unroll
-  for (int r = 0; r < shared_rows; ++r) sums[r] = zeros();
-  for (std::int64_t e = 0; e < experts; ++e) {
-    const Eight w = load(weight + e * cols, at);
-#pragma unroll
-    for (int r = 0; r < shared_rows; ++r) {
-      const float factor = first + r < rows ? dlogits[(first + r) * experts + e] : 0.0f;
-      sums[r] = each([=](float s, float v) { return s + factor * v; }, sums[r], w);
-    }
-  }
-#pragma unroll
-  for (int r = 0; r < shared_rows; ++r) {
-    if (first + r >= rows) break;
-    const std::int64_t offset = (first + r) * cols;
-    if (dres)
-      sums[r] = each([](float s, float v) { return s + v; }, sums[r], load(dres + offset, at));
-    store(dx + offset, at, sums[r]);
-  }
-}
-
-Launch over_tiles(std::int64_t items, std::int64_t cols) {
-  const std::int64_t tiles = (items + shared_rows - 1) / shared_rows;
-  return {.blocks = Size{static_cast<unsigned>(tiles),
-                         static_cast<unsigned>((cols + 8 * threads - 1) / (8 * threads))},
-          .threads = threads};
-}
-
-template <class T>
-void router_input_grad(Queue& queue, T* dx, const T* dres, const float* dlogits, const T* weight,
-                       std::int64_t rows, std::int64_t cols, std::int64_t experts) {
-  launch(queue, over_tiles(rows, cols), router_input_grad_kernel<T>, dx, dres, dlogits, weight,
-         rows, cols, experts, rows_are_aligned(cols, dx, dres, weight));
-}
-
-// The same for `shared_rows` experts; rows in order.
-template <class T>
-GPU_KERNEL(threads)
-router_weight_grad_kernel(float* dweight, bool accumulate, const float* dlogits, const T* x,
-                          std::int64_t rows, std::int64_t cols, std::int64_t experts,
-                          bool aligned) {
-  const std::int64_t first = std::int64_t{block_index().x} * shared_rows;
-  const std::int64_t column = 8 * (std::int64_t{block_index().y} * threads + thread_index());
-  const Columns at = columns_at(column, cols, aligned);
-  if (!at.any()) return;
-  Eight sums[shared_rows];
-#pragma unroll
-  for (int e = 0; e < shared_rows; ++e)
-    sums[e] = accumulate && first + e < experts ? load(dweight + (first + e) * cols, at) : zeros();
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const Eight row = load(x + r * cols, at);
-#pragma unroll
-    for (int e = 0; e < shared_rows; ++e) {
-      const float factor = first + e < experts ? dlogits[r * experts + first + e] : 0.0f;
-      sums[e] = each([=](float s, float v) { return s + factor * v; }, sums[e], row);
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < shared_rows; ++e) {
-    if (first + e < experts) store(dweight + (first + e) * cols, at, sums[e]);
-  }
-}
-
-template <class T>
-void router_weight_grad(Queue& queue, float* dweight, bool accumulate, const float* dlogits,
-                        const T* x, std::int64_t rows, std::int64_t cols, std::int64_t experts) {
-  launch(queue, over_tiles(experts, cols), router_weight_grad_kernel<T>, dweight, accumulate,
-         dlogits, x, rows, cols, experts, rows_are_aligned(cols, dweight, x));
-}
-
-// --- rows to experts and back: one block for each row, or for each row that is taken ---
 
 // Rows of y from offsets[experts] on become zero.
 template <class T>
@@ -257,9 +167,6 @@ void gate_rows_grad(Queue& queue, T* dx, float* dgates, const T* dy, const T* x,
 
 template <class T>
 void set_experts(Kernels<T>& table) {
-  table.router = router<T>;
-  table.router_input_grad = router_input_grad<T>;
-  table.router_weight_grad = router_weight_grad<T>;
   table.spread_rows = spread_rows<T>;
   table.collect_rows = collect_rows<T>;
   table.combine_rows = combine_rows<T>;

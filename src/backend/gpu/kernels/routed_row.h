@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "backend/gpu/language.h"
+#include "backend/gpu/launch.h"
 #include "backend/kernels.h"
 
 namespace trireme::gpu {
@@ -182,5 +183,12 @@ class RoutedRow {
   std::int32_t *const picked_, *const chosen_;
   std::uint8_t *const taken_, *const open_;
 };
+
+// A block for each row.
+inline Launch over_rows(const RouterShape& s) {
+  Launch size = one_block_each(s.rows, routing_threads);
+  size.shared_bytes = RoutedRow::shared_bytes(s);
+  return size;
+}
 
 }  // namespace trireme::gpu
