@@ -395,14 +395,6 @@ void refuse_for_device(const Config& config) {
   if (config.run.device == "cpu") return;
   if (config.run.precision == "fp64")
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
-  const ModelConfig& m = config.model;
-  for (const auto& [used, key] : {std::pair{m.is_latent(), "model.kv_lora_rank"},
-                                  {m.moe.residual, "moe.residual = true"},
-                                  {m.moe.keeps_load(), "moe.aux_loss = \"global\""}}) {
-    if (!used) continue;
-    fail_input("{} needs run.device = \"cpu\": it has not been written for {:?} yet", key,
-               config.run.device);
-  }
 }
 
 void validate(const Config& config) {

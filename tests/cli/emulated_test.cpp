@@ -105,7 +105,17 @@ INSTANTIATE_TEST_SUITE_P(
                  "moe.num_experts=8", "moe.top_k=4", "moe.score=sigmoid", "moe.num_groups=4",
                  "moe.top_groups=2", "moe.expert_bias=true", "moe.shared_ffn_hidden_size=32",
                  "moe.shared_gate=true", "moe.aux_loss_coeff=0.01", "parallel.recompute=full"},
-                2e-2}),
+                2e-2},
+        Trained{"latent_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "model.kv_lora_rank=16", "model.q_lora_rank=24", "model.qk_nope_head_dim=8",
+                 "model.qk_rope_head_dim=4", "model.v_head_dim=8"},
+                1e-3},
+        Trained{"residual_global_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "moe.num_experts=4", "moe.shared_ffn_hidden_size=32", "moe.residual=true",
+                 "moe.aux_loss=global", "moe.aux_loss_coeff=0.01"},
+                1e-3}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST_F(Emulated, BertLearnsAsOnTheCpu) {

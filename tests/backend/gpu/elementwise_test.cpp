@@ -78,6 +78,22 @@ TEST_P(Elementwise, CopiesBlocksAsTheCpu) {
   });
 }
 
+// Blocks that lie next to each other, and apart.
+TEST_P(Elementwise, SumsBlocksAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const BlockCopy& copy : {BlockCopy{{6, 1, 4}, {16, 0, 0}, {96, 0, 24}, 0, 8, 16},
+                                  BlockCopy{{3, 4, 3}, {44, 11, 0}, {0, 55, 11}, 2, 1, 10},
+                                  BlockCopy{{2, 1, 2}, {1024, 0, 0}, {2048, 0, 1024}, 0, 0, 300}}) {
+      expect_equal(on_both([&](Device& device) {
+        const OnDevice<T> src(device, normal_values<T>(4096, 1));
+        const OnDevice<T> dst(device, normal_values<T>(4096, 2));
+        device.kernels<T>().sum_blocks(device.queue(), dst.get(), src.get(), copy);
+        return dst.values();
+      }));
+    }
+  });
+}
+
 struct Site {
   std::int64_t cols, first_row, first_column;
   float probability;

@@ -158,6 +158,31 @@ TEST_P(Experts, GateRowsAsTheCpu) {
   });
 }
 
+TEST_P(Experts, MixRowsAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const std::int64_t cols : widths) {
+      const std::size_t count = elements_of(expert_rows, cols);
+      const auto both = on_both([&](Device& device) {
+        const OnDevice<T> a(device, normal_values<T>(count, 1)),
+            b(device, normal_values<T>(count, 2));
+        const OnDevice<T> dy(device, normal_values<T>(count, 3));
+        const OnDevice<T> logits(device, normal_values<T>(2 * expert_rows, 4));
+        const OnDevice<T> da(device, count), db(device, count), dlogits(device, 2 * expert_rows);
+        const Kernels<T>& kernels = device.kernels<T>();
+        kernels.mix_rows_grad(device.queue(), da.get(), db.get(), dlogits.get(), dy.get(), a.get(),
+                              b.get(), logits.get(), expert_rows, cols);
+        kernels.mix_rows(device.queue(), b.get(), a.get(), b.get(), logits.get(), expert_rows,
+                         cols);
+        return std::tuple{b.values(), da.values(), db.values(), dlogits.values()};
+      });
+      expect_close(std::pair{std::get<0>(both.first), std::get<0>(both.second)}, tolerance_of<T>());
+      expect_close(std::pair{std::get<1>(both.first), std::get<1>(both.second)}, tolerance_of<T>());
+      expect_close(std::pair{std::get<2>(both.first), std::get<2>(both.second)}, tolerance_of<T>());
+      expect_close(std::pair{std::get<3>(both.first), std::get<3>(both.second)}, tolerance_of<T>());
+    }
+  });
+}
+
 // --- matrices of Muon ---
 
 class Matrices : public OnBothWaves {};

@@ -59,6 +59,15 @@ TEST_F(EmulatedJobs, LayoutsOfExpertsGiveTheSameBits) {
                    "moe.aux_loss_coeff=0.01 moe.z_loss_coeff=0.001 optimizer.name=muon");
 }
 
+// Latent heads, experts whose results are mixed, and a balance over the whole batch.
+TEST_F(SlowEmulatedJobs, LayoutsOfLatentHeadsGiveTheSameBits) {
+  expect_same_bits({{2, "parallel.zero=3"}, {2, "parallel.ep=2 parallel.zero=1"}},
+                   "parallel.numerics=exact run.precision=bf16 model.family=llama "
+                   "model.kv_lora_rank=16 model.qk_nope_head_dim=8 model.qk_rope_head_dim=4 "
+                   "model.v_head_dim=8 moe.num_experts=4 moe.shared_ffn_hidden_size=32 "
+                   "moe.residual=true moe.aux_loss=global moe.aux_loss_coeff=0.01");
+}
+
 // Ranks that share sequences, by either kind of attention, and experts.
 TEST_F(EmulatedJobs, SharedSequencesGiveTheSameBits) {
   const std::string more = "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 ";

@@ -1,4 +1,4 @@
-// The rows' way to their experts and back, and what gates them there. One block for each
+// The rows' way to their experts and back, and what gates and mixes them there. One block for each
 // row, or for each row that is taken.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
@@ -163,6 +163,60 @@ void gate_rows_grad(Queue& queue, T* dx, float* dgates, const T* dy, const T* x,
          cols, rows_are_aligned(cols, dx, dy, x));
 }
 
+// The first of two shares that add up to 1; the other is that of the logits exchanged.
+template <class T>
+GPU_FN float share_of(T own, T other) {
+  return sigmoid(to_float(own) - to_float(other));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+mix_rows_kernel(T* y, const T* a, const T* b, const T* logits, std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x, offset = row * cols;
+  const T* const own = logits + 2 * row;
+  const float first = share_of(own[0], own[1]), second = share_of(own[1], own[0]);
+  for_columns(cols, aligned, [=](const Columns& at) {
+    store(y + offset, at,
+          each([=](float p, float q) { return first * p + second * q; }, load(a + offset, at),
+               load(b + offset, at)));
+  });
+}
+
+template <class T>
+void mix_rows(Queue& queue, T* y, const T* a, const T* b, const T* logits, std::int64_t rows,
+              std::int64_t cols) {
+  launch(queue, one_block_each(rows, threads), mix_rows_kernel<T>, y, a, b, logits, cols,
+         rows_are_aligned(cols, y, a, b));
+}
+
+template <class T>
+GPU_KERNEL(threads)
+mix_rows_grad_kernel(T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b, const T* logits,
+                     std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x, offset = row * cols;
+  const T* const own = logits + 2 * row;
+  const float first = share_of(own[0], own[1]), second = share_of(own[1], own[0]);
+  float dot = 0;
+  for_columns(cols, aligned, [&](const Columns& at) {
+    const Eight grad = load(dy + offset, at);
+    dot += sum_of(each([](float g, float p, float q) { return g * (p - q); }, grad,
+                       load(a + offset, at), load(b + offset, at)));
+    store(da + offset, at, each([=](float g) { return first * g; }, grad));
+    store(db + offset, at, each([=](float g) { return second * g; }, grad));
+  });
+  const float moved = first * second * block_sum<threads>(dot);
+  if (thread_index() != 0) return;
+  dlogits[2 * row] = from_float<T>(moved);
+  dlogits[2 * row + 1] = from_float<T>(-moved);
+}
+
+template <class T>
+void mix_rows_grad(Queue& queue, T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b,
+                   const T* logits, std::int64_t rows, std::int64_t cols) {
+  launch(queue, one_block_each(rows, threads), mix_rows_grad_kernel<T>, da, db, dlogits, dy, a, b,
+         logits, cols, rows_are_aligned(cols, da, db, dy, a, b));
+}
+
 }  // namespace
 
 template <class T>
@@ -173,6 +227,8 @@ void set_experts(Kernels<T>& table) {
   table.combine_rows_grad = combine_rows_grad<T>;
   table.gate_rows = gate_rows<T>;
   table.gate_rows_grad = gate_rows_grad<T>;
+  table.mix_rows = mix_rows<T>;
+  table.mix_rows_grad = mix_rows_grad<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_experts);
 

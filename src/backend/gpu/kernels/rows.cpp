@@ -1,4 +1,5 @@
-// Rows picked by their numbers, and the gradient; blocks of elements in another order.
+// Rows picked by their numbers, and the gradient; blocks of elements in another order, and added
+// up.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -68,35 +69,66 @@ void take_rows_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* number
          rows_are_aligned(columns, dx, dy));
 }
 
+// Where block (i, j, k) begins.
+GPU_FN std::int64_t place_of(std::int64_t first, const std::int64_t (&strides)[3], std::int64_t i,
+                             std::int64_t j, std::int64_t k) {
+  return first + i * strides[0] + j * strides[1] + k * strides[2];
+}
+
 template <class T>
 GPU_KERNEL(256)
 copy_blocks_kernel(T* dst, const T* src, const BlockCopy copy, bool aligned) {
   const std::int64_t eights = (copy.width + 7) / 8;
   const std::int64_t blocks = copy.counts[0] * copy.counts[1] * copy.counts[2];
-  for_each(blocks * eights, [=](std::int64_t i) {
-    const std::int64_t block = i / eights, inner = block % copy.counts[2];
-    const std::int64_t middle = block / copy.counts[2] % copy.counts[1];
-    const std::int64_t outer = block / copy.counts[2] / copy.counts[1];
-    const auto place = [=](std::int64_t first, const std::int64_t(&strides)[3]) {
-      return first + outer * strides[0] + middle * strides[1] + inner * strides[2];
-    };
-    const Columns at = columns_at(8 * (i % eights), copy.width, aligned);
-    store(dst + place(copy.dst_first, copy.dst_strides), at,
-          load(src + place(copy.src_first, copy.src_strides), at));
+  for_each(blocks * eights, [=](std::int64_t n) {
+    const std::int64_t block = n / eights, k = block % copy.counts[2];
+    const std::int64_t j = block / copy.counts[2] % copy.counts[1];
+    const std::int64_t i = block / copy.counts[2] / copy.counts[1];
+    const Columns at = columns_at(8 * (n % eights), copy.width, aligned);
+    store(dst + place_of(copy.dst_first, copy.dst_strides, i, j, k), at,
+          load(src + place_of(copy.src_first, copy.src_strides, i, j, k), at));
   });
 }
 
 template <class T>
-void copy_blocks(Queue& queue, T* dst, const T* src, const BlockCopy& copy) {
+GPU_KERNEL(256)
+sum_blocks_kernel(T* dst, const T* src, const BlockCopy copy, bool aligned) {
+  const std::int64_t eights = (copy.width + 7) / 8;
+  for_each(copy.counts[0] * copy.counts[1] * eights, [=](std::int64_t n) {
+    const std::int64_t block = n / eights, i = block / copy.counts[1], j = block % copy.counts[1];
+    const Columns at = columns_at(8 * (n % eights), copy.width, aligned);
+    Eight sum = zeros();
+    for (std::int64_t k = 0; k < copy.counts[2]; ++k) {
+      sum = each([](float p, float q) { return p + q; }, sum,
+                 load(src + place_of(copy.src_first, copy.src_strides, i, j, k), at));
+    }
+    store(dst + place_of(copy.dst_first, copy.dst_strides, i, j, 0), at, sum);
+  });
+}
+
+template <class T>
+bool blocks_are_aligned(T* dst, const T* src, const BlockCopy& copy) {
   bool aligned = rows_are_aligned(copy.width, dst, src) && rows_are_aligned(copy.dst_first, dst) &&
                  rows_are_aligned(copy.src_first, src);
   for (int i = 0; i < 3; ++i) {
     aligned = aligned && rows_are_aligned(copy.dst_strides[i], dst) &&
               rows_are_aligned(copy.src_strides[i], src);
   }
+  return aligned;
+}
+
+template <class T>
+void copy_blocks(Queue& queue, T* dst, const T* src, const BlockCopy& copy) {
   const std::int64_t blocks = copy.counts[0] * copy.counts[1] * copy.counts[2];
   launch(queue, over(blocks * ((copy.width + 7) / 8)), copy_blocks_kernel<T>, dst, src, copy,
-         aligned);
+         blocks_are_aligned(dst, src, copy));
+}
+
+template <class T>
+void sum_blocks(Queue& queue, T* dst, const T* src, const BlockCopy& copy) {
+  const std::int64_t blocks = copy.counts[0] * copy.counts[1];
+  launch(queue, over(blocks * ((copy.width + 7) / 8)), sum_blocks_kernel<T>, dst, src, copy,
+         blocks_are_aligned(dst, src, copy));
 }
 
 }  // namespace
@@ -106,6 +138,7 @@ void set_rows(Kernels<T>& table) {
   table.take_rows = take_rows<T>;
   table.take_rows_grad = take_rows_grad<T>;
   table.copy_blocks = copy_blocks<T>;
+  table.sum_blocks = sum_blocks<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_rows);
 
