@@ -76,6 +76,15 @@ struct Attention {
     }
     return seen;
   }
+  // The same of whole sequences without a cache and a window: fewer registers hold it.
+  GPU_FN Visibility whole_visibility(int sample) const {
+    return {first_visible ? first_visible + std::int64_t{sample} * keys : nullptr,
+            0,
+            queries,
+            lengths ? lengths[sample] : keys,
+            causal,
+            0};
+  }
   GPU_FN std::int64_t q_offset(int sample, int head) const {
     return sample * q_sample + head / queries_per_group * q_group +
            std::int64_t{head % queries_per_group} * head_dim;

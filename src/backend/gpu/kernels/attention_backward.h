@@ -93,7 +93,7 @@ class BackwardBlock {
         first_head_(at.head),
         first_row_(at.first),
         row_(at.first + Waves::first()),
-        seen_(a.visibility(at.sample)),
+        seen_(a.whole_visibility(at.sample)),
         own_a_(dynamic_shared_memory<T>()),
         own_b_(own_a_ + Sizes::rows * Sizes::pitch),
         other_(own_b_ + Sizes::rows * Sizes::pitch),
@@ -319,13 +319,14 @@ class BackwardBlock {
   }
   GPU_FN void store_rows(T* to, std::int64_t to_pitch, const Place& at,
                          const SumTile (&sums)[rows][d / tile_size], float factor) const {
+    const int first = recomputed(row_);
 #pragma unroll
     for (int r = 0; r < rows; ++r)
 #pragma unroll
       for (int j = 0; j < d / tile_size; ++j)
 #pragma unroll
         for (int i = 0; i < TileMap::sums; ++i) {
-          const int row = row_ + r * tile_size + sum_row(TileMap::row_slot(i));
+          const int row = first + r * tile_size + sum_row(TileMap::row_slot(i));
           const int column = j * tile_size + sum_column(TileMap::column_slot(i));
           if (row >= at.begin && row < at.end && column < a_.head_dim)
             to[row * to_pitch + column] = from_float<T>(sums[r][j].v[i] * factor);

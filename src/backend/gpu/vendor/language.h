@@ -27,11 +27,11 @@ inline constexpr int wave_width = 32;
 
 // x, as a number that the compiler knows nothing of. Addresses that follow from it are then made
 // where they are used: of those that change nothing in a loop the compilers otherwise hold dozens
-// in registers, one each, until sums are spilled. The one for sm_100 does better without.
+// in registers, one each, until sums are spilled.
 GPU_FN int recomputed(int x) {
 #if defined(__HIP_DEVICE_COMPILE__)
   asm volatile("" : "+v"(x));
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000
+#elif defined(__CUDA_ARCH__)
   asm volatile("" : "+r"(x));
 #endif
   return x;
