@@ -306,7 +306,8 @@ std::vector<Field> build_table() {
             "longest wait for other ranks; a longer one ends the run"),
       FIELD(train, trace_steps, count(), "iterations",
             "first and last iteration of a Chrome trace; []: none"),
-      FIELD(train, check_nan, any(), "", "stop when a loss or gradient is NaN or infinite"),
+      FIELD(train, check_nan, any(), "",
+            "stop when a loss, of validation too, or a gradient is NaN or infinite"),
       FIELD(train, guard_interval, count(), "iterations",
             "interval between checks for silent corruption, which also come before each save: a "
             "micro-batch is computed twice, and states that several ranks hold are compared; 0: "

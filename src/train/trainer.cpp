@@ -228,6 +228,13 @@ void Trainer::Parts::evaluate() {
                                         return &batch;
                                       });
   valid_loss = sum.mean();
+  if (!std::isfinite(valid_loss) && config.train.check_nan) {
+    checkpoints.finish();
+    fail(
+        "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched; "
+        "lower optimizer.lr or look at the validation data from sample {} on",
+        step, config.run.dir, earlier * samples);
+  }
   std::vector<Metric> line = {{"valid_loss", valid_loss}};
   std::vector<Scalar> scalars;
   for (std::size_t i = 0; i < losses.size(); ++i) {

@@ -234,6 +234,24 @@ TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
   EXPECT_THAT(outcome.out, HasSubstr("forward"));
 }
 
+// What only the validation finds is saved no more than what a step finds.
+TEST_F(Train, EndsWhereTheValidationLossIsNotFinite) {
+  prepare_data();
+  const std::vector<std::string> one_step = {
+      "optimizer.lr=1e38",     "optimizer.warmup_iters=0", "optimizer.decay_style=constant",
+      "optimizer.clip_grad=0", "run.precision=fp32",       "train.iters=1",
+      "train.eval_interval=1", "checkpoint.interval=1"};
+  const Outcome outcome = train("run", one_step);
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("step 1: the validation loss is not finite"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints/latest"));
+  std::vector<std::string> unchecked = one_step;
+  unchecked.push_back("train.check_nan=false");
+  const Outcome goes_on = train("unchecked", unchecked);
+  EXPECT_EQ(goes_on.code, 0) << goes_on.out;
+  EXPECT_THAT(metrics("unchecked"), HasSubstr("\"valid_loss\": null"));
+}
+
 TEST_F(Train, RampsTheBatchUp) {
   prepare_data();
   ASSERT_EQ(train("run", {"train.iters=0", "train.samples=200", "train.rampup_batch_size=[2,2,24]",
