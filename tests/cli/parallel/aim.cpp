@@ -79,16 +79,6 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-// The first number of each result, of 32 bits, becomes what `change` makes of it.
-template <class Change>
-void spoil(const Argument* list, int arguments, const Change& change) {
-  static const auto handle = real<int (*)(const void*, void**)>("dnnl_memory_get_data_handle");
-  for (int i = 0; i < arguments; ++i) {
-    void* data = nullptr;
-    if (list[i].kind == destination && handle(list[i].memory, &data) == 0 && data) change(data);
-  }
-}
-
 void flip_a_bit(void* data) {
   static_cast<unsigned char*>(data)[0] ^= 1;
 }
@@ -98,20 +88,49 @@ void make_not_a_number(void* data) {
   std::memcpy(data, &value, sizeof value);
 }
 
+// Runs a product and lets happen to it what is aimed at it. spoil(change) changes its result, whose
+// first number has 32 bits.
+template <class Run, class Spoil>
+int product(const Run& run, const Spoil& spoil) {
+  aim().count(aim().products, "product");
+  if (aim().is_of("nap")) ::usleep(static_cast<useconds_t>(aim().signal));
+  if (aim().hits("error")) return runtime_error;
+  const int status = run();
+  if (aim().hits("flip")) spoil(flip_a_bit);
+  if (aim().hits("nan")) spoil(make_not_a_number);
+  return status;
+}
+
 }  // namespace
 
 extern "C" {
 
+// oneDNN's products: by a primitive, and those for AVX2.
 int dnnl_primitive_execute(const void* primitive, void* stream, int arguments, const void* list) {
   static const auto next =
       real<int (*)(const void*, void*, int, const void*)>("dnnl_primitive_execute");
-  aim().count(aim().products, "product");
-  if (aim().is_of("nap")) ::usleep(static_cast<useconds_t>(aim().signal));
-  if (aim().hits("error")) return runtime_error;
-  const int status = next(primitive, stream, arguments, list);
-  if (aim().hits("flip")) spoil(static_cast<const Argument*>(list), arguments, flip_a_bit);
-  if (aim().hits("nan")) spoil(static_cast<const Argument*>(list), arguments, make_not_a_number);
-  return status;
+  static const auto handle = real<int (*)(const void*, void**)>("dnnl_memory_get_data_handle");
+  return product([&] { return next(primitive, stream, arguments, list); },
+                 [&](void (*change)(void*)) {
+                   const Argument* const all = static_cast<const Argument*>(list);
+                   for (int i = 0; i < arguments; ++i) {
+                     void* data = nullptr;
+                     if (all[i].kind == destination && handle(all[i].memory, &data) == 0 && data)
+                       change(data);
+                   }
+                 });
+}
+
+int dnnl_sgemm(char a_transposed, char b_transposed, long m, long n, long k, float alpha,
+               const float* a, long lda, const float* b, long ldb, float beta, float* c, long ldc) {
+  using Sgemm = int (*)(char, char, long, long, long, float, const float*, long, const float*, long,
+                        float, float*, long);
+  static const auto next = real<Sgemm>("dnnl_sgemm");
+  return product(
+      [&] {
+        return next(a_transposed, b_transposed, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+      },
+      [&](void (*change)(void*)) { change(c); });
 }
 
 // MPI's handles are integers in one library and pointers in another: all pass through as they are.
