@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/doctor.h"
-#include "comm/transport.h"
+#include "comm/greeting.h"
 #include "nodecheck/node_check.h"
 
 namespace trireme::cli {
@@ -83,6 +83,33 @@ std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand&
       command.hosts.empty() ? "" : fmt::format("; '{}' lists the good ones", command.hosts));
 }
 
+// The names of all these hosts but the bad ones, in their order.
+void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std::string>& bad,
+                      const fs::path& path) {
+  std::string good;
+  std::set<std::string> written;
+  for (const std::string& host : hosts)
+    if (!host.empty() && !bad.contains(host) && written.insert(host).second) good += host + "\n";
+  write_file_durably(path, good);
+}
+
+// The check ends before MPI has started.
+void report_unreached(const Reach& reach, const NodesCommand& command) {
+  const std::string& own = reach.hosts[static_cast<std::size_t>(reach.rank)];
+  if (!reach.hears_most()) {
+    fmt::print(stderr, "bad node {}: rank {}: it hears {} of the other {} ranks\n", own, reach.rank,
+               reach.heard() - 1, reach.hosts.size() - 1);
+    return;
+  }
+  std::set<std::string> bad;
+  for (const CheckedHost& host : cut_off_hosts(reach)) {
+    bad.insert(host.host);
+    for (const std::string& fault : host.faults)
+      fmt::print(stderr, "bad node{}: {}\n", host.host.empty() ? "" : " " + host.host, fault);
+  }
+  if (!command.hosts.empty()) write_good_hosts(reach.hosts, bad, command.hosts);
+}
+
 // The check ends here, in the rank that was the first to wait for too long: what it knows is who
 // does not answer.
 void report_silence(const std::string& message, int own, const std::vector<std::string>& hosts,
@@ -93,23 +120,20 @@ void report_silence(const std::string& message, int own, const std::vector<std::
     fmt::print(stderr, "bad node {}: rank {}: the others do not reach it\n", host, rank);
     bad.insert(host);
   }
-  if (bad.empty() || command.hosts.empty()) return;
-  std::string good;
-  std::set<std::string> written;
-  for (const std::string& host : hosts)
-    if (!bad.contains(host) && written.insert(host).second) good += host + "\n";
-  write_file_durably(command.hosts, good);
+  if (!bad.empty() && !command.hosts.empty()) write_good_hosts(hosts, bad, command.hosts);
 }
 
 }  // namespace
 
 void doctor_nodes(const NodesCommand& command) {
   std::string verdict;
-  const std::unique_ptr<Transport> transport = open_transport({.timeout_s = command.timeout_s});
+  // What an earlier check wrote must not be taken for this one's.
+  if (discover_launch().rank == 0 && !command.hosts.empty()) fs::remove(command.hosts);
+  const std::unique_ptr<Transport> transport =
+      open_greeted_transport({.timeout_s = command.timeout_s},
+                             [&](const Reach& reach) { report_unreached(reach, command); });
   run_guarded(*transport, [&] {
     const bool leads = transport->place().rank == 0;
-    // What an earlier check wrote must not be taken for this one's.
-    if (leads && !command.hosts.empty()) fs::remove(command.hosts);
     const std::vector<std::string> hosts = hosts_of_ranks(*transport);
     transport->set_last_words(
         [&command, hosts, own = transport->place().rank](const std::string& message) {

@@ -19,8 +19,11 @@ void check(const char* problem) {
 
 class MpiWire final : public Wire {
  public:
-  explicit MpiWire(const ::trireme_mpi_functions& mpi) : mpi_(mpi) {
+  MpiWire(const ::trireme_mpi_functions& mpi, const BeforeOthers& before) : mpi_(mpi) {
     trireme_mpi_place place{};
+    check(mpi_.begin(&place));
+    place_ = {.rank = place.rank, .size = place.size, .host = place.host};
+    if (before) before(*this);
     check(mpi_.open(sizeof(ControlMessage), &place));
     place_ = {place.rank,       place.size, place.local_rank,
               place.local_size, place.host, place.local_processors};
@@ -79,8 +82,8 @@ class MpiWire final : public Wire {
 
 }  // namespace
 
-std::unique_ptr<Wire> mpi_wire(const ::trireme_mpi_functions& mpi) {
-  return std::make_unique<MpiWire>(mpi);
+std::unique_ptr<Wire> mpi_wire(const ::trireme_mpi_functions& mpi, const BeforeOthers& before) {
+  return std::make_unique<MpiWire>(mpi, before);
 }
 
 }  // namespace trireme

@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "comm/launch_advice.h"
 #include "comm/mpi/trireme_mpi.h"
-#include "comm/mpi_wire.h"
 
 namespace trireme {
 namespace {
@@ -66,7 +65,7 @@ const char* variable(const char* name) {
 
 }  // namespace
 
-std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
+std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers& before) {
   void* const plugin = load_plugin(launch);
   const ::trireme_mpi_functions* const mpi = functions_of(plugin);
   if (!mpi) {
@@ -76,7 +75,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch) {
   const bool prints = launch.rank == 0;
   const std::string warning = srun_warning(mpi->library(), variable);
   if (prints && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
-  std::unique_ptr<Wire> wire = mpi_wire(*mpi);
+  std::unique_ptr<Wire> wire = mpi_wire(*mpi, before);
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
   // All are in the same situation; only the first one by the launcher's count prints.

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "comm/mpi_wire.h"
 #include "comm/transport.h"
 #include "comm/wire.h"
 
@@ -10,6 +11,6 @@ namespace trireme {
 
 // For a process that `launch` started together with others. Fails, with a message from one of them,
 // where MPI does not see those others: each would do the whole job alone, on the same files.
-std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch);
+std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers& before);
 
 }  // namespace trireme

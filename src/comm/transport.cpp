@@ -13,6 +13,7 @@
 #include "base/as_error.h"
 #include "base/error.h"
 #include "comm/cores.h"
+#include "comm/greeting.h"
 #include "comm/group.h"
 #include "comm/plugin_loader.h"
 
@@ -53,7 +54,7 @@ class SelfTransport final : public Transport {
 };
 
 constexpr double least_start_s = 60;  // of many processes on a busy machine
-char start_message[512];              // for a signal handler, which can put nothing together
+char start_message[640];              // for a signal handler, which can put nothing together
 
 // MPI's own start waits for ever where processes do not reach each other, and no watchdog of ours
 // is there yet. A signal, because threads come after share_processors().
@@ -63,7 +64,8 @@ class StartLimit {
     const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
     const std::string text = fmt::format(
         "trireme: rank {} ({}): MPI did not start within {:.0f} s: a process is missing, or the "
-        "network between the nodes (started by {}) does not carry messages\n",
+        "network between the nodes (started by {}) does not carry messages; trireme doctor --nodes "
+        "names whom it does not\n",
         launch.rank, host_name(), whole, launch.launcher);
     std::strncpy(start_message, text.c_str(), sizeof start_message - 1);
     struct sigaction action {};
@@ -85,19 +87,52 @@ class StartLimit {
   struct sigaction before_ {};
 };
 
-}  // namespace
+using Unreached = std::function<void(const Reach&)>;
 
-std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
+constexpr double last_lines_s = 1;    // of ranks that are cut off, which launchers drop later
+constexpr double others_wait_s = 10;  // for the rank that speaks to end the job
+
+// Returns where every two ranks reach each other; otherwise ends the job.
+void greet(Wire& wire, double limit_s, const Unreached& unreached) {
+  Greetings greetings(wire, limit_s);
+  const Reach& reach = greetings.reach();
+  if (reach.dead.empty()) return;
+  if (reach.speaks) {
+    try {
+      unreached(reach);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "trireme: rank %d: %s\n", reach.rank, as_error(error).what());
+    }
+    std::fflush(nullptr);
+  }
+  greetings.serve(reach.speaks && reach.hears_most() ? last_lines_s : others_wait_s);
+  wire.abort(static_cast<int>(ExitCode::failed));
+}
+
+std::unique_ptr<Transport> join_job(const TransportOptions& options, const Unreached& unreached) {
   const LaunchInfo launch = discover_launch();
   if (launch.size == 1) return std::make_unique<SelfTransport>();
   std::unique_ptr<Wire> wire;
   {
     const StartLimit limit(options.timeout_s, launch);
-    wire = open_mpi_wire(launch);
+    wire = open_mpi_wire(launch, [&](Wire& begun) {
+      if (unreached) greet(begun, options.timeout_s, unreached);
+    });
   }
   // Before the first thread of ours starts.
   share_processors(wire->place().local_rank, wire->place().local_size, options.near_nodes);
   return make_wire_transport(std::move(wire), {.timeout_s = options.timeout_s});
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
+  return join_job(options, nullptr);
+}
+
+std::unique_ptr<Transport> open_greeted_transport(const TransportOptions& options,
+                                                  const Unreached& unreached) {
+  return join_job(options, unreached);
 }
 
 void run_guarded(Transport& transport, const std::function<void()>& body) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "nodecheck/node_check.h"
 
@@ -43,7 +44,59 @@ std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport&
   return faults;
 }
 
+constexpr std::size_t most_partners = 4;  // that a sentence names
+
+// "rank 0 (node1), rank 1 (node2) and 3 others"
+std::string partners_text(const std::vector<int>& ranks, const Reach& reach) {
+  std::string text;
+  const std::size_t named = ranks.size() > most_partners ? most_partners - 1 : ranks.size();
+  for (std::size_t i = 0; i < named; ++i) {
+    const std::string& host = reach.hosts[static_cast<std::size_t>(ranks[i])];
+    text += i == 0 ? "" : i + 1 < ranks.size() ? ", " : " and ";
+    text += fmt::format("rank {}{}", ranks[i], host.empty() ? "" : fmt::format(" ({})", host));
+  }
+  if (named < ranks.size()) text += fmt::format(" and {} others", ranks.size() - named);
+  return text;
+}
+
 }  // namespace
+
+std::vector<CheckedHost> cut_off_hosts(const Reach& reach) {
+  // A rank whose host is unknown counts as a host of its own.
+  using Key = std::pair<std::string, int>;
+  const auto key_of = [&](int rank) {
+    const std::string& host = reach.hosts[static_cast<std::size_t>(rank)];
+    return Key{host, host.empty() ? rank : -1};
+  };
+  std::vector<CheckedHost> bad;
+  for (auto dead = reach.dead; !dead.empty();) {
+    struct Links {
+      int last = 0;                              // rank
+      std::map<int, std::vector<int>> partners;  // of each rank
+      std::size_t count = 0;
+    };
+    std::map<Key, Links> links;
+    for (const auto& [a, b] : dead) {
+      for (const auto& [rank, partner] : {std::pair{a, b}, {b, a}}) {
+        Links& of_host = links[key_of(rank)];
+        of_host.last = std::max(of_host.last, rank);
+        of_host.partners[rank].push_back(partner);
+        ++of_host.count;
+      }
+    }
+    const auto worst = std::ranges::max_element(links, {}, [](const auto& entry) {
+      return std::pair{entry.second.count, entry.second.last};
+    });
+    bad.push_back({worst->first.first, {}});
+    for (const auto& [rank, partners] : worst->second.partners)
+      bad.back().faults.push_back(fmt::format("rank {}: no messages pass between it and {}", rank,
+                                              partners_text(partners, reach)));
+    std::erase_if(dead, [&](const auto& pair) {
+      return key_of(pair.first) == worst->first || key_of(pair.second) == worst->first;
+    });
+  }
+  return bad;
+}
 
 std::vector<int> silent_ranks(const std::string& message, int own, int ranks) {
   constexpr std::string_view silent = " (does not answer";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "comm/greeting.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -60,6 +61,10 @@ struct NodeReport {
   std::array<double, speeds> median = {-1, -1, -1, -1};
   bool good(const CheckedHost& host) const { return host.faults.empty(); }
 };
+
+// The hosts to leave out so that all other ranks reach each other, and why: those with most dead
+// links first, of several the last. The host of a rank that this one does not hear is "".
+std::vector<CheckedHost> cut_off_hosts(const Reach& reach);
 
 // Compares each speed with the median of all ranks that have measured it; of an even number with
 // the higher one in the middle, so that of two the slower one is named.

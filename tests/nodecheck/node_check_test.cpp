@@ -71,6 +71,42 @@ TEST(SilentRanks, AreThoseThatAMessageNames) {
   EXPECT_THAT(silent_ranks("Missing: rank 1 (does not answer)", 0, 2), ElementsAre(1));
 }
 
+Reach reach_of(std::vector<std::string> hosts, std::vector<std::pair<int, int>> dead) {
+  Reach reach;
+  reach.hosts = std::move(hosts);
+  reach.dead = std::move(dead);
+  return reach;
+}
+
+TEST(CutOffHosts, AreThoseWithMostDeadLinks) {
+  const auto bad = cut_off_hosts(reach_of({"a", "b", "c", "d"}, {{0, 1}, {1, 2}, {1, 3}}));
+  ASSERT_THAT(bad, SizeIs(1));
+  EXPECT_EQ(bad[0].host, "b");
+  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a), "
+                                         "rank 2 (c) and rank 3 (d)"));
+}
+
+TEST(CutOffHosts, OfTheTwoEndsOfALinkTheLastIsNamedWithTheOther) {
+  const auto bad = cut_off_hosts(reach_of({"a", "b", "c"}, {{0, 1}}));
+  ASSERT_THAT(bad, SizeIs(1));
+  EXPECT_EQ(bad[0].host, "b");
+  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a)"));
+}
+
+TEST(CutOffHosts, SeveralRanksOfAHostAreOneAndUnknownOnesApart) {
+  const auto bad = cut_off_hosts(
+      reach_of({"a", "a", "b", "b", "", ""}, {{0, 2}, {0, 3}, {1, 2}, {1, 3}, {0, 4}, {0, 5}}));
+  ASSERT_THAT(bad, SizeIs(1));
+  EXPECT_EQ(bad[0].host, "a");
+  EXPECT_THAT(bad[0].faults,
+              ElementsAre("rank 0: no messages pass between it and rank 2 (b), rank 3 (b), rank 4 "
+                          "and rank 5",
+                          "rank 1: no messages pass between it and rank 2 (b) and rank 3 (b)"));
+  EXPECT_THAT(cut_off_hosts(reach_of({"a", "", ""}, {{0, 1}, {0, 2}})), SizeIs(1));
+  EXPECT_THAT(cut_off_hosts(reach_of({"a", "b", "", ""}, {{0, 2}, {1, 2}, {0, 3}, {1, 3}})),
+              SizeIs(2));
+}
+
 TEST(JudgeNodes, OfTwoTheSlowerIsNamed) {
   const std::vector<CheckedRank> ranks = {rank_on("a", 0.5), rank_on("b")};
   const NodeReport report = judge_nodes(ranks, 0.7);

@@ -92,9 +92,18 @@ const char* count_processors(MPI_Comm node, int* count) {
   return problem;
 }
 
-const char* find_place(trireme_mpi_place* place) {
+void find_own_place(trireme_mpi_place* place) {
   MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &place->size);
+  char name[MPI_MAX_PROCESSOR_NAME + 1] = {};
+  int length = 0;
+  MPI_Get_processor_name(name, &length);
+  const std::size_t kept = std::min(std::strlen(name), sizeof place->host - 1);
+  std::memcpy(place->host, name, kept);
+  place->host[kept] = 0;
+}
+
+const char* find_place_on_node(trireme_mpi_place* place) {
   MPI_Comm node = MPI_COMM_NULL;
   const int split =
       MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -103,12 +112,6 @@ const char* find_place(trireme_mpi_place* place) {
   MPI_Comm_size(node, &place->local_size);
   const char* problem = count_processors(node, &place->local_processors);
   MPI_Comm_free(&node);
-  char name[MPI_MAX_PROCESSOR_NAME + 1] = {};
-  int length = 0;
-  MPI_Get_processor_name(name, &length);
-  const std::size_t kept = std::min(std::strlen(name), sizeof place->host - 1);
-  std::memcpy(place->host, name, kept);
-  place->host[kept] = 0;
   return problem;
 }
 
@@ -133,7 +136,7 @@ const char* library() {
   return state().library.c_str();
 }
 
-const char* open(size_t control_bytes, trireme_mpi_place* place) {
+const char* begin(trireme_mpi_place* place) {
   State& s = state();
   int provided = 0;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
@@ -145,9 +148,15 @@ const char* open(size_t control_bytes, trireme_mpi_place* place) {
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   s.synchronous = std::getenv("TRIREME_SYNCHRONOUS_SENDS") != nullptr;
+  s.contexts.assign(1, MPI_COMM_WORLD);
+  find_own_place(place);
+  return nullptr;
+}
+
+const char* open(size_t control_bytes, trireme_mpi_place* place) {
+  State& s = state();
   s.heard.resize(control_bytes);
-  s.contexts.resize(1);
-  const char* problem = find_place(place);
+  const char* problem = find_place_on_node(place);
   if (!problem) problem = duplicate_of_world(&s.contexts[0]);
   if (!problem) problem = duplicate_of_world(&s.control);
   return problem ? problem : listen();
@@ -249,8 +258,9 @@ const char* receive_control(void* message, int* peer, int* arrived) {
 extern "C" __attribute__((visibility("default"))) const struct trireme_mpi_functions* trireme_mpi(
     void) {
   static const struct trireme_mpi_functions functions = {
-      TRIREME_MPI_INTERFACE, mpi_part::library,      mpi_part::open,           mpi_part::close,
-      mpi_part::abort_job,   mpi_part::open_context, mpi_part::send,           mpi_part::receive,
-      mpi_part::test,        mpi_part::send_control, mpi_part::receive_control};
+      TRIREME_MPI_INTERFACE,  mpi_part::library,      mpi_part::begin,
+      mpi_part::open,         mpi_part::close,        mpi_part::abort_job,
+      mpi_part::open_context, mpi_part::send,         mpi_part::receive,
+      mpi_part::test,         mpi_part::send_control, mpi_part::receive_control};
   return &functions;
 }

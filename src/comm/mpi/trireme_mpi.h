@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* To be raised with every change of this file. */
-#define TRIREME_MPI_INTERFACE 5
+#define TRIREME_MPI_INTERFACE 6
 #define TRIREME_MPI_FILE "libtrireme_mpi.so"
 /* The one symbol of the file: const struct trireme_mpi_functions* trireme_mpi(void). */
 #define TRIREME_MPI_SYMBOL "trireme_mpi"
@@ -34,7 +34,10 @@ struct trireme_mpi_functions {
   /* "Open MPI v4.1.4"; does not initialise MPI. */
   const char* (*library)(void);
 
-  /* Initialises MPI. Control messages have `control_bytes`. */
+  /* Initialises MPI. Of the place it knows rank, size and host; messages can go in context 0. It
+     needs the launcher alone: no rank has reached another one yet. */
+  const char* (*begin)(struct trireme_mpi_place* place);
+  /* The rest of the start, which waits for all ranks. Control messages have `control_bytes`. */
   const char* (*open)(size_t control_bytes, struct trireme_mpi_place* place);
   /* Takes MPI down where all ranks are done (`orderly`), which waits for them; else just goes away,
      since other ranks may never come to the end. */
