@@ -44,8 +44,10 @@ Decision RestartPolicy::after(const Ending& ending) {
   using enum Decision::Action;
   if (has_ended_as_meant(ending)) return {end, 0, ""};
   if (std::string why = why_no_restart_helps(ending); !why.empty()) return {give_up, 0, why};
-  if (ending.saved > saved_) failures_ = 0;
-  saved_ = ending.saved;
+  // Where a node has taken its local checkpoints along, getting as far as before is no progress.
+  const std::int64_t saved = std::max(ending.saved, ending.saved_locally);
+  if (saved > saved_) failures_ = 0;
+  saved_ = std::max(saved, saved_);
   ++failures_;
   const std::string failure = failure_text(ending);
   if (failures_ > limits_.restarts) {

@@ -14,6 +14,8 @@ struct Ending {
   std::string reason;      // likewise
   std::int64_t saved = 0;  // step of the newest checkpoint now; 0: none
   bool asked = false;      // a signal asked it to save and stop
+  // The same of the newest local checkpoint, where status.json, written by this start, names one.
+  std::int64_t saved_locally = 0;
 };
 
 struct RestartLimits {
@@ -39,7 +41,7 @@ class RestartPolicy {
 
  private:
   RestartLimits limits_;
-  std::int64_t saved_;
+  std::int64_t saved_;  // the furthest so far, locally or not
   int failures_ = 0;
 };
 

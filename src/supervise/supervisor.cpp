@@ -56,6 +56,15 @@ std::int64_t newest_step(const fs::path& folder) {
   return steps.empty() ? 0 : steps.back();
 }
 
+// "step 8 of the local checkpoints, or from step 5 where one is lost"
+std::string where_from(const Ending& ending) {
+  const std::string shared =
+      ending.saved > 0 ? fmt::format("step {}", ending.saved) : "the beginning";
+  if (ending.saved_locally <= ending.saved) return shared;
+  return fmt::format("step {} of the local checkpoints, or from {} where one is lost",
+                     ending.saved_locally, shared);
+}
+
 std::string status_text(const fs::path& folder) {
   const fs::path path = folder / "status.json";
   std::error_code error;
@@ -106,6 +115,7 @@ class Supervisor {
       if (const std::optional<RunStatus> status = parse_status(now)) {
         ending.state = status->state;
         ending.reason = status->reason;
+        ending.saved_locally = status->saved_locally;
       }
     }
     return ending;
@@ -122,7 +132,7 @@ class Supervisor {
     ++restarts_;
     std::string text = fmt::format("the run failed ({}); restart {}", decision.why, restarts_);
     if (decision.wait_s > 0) text += fmt::format(" in {:.3g} s", decision.wait_s);
-    text += ending.saved > 0 ? fmt::format(" from step {}", ending.saved) : " from the beginning";
+    text += " from " + where_from(ending);
     std::string stays;
     for (const std::string& host : hosts_ ? hosts_->replace(hosts) : std::vector<std::string>{}) {
       if (hosts_->uses(host))
@@ -137,6 +147,7 @@ class Supervisor {
                                     {"failure", decision.why},
                                     {"saved_step", ending.saved},
                                     {"wait_seconds", decision.wait_s}};
+    if (ending.saved_locally > 0) event["locally_saved_step"] = ending.saved_locally;
     if (!hosts.empty()) event["failed_host"] = fmt::format("{}", fmt::join(hosts, ", "));
     record(std::move(event));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
@@ -220,6 +221,7 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
         reader.folder().string());
   }
   if (wanted.moments) refuse_states_of_another_optimizer(saved.config_toml, reader.folder());
+  refuse_counts_that_were_not_kept(reader);
   read_states(reader, wanted);
   warn_of_another_model(saved.config_toml, reader.folder());
   if (!resume) {
@@ -265,6 +267,25 @@ void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& sav
       "checkpoint.load_optimizer = false to go on from its weights with new states, or "
       "optimizer.name = \"{}\"",
       folder.string(), before, now, before);
+}
+
+// Of experts: they are tensors that routers have from a run's first step on, or never.
+void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& reader) {
+  const auto has = [&](const std::string& ending) {
+    return std::ranges::any_of(reader.manifest().tensors, [&](const StoredTensor& tensor) {
+      return tensor.name.ends_with(ending);
+    });
+  };
+  const ExpertConfig& now = job_.config.model.moe;
+  for (const auto& [counts, setting, name] :
+       {std::tuple{now.keeps_load(), "moe.aux_loss = \"global\"", "load"},
+        {now.num_experts > 0 && now.expert_bias, "moe.expert_bias = true", "bias"}}) {
+    if (!counts || !has("mlp.router.weight") || has(std::string("mlp.router.") + name)) continue;
+    fail_input(
+        "'{}' was saved without {}, which needs what it counts from a run's first step on: leave "
+        "that setting as it was, or begin a new run with it",
+        reader.folder().string(), setting);
+  }
 }
 
 // Weights fit by their shapes alone: what a model computes with them is for the user to keep.
@@ -322,6 +343,7 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
              run);
   // What others can read is still the one in the run's folder.
   saved_step_ = saving_step_ = shared;
+  locally_saved_step_ = *step;
   warn_of_another_model(saved.config_toml, job_.config.checkpoint.local_dir);
   return true;
 }
@@ -384,10 +406,12 @@ void CheckpointKeeper::save_locally(const RunState& run) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string failure = local_.save(state_of(run), shared_step_);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  if (failure.empty())
+  if (failure.empty()) {
+    locally_saved_step_ = run.step;
     job_.console.debug(fmt::format("saved step {} locally ({:.2f} s)", run.step, took.count()));
-  else
+  } else {
     job_.console.warn_now(fmt::format("no local checkpoint of step {}: {}", run.step, failure));
+  }
 }
 
 void CheckpointKeeper::finish() {

@@ -59,6 +59,8 @@ class CheckpointKeeper {
   void finish();
   // Step of the newest checkpoint that this process has loaded or saved; -1: none.
   std::int64_t saved_step() const { return saved_step_; }
+  // The same of local ones, on rank 0.
+  std::int64_t locally_saved_step() const { return locally_saved_step_; }
 
  private:
   bool leads() const { return rank() == 0; }
@@ -78,12 +80,13 @@ class CheckpointKeeper {
   void read_states(CheckpointReader& reader, const SliceOptions& wanted);
   void refuse_damage(const std::string& damage, const fs::path& path);
   void refuse_states_of_another_optimizer(const std::string& saved, const fs::path& folder);
+  void refuse_counts_that_were_not_kept(const CheckpointReader& reader);
   void warn_of_another_model(const std::string& saved, const fs::path& folder);
   void note_save(const SaveReport& report);
 
   Job job_;
   std::optional<AsyncSaver> saver_;
-  std::int64_t saved_step_ = -1, saving_step_ = -1;
+  std::int64_t saved_step_ = -1, saving_step_ = -1, locally_saved_step_ = -1;
   double waited_ = 0;              // of training, for the save at hand
   std::int64_t shared_step_ = -1;  // of the newest one in the run's folder that has begun; -1: none
   std::string loaded_tuning_;

@@ -46,6 +46,8 @@ class CorruptionGuard {
   // All ranks together, with the same result on all. Between two steps: the gradients of the last
   // one are lost.
   Finding compare_states();
+  // That this rank has hashed for the last of them.
+  std::int64_t hashed_bytes() const { return hashed_bytes_; }
   // Each rank computes the micro-batches of another one that has the same weights, where there is
   // one, else its own again.
   Finding compute_twice(const StepInput& input, const Batches& batches);
@@ -62,6 +64,7 @@ class CorruptionGuard {
   Device& device_;
   Transport* transport_;
   bool comparable_;
+  std::int64_t hashed_bytes_ = 0;
 };
 
 }  // namespace trireme

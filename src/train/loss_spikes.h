@@ -36,7 +36,6 @@ class LossSpikes {
   // A checkpoint of the run's own plan was saved. Others, as of a run that is interrupted, would
   // not be there in another run, and are no places to go back to.
   void saved(std::int64_t step);
-  std::int64_t last_save() const { return saves_.empty() ? 0 : saves_.back(); }
   // Where the run goes on after a spike in that step: the newest such checkpoint that is old
   // enough. Nothing where the step is skipped alone.
   std::optional<std::int64_t> goes_back_to(std::int64_t step) const;

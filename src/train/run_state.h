@@ -17,6 +17,8 @@ struct RunState {
   std::int64_t scheduled_samples = 0;  // of steps that were not skipped
   std::int64_t skipped = 0;            // steps that are not in the weights
   double valid_loss = 0;
+  bool save_due = false;      // a checkpoint of the plan, put off since steps are skipped
+  std::int64_t guarded = -1;  // step of the newest check for corruption; -1: none
 
   CheckpointState saved() const;
   // Refuses (exit code 2) a loss scale that no run can have saved.

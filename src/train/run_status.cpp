@@ -12,7 +12,7 @@ namespace trireme {
 std::string to_json(const RunStatus& status) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"state", status.state},
       {"step", status.step},
       {"steps", status.steps},
@@ -22,6 +22,7 @@ std::string to_json(const RunStatus& status) {
       {"updated", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"host", host},
       {"pid", ::getpid()}};
+  if (status.saved_locally > 0) json["locally_saved_step"] = status.saved_locally;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -43,8 +44,13 @@ std::optional<RunStatus> parse_status(const std::string& text) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  return RunStatus{word("state"),        number("step"), number("steps"),
-                   number("saved_step"), word("reason"), number("ranks")};
+  return RunStatus{word("state"),
+                   number("step"),
+                   number("steps"),
+                   number("saved_step"),
+                   word("reason"),
+                   number("ranks"),
+                   number("locally_saved_step")};
 }
 
 void mark_failed(const fs::path& run_folder, const std::string& reason) {

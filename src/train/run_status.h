@@ -19,11 +19,12 @@ struct RunStatus {
   // running; done (all steps); stopped (as planned: exit_interval, exit_duration_minutes);
   // interrupted (by a signal); failed.
   std::string state = "running";
-  std::int64_t step = 0;   // done
-  std::int64_t steps = 0;  // of the whole run
-  std::int64_t saved = 0;  // step of the newest checkpoint; 0: none
-  std::string reason;      // why it stopped or failed
-  std::int64_t ranks = 1;  // of its newest start
+  std::int64_t step = 0;           // done
+  std::int64_t steps = 0;          // of the whole run
+  std::int64_t saved = 0;          // step of the newest checkpoint; 0: none
+  std::string reason;              // why it stopped or failed
+  std::int64_t ranks = 1;          // of its newest start
+  std::int64_t saved_locally = 0;  // step of the newest local checkpoint of all ranks; 0: none
 };
 
 // One JSON object: the above, the process that wrote it and when.

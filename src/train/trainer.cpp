@@ -136,6 +136,8 @@ void Trainer::Parts::after_spike() {
     consumed_samples = now.consumed_samples;
     consumed_tokens = now.consumed_tokens;
     valid_loss = now.valid_loss;
+    save_due = now.save_due;
+    guarded = now.guarded;
     const LossSpikes then = std::exchange(spikes, now.spikes);
     spikes.went_back(then, went_back_to);
   }
@@ -160,6 +162,7 @@ void Trainer::Parts::check_for_corruption() {
   if (config.train.guard_interval == 0 || guarded == step) return;
   const Clock::time_point begin = Clock::now();
   CorruptionGuard::Finding found = corruption.compare_states();
+  const double hashing = seconds_since(begin);
   // The last step's first micro-batch, or where stages pass them on, all of them.
   if (found.what.empty() && last_samples > 0) {
     const std::int64_t before = consumed_samples - last_samples;
@@ -185,10 +188,13 @@ void Trainer::Parts::check_for_corruption() {
   }
   if (!found.what.empty()) refuse_corruption(found);
   guarded = step;
-  folder.write_timings(step, std::vector<Metric>{{"guard_seconds", seconds_since(begin)}});
+  folder.write_timings(step, std::vector<Metric>{{"guard_seconds", seconds_since(begin)},
+                                                 {"guard_hash_seconds", hashing},
+                                                 {"guard_hash_bytes", corruption.hashed_bytes()}});
 }
 
-// Nothing is saved that was not checked: the newest checkpoint is as good as the last check.
+// With this guard nothing is saved that was not checked. What the run began from may have been
+// saved without it.
 void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
   checkpoints.finish();
   const std::vector<std::string> hosts =
@@ -201,13 +207,14 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
       if (!host.empty()) suspects.insert(host);
     }
     const std::int64_t saved = checkpoints.saved_step();
+    const std::string from = saved >= 0 ? fmt::format("step {}", saved) : "the beginning";
     text = fmt::format(
-        "silent corruption found after step {}: {}. {}; nothing was saved since, and the run goes "
-        "on from {}",
-        step, found.what,
+        "silent corruption found after step {}: {}. {}; {}", step, found.what,
         guarded >= 0 ? fmt::format("The last check without a finding was after step {}", guarded)
                      : "There was no check before",
-        saved >= 0 ? fmt::format("step {}", saved) : "the beginning");
+        guarded >= saved
+            ? fmt::format("nothing was saved since, and the run goes on from {}", from)
+            : fmt::format("the run goes on from {}, which was saved without a check", from));
     if (!suspects.empty()) text += fmt::format("; {}{}", suspect_nodes, fmt::join(suspects, ", "));
   }
   fail("{}", from_rank_0(transport, text));
@@ -273,10 +280,6 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 }
 
 TrainSummary Trainer::Parts::run() {
-  // A checkpoint; where a spike put one off, also after a resume.
-  const std::int64_t saves_every = config.checkpoint.interval;
-  bool due =
-      spikes.active() && saves_every > 0 && step / saves_every > spikes.last_save() / saves_every;
   const std::int64_t locally_every = config.checkpoint.local_interval;
   bool locally_due = false;
   if (step == total_steps && step > 0) checkpoints.save(*this);  // it came from a local one
@@ -286,14 +289,14 @@ TrainSummary Trainer::Parts::run() {
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
     if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
-    due |= every > 0 && step % every == 0;
+    save_due |= every > 0 && step % every == 0;
     // A skipped step may be the first of many that no scale can save: their result must not
     // replace good checkpoints.
     locally_due |= locally_every > 0 && step % locally_every == 0;
-    const bool planned = due && last.taken;
+    const bool planned = save_due && last.taken;
     if (last_step || stop || planned) {
       save(planned);
-      due = locally_due = false;
+      locally_due = false;
     } else if (locally_due && last.taken) {
       save_locally();
       locally_due = false;
@@ -311,7 +314,10 @@ TrainSummary Trainer::Parts::finish() {
 
 void Trainer::Parts::save(bool planned) {
   check_for_corruption();
-  if (planned) spikes.saved(step);
+  if (planned) {
+    save_due = false;
+    spikes.saved(step);
+  }
   folder.sync();  // a resume finds the lines of all steps that it does not repeat
   // What is being exported must not be the one that checkpoint.keep removes.
   checkpoints.finish();
@@ -323,6 +329,7 @@ void Trainer::Parts::save_locally() {
   check_for_corruption();
   folder.sync();
   checkpoints.save_locally(*this);
+  if (leads()) write_status("running", "", false);
 }
 
 TrainSummary Trainer::Parts::summary() {

@@ -130,7 +130,6 @@ struct Trainer::Parts : RunState {
   Engine engine;
   Tuning tuning;
   CorruptionGuard corruption;
-  std::int64_t guarded = -1;  // step of the newest check; -1: none
   CheckpointKeeper checkpoints;
   Exports exports;  // of the first rank
   const std::span<const Loss> losses;

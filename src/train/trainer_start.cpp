@@ -284,8 +284,6 @@ void Trainer::Parts::begin() {
   const bool loaded = checkpoints.load(*this);
   if (!loaded) engine.initialize();
   start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
-  // What a run with this guard has saved was checked before.
-  if (loaded) guarded = checkpoints.saved_step();
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);

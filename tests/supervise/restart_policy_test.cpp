@@ -56,6 +56,18 @@ TEST(RestartPolicy, GivesUpAfterSoManyFailuresWithoutACheckpoint) {
   EXPECT_THAT(last.why, HasSubstr("killed by signal 9 (Killed): rank 1: no space"));
 }
 
+TEST(RestartPolicy, LocalCheckpointsAreProgressOnceOnly) {
+  RestartPolicy policy({.restarts = 1}, 5);
+  const auto reached = [](std::int64_t locally) {
+    return Ending{.code = 1, .state = "failed", .saved = 5, .saved_locally = locally};
+  };
+  EXPECT_EQ(policy.after(reached(6)).action, Action::restart);
+  EXPECT_EQ(policy.after(reached(8)).action, Action::restart);
+  // A node was lost with what it had: step 7 has been reached before.
+  EXPECT_EQ(policy.after(reached(9)).action, Action::restart);
+  EXPECT_EQ(policy.after(reached(7)).action, Action::give_up);
+}
+
 TEST(RestartPolicy, WithoutRestartsTheFirstFailureIsTheLast) {
   EXPECT_THAT(RestartPolicy({.restarts = 0}, 0).after(failure(0)).why, HasSubstr("failed once"));
 }

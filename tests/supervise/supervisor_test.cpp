@@ -55,6 +55,18 @@ TEST_F(SupervisorOf, CheckpointsResetTheCount) {
   EXPECT_THAT(text("log.txt"), HasSubstr("restart 4 from step 4"));
 }
 
+TEST_F(SupervisorOf, SoDoLocalOnesThatTheRunSpeaksOf) {
+  const std::string runs_on =
+      "[ $n -lt 4 ] && printf '{\"state\": \"running\", \"locally_saved_step\": %d}' $n > "
+      "status.json; exit 1";
+  EXPECT_EQ(supervise(run_of("save 1; " + runs_on, 1)), 1);
+  // Those of the first start, of local steps 2 and 3, and one without a new one.
+  EXPECT_EQ(lines("starts"), 4);
+  EXPECT_THAT(text("log.txt"), HasSubstr("restart 2 from step 2 of the local checkpoints, or from "
+                                         "step 1 where one is lost"));
+  EXPECT_THAT(text("events.jsonl"), HasSubstr("\"locally_saved_step\":3"));
+}
+
 TEST_F(SupervisorOf, ARunWithoutProgressGivesUpWithTheReason) {
   write_file_durably(folder_ / "status.json", "{\"state\": \"interrupted\"}");  // an older start's
   EXPECT_EQ(supervise(run_of("kill -9 $$", 2)), 1);

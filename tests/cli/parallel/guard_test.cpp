@@ -18,6 +18,17 @@ class Guard : public Jobs {
       if (line.find(word) != std::string::npos) found.push_back(line);
     return found;
   }
+  // Of rank 1 in a step.
+  long products_of_a_step() const {
+    Program counted(job_arguments("counted", {2, ""}, settings_ + " train.eval_iters=0"),
+                    path("counted.out"),
+                    {{"TRIREME_THREADS", "1"},
+                     {"LD_PRELOAD", TRIREME_TEST_AIM},
+                     {"TRIREME_TEST_COUNTS", path("counts")},
+                     {"TRIREME_TEST_AIM", "0 none 0 0"}});
+    EXPECT_EQ(wait_for(counted, 120).code, 0);
+    return std::strtol(read("counts.1").c_str(), nullptr, 10) / 12;
+  }
   // Runs to the end; the `number`-th product of a rank gets a wrong bit, once in all starts.
   Outcome run_flipped(const std::string& dir, int rank, long number) const {
     const Layout two{2, "train.guard_interval=3"};
@@ -46,15 +57,8 @@ TEST_F(Guard, ChangesNoNumber) {
 
 TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
   ASSERT_EQ(train_on("whole", {2, ""}, settings_).code, 0);
+  const long products = products_of_a_step();
   // Of three steps and the beginning of the first check.
-  Program counted(job_arguments("counted", {2, ""}, settings_ + " train.eval_iters=0"),
-                  path("counted.out"),
-                  {{"TRIREME_THREADS", "1"},
-                   {"LD_PRELOAD", TRIREME_TEST_AIM},
-                   {"TRIREME_TEST_COUNTS", path("counts")},
-                   {"TRIREME_TEST_AIM", "0 none 0 0"}});
-  ASSERT_EQ(wait_for(counted, 120).code, 0);
-  const long products = std::strtol(read("counts.1").c_str(), nullptr, 10) / 12;
   const Outcome outcome = run_flipped("run", 1, 3 * products + products / 16);
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   // Of the rank that found it; the line of the restart repeats it.
@@ -65,6 +69,22 @@ TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
                                   "goes on from the beginning; suspect nodes: "));
   EXPECT_EQ(metrics("run"), metrics("whole"));
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");
+}
+
+TEST_F(Guard, SaysWhetherWhatItWasResumedFromWasChecked) {
+  const long products = products_of_a_step();
+  const auto found_after = [&](const std::string& dir, const std::string& before) {
+    EXPECT_EQ(train_on(dir, {2, before}, settings_ + " train.exit_interval=4").code, 0);
+    // Of two steps and the beginning of the check after step 6.
+    EXPECT_EQ(run_flipped(dir, 1, 2 * products + products / 16).code, 0);
+    return read(dir + ".out");
+  };
+  EXPECT_THAT(found_after("guarded", "train.guard_interval=3"),
+              HasSubstr("The last check without a finding was after step 4; nothing was saved "
+                        "since, and the run goes on from step 4"));
+  EXPECT_THAT(found_after("unguarded", ""),
+              HasSubstr("There was no check before; the run goes on from step 4, which was saved "
+                        "without a check"));
 }
 
 }  // namespace

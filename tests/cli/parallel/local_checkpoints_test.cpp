@@ -109,6 +109,30 @@ TEST_F(LocalCheckpointsOfRuns, OfABranchThatWasLeftAreForgotten) {
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");
 }
 
+// Each start dies in its fourth step, one local checkpoint further than the one before it.
+TEST_F(LocalCheckpointsOfRuns, AreProgressToTheSupervisor) {
+  const std::string eight = settings() + " train.iters=8 checkpoint.interval=100";
+  const auto aimed = [&](const std::string& dir, const std::string& aim) {
+    std::vector<std::string> arguments = job_arguments(dir, two_, eight);
+    arguments.insert(arguments.end(), {"--restarts", "1", "--restart-wait", "0"});
+    Program program(arguments, path(dir + ".out"),
+                    {{"TRIREME_THREADS", "1"},
+                     {"OMPI_MCA_odls_base_sigkill_timeout", "0"},
+                     {"LD_PRELOAD", TRIREME_TEST_AIM},
+                     {"TRIREME_TEST_COUNTS", path("counts")},
+                     {"TRIREME_TEST_AIM", aim}});
+    return wait_for(program, 60);
+  };
+  ASSERT_EQ(aimed("whole", "0 none 0 0").code, 0);
+  const long products = std::strtol(read("counts.1").c_str(), nullptr, 10) / 8;
+  const Outcome outcome = aimed("run", "1 product " + std::to_string(7 * products / 2) + " 9");
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  for (const char* from : {"restart 1 from step 2 of", "restart 2 from step 4 of",
+                           "restart 3 from step 6 of the local checkpoints, or from the beginning"})
+    EXPECT_THAT(read("run/log.txt"), HasSubstr(from));
+  EXPECT_EQ(metrics("run"), metrics("whole"));
+}
+
 TEST_F(LocalCheckpointsOfRuns, SurviveAKill) {
   ASSERT_EQ(train_on("whole", two_, "train.iters=30 train.eval_iters=0").code, 0);
   std::size_t after = 4;

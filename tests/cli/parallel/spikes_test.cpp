@@ -52,6 +52,30 @@ TEST_F(LossSpikesOfRuns, GoBackAlikeInPiecesAndOnRanks) {
   EXPECT_EQ(metrics("ranks"), metrics("whole"));
 }
 
+// Also where the run is interrupted right where it went back, and where a save is put off.
+TEST_F(LossSpikesOfRuns, SaveTheSameStepsInPieces) {
+  const auto saves = [&](const std::string& dir) {
+    return saved_steps(folder_ / dir / "checkpoints");
+  };
+  ASSERT_EQ(train_on("whole", {1, ""}, back_).code, 0);
+  std::vector<std::int64_t> stops;
+  std::istringstream lines(metrics("whole"));
+  for (std::string line; std::getline(lines, line);)
+    if (!values_of(line, "went_back_to").empty())
+      stops.push_back(static_cast<std::int64_t>(values_of(line, "step").at(0)));
+  ASSERT_THAT(stops, testing::SizeIs(testing::Ge(2u))) << metrics("whole");
+  for (const std::int64_t stop : {stops[0], stops[1], std::int64_t{8}, std::int64_t{12}}) {
+    const std::string dir = "stopped" + std::to_string(stop);
+    for (const std::string& settings :
+         {back_ + " train.exit_interval=" + std::to_string(stop), back_})
+      ASSERT_EQ(train_on(dir, {1, ""}, settings).code, 0);
+    std::vector<std::int64_t> expected = saves("whole");
+    expected.push_back(stop);
+    EXPECT_THAT(saves(dir), testing::IsSubsetOf(expected)) << stop;
+    EXPECT_THAT(saves("whole"), testing::IsSubsetOf(saves(dir))) << stop;
+  }
+}
+
 TEST_F(LossSpikesOfRuns, AreLeftAloneWithoutAPolicy) {
   ASSERT_EQ(train_on("whole", {1, ""}, "train.iters=12 train.eval_iters=0").code, 0);
   ASSERT_EQ(train_on("calm", {1, ""},
