@@ -56,6 +56,7 @@ class DcpExport {
     report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
     report.elements = count_elements(mapping_.theirs);
     if (!with_states_) report.note = "weights alone: the checkpoint has no states of Adam or AdamW";
+    add_note(report.note, huggingface_note(model_.model));
     return report;
   }
 

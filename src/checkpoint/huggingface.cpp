@@ -90,6 +90,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   OutputFolder output(to);
   std::string note =
       export_huggingface_tokenizer(options.tokenizer, to, config.model.max_positions);
+  add_note(note, huggingface_note(config.model));
   write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes, options.files},
                            assembler);
   output.keep();

@@ -61,5 +61,7 @@ const char* huggingface_prefix(HuggingFaceKind kind);
 // config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);
 std::string huggingface_generation_text(const HuggingFaceTokens& tokens);
+// What neither it nor the weights say of how the model is trained, for the user to know; or "".
+std::string huggingface_note(const ModelConfig& model);
 
 }  // namespace trireme

@@ -319,4 +319,11 @@ std::string huggingface_generation_text(const HuggingFaceTokens& tokens) {
   return json.dump(2) + "\n";
 }
 
+std::string huggingface_note(const ModelConfig& model) {
+  if (!model.moe.keeps_load()) return "";
+  return "moe.aux_loss = \"global\" and what it has counted are left out, which config.json has no "
+         "key for: the model computes the same, and elsewhere its experts are balanced in another "
+         "way";
+}
+
 }  // namespace trireme

@@ -184,6 +184,36 @@ TEST_F(Train, SaysWhereTheModelIsNotTheSavedOne) {
   EXPECT_THAT(same.out, testing::Not(HasSubstr("not the model")));
 }
 
+TEST_F(Train, SaysThatCountsOfExpertsBeginWithARun) {
+  prepare_data();
+  const std::vector<std::string> experts = {
+      "optimizer.warmup_iters=0", "model.family=llama", "model.hidden_dropout=0",
+      "moe.num_experts=4",        "moe.top_k=2",        "moe.normalize_weights=true",
+      "moe.aux_loss_coeff=0.01"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), experts.begin(), experts.end());
+    return more;
+  };
+  ASSERT_EQ(train("run", with({"train.iters=2"})).code, 0);
+  for (const auto& [setting, name] :
+       {std::pair{"moe.aux_loss=global", "moe.aux_loss = \"global\""},
+        {"moe.expert_bias=true moe.score=sigmoid", "moe.expert_bias = true"}}) {
+    std::istringstream words(setting);
+    std::vector<std::string> settings = {"train.iters=4"};
+    for (std::string word; words >> word;) settings.push_back(word);
+    const Outcome outcome = train("run", with(settings));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("was saved without ") + name));
+  }
+  ASSERT_EQ(train("global", with({"train.iters=2", "moe.aux_loss=global"})).code, 0);
+  for (const std::string format : {"hf", "dcp"}) {
+    EXPECT_THAT(run({"convert", "--to", format, path("global"), path(format)}).out,
+                HasSubstr("moe.aux_loss = \"global\" and what it has counted are left out"));
+    EXPECT_THAT(run({"convert", "--to", format, path("run"), path(format + "-of-run")}).out,
+                testing::Not(HasSubstr("moe.aux_loss")));
+  }
+}
+
 TEST_F(Train, SurvivesKills) {
   prepare_data();
   ASSERT_EQ(train("whole").code, 0);
