@@ -27,7 +27,7 @@ struct Row {
   const Stack* stack;
   Config config;
   LayoutPlan plan;
-  double published = 0;  // seconds of a step; 0: never measured
+  double published = 0;  // seconds of a step; 0: no value to hold it against
 };
 
 Row read_row(const toml::table& table) {
@@ -98,8 +98,12 @@ int run(const std::string& path) {
     int of_group = 0;
     for (const Row* by : timed) {
       const double efficiency = fit(*by);
+      if (efficiency == 0) {
+        fmt::print("  fitted to {}: no efficiency of kernels gives it, messages decide\n",
+                   by->name);
+        continue;
+      }
       fmt::print("  fitted to {}: efficiency {:.3f}\n", by->name, efficiency);
-      if (efficiency == 0) continue;
       for (const Row* row : timed) {
         if (row == by) continue;
         const double error = predicted(*row, efficiency) / row->published - 1;
@@ -114,7 +118,7 @@ int run(const std::string& path) {
       for (const Row* row : wanted) {
         const TimePlan time =
             plan_time(row->plan, row->config, row->machine, *row->stack, efficiency);
-        fmt::print("    {:<56} {:>9.3f} s, {:.3f} samples/s, {:.1f} TFLOP/s, never measured\n",
+        fmt::print("    {:<56} {:>9.3f} s, {:.3f} samples/s, {:.1f} TFLOP/s, no published value\n",
                    row->name, time.seconds, time.samples_per_second(), time.flops_rate() / 1e12);
       }
     }

@@ -122,6 +122,8 @@ void parse_products(const toml::table& file, const std::string& where, MachineSp
   for (const auto& row : products.rows("tiles", {{{1, 1024}}, {{1, 1024}}, {{0.01, 1}}},
                                        "rows, columns, share of the ceiling"))
     speed.tiles.push_back({row[0], row[1], row[2]});
+  speed.spread =
+      products.figure_or("spread", 0, 0, 0.2, "standard deviation, as a share of the speed");
   products.refuse_others();
 }
 
@@ -188,6 +190,9 @@ std::optional<MachineSpeed> parse_speed(const toml::table& file, const std::stri
   attention.require();
   speed.attention = attention.figure("forward", 0.01, 1, "share of the ceiling of products");
   speed.attention_grad = attention.figure("backward", 0.01, 1, "share of the ceiling of products");
+  constexpr const char* flash2 = "share of the ceiling of products, of FlashAttention 2";
+  speed.flash2 = attention.figure_or("flash2_forward", speed.attention, 0.01, 1, flash2);
+  speed.flash2_grad = attention.figure_or("flash2_backward", speed.attention_grad, 0.01, 1, flash2);
   attention.refuse_others();
   Table launch(file, "launch", where);
   launch.require();

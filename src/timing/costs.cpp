@@ -54,7 +54,8 @@ CostModel::CostModel(const MachineSpeed& machine, const Stack& stack, double eff
       efficiency_(efficiency),
       ceiling_(rate_.ceiling),
       element_(wide ? 4 : 2),
-      host_(stack.host > 0 ? stack.host : machine.host) {
+      host_(stack.host > 0 ? stack.host : machine.host),
+      memory_rate_(machine.memory_rate * (stack.memory_at_rate ? 1 : efficiency)) {
   TRIREME_CHECK(ceiling_ > 0 && efficiency > 0);
 }
 
@@ -90,7 +91,20 @@ TimeKind CostModel::kind_of(const RecordedWork& work) const {
   return work.flops > 0 && has(work.op, "attention") ? TimeKind::attention : TimeKind::kernels;
 }
 
-double CostModel::work(const RecordedWork& work, bool forward) const {
+double CostModel::traffic_of(const RecordedWork& work) const {
+  if (work.flops > 0 || !*work.op) return work.bytes;
+  const std::string_view op = work.op;
+  // Ours reads each logit and writes its gradient over it; statistics of parts of them are a pass
+  // more.
+  if (stack_.loss_traffic > 0) {
+    if (op == "classifier") return work.bytes * stack_.loss_traffic / (2 * element_);
+    if (op == "softmax_stats" || op == "cross_entropy_grad")
+      return work.bytes * stack_.loss_traffic / (3 * element_);
+  }
+  return work.bytes * stack_.traffic;
+}
+
+double CostModel::work(const RecordedWork& work) const {
   switch (work.kind) {
     case Kind::product: {
       const RecordedProductShape& p = work.product;
@@ -98,18 +112,15 @@ double CostModel::work(const RecordedWork& work, bool forward) const {
                  inner = static_cast<double>(p.inner);
       const double bytes = std::max(
           work.bytes, element_ * p.groups * (rows * inner + inner * columns + rows * columns));
-      double seconds =
-          std::max(product(p) / share_of(work), bytes / machine_.memory_rate) / efficiency_;
-      if (forward) seconds *= 1 + stack_.products_again;
-      return seconds + machine_.launch;
+      return std::max(product(p) / (share_of(work) * efficiency_), bytes / memory_rate_) +
+             machine_.launch;
     }
     case Kind::kernel: {
       const bool grad = has(work.op, "_grad");
-      const double share = grad ? machine_.attention_grad : machine_.attention;
-      const double flops = work.flops / (ceiling_ * share);
-      const double traffic = work.flops > 0 || !*work.op ? 1 : stack_.traffic;
-      return std::max(flops, traffic * work.bytes / machine_.memory_rate) / efficiency_ +
-             machine_.launch;
+      const double share = stack_.flash2 ? (grad ? machine_.flash2_grad : machine_.flash2)
+                                         : (grad ? machine_.attention_grad : machine_.attention);
+      const double flops = work.flops / (ceiling_ * share * efficiency_);
+      return std::max(flops, traffic_of(work) / memory_rate_) + machine_.launch;
     }
     case Kind::copy:
       return 2 * work.bytes / machine_.memory_rate + machine_.launch;
@@ -181,8 +192,13 @@ double CostModel::message(const RecordedWork& message, const RecordedGroup& grou
 
 double CostModel::beside(const RecordedWork& message, const RecordedGroup& group,
                          const GroupCosts& costs) const {
-  if (costs.kind != TimeKind::gradients) return 0;
-  return stack_.gradient_passes * whole_bytes(message, group) / machine_.memory_rate;
+  const bool reorders =
+      message.message == MessageKind::all_gather || message.message == MessageKind::reduce_scatter;
+  const double passes = costs.kind == TimeKind::gradients            ? stack_.gradient_passes
+                        : costs.kind == TimeKind::parameters         ? stack_.gather_passes
+                        : costs.kind == TimeKind::tensor && reorders ? stack_.tensor_passes
+                                                                     : 0;
+  return passes > 0 ? passes * whole_bytes(message, group) / machine_.memory_rate : 0;
 }
 
 }  // namespace trireme

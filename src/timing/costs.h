@@ -44,9 +44,8 @@ class CostModel {
   // `wide`: products are computed in 32 bits. Both outlive the model.
   CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide);
 
-  // Seconds of a kernel, a product, a copy or an access of the host, with its launch. `forward`: it
-  // belongs to the forward pass of layers.
-  double work(const RecordedWork& work, bool forward = false) const;
+  // Seconds of a kernel, a product, a copy or an access of the host, with its launch.
+  double work(const RecordedWork& work) const;
   TimeKind kind_of(const RecordedWork& work) const;
   // Seconds of one of a product's matrices, without what memory and launches add.
   double product(const RecordedProductShape& shape) const;
@@ -59,7 +58,7 @@ class CostModel {
   double message(const RecordedWork& one, const RecordedGroup& group) const {
     return message(one, group, costs_of(group));
   }
-  // Of the device itself next to a message: passes over gradients.
+  // Of the device itself next to a message: passes over gradients and gathered parameters.
   double beside(const RecordedWork& message, const RecordedGroup& group,
                 const GroupCosts& costs) const;
   double host() const { return host_; }
@@ -73,11 +72,14 @@ class CostModel {
                   const GroupCosts& costs) const;
   // Of the ceiling that a product of this kind reaches.
   double share_of(const RecordedWork& product) const;
+  // What a kernel reads and writes.
+  double traffic_of(const RecordedWork& kernel) const;
 
   const MachineSpeed& machine_;
   const Stack& stack_;
   const ProductRate& rate_;
   double efficiency_, ceiling_, element_, host_;
+  double memory_rate_;  // of kernels
 };
 
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "timing/eager.h"
 
 namespace trireme {
 namespace {
@@ -132,20 +133,24 @@ class RankReplay {
       : position_(position),
         record_(*programs[static_cast<std::size_t>(position)]),
         costs_(costs),
+        kernels_(costs, record_),
         meetings_(meetings),
         events_(events),
         operations_(static_cast<std::size_t>(record_.operations())) {
     for (const RecordedGroup& group : record_.groups()) groups_.push_back(costs_.costs_of(group));
-    for (const auto& [key, piece] : record_.pieces())
-      price(piece, key.pass == forward_pass, pieces_[key].work);
+    adds_up_ = costs.stack().accumulation_traffic > 0 && adds_up_gradients();
+    if (costs.stack().shared_sends) share_sends();
+    for (const auto& [key, piece] : record_.pieces()) price(piece, pieces_[key].work);
     if (costs.stack().whole_recomputation) add_dead_ends();
+    if (costs.stack().every_second_again) add_what_runs_again();
     const Stack::Blocking blocking = costs.stack().blocking_sends;
-    const bool is_1f1b = std::ranges::none_of(record_.pieces(), [](const auto& piece) {
-      return piece.first.chunk > 0 || piece.first.pass == weight_grad_pass;
-    });
-    sends_block_ =
-        blocking == Stack::Blocking::always || (blocking == Stack::Blocking::in_1f1b && is_1f1b);
-    price(record_.rest(), false, rest_);
+    for (const auto& [key, piece] : record_.pieces()) {
+      has_chunks_ |= key.chunk > 0;
+      splits_backward_ |= key.pass == weight_grad_pass;
+    }
+    sends_block_ = blocking == Stack::Blocking::always ||
+                   (blocking == Stack::Blocking::in_1f1b && !has_chunks_ && !splits_backward_);
+    price(record_.rest(), rest_);
     const auto count = static_cast<int>(programs.size());
     for (const RecordedGroup& group : record_.groups()) {
       // Ranks that stand for a position: equal steps apart, as the pipeline's group has them.
@@ -201,16 +206,55 @@ class RankReplay {
     return groups.empty() ? position : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
   }
 
-  void price(const RecordedPiece& piece, bool forward, std::vector<Cost>& costs) const {
+  // Whether gradients of micro-batches are added up before they are summed over ranks: fewer sums
+  // than half of the backward passes of segments.
+  bool adds_up_gradients() const {
+    double sums = 0, passes = 0;
+    record_.for_each([&](const RecordedWork& work, std::int64_t times) {
+      if (work.kind == Kind::message &&
+          groups_[static_cast<std::size_t>(work.group)].kind == TimeKind::gradients)
+        sums += static_cast<double>(times);
+    });
+    for (const auto& [key, piece] : record_.pieces())
+      if (key.pass == backward_pass) passes += static_cast<double>(piece.times);
+    return 2 * sums < passes;
+  }
+
+  // What a stage sends is cut among the ranks of its tensor group, and gathered where it arrives.
+  void share_sends() {
+    std::size_t tensor = 0;
+    while (tensor < groups_.size() && groups_[tensor].kind != TimeKind::tensor) ++tensor;
+    if (tensor == groups_.size()) return;
+    const RecordedGroup& group = record_.groups()[tensor];
+    const auto ranks = static_cast<double>(group.ranks.size());
+    if (ranks < 2) return;
+    double bytes = 0;
+    record_.for_each([&](const RecordedWork& work, std::int64_t) {
+      if (work.kind == Kind::message && work.message == MessageKind::send)
+        bytes = std::max(bytes, work.bytes);
+    });
+    senders_ = ranks;
+    RecordedWork gather{.kind = Kind::message, .message = MessageKind::all_gather};
+    gather.bytes = bytes * (ranks - 1) / ranks;
+    gather_ = costs_.message(gather, group, groups_[tensor]);
+  }
+
+  void price(const RecordedPiece& piece, std::vector<Cost>& costs) const {
     for (const RecordedWork& work : piece.work) {
       Cost cost;
       if (work.kind == Kind::message) {
         const RecordedGroup& group = record_.group_of(work);
         const GroupCosts& of_group = groups_[static_cast<std::size_t>(work.group)];
-        cost = {costs_.message(work, group, of_group), costs_.beside(work, group, of_group),
+        RecordedWork sent = work;
+        if (work.message == MessageKind::send) sent.bytes /= senders_;
+        cost = {costs_.message(sent, group, of_group), costs_.beside(work, group, of_group),
                 of_group.kind};
       } else if (work.kind != Kind::wait && work.kind != Kind::piece) {
-        cost = {costs_.work(work, forward && work.kind == Kind::product), 0, costs_.kind_of(work)};
+        cost = {kernels_.seconds(work), 0, costs_.kind_of(work)};
+        if (adds_up_ && std::string_view(work.op) == "linear_weight_grad")
+          cost.seconds += costs_.stack().accumulation_traffic *
+                          static_cast<double>(work.product.rows * work.product.columns) /
+                          costs_.machine().memory_rate;
       }
       costs.push_back(cost);
     }
@@ -245,7 +289,40 @@ class RankReplay {
     }
   }
 
+  // What the stack computes again in the backward pass of a layer although ours keeps it.
+  void add_what_runs_again() {
+    for (auto& [key, cost] : pieces_) {
+      if (key.pass != backward_pass) continue;
+      const auto forward = record_.pieces().find({key.chunk, forward_pass, key.segment, false});
+      if (forward == record_.pieces().end()) continue;
+      const ForeignKernels::Again again = kernels_.again(forward->second);
+      cost.besides[static_cast<std::size_t>(TimeKind::products)] += again.products;
+      cost.besides[static_cast<std::size_t>(TimeKind::kernels)] += again.kernels;
+    }
+  }
+
+  // Where the last pass began, after whatever it waited for.
+  void note_pass(const WorkKey& key) {
+    const std::pair pass{key.chunk, key.pass};
+    if (!between_passes_ && pass == last_pass_) return;
+    between_passes_ = false;
+    last_pass_ = pass;
+    pass_begin_ = compute_;
+  }
+
+  // When the stack is ready to receive what ours asks for now: some are one pass earlier, before a
+  // pass of weight gradients, in V-shaped schedules before any, and in the interleaved one before a
+  // forward pass that another backward pass follows.
+  const Clock& ready_to_receive() const {
+    if (!costs_.stack().early_receives) return compute_;
+    const int last = last_pass_.second;
+    const bool early =
+        last == weight_grad_pass || (has_chunks_ && (splits_backward_ || last == forward_pass));
+    return early ? pass_begin_ : compute_;
+  }
+
   void run_piece(const WorkKey& key) {
+    note_pass(key);
     if (!events_ && apply(effect_of(key))) return;
     const double begin = compute_.at;
     run_works(key);
@@ -368,20 +445,23 @@ class RankReplay {
     Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
     const bool sends = work.message == MessageKind::send;
     if (sends && operation.flight && !operation.end) return wait(work.operation);
-    if (cost.beside > 0) spend(TimeKind::states, cost.beside);
+    if (cost.beside > 0)
+      spend(cost.kind == TimeKind::tensor ? TimeKind::kernels : TimeKind::states, cost.beside);
     const RecordedGroup& group = record_.group_of(work);
     operation = {.work = &work, .cost = cost};
     if (work.message == MessageKind::receive) {
-      operation.flight = &meetings_.receive(work.peer, position_, compute_);
+      operation.flight = &meetings_.receive(work.peer, position_, ready_to_receive());
+      between_passes_ = true;
       return true;
     }
     if (sends) {
+      between_passes_ = true;
       operation.flight = &meetings_.send(
           position_, work.peer,
           {.sent = compute_, .cost = cost, .name = work.name, .lane = group.name.c_str()});
       return !sends_block_ || wait(work.operation);
     }
-    Clock& lane = lanes_[group.name];
+    Clock& lane = lanes_[lane_of(group.name, cost.kind)];
     lane.wait_for(compute_);
     if (members_[static_cast<std::size_t>(work.group)] > 1) {
       operation.number = numbers_[group.name]++;
@@ -405,6 +485,12 @@ class RankReplay {
     std::optional<Clock> end;
   };
 
+  // Sums of gradients and gathered parameters have the same links to share.
+  static const std::string& lane_of(const std::string& group, TimeKind kind) {
+    static const std::string states = "states";
+    return kind == TimeKind::gradients || kind == TimeKind::parameters ? states : group;
+  }
+
   void complete(Operation& operation, Clock begin) {
     const RecordedGroup& group = record_.group_of(*operation.work);
     const double at = begin.at;
@@ -425,7 +511,7 @@ class RankReplay {
     const Meeting& meeting = meetings_.collectives.at({group, operation.number});
     if (meeting.arrived < members_[static_cast<std::size_t>(operation.work->group)]) return false;
     complete(operation, meeting.begin);
-    lanes_[group].wait_for(*operation.end);
+    lanes_[lane_of(group, operation.cost.kind)].wait_for(*operation.end);
     return true;
   }
 
@@ -441,6 +527,8 @@ class RankReplay {
     const TimeKind kind = operation.cost.kind;
     result_.waits[static_cast<std::size_t>(kind)] += std::max(0.0, operation.end->at - compute_.at);
     compute_.wait_for(*operation.end);
+    if (operation.work->message == MessageKind::receive && gather_ > 0)
+      spend(TimeKind::pipeline, gather_);
     if (kind == TimeKind::totals) host_.wait_for(*operation.end);
   }
 
@@ -452,14 +540,23 @@ class RankReplay {
   const int position_;
   const Record& record_;
   const CostModel& costs_;
+  const ForeignKernels kernels_;
   Meetings& meetings_;
   std::vector<TimedEvent>* events_;
   std::map<WorkKey, PieceCost> pieces_;
   std::map<WorkKey, Effect> effects_;
   std::vector<Cost> rest_;
   std::vector<GroupCosts> groups_;
-  std::vector<int> members_;  // by group: positions
-  bool sends_block_ = false;  // until they are across
+  std::vector<int> members_;                           // by group: positions
+  bool has_chunks_ = false, splits_backward_ = false;  // the schedule
+  bool sends_block_ = false;                           // until they are across
+  bool adds_up_ = false;                               // gradients of micro-batches
+  double senders_ = 1;  // of a message to the next stage: each has a share of it
+  double gather_ = 0;   // seconds to put the shares together
+  // Of chunks and kinds of passes: the last one, and when it began.
+  std::pair<int, int> last_pass_{-1, -1};
+  Clock pass_begin_;
+  bool between_passes_ = true;
   std::size_t next_ = 0;
   Clock compute_, host_;
   std::map<std::string, Clock> lanes_;

@@ -122,6 +122,25 @@ TEST(TimePlan, IsTheSameAtOnceAndInDetail) {
   }
 }
 
+// Of more devices the slowest is slower.
+TEST(TimePlan, WaitsForTheSlowestDevice) {
+  const auto seconds = [](int ranks, double spread) {
+    Machine machine = find_machine("lumi-g");
+    machine.speed->spread = spread;
+    const Config config =
+        small({"run.device=hip", "model.hidden_size=4096", "train.micro_batch_size=1",
+               "train.global_batch_size=" + std::to_string(ranks)});
+    return plan_time(plan_layout(config, ranks, machine.target), config, machine,
+                     find_stack("trireme"))
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(1, 0.015), seconds(1, 0));
+  const double two = seconds(2, 0.015) / seconds(2, 0), eight = seconds(8, 0.015) / seconds(8, 0);
+  EXPECT_GT(two, 1);
+  EXPECT_GT(eight, two);
+  EXPECT_LT(eight, 1 + 0.015 * 1.6);
+}
+
 TEST(TimePlan, IsShorterWhereMessagesAreHidden) {
   const auto seconds = [](const char* stack) {
     return time_of(gpt_13b({"parallel.zero=2"}), 16, "lumi-g", stack).seconds;

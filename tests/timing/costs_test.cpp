@@ -51,6 +51,35 @@ TEST(Work, TakesAsLongAsMemoryOrTilesNeed) {
   EXPECT_DOUBLE_EQ(costs.work({.kind = RecordedWork::Kind::copy, .bytes = 50}), 100 + 7);
 }
 
+// What is fitted to another stack is how fast its products are; memory has been measured.
+TEST(Work, OfAnotherStackMovesMemoryAtItsRate) {
+  MachineSpeed machine = slow_machine();
+  Stack stack = own_stack();
+  stack.memory_at_rate = true;
+  const CostModel costs(machine, stack, 0.5, false);
+  EXPECT_DOUBLE_EQ(costs.work(kernel(100)), 100);
+  machine.memory_rate = 1e15;
+  EXPECT_DOUBLE_EQ(CostModel(machine, stack, 0.5, false)
+                       .work({.kind = RecordedWork::Kind::product, .product = {256, 256, 256}}),
+                   2 * 2.0 * 256 * 256 * 256 / 1e12);
+}
+
+TEST(Work, OfALossMovesWhatTheStackMovesForALogit) {
+  const MachineSpeed machine = slow_machine();
+  Stack stack = own_stack();
+  stack.loss_traffic = 36;
+  const CostModel costs(machine, stack, 1, false);
+  const auto seconds = [&](const char* op, double bytes_of_a_logit) {
+    return costs.work({.kind = RecordedWork::Kind::kernel,
+                       .name = "kernel",
+                       .op = op,
+                       .bytes = 100 * bytes_of_a_logit});
+  };
+  EXPECT_DOUBLE_EQ(seconds("classifier", 4), 100 * 36);
+  EXPECT_DOUBLE_EQ(seconds("softmax_stats", 2) + seconds("cross_entropy_grad", 4), 100 * 36);
+  EXPECT_DOUBLE_EQ(seconds("add", 6), 100 * 6);
+}
+
 TEST(Message, OfARingTakesItsShareOfTheBus) {
   MachineSpeed machine = slow_machine();
   machine.node_latency = 3;

@@ -29,16 +29,18 @@ TEST(Replay, OverlapsMessagesWithKernels) {
   }
 }
 
+// Sums of gradients and gathered parameters have the same links to share.
 TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
-  for (const bool same : {true, false}) {
+  for (const auto& [second, expected] : {std::pair{0, 2.0}, {1, 2.0}, {2, 1.0}}) {
     Record record;
     record.add_group(group_of("shard", {0, 1}));
     record.add_group(group_of("gather", {0, 1}));
+    record.add_group(group_of("tensor", {0, 1}));
     const int one = record.add_message(message(MessageKind::all_gather, 0, 10));
-    const int two = record.add_message(message(MessageKind::all_gather, same ? 0 : 1, 10));
+    const int two = record.add_message(message(MessageKind::all_gather, second, 10));
     record.add_wait(one);
     record.add_wait(two);
-    EXPECT_DOUBLE_EQ(seconds_of(record), same ? 2 : 1);
+    EXPECT_DOUBLE_EQ(seconds_of(record), expected) << second;
   }
 }
 
@@ -164,6 +166,80 @@ TEST(Replay, SendsWaitForTheirReceives) {
   EXPECT_DOUBLE_EQ(end_of_a_send(0.5, always), 1 + 2 + 1 + 1);
   EXPECT_DOUBLE_EQ(end_of_a_send(4, always), 4 + 2 + 1 + 1);
   EXPECT_DOUBLE_EQ(end_of_a_send(4, in_1f1b), 4 + 2 + 1 + 1);
+}
+
+// Two stages. The second has a pass of three seconds, of weight gradients or of another kind,
+// before it receives what the first has sent after one; the message takes two.
+double end_of_an_early_receive(const WorkKey& before, bool early) {
+  std::vector<Record> records(2);
+  for (int r = 0; r < 2; ++r) {
+    records[r].add_group(group_of("world", {0, 1}, r));
+    records[r].add_group(group_of("pipeline", {0, 1}, r));
+  }
+  records[0].add(kernel(1));
+  records[0].add_message(message(MessageKind::send, 1, 10, 1));
+  records[1].begin(before);
+  records[1].add(kernel(3));
+  records[1].end();
+  records[1].add_wait(records[1].add_message(message(MessageKind::receive, 1, 0, 0)));
+  Stack stack = own_stack();
+  stack.early_receives = early;
+  const MachineSpeed machine = slow_machine();
+  return replay({&records[0], &records[1]}, CostModel(machine, stack, 1, false)).end.at;
+}
+
+TEST(Replay, ReceivesEarlyBeforeAPassOfWeightGradients) {
+  const WorkKey backward{.pass = 1}, weight_grad{.pass = 2}, forward_of_chunk{.chunk = 1};
+  EXPECT_DOUBLE_EQ(end_of_an_early_receive(weight_grad, false), 3 + 2);
+  EXPECT_DOUBLE_EQ(end_of_an_early_receive(weight_grad, true), 3) << "next to the pass";
+  EXPECT_DOUBLE_EQ(end_of_an_early_receive(forward_of_chunk, true), 3);
+  EXPECT_DOUBLE_EQ(end_of_an_early_receive(backward, true), 3 + 2);
+}
+
+// Two stages of two ranks each: half of the message goes from rank to rank, and the receivers
+// gather both halves.
+TEST(Replay, SharesWhatIsSentAmongTheTensorGroup) {
+  std::vector<Record> records(2);
+  for (int r = 0; r < 2; ++r) {
+    records[r].add_group(group_of("world", {0, 1, 2, 3}, 2 * r));
+    records[r].add_group(group_of("pipeline", {0, 2}, r));
+    records[r].add_group(group_of("tensor", {2 * r, 2 * r + 1}));
+  }
+  records[0].add_message(message(MessageKind::send, 1, 40, 1));
+  // What the second stage sends back says how large a message is.
+  records[1].add_wait(records[1].add_message(message(MessageKind::receive, 1, 0, 0)));
+  records[1].add_message(message(MessageKind::send, 1, 40, 0));
+  records[0].add_wait(records[0].add_message(message(MessageKind::receive, 1, 0, 1)));
+  Stack stack = own_stack();
+  const auto seconds = [&] {
+    const MachineSpeed machine = slow_machine();
+    return replay({&records[0], &records[1]}, CostModel(machine, stack, 1, false)).end.at;
+  };
+  EXPECT_DOUBLE_EQ(seconds(), 2 * 40 / 5.0);
+  stack.shared_sends = true;
+  EXPECT_DOUBLE_EQ(seconds(), 2 * (20 / 5.0 + 20 / 10.0));
+}
+
+// A pass adds its gradients to those of the passes before, unless they are summed over ranks each
+// time.
+TEST(Replay, AddsUpGradientsThatNoProductAddsUp) {
+  Stack stack = own_stack();
+  stack.accumulation_traffic = 6;
+  const auto seconds = [&](int sums) {
+    Record record;
+    record.add_group(group_of("shard", {0, 1}));
+    for (int i = 0; i < 3; ++i) {
+      if (record.begin({.pass = 1})) {
+        record.begin_op("linear_weight_grad");
+        record.add({.kind = RecordedWork::Kind::product, .product = {10, 20, 30}});
+        record.end_op(0, 0);
+      }
+      record.end();
+    }
+    for (int i = 0; i < sums; ++i) record.add_message(message(MessageKind::all_reduce, 0, 0));
+    return seconds_of(record, stack);
+  };
+  EXPECT_DOUBLE_EQ(seconds(1) - seconds(3), 3 * 6 * 10 * 20);
 }
 
 // Ranks of several positions begin a common sum when the last of them is there.
