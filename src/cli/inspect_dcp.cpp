@@ -47,6 +47,9 @@ void inspect_dcp(const InspectOptions& options) {
   for (const auto& [name, value] : values)
     if (shown++ < most_shown) text += fmt::format("{} = {}\n", name, value);
   if (shown > most_shown) text += fmt::format("and {} more values\n", shown - most_shown);
+  const fs::path common = fs::path(options.path) / "common.pt";  // of Megatron-Core
+  const std::string note = fs::exists(common) ? note_of_arguments(common) : "";
+  if (!note.empty()) text += fmt::format("note: {}\n", note);
   report(options, text,
          {{"kind", "dcp"},
           {"path", options.path},
@@ -56,7 +59,8 @@ void inspect_dcp(const InspectOptions& options) {
           {"values", values},
           {"tensor_count", rows.size()},
           {"elements", elements},
-          {"bytes", folder.bytes()}},
+          {"bytes", folder.bytes()},
+          {"note", note}},
          rows);
 }
 

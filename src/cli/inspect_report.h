@@ -36,6 +36,9 @@ std::string human_bytes(std::uint64_t bytes);
 using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
 void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
 
+// What a file of torch.save tells of a run of Megatron that is not known here, or "".
+std::string note_of_arguments(const fs::path& path);
+
 // Prints either the text, with the table of tensors where it is wanted, or the JSON object.
 void report(const InspectOptions& options, const std::string& text, nlohmann::ordered_json json,
             const std::vector<InspectRow>& rows);

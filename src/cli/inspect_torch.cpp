@@ -5,6 +5,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/inspect_report.h"
+#include "megatron/unknown_arguments.h"
 #include "torch/torch_file.h"
 
 namespace trireme::cli {
@@ -22,12 +23,20 @@ std::map<std::string, std::string> other_values(const Pickle& pickle) {
   return values;
 }
 
+std::string note_of(const TorchFile& file) {
+  return megatron::note_of_unknown_arguments(megatron_arguments(file, file.pickle().root()));
+}
+
 std::string checked_text(const TorchFile& file, bool verified) {
   if (!file.is_zip()) return "this format has no checksums";
   return verified ? "all checksums are right" : "checksums not checked";
 }
 
 }  // namespace
+
+std::string note_of_arguments(const fs::path& path) {
+  return note_of(TorchFile(path));
+}
 
 void inspect_torch(const InspectOptions& options) {
   const TorchFile file(options.path);
@@ -51,6 +60,8 @@ void inspect_torch(const InspectOptions& options) {
                                  counted(rows.size(), "tensor"), counted(elements, "element"),
                                  human_bytes(file.size()), checked_text(file, !options.no_verify));
   for (const auto& [key, value] : values) text += fmt::format("{} = {}\n", key, value);
+  const std::string note = note_of(file);
+  if (!note.empty()) text += fmt::format("note: {}\n", note);
   report(options, text,
          {{"kind", "torch"},
           {"path", options.path},
@@ -59,7 +70,8 @@ void inspect_torch(const InspectOptions& options) {
           {"values", values},
           {"tensor_count", rows.size()},
           {"elements", elements},
-          {"bytes", file.size()}},
+          {"bytes", file.size()},
+          {"note", note}},
          rows);
 }
 

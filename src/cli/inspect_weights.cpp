@@ -39,6 +39,12 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   return files;
 }
 
+// Whether it is where Megatron's family stores the arguments of a run.
+bool has_arguments(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name == "model_optim_rng.pt" || name.ends_with("mp_rank_00_model_states.pt");
+}
+
 }  // namespace
 
 bool inspect_weights(const InspectOptions& options) {
@@ -69,16 +75,20 @@ bool inspect_weights(const InspectOptions& options) {
                 });
     }
   }
+  const auto run = std::ranges::find_if(paths, has_arguments);
+  const std::string note = run != paths.end() ? note_of_arguments(*run) : "";
   report(options,
-         fmt::format("files of weights in {}\n{}, {}, {} in {}\n", options.path,
+         fmt::format("files of weights in {}\n{}, {}, {} in {}\n{}", options.path,
                      counted(rows.size(), "tensor"), counted(elements, "element"),
-                     human_bytes(bytes), counted(names.size(), "file")),
+                     human_bytes(bytes), counted(names.size(), "file"),
+                     note.empty() ? "" : fmt::format("note: {}\n", note)),
          {{"kind", "weights"},
           {"path", options.path},
           {"files", names},
           {"tensor_count", rows.size()},
           {"elements", elements},
-          {"bytes", bytes}},
+          {"bytes", bytes},
+          {"note", note}},
          rows);
   return true;
 }

@@ -32,6 +32,22 @@ std::optional<std::string> shown_argument(const Pickle& pickle, PickleId id) {
 
 }  // namespace
 
+std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId root) {
+  const Pickle& pickle = file.pickle();
+  std::vector<MegatronArgument> all;
+  const auto arguments = pickle.find(root, "args");
+  if (!arguments) return all;
+  const PickleId state = pickle.state(*arguments);
+  if (pickle.kind(state) != PickleKind::dict) return all;
+  const auto items = pickle.children(state);
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (pickle.kind(items[i]) != PickleKind::text) continue;
+    if (auto value = shown_argument(pickle, items[i + 1]))
+      all.push_back({std::string(pickle[items[i]].text), *std::move(value)});
+  }
+  return all;
+}
+
 void MegatronCheckpoint::set_arguments(std::shared_ptr<const TorchFile> file, PickleId root) {
   file_ = std::move(file);
   root_ = root;

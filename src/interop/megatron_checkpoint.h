@@ -14,15 +14,23 @@
 
 namespace trireme {
 
+// An argument of the run as Python shows it: "True", "4096", "rope".
+struct MegatronArgument {
+  std::string name, value;
+};
+// All that a file of torch.save has under "args", but for those that are None; none where it has no
+// arguments.
+std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId root);
+
 class MegatronCheckpoint {
  public:
   virtual ~MegatronCheckpoint() = default;
 
   const std::string& where() const { return where_; }
-  // An argument of the run as Python shows it ("True", "4096", "rope"), or nothing where it is
-  // absent or None.
+  // An argument of the run as Python shows it, or nothing where it is absent or None.
   std::optional<std::string> argument(std::string_view name) const;
   std::optional<double> number_argument(std::string_view name) const;
+  std::vector<MegatronArgument> arguments() const { return megatron_arguments(*file_, root_); }
   // A number of things. Refused (exit code 2): one that is negative, not whole or above 10^15.
   std::optional<std::int64_t> count_argument(std::string_view name) const;
 

@@ -1,6 +1,7 @@
 // A table from arguments to flags, which translate() then reads.
 #include "megatron/arguments.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -74,7 +75,7 @@ constexpr std::array<Argument, 43> arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 19> refused_arguments{{
+constexpr std::array<Refused, 20> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
@@ -92,6 +93,7 @@ constexpr std::array<Refused, 19> refused_arguments{{
     {"linear_attention_type", "its attention is another one"},
     {"mrope_section", "its positions have several parts"},
     {"use_mup", "its outputs are scaled by widths"},
+    {"retro_add_retriever", "its layers attend to texts that were looked up"},
     {"is_hybrid_model", "not all of its layers are attention"},
     {"hybrid_override_pattern", "not all of its layers are attention"},
 }};
@@ -129,6 +131,12 @@ std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup
 }
 
 }  // namespace
+
+bool knows_argument(std::string_view name) {
+  const auto has_name = [&](const auto& row) { return row.name == name; };
+  return name == "num_experts" || std::ranges::any_of(arguments, has_name) ||
+         std::ranges::any_of(refused_arguments, has_name);
+}
 
 ModelConfig model_of_arguments(const std::string& where, bool bert,
                                const ArgumentLookup& argument) {

@@ -19,6 +19,9 @@ using ArgumentLookup = std::function<std::optional<std::string>(std::string_view
 // Refused (exit code 2): arguments that our models cannot compute, or that are missing.
 ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument);
 
+// Whether an argument is one of those that decide it, or that are refused.
+bool knows_argument(std::string_view name);
+
 // How many rows of the embedding are words, without those that pad it: an argument that our writer
 // adds to Megatron's own.
 inline constexpr const char* words_argument = "true_vocab_size";

@@ -9,6 +9,7 @@
 #include "interop/optimizer_states.h"
 #include "interop/torch_dist_folder.h"
 #include "megatron/arguments.h"
+#include "megatron/unknown_arguments.h"
 
 namespace trireme::megatron {
 namespace {
@@ -125,6 +126,7 @@ ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
   out.model = with_settings(out.model, settings, out.note);
   if (out.model.vocab_size == rows) add_note(out.note, kept);
   add_note(out.note, activation_note(folder, out.model));
+  add_note(out.note, note_of_unknown_arguments(folder.arguments()));
   validate(out.model);
   out.mapping = same_tensors(out.model);
   auto weights = folder.join(out.model);

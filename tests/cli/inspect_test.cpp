@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "data/indexed_writer.h"
 #include "interop/safetensors_writer.h"
+#include "torch/torch_writer.h"
 
 namespace trireme {
 namespace {
@@ -117,6 +118,24 @@ TEST_F(Inspect, IndexedDataset) {
   }
   fs::resize_file(prefix + ".bin", 3);
   EXPECT_NE(refusal(prefix), "accepted");
+}
+
+// Of the file of a rank, and of the folder of a step.
+TEST_F(Inspect, ArgumentsThatAreNotKnown) {
+  const fs::path step = folder_ / "iter_0000001", rank = step / "mp_rank_00/model_optim_rng.pt";
+  const auto note = [&](const std::string& argument, const fs::path& path) {
+    make_folders(rank.parent_path());
+    const TorchDict args{{"num_layers", {std::int64_t{1}}}, {argument, {std::string("sparse")}}};
+    TorchWriter(rank, {TorchDict{{"args", {args}}, {"iteration", {std::int64_t{1}}}}}).finish();
+    const std::string note = run_json({path.string()}).at("note");
+    EXPECT_EQ(run({path.string()}).find("note: ") != std::string::npos, !note.empty());
+    return note;
+  };
+  for (const fs::path& path : {rank, step}) {
+    EXPECT_THAT(note("some_attention_variant", path),
+                HasSubstr("some_attention_variant = sparse, which is not known here"));
+    EXPECT_EQ(note("save", path), "");
+  }
 }
 
 TEST_F(Inspect, AnythingElse) {

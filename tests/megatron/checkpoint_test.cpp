@@ -225,5 +225,18 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
               HasSubstr("'decoder.layers.0.mlp.router.weight'"));
 }
 
+TEST_F(Megatron, ArgumentsThatNoTableKnowsAreListed) {
+  const auto note = [&](const char* name, const TorchValue& value) {
+    fs::remove_all(folder_ / "run");
+    for (int rank : {0, 1}) forge(folder_ / "run", rank, {.further = {{name, value}}});
+    return open_megatron_folder(folder_ / "run").note;
+  };
+  EXPECT_THAT(note("some_attention_variant", {std::string("sparse")}),
+              HasSubstr("some_attention_variant = sparse, which is not known here"));
+  for (const char* harmless : {"save", "rank", "swiglu", "inference_max_requests"})
+    EXPECT_THAT(note(harmless, {std::int64_t{0}}), Not(HasSubstr("not known here")));
+  EXPECT_THAT(note("inference_max_requests", {std::int64_t{8}}), Not(HasSubstr("not known here")));
+}
+
 }  // namespace
 }  // namespace trireme
