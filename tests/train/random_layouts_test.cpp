@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 
 #include "base/error.h"
@@ -34,6 +35,10 @@ Config model_of(const std::string& family, const std::string& precision,
   return config;
 }
 
+std::filesystem::path folder() {
+  return std::filesystem::temp_directory_path() / fmt::format("trireme_layouts_{}", ::getpid());
+}
+
 class Layouts {
  public:
   explicit Layouts(int seed) : random_(static_cast<unsigned>(seed)) {}
@@ -58,6 +63,7 @@ class Layouts {
       if (p.pp == 3) p.stage_layers = {1, 2, 1};
       Config chosen = config;
       chosen.parallel = p;
+      choose_offload(chosen);
       try {
         validate_layout(chosen, ranks);
       } catch (const Error&) {
@@ -71,6 +77,19 @@ class Layouts {
   std::string one_of(const Names& values) { return values[index(values.size())]; }
 
  private:
+  // Half of all layouts have something in files.
+  void choose_offload(Config& config) {
+    OffloadConfig& offload = config.offload = {};
+    offload.path = folder().string();
+    const bool balances = config.model.moe.expert_bias || config.model.moe.keeps_load();
+    if (!balances) offload.optimizer = one_of(Names{"none", "none", "host", "file"});
+    offload.activations = one_of(Names{"none", "none", "host", "file"});
+    offload.activation_layers =
+        offload.activations == "none" ? 0 : one_of(std::vector<int>{0, 1, 2});
+    const bool apart = config.run.precision != "fp32" || offload.optimizer == "file";
+    if (config.parallel.zero == 3 && apart)
+      offload.parameters = one_of(Names{"none", "host", "file"});
+  }
   std::size_t index(std::size_t count) {
     return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
   }
@@ -79,16 +98,17 @@ class Layouts {
 
 std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
+  const OffloadConfig& o = config.offload;
   return fmt::format(
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
-      "block {}, cp {} {}, ep {}",
+      "block {}, cp {} {}, ep {}, offload {} {} {} of {} layers",
       config.model.is_latent()           ? "latent"
       : config.model.moe.residual        ? "residual"
       : config.model.moe.num_experts > 0 ? "experts"
                                          : config.model.family,
       config.run.precision, config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero,
-      p.dp_replicate, p.recompute, p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention,
-      p.ep);
+      p.dp_replicate, p.recompute, p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention, p.ep,
+      o.optimizer, o.parameters, o.activations, o.activation_layers);
 }
 
 TEST(RandomLayouts, GiveTheSameBits) {
@@ -96,6 +116,7 @@ TEST(RandomLayouts, GiveTheSameBits) {
   Layouts layouts(from_environment("TRIREME_LAYOUTS_SEED", 1));
   std::map<std::array<std::string, 4>, Result> alone;
   std::int64_t skipped = 0;
+  int in_files = 0;
   for (int i = 0; i < count; ++i) {
     // Every second one in fp16, where overflows have to agree too.
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
@@ -118,10 +139,14 @@ TEST(RandomLayouts, GiveTheSameBits) {
     EXPECT_TRUE(result.weights == expected.weights);  // and moments
     EXPECT_EQ(expected.skipped() > 0, precision == "fp16");
     skipped += result.skipped();
+    in_files += config.offload.optimizer == "file" || config.offload.parameters == "file" ||
+                config.offload.activations == "file";
   }
   RecordProperty("layouts", count);
   RecordProperty("skipped_steps", static_cast<int>(skipped));
-  std::printf("%d layouts, %d skipped steps\n", count, static_cast<int>(skipped));
+  std::printf("%d layouts, %d of them with files, %d skipped steps\n", count, in_files,
+              static_cast<int>(skipped));
+  std::filesystem::remove_all(folder());
 }
 
 }  // namespace
