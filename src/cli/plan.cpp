@@ -106,6 +106,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                      {"memory_besides", to_json(rank.besides)},
                      {"memory_total", rank.memory.total()},
                      {"file_bytes", rank.file_bytes},
+                     {"parameter_file_bytes", rank.parameter_file_bytes},
                      {"activation_file_bytes", rank.activation_file_bytes},
                      {"bytes_read_from_files", rank.files.read},
                      {"bytes_written_to_files", rank.files.written},

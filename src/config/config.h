@@ -243,6 +243,7 @@ struct ParallelConfig {
 // What is kept outside of the memory of the device.
 struct OffloadConfig {
   std::string optimizer = "none";      // states: none | host | file
+  std::string parameters = "none";     // parts of parameters: none | host | file
   std::string activations = "none";    // what layers save: none | host | file
   std::int64_t activation_layers = 0;  // so many of a stage's first layers; 0: all
   std::string path;                    // file: folder on a local disk

@@ -458,6 +458,9 @@ std::vector<Field> build_table() {
             "where the states of the optimizer are while a step does not need them; host: the "
             "memory of the machine, where they are anyway with run.device = \"cpu\"; file: a file "
             "on a local disk"),
+      FIELD(offload, parameters, one_of({"none", "host", "file"}), "",
+            "where a rank's parts of parameters are while no layer needs them, with "
+            "parallel.zero = 3; host and file as above"),
       FIELD(offload, activations, one_of({"none", "host", "file"}), "",
             "where the activations that layers save are between their forward and their backward "
             "pass; host and file as above"),

@@ -30,8 +30,8 @@ constexpr const char* kShard =
     "does)";
 constexpr const char* kRecompute = "use parallel.recompute: none, selective or full";
 constexpr const char* kOffload =
-    "use offload.optimizer for the states of the optimizer and offload.activations for what layers "
-    "save; parameters stay in the memory of their device";
+    "use offload.optimizer for the states of the optimizer, offload.parameters for the parts of "
+    "parameters with parallel.zero = 3, and offload.activations for what layers save";
 
 struct ForeignKey {
   std::string_view name;

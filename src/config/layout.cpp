@@ -214,10 +214,13 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
         "parallel.distribute_saved_activations does nothing with parallel.{}",
         p.tp == 1 ? "tp = 1" : "sequence_parallel = true, which cuts what is saved anyway"));
   }
-  if (config.offload.activations == "host" && config.run.device == "cpu") {
+  for (const auto& [key, where] : {std::pair{"parameters", config.offload.parameters},
+                                   {"activations", config.offload.activations}}) {
+    if (where != "host" || config.run.device != "cpu") continue;
     notes.push_back(
-        "offload.activations = \"host\" does nothing with run.device = \"cpu\", whose memory is "
-        "that of the host; \"file\" takes them to a disk");
+        fmt::format("offload.{} = \"host\" does nothing with run.device = \"cpu\", whose memory is "
+                    "that of the host; \"file\" takes them to a disk",
+                    key));
   }
   // Windows of three layers take the place of what the slot of one micro-batch holds.
   const std::int64_t some = config.offload.activation_layers;

@@ -5,6 +5,35 @@
 
 namespace trireme {
 
+namespace {
+
+void check_parameters(const Config& config) {
+  const OffloadConfig& offload = config.offload;
+  const std::string& precision = config.run.precision;
+  if (offload.parameters != "file") return;
+  if (config.parallel.zero != 3) {
+    fail_input(
+        "offload.parameters = \"file\" takes the parts of parameters out of memory that "
+        "parallel.zero = 3 gives each rank, and parallel.zero is {}: use 3, or leave "
+        "offload.parameters out",
+        config.parallel.zero);
+  }
+  if ((precision == "fp32" || precision == "fp64") && offload.optimizer != "file") {
+    fail_input(
+        "offload.parameters = \"file\" saves no memory with run.precision = {:?}, where the "
+        "optimizer updates the parameters themselves: set offload.optimizer = \"file\" too",
+        precision);
+  }
+  if (offload.path.empty()) {
+    fail_input(
+        "offload.parameters = \"file\" needs offload.path: a folder on a local disk; `trireme "
+        "plan` "
+        "prints how much space it takes");
+  }
+}
+
+}  // namespace
+
 void check_offload(const Config& config) {
   const OffloadConfig& offload = config.offload;
   if (offload.activation_layers > 0 && offload.activations == "none") {
@@ -27,6 +56,7 @@ void check_offload(const Config& config) {
         "offload.activations = \"file\" needs offload.path: a folder on a local disk; `trireme "
         "plan` prints how much space it takes");
   }
+  check_parameters(config);
   if (offload.optimizer != "file") return;
   if (offload.path.empty()) {
     fail_input(

@@ -28,7 +28,7 @@ constexpr std::string_view kRead[] = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
     "gradient_accumulation_steps", "zero_optimization.stage",
     "zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.nvme_path",
-    "zero_optimization.offload_param.device",
+    "zero_optimization.offload_param.device", "zero_optimization.offload_param.nvme_path",
     "activation_checkpointing.partition_activations", "activation_checkpointing.cpu_checkpointing",
     "bf16.enabled", "bfloat16.enabled", "fp16.enabled", "fp16.loss_scale", "fp16.loss_scale_window",
     "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency",
@@ -225,7 +225,9 @@ class Deepspeed {
   }
 
   void offloading(const Json& json) {
-    for (const char* name : {"offload_optimizer", "offload_param"}) {
+    std::string folder;  // which takes all files
+    for (const auto& [name, ours] : {std::pair{"offload_optimizer", "offload.optimizer"},
+                                     {"offload_param", "offload.parameters"}}) {
       const std::string key = fmt::format("zero_optimization.{}", name);
       const Json& offload = at(json, "zero_optimization", name);
       const Json& device = at(offload, "device");
@@ -237,9 +239,16 @@ class Deepspeed {
         continue;
       }
       const Json& nvme = at(offload, "nvme_path");
-      if (device == "nvme" && name == std::string("offload_optimizer") && nvme.is_string()) {
-        draft_.set_text("offload.optimizer", "file", "--deepspeed_config");
-        draft_.set_text("offload.path", nvme.get<std::string>(), "--deepspeed_config");
+      const std::string path = nvme.is_string() ? nvme.get<std::string>() : "";
+      if (device == "nvme" && !path.empty() && (folder.empty() || folder == path)) {
+        folder = path;
+        draft_.set_text(ours, "file", "--deepspeed_config");
+        draft_.set_text("offload.path", path, "--deepspeed_config");
+        continue;
+      }
+      if (device == "nvme" && !path.empty()) {
+        refuse(fmt::format("is {}, and all files go to one folder, '{}'", json_shown(nvme), folder),
+               key + ".nvme_path");
         continue;
       }
       refuse(fmt::format("is {}; states and weights lie in host memory: leave it out",

@@ -303,7 +303,8 @@ std::vector<Flag> deepspeed_flags() {
            "parallel.zero, train.micro_batch_size, train.global_batch_size, run.precision, "
            "optimizer.clip_grad, curriculum.schedule, curriculum.min_length, curriculum.iters, "
            "curriculum.length_step, curriculum.root_degree, offload.optimizer, "
-           "offload.path, offload.activations, parallel.distribute_saved_activations",
+           "offload.parameters, offload.path, offload.activations, "
+           "parallel.distribute_saved_activations",
            "its values hold where no flag says otherwise; a flag that contradicts them is an "
            "error, but those of loss scaling, which DeepSpeed overrules"),
       rule("--zero-stage", integer, "parallel.zero", "0 to 3"),

@@ -109,7 +109,7 @@ bool Optimizer::is_matrix(int parameter) const {
 
 StateKinds Optimizer::state_kinds() const {
   StateKinds kinds;
-  kinds.masters = stage_.definition().compute != dtype();
+  kinds.masters = stage_.definition().compute != dtype() || parameters_.in_file();
   kinds.master_dtype = dtype();
   kinds.moment_dtype = moment_dtype_;
   if (entry_.moments == 1 && !entry_.whole_matrices) kinds.first_moment_name = "momentum";
@@ -225,7 +225,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   range.decay = spec(slice).decay || config_.decay_vectors ? config_.weight_decay : 0;
   const bool needs_master = phase == Phase::update;
   if (needs_master) range.master = master(slice);
-  if (states_.kinds().masters) {
+  if (needs_master && states_.kinds().masters) {
     range.copy =
         parameters_.part(slice.bucket) + slice.offset * size_of(stage_.definition().compute);
   }

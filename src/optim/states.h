@@ -35,12 +35,6 @@ struct StateKinds {
   }
 };
 
-// Where states that are not in memory are.
-struct OffloadOptions {
-  std::string folder;      // of the file; empty: states are in memory
-  double timeout_s = 600;  // of one transfer
-};
-
 class States {
  public:
   // Plans, without allocating. The layout must outlive it.

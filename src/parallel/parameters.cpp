@@ -3,20 +3,33 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace trireme {
 
-Parameters::Parameters(Stage& stage, const StateLayout& layout)
+Parameters::Parameters(Stage& stage, const StateLayout& layout, const OffloadOptions& offload)
     : stage_(stage), layout_(layout), dtype_(stage.definition().compute) {
+  const bool parted = layout.parameters_in_windows(), in_file = !offload.folder.empty();
+  TRIREME_CHECK(parted || !in_file);
   memory_.add("sharded parameters",
-              layout.parameters_in_windows() ? layout.state_elements() * size_of(dtype_) : 0);
+              parted && !in_file ? layout.state_elements() * size_of(dtype_) : 0);
+  if (!in_file) return;
+  file_ = std::make_unique<ParameterFile>(stage, layout, offload);
+  memory_.add("parameters in flight", file_->memory_bytes());
 }
 
 void Parameters::allocate(const Groups& groups) {
   groups_ = &groups;
-  parts_ = MemoryBlock(stage_.device(), memory_.total(), memory_.regions.front().name);
+  const MemoryRegion& parts = memory_.regions.front();
+  parts_ = MemoryBlock(stage_.device(), parts.bytes, parts.name);
+  if (file_) file_->allocate(memory_.regions.back());
 }
 
-std::byte* Parameters::part(int bucket) const {
+std::byte* Parameters::part(int bucket) {
+  if (file_) {
+    for (Window& window : windows_) settle(window);  // which is gathered from what this overwrites
+    return file_->begin(bucket);
+  }
   if (layout_.parameters_in_windows())
     return parts_.data() + layout_.state_begin(bucket) * size_of(dtype_);
   return stage_.flat_parameters() + layout_.part_begin(bucket) * size_of(dtype_);
@@ -27,6 +40,10 @@ Communicator& Parameters::gather(int bucket) const {
 }
 
 void Parameters::publish(int bucket) {
+  if (file_) {
+    part(bucket);  // where this rank owns nothing of it
+    return file_->keep(bucket);
+  }
   if (layout_.parameters_in_windows() || gather(bucket).size() == 1) return;
   std::byte* whole = stage_.flat_parameters() + layout_.range(bucket).begin * size_of(dtype_);
   published_.push_back(gather(bucket).all_gather(part(bucket), whole, layout_.part(bucket), dtype_,
@@ -36,8 +53,9 @@ void Parameters::publish(int bucket) {
 void Parameters::finish() {
   for (Work& work : published_) work.wait();
   published_.clear();
+  if (file_) file_->finish();
   for (Window& window : windows_) {
-    for (Work& work : window.works) work.wait();
+    settle(window);
     window = {};
   }
   if (!layout_.parameters_in_windows()) return;
@@ -45,40 +63,59 @@ void Parameters::finish() {
     stage_.poison_parameters(s);
 }
 
+void Parameters::settle(Window& window) {
+  for (Work& work : window.works) work.wait();
+  window.works.clear();
+}
+
+void Parameters::bring(int segment) {
+  if (!file_ || segment < 0) return;
+  Window& window = windows_[segment % 2];
+  if (window.segment == segment) return;
+  settle(window);  // which is gathered from what this overwrites
+  file_->bring(segment);
+}
+
 void Parameters::fetch(int segment) {
   Window& window = windows_[segment % 2];
   if (window.segment == segment) return;
-  for (Work& work : window.works) work.wait();
-  window.works.clear();
+  settle(window);
   window.segment = segment;
   stage_.poison_parameters(segment);
   std::byte* to = stage_.parameter_window(segment);
   for (const int bucket : layout_.buckets_of(segment)) {
-    window.works.push_back(gather(bucket).all_gather(part(bucket), to, layout_.part(bucket), dtype_,
+    const std::byte* from = file_ ? file_->part(segment, bucket) : part(bucket);
+    window.works.push_back(gather(bucket).all_gather(from, to, layout_.part(bucket), dtype_,
                                                      {"gather parameters", bucket}));
     to += layout_.range(bucket).elements * size_of(dtype_);
   }
 }
 
-std::array<int, 2> Parameters::wanted(Pass pass, int segment) const {
-  const int next = runs_along(pass) ? segment + 1 : segment - 1;
+std::array<int, 3> Parameters::wanted(Pass pass, int segment) const {
+  const int step = runs_along(pass) ? 1 : -1;
   const auto if_read = [&](int s) {
     const bool there = s >= 0 && s < static_cast<int>(stage_.definition().segments.size());
     return there && stage_.reads_parameters(pass, s) ? s : -1;
   };
-  return {if_read(segment), if_read(next)};
+  return {if_read(segment), if_read(segment + step), if_read(segment + 2 * step)};
 }
 
 void Parameters::before(Pass pass, int segment) {
   if (!layout_.parameters_in_windows()) return;
   // Every member of the group runs the same passes in the same order, so that the gathers match.
-  const auto [now, soon] = wanted(pass, segment);
+  const auto [now, soon, later] = wanted(pass, segment);
+  bring(now);
+  bring(soon);
   if (now >= 0) {
     fetch(now);
-    for (Work& work : windows_[now % 2].works) work.wait();
-    windows_[now % 2].works.clear();
+    settle(windows_[now % 2]);
   }
   if (soon >= 0) fetch(soon);
+  bring(later);
+}
+
+void Parameters::set_trace(Trace* trace) {
+  if (file_) file_->set_trace(trace);
 }
 
 }  // namespace trireme

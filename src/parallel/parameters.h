@@ -1,27 +1,33 @@
 // The compute copies of a stage's parameters among data-parallel ranks: in full on every rank, or
-// (ZeRO 3) a part on each, brought together for one segment at a time.
+// (ZeRO 3) a part on each, in memory or in a file, brought together for one segment at a time.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "parallel/groups.h"
+#include "parallel/parameter_file.h"
 #include "parallel/state_layout.h"
 
 namespace trireme {
 
 class Parameters {
  public:
-  // Plans, without allocating. Both must outlive it.
-  Parameters(Stage& stage, const StateLayout& layout);
+  // Plans, without allocating. Stage and layout must outlive it. A folder needs parameters that the
+  // layout has in windows.
+  Parameters(Stage& stage, const StateLayout& layout, const OffloadOptions& offload = {});
 
   const MemoryPlan& memory() const { return memory_; }
+  bool in_file() const { return file_ != nullptr; }
+  std::int64_t file_bytes() const { return file_ ? file_->file_bytes() : 0; }
   // `groups` outlive this.
   void allocate(const Groups& groups);
 
-  // This rank's part of a bucket, which the optimiser writes.
-  std::byte* part(int bucket) const;
-  // The part was written: starts bringing it to the other ranks.
+  // This rank's part of a bucket, which the optimiser writes: all of it, bucket after bucket, where
+  // parts are in a file.
+  std::byte* part(int bucket);
+  // The part was written: starts bringing it to the other ranks or to the file.
   void publish(int bucket);
   // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
   void finish();
@@ -30,15 +36,21 @@ class Parameters {
   // the next one.
   void before(Pass pass, int segment);
 
+  // Records what passes through the file; null: nothing.
+  void set_trace(Trace* trace);
+
  private:
   struct Window {
     int segment = -1;
     std::vector<Work> works;
   };
-  // What a window has to hold when a pass reaches a segment: the segment's parameters, and soon
-  // those of the next one; -1 for each that the pass does not read.
-  std::array<int, 2> wanted(Pass pass, int segment) const;
+  // What a window has to hold when a pass reaches a segment: the segment's parameters, soon those
+  // of the next one, and later those of the one after it; -1 for each that the pass does not read.
+  std::array<int, 3> wanted(Pass pass, int segment) const;
+  // Starts to read from the file what a window lacks.
+  void bring(int segment);
   void fetch(int segment);
+  static void settle(Window& window);
   // The ranks that share a bucket.
   Communicator& gather(int bucket) const;
 
@@ -47,6 +59,7 @@ class Parameters {
   DType dtype_;
   MemoryPlan memory_;
   MemoryBlock parts_;
+  std::unique_ptr<ParameterFile> file_;  // null: parts_ has them
   const Groups* groups_ = nullptr;
   std::vector<Work> published_;
   Window windows_[2];

@@ -14,6 +14,12 @@ namespace trireme {
 
 class Device;
 
+// Where what may be in a file is.
+struct OffloadOptions {
+  std::string folder;      // of the file; empty: it is in memory
+  double timeout_s = 600;  // of one transfer
+};
+
 // What a file is for, as messages and traces name it: literals.
 struct TransferUse {
   const char* what;     // "the optimizer's states"

@@ -221,8 +221,9 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
                          pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
   const double weight = element_bytes(config_), state = state_bytes(config_),
                gradient = config_.run.gradient_dtype == "bf16" ? 2 : std::max(4.0, weight);
+  const double kept = config_.offload.parameters == "file" ? 0 : weight;
   const auto of = [&](double elements, double shares) {
-    return elements * (weight / (p.zero >= 3 ? shares : 1) + gradient / (p.zero >= 2 ? shares : 1) +
+    return elements * (kept / (p.zero >= 3 ? shares : 1) + gradient / (p.zero >= 2 ? shares : 1) +
                        state / (p.zero >= 1 ? shares : 1));
   };
   const Elements elements = elements_of(cut, 0);

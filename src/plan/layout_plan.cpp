@@ -132,6 +132,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
     one.file_bytes = engine.file_bytes();
+    one.parameter_file_bytes = engine.parameter_file_bytes();
     one.activation_file_bytes = engine.activation_file_bytes();
     one.besides = memory_besides(engine, config, threads_of(target));
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
@@ -246,12 +247,13 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
   }
   row("total", [](const RankPlan& rank) { return rank.memory.total(); });
   const auto uses_files = [](const RankPlan* rank) {
-    return rank->file_bytes + rank->activation_file_bytes > 0;
+    return rank->file_bytes + rank->parameter_file_bytes + rank->activation_file_bytes > 0;
   };
   if (std::any_of(ranks.begin(), ranks.end(), uses_files)) {
     const auto rounded = [](double bytes) { return static_cast<std::int64_t>(bytes); };
     text += "in files\n";
     row("optimizer states", [](const RankPlan& rank) { return rank.file_bytes; });
+    row("parameters", [](const RankPlan& rank) { return rank.parameter_file_bytes; });
     row("activations", [](const RankPlan& rank) { return rank.activation_file_bytes; });
     row("read per step", [&](const RankPlan& rank) { return rounded(rank.files.read); });
     row("written per step", [&](const RankPlan& rank) { return rounded(rank.files.written); });

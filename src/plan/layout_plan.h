@@ -36,6 +36,7 @@ struct RankPlan {
   std::int64_t parameters = 0;     // elements computed with, padding included
   MemoryPlan memory;               // of the model, its states and its activations: to the byte
   std::int64_t file_bytes = 0;     // of optimizer states on a disk
+  std::int64_t parameter_file_bytes = 0;
   std::int64_t activation_file_bytes = 0;
   MemoryPlan besides;  // what the process holds in addition, estimated from above
   double flops = 0;    // executed per step, recomputation included

@@ -65,8 +65,9 @@ class Start {
       : config_(config), target_(target), options_(options), device_(target) {
     start_.ranks = ranks;
     start_.nodes = ceil_div(ranks, options.ranks_on_node);
-    // The files of states are made by a run, not by a plan of it.
+    // Files are made by a run, not by a plan of it.
     config_.offload.optimizer = OffloadConfig{}.optimizer;
+    config_.offload.parameters = OffloadConfig{}.parameters;
     const auto schedules = std::make_shared<PlannedSchedules>();
     const int of_position = ranks / static_cast<int>(config.parallel.pp);
     for (int p = 0; p < static_cast<int>(config.parallel.pp); ++p) {

@@ -67,7 +67,8 @@ void read_fsdp(Reader& reader) {
   if (reader.flag("fsdp_config.fsdp_activation_checkpointing").value_or(false))
     reader.set_text("parallel.recompute", "full", "fsdp_config.fsdp_activation_checkpointing");
   if (reader.flag("fsdp_config.fsdp_offload_params").value_or(false))
-    reader.lose("fsdp_config.fsdp_offload_params", "parameters stay in the memory of the device");
+    for (const char* key : {"offload.optimizer", "offload.parameters"})
+      reader.set_text(key, "host", "fsdp_config.fsdp_offload_params");
   for (const char* name :
        {"auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "backward_prefetch",
         "backward_prefetch_policy", "forward_prefetch", "state_dict_type", "use_orig_params",
@@ -154,8 +155,13 @@ void read_deepspeed_part(Reader& reader) {
     if (reader.text(key("offload_optimizer_device")).value_or("none") == "cpu")
       reader.set_text("offload.optimizer", "host", key("offload_optimizer_device"));
     if (const std::string device = reader.text(key("offload_param_device")).value_or("none");
-        device != "none")
-      reader.lose(key("offload_param_device"), "parameters stay in the memory of the device");
+        device == "cpu")
+      reader.set_text("offload.parameters", "host", key("offload_param_device"));
+    else if (device != "none")
+      reader.lose(key("offload_param_device"),
+                  fmt::format("is '{}', and a folder belongs to it: set offload.parameters = "
+                              "\"file\" and offload.path",
+                              device));
   }
   for (const char* name :
        {"zero3_init_flag", "zero3_save_16bit_model", "deepspeed_multinode_launcher",

@@ -65,9 +65,12 @@ void read_batches(Reader& reader) {
   reader.set("optimizer.clip_grad", clip.value_or(1), "gradient_clipping");
 }
 
-// What is moved, to where.
-void read_offload(Reader& reader) {
-  for (const std::string what : {"offload_optimizer", "offload_param"}) {
+// What is moved, to where. One folder takes all files.
+void read_offload(Reader& reader, std::int64_t stage) {
+  std::string folder;
+  for (const auto& [what, ours] :
+       {std::pair<std::string, std::string>{"offload_optimizer", "offload.optimizer"},
+        {"offload_param", "offload.parameters"}}) {
     const std::string section = "zero_optimization." + what;
     const std::string device = reader.text(section + ".device").value_or("none");
     const auto path = reader.text(section + ".nvme_path");
@@ -75,14 +78,18 @@ void read_offload(Reader& reader) {
          {"pin_memory", "buffer_count", "buffer_size", "fast_init", "max_in_cpu", "ratio"})
       reader.ignore(fmt::format("{}.{}", section, key));
     if (device == "none") continue;
-    if (what == "offload_param") {
-      reader.lose(section + ".device",
-                  fmt::format("is '{}': parameters stay in the memory of the device", device));
+    if (what == "offload_param" && stage != 3) {
+      reader.refuse(section + ".device",
+                    fmt::format("is '{}', which DeepSpeed reads with stage 3 alone", device));
     } else if (device == "nvme" && path) {
-      reader.set_text("offload.optimizer", "file", section + ".device");
-      reader.set_text("offload.path", *path, section + ".nvme_path");
+      if (!folder.empty() && folder != *path)
+        reader.lose(section + ".nvme_path",
+                    fmt::format("is '{}', and all files go to one folder, '{}'", *path, folder));
+      if (folder.empty()) folder = *path;
+      reader.set_text(ours, "file", section + ".device");
+      reader.set_text("offload.path", folder, section + ".nvme_path");
     } else if (device == "cpu") {
-      reader.set_text("offload.optimizer", "host", section + ".device");
+      reader.set_text(ours, "host", section + ".device");
     } else {
       reader.refuse(section + ".device",
                     fmt::format("is '{}', not none, cpu or nvme with a path", device));
@@ -108,7 +115,7 @@ void read_zero(Reader& reader) {
   const std::int64_t stage = reader.count("zero_optimization.stage").value_or(0);
   if (stage < 0 || stage > 3) reader.refuse("zero_optimization.stage", "is not from 0 to 3");
   reader.set("parallel.zero", stage, "zero_optimization.stage");
-  read_offload(reader);
+  read_offload(reader, stage);
   for (const char* key :
        {"allgather_partitions", "allgather_bucket_size", "overlap_comm", "reduce_scatter",
         "reduce_bucket_size", "contiguous_gradients", "round_robin_gradients", "sub_group_size",

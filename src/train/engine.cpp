@@ -73,13 +73,15 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   options.split_weight_grad = split;
   const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
   options.matrices_apart = optimizer && optimizer->whole_matrices;
+  options.parameters_in_file = config.offload.parameters == "file";
   options.tied = word_table;
   return options;
 }
 
-OffloadOptions offload_options(const Config& config) {
+// `where`: the key of what is in memory or in a file.
+OffloadOptions offload_options(const Config& config, const std::string& where) {
   OffloadOptions options;
-  if (config.offload.optimizer == "file") options.folder = config.offload.path;
+  if (where == "file") options.folder = config.offload.path;
   options.timeout_s = config.train.timeout_s;
   return options;
 }
@@ -161,11 +163,12 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     for (const std::int64_t length : Curriculum(config).lengths()) {
       if (length < seq_) chunk->stage->reserve(define(*chunk, length));
     }
-    chunk->parameters = std::make_unique<Parameters>(*chunk->stage, *chunk->layout);
+    chunk->parameters = std::make_unique<Parameters>(
+        *chunk->stage, *chunk->layout, offload_options(config, config.offload.parameters));
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
-    chunk->optimizer =
-        std::make_unique<Optimizer>(*chunk->stage, *chunk->layout, *chunk->parameters,
-                                    *chunk->gradients, config.optimizer, offload_options(config));
+    chunk->optimizer = std::make_unique<Optimizer>(
+        *chunk->stage, *chunk->layout, *chunk->parameters, *chunk->gradients, config.optimizer,
+        offload_options(config, config.offload.optimizer));
     chunk->activations = windows_of(config, *chunk->stage, buffers_.slots);
     parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get(),
                      chunk->activations.get()});
@@ -193,6 +196,7 @@ StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
 void Engine::set_trace(Trace* trace) {
   runner_->set_trace(trace);
   for (auto& chunk : chunks_) {
+    chunk->parameters->set_trace(trace);
     chunk->optimizer->set_trace(trace);
     if (chunk->activations) chunk->activations->set_trace(trace);
   }
@@ -201,6 +205,12 @@ void Engine::set_trace(Trace* trace) {
 std::int64_t Engine::file_bytes() const {
   std::int64_t sum = 0;
   for (const auto& chunk : chunks_) sum += chunk->optimizer->states().file_bytes();
+  return sum;
+}
+
+std::int64_t Engine::parameter_file_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& chunk : chunks_) sum += chunk->parameters->file_bytes();
   return sum;
 }
 

@@ -137,8 +137,10 @@ class Engine {
   // Records computation and communication; null: nothing.
   void set_trace(Trace* trace);
 
-  // Of the files that hold this rank's optimizer states, and activations; 0 where memory does.
+  // Of the files that hold this rank's optimizer states, parts of parameters, and activations; 0
+  // where memory does.
   std::int64_t file_bytes() const;
+  std::int64_t parameter_file_bytes() const;
   std::int64_t activation_file_bytes() const;
 
   // Hash of what must be the same on all ranks of a stage.

@@ -42,9 +42,10 @@ void refuse_what_is_not_there(const Config& c) {
         "parallel.cp_attention = \"ring\" needs run.device = \"cpu\": on GPUs use "
         "\"all_gather\" or \"ulysses\"");
   }
-  if (c.run.device != "cpu" && c.offload.optimizer != "none") {
-    fail_input("offload.optimizer = \"{}\": only run.device = \"cpu\" can do that so far",
-               c.offload.optimizer);
+  for (const auto& [key, where] :
+       {std::pair{"optimizer", c.offload.optimizer}, {"parameters", c.offload.parameters}}) {
+    if (c.run.device == "cpu" || where == "none") continue;
+    fail_input("offload.{} = \"{}\": only run.device = \"cpu\" can do that so far", key, where);
   }
   if (c.run.device != "cpu" && c.offload.activations != "none") {
     fail_input(

@@ -65,6 +65,10 @@ void Trainer::Parts::print_plan() {
     text += fmt::format("optimizer states: {} in a file in '{}'\n",
                         bytes_to_text(engine.file_bytes()), config.offload.path);
   }
+  if (engine.parameter_file_bytes() > 0) {
+    text += fmt::format("parameters: {} in a file in '{}'\n",
+                        bytes_to_text(engine.parameter_file_bytes()), config.offload.path);
+  }
   if (engine.activation_file_bytes() > 0) {
     text += fmt::format("activations: {} in a file in '{}'\n",
                         bytes_to_text(engine.activation_file_bytes()), config.offload.path);

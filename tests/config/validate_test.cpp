@@ -430,6 +430,21 @@ TEST(Validate, Offload) {
               HasSubstr("checkpoint.async"));
 }
 
+TEST(Validate, OffloadedParameters) {
+  const std::vector<std::string> whole = {"offload.parameters=file", "offload.path=/tmp",
+                                          "parallel.zero=3", "run.precision=bf16"};
+  const auto with = [&](const std::string& more) {
+    std::vector<std::string> keys = whole;
+    keys.push_back(more);
+    return refused(keys);
+  };
+  EXPECT_EQ(refused(whole), "accepted");
+  EXPECT_EQ(refused({"offload.parameters=host"}), "accepted");
+  EXPECT_THAT(with("parallel.zero=2"), AllOf(HasSubstr("parallel.zero is 2"), HasSubstr("use 3")));
+  EXPECT_THAT(with("offload.path="), HasSubstr("needs offload.path"));
+  EXPECT_THAT(with("run.precision=fp32"), HasSubstr("set offload.optimizer = \"file\" too"));
+}
+
 TEST(Validate, OffloadedActivations) {
   EXPECT_EQ(refused({"offload.activations=host"}), "accepted");
   EXPECT_EQ(refused({"offload.activations=file", "offload.path=/tmp"}), "accepted");

@@ -73,6 +73,17 @@ TEST(Deepspeed, StatesOnADisk) {
   EXPECT_EQ(c.offload.path, "/fast");
 }
 
+TEST(Deepspeed, ParametersOnADisk) {
+  const Config c = to_config(with_deepspeed(
+      R"({"zero_optimization": {"stage": 3,
+                                "offload_optimizer": {"device": "nvme", "nvme_path": "/fast"},
+                                "offload_param": {"device": "nvme", "nvme_path": "/fast"}}})",
+      "--deepspeed_config ds.json"));
+  EXPECT_EQ(c.offload.optimizer, "file");
+  EXPECT_EQ(c.offload.parameters, "file");
+  EXPECT_EQ(c.offload.path, "/fast");
+}
+
 TEST(Deepspeed, WhatLayersSave) {
   const char* const json =
       R"({"activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true}})";
@@ -143,6 +154,10 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
        "zero_optimization.offload_param in ds.json is true, not an object"},
       {R"({"zero_optimization": {"offload_param": {"device": 1}}})", "",
        "zero_optimization.offload_param.device in ds.json is the number 1"},
+      {R"({"zero_optimization": {"stage": 3,
+                                 "offload_optimizer": {"device": "nvme", "nvme_path": "/fast"},
+                                 "offload_param": {"device": "nvme", "nvme_path": "/other"}}})",
+       "", "all files go to one folder, '/fast'"},
       {R"({"activation_checkpointing": {"partition_activations": 1}})", "",
        "activation_checkpointing.partition_activations in ds.json is the number 1, not true or "
        "false"},

@@ -54,6 +54,8 @@ void count_transfers(const Trace& trace, testing_plan::Counts& counts) {
   const std::string events = trace.json();
   for (const auto& [event, name] : {std::pair{"\"read states", "states from the file"},
                                     {"\"write states", "states to the file"},
+                                    {"\"read parameters", "parameters from the file"},
+                                    {"\"write parameters", "parameters to the file"},
                                     {"\"read activations", "activations from the file"},
                                     {"\"write activations", "activations to the file"}}) {
     for (std::size_t at = 0; (at = events.find(event, at)) != std::string::npos; ++at)
@@ -226,7 +228,17 @@ INSTANTIATE_TEST_SUITE_P(
               "run.precision=bf16", "parallel.pp=2", "parallel.schedule=zbv", "parallel.zero=3"}},
         Case{4,
              {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
-              "parallel.zero=2", "model.tie_embeddings=false"}}),
+              "parallel.zero=2", "model.tie_embeddings=false"}},
+        Case{2,
+             {"offload.parameters=file", "offload.path=/tmp", "parallel.zero=3",
+              "run.precision=bf16", "train.global_batch_size=8"}},
+        Case{1,
+             {"offload.parameters=file", "offload.optimizer=file", "offload.path=/tmp",
+              "parallel.zero=3"}},
+        Case{4,
+             {"offload.parameters=file", "offload.optimizer=file", "offload.activations=file",
+              "offload.path=/tmp", "parallel.zero=3", "run.precision=bf16", "parallel.pp=2",
+              "parallel.schedule=zbv", "train.global_batch_size=8"}}),
     [](const auto& info) { return "Case" + std::to_string(info.index); });
 
 // Ranks compare their plans before they train.
@@ -264,9 +276,11 @@ TEST(Record, KeepsTheOrderOfAStep) {
 // Turns of a long schedule are counted, not walked: the same as if they were.
 TEST(Record, OfALongStepIsThatOfItsTurns) {
   for (const std::string schedule : {"1f1b", "interleaved", "zb1p", "zbv"}) {
-    std::vector<std::string> overrides = {"parallel.pp=2", "parallel.schedule=" + schedule,
-                                          "parallel.zero=3", "offload.activations=file",
-                                          "offload.path=/tmp"};
+    std::vector<std::string> overrides = {
+        "parallel.pp=2",           "parallel.schedule=" + schedule,
+        "parallel.zero=3",         "offload.activations=file",
+        "offload.parameters=file", "run.precision=bf16",
+        "offload.path=/tmp"};
     if (schedule == "interleaved") overrides.push_back("parallel.virtual_stages=2");
     const auto traffic_of = [&](int samples) {
       overrides.push_back("train.global_batch_size=" + std::to_string(samples));

@@ -1,5 +1,5 @@
-// States and activations in files instead of in memory, and inputs of layers cut over ranks: the
-// same bits, the memory that is left, and what a disk can do wrong.
+// States, parts of parameters and activations in files instead of in memory, and inputs of layers
+// cut over ranks: the same bits, the memory that is left, and what a disk can do wrong.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,6 +82,71 @@ TEST_F(Offload, BlocksPassThroughAFewSlots) {
   EXPECT_GT(engine.file_bytes(), 1.5 * static_cast<double>(in_flight));
 }
 
+Config parameters_in_file(Config config, const fs::path& folder) {
+  config.parallel.zero = 3;
+  config.offload.parameters = "file";
+  if (config.run.precision == "fp32") config.offload.optimizer = "file";
+  config.offload.path = folder.string();
+  return config;
+}
+
+struct Parts {
+  int ranks;
+  const char *precision, *family = "gpt", *optimizer = "adamw", *schedule = "1f1b";
+  int pp = 1, tp = 1, ep = 1;
+  const char* numerics = "exact";
+};
+
+void expect_the_same_bits(const Parts& c, const fs::path& folder) {
+  SCOPED_TRACE(fmt::format("{} ranks, {} {} {}, {} pp {}, tp {}, ep {}, {}", c.ranks, c.precision,
+                           c.family, c.optimizer, c.schedule, c.pp, c.tp, c.ep, c.numerics));
+  Config config = config_of(c.precision, 4, c.family);
+  config.optimizer.name = c.optimizer;
+  config.parallel.schedule = c.schedule;
+  config.parallel.pp = c.pp;
+  config.parallel.tp = c.tp;
+  config.parallel.ep = c.ep;
+  config.parallel.numerics = c.numerics;
+  config.parallel.zero = 3;
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_stages = 2;
+  const Result expected = train(config, c.ranks, 4);
+  const Result result = train(parameters_in_file(config, folder), c.ranks, 4);
+  EXPECT_EQ(result.losses, expected.losses);
+  EXPECT_EQ(result.norms, expected.norms);
+  EXPECT_TRUE(result.weights == expected.weights);  // and moments
+  EXPECT_TRUE(fs::is_empty(folder));                // files without names
+}
+
+// A rank that shares its states with nobody too.
+TEST_F(Offload, ParametersGiveTheSameBits) {
+  for (const Parts& c :
+       {Parts{1, "bf16"}, Parts{1, "fp32", "llama", "adamw", "1f1b", 1, 1, 1, "fast"},
+        Parts{2, "bf16", "llama"}, Parts{2, "fp32"}, Parts{4, "bf16", "gpt", "muon", "zbv", 2}})
+    expect_the_same_bits(c, folder_);
+}
+
+TEST_F(SlowOffload, ParametersGiveTheSameBits) {
+  for (const Parts& c :
+       {Parts{4, "fp16", "llama", "adamw", "interleaved", 2},
+        Parts{4, "bf16", "gpt", "sgd", "zb1p", 2}, Parts{4, "bf16", "llama", "lion", "1f1b", 1, 2},
+        Parts{4, "bf16", "experts", "adamw", "1f1b", 1, 1, 2},
+        Parts{4, "bf16", "residual", "adamw", "vhalf", 2, 1, 2}, Parts{3, "fp32", "gpt", "muon"},
+        Parts{4, "bf16", "llama", "adamw", "1f1b", 2, 1, 1, "fast"}})
+    expect_the_same_bits(c, folder_);
+}
+
+// All three at once.
+TEST_F(Offload, EverythingInFilesGivesTheSameBits) {
+  Config config = config_of("bf16", 4, "llama");
+  config.parallel.zero = 3;
+  const Result expected = train(config, 2, 3);
+  Config files = parameters_in_file(in_file(config), folder_);
+  files.offload.activations = "file";
+  const Result result = train(files, 2, 3);
+  EXPECT_EQ(result.losses, expected.losses);
+  EXPECT_TRUE(result.weights == expected.weights);
+}
+
 constexpr TransferUse use = {"what a test moves", "buy a disk", "read", "write"};
 
 std::int64_t bytes_of(const Engine& engine, const std::string& region) {
@@ -142,6 +207,58 @@ TEST_F(SlowOffload, ActivationsGiveTheSameBits) {
         Activations{3, 4, "zb1p", 2, 2, 0, "selective", "llama", "fp32"},
         Activations{0, 2, "1f1b", 1, 1, 2, "none", "experts", "fp32"}})
     expect_the_same_bits(c, folder_);
+}
+
+// Two segments' parts remain, each bucket's rounded up to whole pages.
+TEST_F(Offload, ParametersLeaveMemory) {
+  Config config = config_of("bf16", 4, "gpt");
+  config.model.num_layers = 12;
+  config.parallel.zero = 3;
+  const RankOf rank{0, 2};
+  const Engine whole(config, build_options(config), {}, rank);
+  const Engine engine(parameters_in_file(config, folder_), build_options(config), {}, rank);
+  const StateLayout& layout = engine.optimizer().layout();
+  const auto room = [&](int bucket) { return (layout.part(bucket) * 2 + 4095) / 4096 * 4096; };
+  std::int64_t file = 0, largest = 0;
+  for (int b = 0; b < layout.buckets(); ++b) file += room(b);
+  for (int s = 0; s < engine.stage().segments(); ++s) {
+    std::int64_t sum = 0;
+    for (const int b : layout.buckets_of(s)) sum += room(b);
+    largest = std::max(largest, sum);
+  }
+  EXPECT_EQ(bytes_of(whole, "sharded parameters"), layout.state_elements() * 2);
+  EXPECT_EQ(bytes_of(engine, "sharded parameters"), 0);
+  EXPECT_EQ(bytes_of(engine, "parameters in flight"), 2 * largest);
+  EXPECT_EQ(engine.parameter_file_bytes(), file);
+  EXPECT_EQ(whole.parameter_file_bytes(), 0);
+}
+
+// What the next layers need is read while a layer computes: passes never wait for what they could
+// have asked for, and every segment is read once for each direction.
+TEST_F(Offload, ParametersAreReadAhead) {
+  Config config = config_of("bf16", 1, "gpt");
+  config.model.num_layers = 12;
+  std::string events;
+  run_local_ranks(1, {.timeout_s = 60}, [&](Transport& transport) {
+    const auto engine = start(parameters_in_file(config, folder_), transport, {.poison = true});
+    Trace trace(0);
+    engine->set_trace(&trace);
+    step(*engine, 0, config, 0);
+    engine->set_trace(nullptr);
+    events = trace.json();
+  });
+  const auto count = [&](const std::string& what) {
+    int found = 0;
+    for (std::size_t at = 0; (at = events.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  // Embedding, layers and head; the head has no forward pass of its own, and what the windows and
+  // slots still hold where the direction turns is not read again.
+  EXPECT_EQ(count("\"read parameters 5\""), 2);
+  EXPECT_EQ(count("\"read parameters 12\""), 1);
+  EXPECT_EQ(count("\"read parameters 13\""), 1);
+  EXPECT_GT(count("\"write parameters"), 13);
+  EXPECT_EQ(count("communicate, from the file"), 1);  // a lane
 }
 
 TEST_F(Offload, ActivationsLeaveMemory) {

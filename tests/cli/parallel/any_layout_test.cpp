@@ -107,6 +107,8 @@ TEST_F(AnyLayout, StatesInFiles) {
   const Layout many{2, "parallel.zero=1 " + offload};
   expect_same_bits(many, {1, ""}, more);
   expect_same_bits({1, ""}, many, more);
+  const Layout parted{2, "parallel.zero=3 offload.parameters=file offload.path=" + path("states")};
+  expect_same_bits({1, ""}, parted, more);
 }
 
 TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {

@@ -69,19 +69,27 @@ TEST_F(SlowJobsLoseNothing, AJobThatIsSuspendedGoesOn) {
 }
 
 // A disk that fails under what is offloaded to it: one message, and the checkpoints stay.
-TEST_F(JobsLoseNothing, ADiskThatFailsUnderOffloadedActivations) {
-  for (const auto& [fault, call, what] :
-       {std::tuple{"0 write 30 full offloaded", "writing", "No space left on device"},
-        {"0 read 30 broken offloaded", "reading", "Input/output error"}}) {
+TEST_F(JobsLoseNothing, ADiskThatFailsUnderWhatIsOffloaded) {
+  constexpr const char* activations = "offload.activations=file";
+  constexpr const char* parameters = "offload.parameters=file parallel.zero=3 run.precision=bf16";
+  for (const auto& [keys, moved, fault, call, what] :
+       {std::tuple{activations, "the offloaded activations", "0 write 30 full offloaded", "writing",
+                   "No space left on device"},
+        {activations, "the offloaded activations", "0 read 30 broken offloaded", "reading",
+         "Input/output error"},
+        {parameters, "the parameters", "0 write 90 full offloaded", "writing",
+         "No space left on device"},
+        {parameters, "the parameters", "0 read 90 broken offloaded", "reading",
+         "Input/output error"}}) {
     Program program(job_arguments("run", {1, ""},
-                                  "offload.activations=file checkpoint.interval=2 offload.path=" +
+                                  std::string(keys) + " checkpoint.interval=2 offload.path=" +
                                       path("offloaded") + " train.iters=100000"),
                     path("out"),
                     {{"LD_PRELOAD", TRIREME_TEST_FILE_FAULTS}, {"TRIREME_TEST_FILE_FAULT", fault}});
     const Outcome outcome = wait_for(program, 60);
     EXPECT_EQ(outcome.code, 1) << outcome.out;
     EXPECT_THAT(outcome.out,
-                AllOf(HasSubstr(call), HasSubstr("iB of the offloaded activations failed"),
+                AllOf(HasSubstr(call), HasSubstr(std::string("iB of ") + moved + " failed"),
                       HasSubstr(what), HasSubstr("the last checkpoint is untouched")));
     EXPECT_EQ(count_of(outcome.out, "offload.path"), 1);
     EXPECT_TRUE(fs::is_empty(path("offloaded")));

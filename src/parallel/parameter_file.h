@@ -1,0 +1,62 @@
+// This rank's parts of parameters in a file on local disk (ZeRO 3): those of a segment are read
+// ahead of their gather, and those that the optimizer makes are written behind it.
+#pragma once
+
+#include <memory>
+
+#include "parallel/state_layout.h"
+#include "parallel/transfer_file.h"
+
+namespace trireme {
+
+class ParameterFile {
+ public:
+  // Plans, without allocating. `stage` and `layout` must outlive it.
+  ParameterFile(const Stage& stage, const StateLayout& layout, const OffloadOptions& where);
+
+  // Of two slots in memory, each with room for the parts of any segment.
+  std::int64_t memory_bytes() const { return slots * slot_bytes_; }
+  std::int64_t file_bytes() const { return file_bytes_; }
+  void allocate(const MemoryRegion& region);
+
+  // For passes. Starts to read the parts of a segment unless they are there or on their way; nobody
+  // may read those of the segments two before and two after it any more.
+  void bring(int segment);
+  // Where the part of one of the segment's buckets is, once it is there.
+  std::byte* part(int segment, int bucket);
+
+  // For the optimizer, bucket after bucket, while no pass runs. Where the part of a bucket is made,
+  // zeros at first, and the end of that.
+  std::byte* begin(int bucket);
+  void keep(int bucket);
+  // Everything is in the file.
+  void finish();
+
+  void set_trace(Trace* trace);
+
+ private:
+  // Segments take turns with slots in passes, and buckets in a step; -1: none.
+  static constexpr int slots = 2;
+  struct Slot {
+    int segment = -1, bucket = -1;
+    TransferFile::Ticket ticket = 0;
+  };
+  Slot& slot_of(int number) { return slots_[number % slots]; }
+  std::byte* memory_of(int number) const {
+    return in_flight_.data() + (number % slots) * slot_bytes_;
+  }
+  // What a part takes in memory and in the file.
+  std::int64_t room(int bucket) const;
+  void settle(Slot& slot);
+
+  const Stage& stage_;
+  const StateLayout& layout_;
+  OffloadOptions where_;
+  std::vector<std::int64_t> places_;  // by bucket, in the file
+  std::int64_t file_bytes_ = 0, slot_bytes_ = 0;
+  MemoryBlock in_flight_;
+  Slot slots_[slots];
+  std::unique_ptr<TransferFile> file_;  // before its memory goes
+};
+
+}  // namespace trireme
