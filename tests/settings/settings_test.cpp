@@ -139,6 +139,27 @@ TEST_F(Settings, DeepSpeedsActivationsAreCutOrLieInHostMemory) {
   EXPECT_EQ(c.offload.activations, "host");
 }
 
+TEST_F(Settings, DeepSpeedsParametersLieInHostMemoryOrOnADisk) {
+  const auto with = [](const std::string& stage, const std::string& states,
+                       const std::string& parameters) {
+    return R"({"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": )" +
+           stage + R"(, "offload_optimizer": )" + states + R"(, "offload_param": )" + parameters +
+           "}}";
+  };
+  const std::string cpu = R"({"device": "cpu", "pin_memory": true})";
+  const std::string disk = R"({"device": "nvme", "nvme_path": "/fast", "buffer_count": 5})";
+  const SettingsFile files = read("a.json", with("3", disk, disk), 2);
+  EXPECT_EQ(lost(files), "");
+  EXPECT_EQ(config(files).offload.optimizer, "file");
+  EXPECT_EQ(config(files).offload.parameters, "file");
+  EXPECT_EQ(config(files).offload.path, "/fast");
+  EXPECT_EQ(config(read("b.json", with("3", cpu, cpu), 2)).offload.parameters, "host");
+  EXPECT_THAT(refusal("c.json", with("2", cpu, cpu), 2), HasSubstr("with stage 3 alone"));
+  const SettingsFile apart =
+      read("d.json", with("3", R"({"device": "nvme", "nvme_path": "/other"})", disk), 2);
+  EXPECT_THAT(lost(apart), HasSubstr("is '/fast', and all files go to one folder, '/other'"));
+}
+
 TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
   const SettingsFile file = read(
       "ds.json",
