@@ -33,7 +33,7 @@ delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
 
 template <class T>
 void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx, const T* dctx) {
-  const std::int64_t rows = std::int64_t{a.batch} * a.heads() * a.queries;
+  const std::int64_t rows = std::int64_t{a.batch} * a.groups * a.queries_per_group * a.queries;
   launch(queue,
          one_block_each(ceil_div(rows * lanes_of_row, std::int64_t{delta_threads}), delta_threads),
          delta_kernel<T>, a, delta, ctx, dctx);
