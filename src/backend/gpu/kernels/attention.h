@@ -1,6 +1,8 @@
 // What the kernels of attention share: where rows lie, which keys a query sees, dropout, and sizes.
 #pragma once
 
+#include <limits>
+
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/launch.h"
 #include "backend/gpu/scores.h"
@@ -76,12 +78,17 @@ struct Attention {
     }
     return seen;
   }
+  // Not by a choice between two loads, of which clang makes one, by way of scratch.
+  GPU_FN int length_of(int sample) const {
+    const int length = lengths ? lengths[sample] : std::numeric_limits<int>::max();
+    return length < keys ? length : keys;
+  }
   // The same of whole sequences without a cache and a window: fewer registers hold it.
   GPU_FN Visibility whole_visibility(int sample) const {
     return {first_visible ? first_visible + std::int64_t{sample} * keys : nullptr,
             0,
             queries,
-            lengths ? lengths[sample] : keys,
+            length_of(sample),
             causal,
             0};
   }

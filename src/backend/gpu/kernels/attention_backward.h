@@ -42,19 +42,17 @@ constexpr int backward_cuts(int chunks, int chunk, int rows) {
 template <Owner owner, int rows>
 struct BackwardPlace {
   int sample, part, head;  // head: the first of the group for the owner of keys
-  int begin, end;          // positions of the chunk
   int first;               // of the block
 
   template <class T>
   GPU_FN BackwardPlace(const Attention<T>& a, const Gradients<T>& g) {
-    const int index = recomputed(static_cast<int>(block_index().x));
+    const int index = static_cast<int>(block_index().x);
     const int heads = owner == Owner::keys ? a.groups : a.heads();
     const int all = a.batch * g.chunks * heads, of_all = index % all, cut = index / all;
     sample = of_all / heads / g.chunks;
     part = of_all / heads % g.chunks;
     head = of_all % heads * (owner == Owner::keys ? a.queries_per_group : 1);
-    begin = g.first(part);
-    end = begin + g.chunk;
+    const int begin = g.first(part);
     const int cuts = backward_cuts(g.chunks, g.chunk, rows);
     first = begin / row_alignment * row_alignment +
             (owner == Owner::keys ? cut : cuts - 1 - cut) * rows;
@@ -90,6 +88,7 @@ class BackwardBlock {
       : a_(a),
         g_(g),
         sample_(at.sample),
+        part_(at.part),
         first_head_(at.head),
         first_row_(at.first),
         row_(at.first + Waves::first()),
@@ -149,8 +148,9 @@ class BackwardBlock {
                   : a_.matrix(g_.dctx + a_.ctx_offset(sample_, head), a_.ctx_pitch(), a_.queries);
   }
   GPU_FN Matrix<T> keys(int head, bool side_a) const {
-    return a_.matrix((side_a ? a_.k : a_.v) + a_.kv_offset(sample_, head / a_.queries_per_group),
-                     a_.kv_pitch, seen_.keys);
+    return a_.matrix(
+        (side_a ? a_.k : a_.v) + sample_ * a_.kv_sample + head / a_.queries_per_group * a_.kv_group,
+        a_.kv_pitch, seen_.keys);
   }
   GPU_FN Matrix<T> own_rows(int head, bool side_a) const {
     return (keys_are_rows ? keys(head, side_a) : queries(head, side_a)).from(first_row_, 0);
@@ -263,8 +263,9 @@ class BackwardBlock {
     using Kept = KeptScores<Waves::threads, rows, columns, keys_are_rows>;
     [[maybe_unused]] Kept kept;
     if constexpr (drops)
-      kept.draw(AttentionMask(a_.dropout, a_.first_head + step.head, a_.sample_id(sample_)),
-                keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
+      kept.draw(
+          AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
+          keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
     const float scale = a_.scale * log2_of_e;
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
@@ -303,23 +304,23 @@ class BackwardBlock {
   }
 
   GPU_FN void store() const {
-    const Place at(a_, g_);  // anew: few registers are free before
     // The row of position 0 of the sequence, were it there.
-    const std::int64_t zero = (std::int64_t{sample_} * g_.chunks + at.part) * g_.chunk - at.begin;
+    const std::int64_t zero =
+        (std::int64_t{sample_} * g_.chunks + part_) * g_.chunk - g_.first(part_);
     const int group = first_head_ / a_.queries_per_group;
     if constexpr (keys_are_rows) {
       const std::int64_t from = zero * a_.kv_pitch + group * a_.kv_group;
-      store_rows(g_.dk + from, a_.kv_pitch, at, sums_a_, a_.scale);
-      store_rows(g_.dv + from, a_.kv_pitch, at, sums_b_, 1.0f);
+      store_rows(g_.dk + from, a_.kv_pitch, sums_a_, a_.scale);
+      store_rows(g_.dv + from, a_.kv_pitch, sums_b_, 1.0f);
     } else {
       const std::int64_t head = std::int64_t{first_head_ % a_.queries_per_group} * a_.head_dim;
-      store_rows(g_.dq + zero * a_.q_pitch + group * a_.q_group + head, a_.q_pitch, at, sums_a_,
+      store_rows(g_.dq + zero * a_.q_pitch + group * a_.q_group + head, a_.q_pitch, sums_a_,
                  a_.scale);
     }
   }
-  GPU_FN void store_rows(T* to, std::int64_t to_pitch, const Place& at,
-                         const SumTile (&sums)[rows][d / tile_size], float factor) const {
-    const int first = recomputed(row_);
+  GPU_FN void store_rows(T* to, std::int64_t to_pitch, const SumTile (&sums)[rows][d / tile_size],
+                         float factor) const {
+    const int first = recomputed(row_), begin = g_.first(part_), end = begin + g_.chunk;
 #pragma unroll
     for (int r = 0; r < rows; ++r)
 #pragma unroll
@@ -328,14 +329,14 @@ class BackwardBlock {
         for (int i = 0; i < TileMap::sums; ++i) {
           const int row = first + r * tile_size + sum_row(TileMap::row_slot(i));
           const int column = j * tile_size + sum_column(TileMap::column_slot(i));
-          if (row >= at.begin && row < at.end && column < a_.head_dim)
+          if (row >= begin && row < end && column < a_.head_dim)
             to[row * to_pitch + column] = from_float<T>(sums[r][j].v[i] * factor);
         }
   }
 
   const Attention<T>& a_;
   const Gradients<T>& g_;
-  const int sample_, first_head_;
+  const int sample_, part_, first_head_;
   const int first_row_, row_;  // of the block and of this wave
   const Visibility seen_;
   T *const own_a_, *const own_b_, *const other_;  // in shared memory
