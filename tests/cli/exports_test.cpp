@@ -67,7 +67,9 @@ TEST_F(Exports, TakeChatTemplatesAndGenerationConfigurationsAlong) {
            {path("run"), path("out")}, {path("again"), path("back")}}) {
     const Outcome converted = run({"convert", "--to", "hf", from, to});
     ASSERT_EQ(converted.code, 0) << converted.out;
-    if (to == path("out")) ASSERT_EQ(run({"convert", "--from", "hf", to, path("again")}).code, 0);
+    if (to == path("out")) {
+      ASSERT_EQ(run({"convert", "--from", "hf", to, path("again")}).code, 0);
+    }
     for (const auto& [name, text] : wanted) EXPECT_EQ(contents(fs::path(to) / name), text) << to;
   }
   for (const auto& [name, text] : wanted) EXPECT_EQ(contents(fs::path(exported) / name), text);
