@@ -235,7 +235,8 @@ void Trainer::Parts::evaluate() {
                                         return &batch;
                                       });
   valid_loss = sum.mean();
-  if (!std::isfinite(valid_loss) && config.train.check_nan) {
+  // With a dynamic loss scale the steps decide how much longer to try.
+  if (!std::isfinite(valid_loss) && config.train.check_nan && !loss_scale.is_dynamic()) {
     checkpoints.finish();
     fail(
         "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched; "
