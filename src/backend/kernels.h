@@ -198,7 +198,7 @@ struct Kernels {
   // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
   // queries and one for all keys; values are copied. rstd is [rows, norms()] in the order of the
   // heads and may be null where no gradient is wanted. y is not x. With all_heads rms(x) is that of
-  // all query heads, or of all key heads, of the row, and the weights have their widths (CPU only).
+  // all query heads, or of all key heads, of the row, and the weights have their widths.
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
                     const T* key_weight);
   // Its gradient; x is what was normalised, dx is neither dy nor x. workspace:

@@ -26,15 +26,15 @@ import torch.multiprocessing
 STEP = 3
 
 
-def patch():
-    """What asks for a GPU is told of the CPU, and random states of GPUs are left alone."""
-    torch.cuda.current_device = lambda: torch.device("cpu")
-    torch.Tensor.cuda = lambda self, *_, **__: self
-    torch.cuda.synchronize = lambda *_: None
+def patch(replace=setattr):
+    """What asks for a GPU is told of the CPU, and random states of GPUs are left alone; by `replace`, which may undo it later."""
     make_tensor = torch.tensor
-    torch.tensor = lambda *values, device=None, **more: make_tensor(*values, **more)
+    replace(torch.cuda, "current_device", lambda: torch.device("cpu"))
+    replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    replace(torch.cuda, "synchronize", lambda *_: None)
+    replace(torch, "tensor", lambda *values, device=None, **more: make_tensor(*values, **more))
     from megatron.core.tensor_parallel import random
-    random.CudaRNGStatesTracker.fork = lambda *_, **__: contextlib.nullcontext()
+    replace(random.CudaRNGStatesTracker, "fork", lambda *_, **__: contextlib.nullcontext())
 
 
 def name_devices():
