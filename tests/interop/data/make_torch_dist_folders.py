@@ -28,6 +28,8 @@ STEP = 3
 
 def patch(replace=setattr):
     """What asks for a GPU is told of the CPU, and random states of GPUs are left alone; by `replace`, which may undo it later."""
+    # PyTorch remembers at its first question which functions `with torch.device(...)` concerns: the true torch.tensor.
+    torch.utils._device._device_constructors()
     make_tensor = torch.tensor
     replace(torch.cuda, "current_device", lambda: torch.device("cpu"))
     replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
