@@ -57,9 +57,9 @@ class Chart {
     parent.append(this.figure);
   }
 
-  // Of all that is drawn; spikes of the bands do not count.
-  extent(lines, log) {
-    let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
+  // Of all that is drawn, and along x at least the runs' range; spikes of the bands do not count.
+  extent(lines, log, range) {
+    let x0 = range.first, x1 = range.last, y0 = Infinity, y1 = -Infinity;
     for (const line of lines) {
       line.xs.forEach((x, i) => {
         const y = line.ys[i];
@@ -68,7 +68,7 @@ class Chart {
         y0 = Math.min(y0, y); y1 = Math.max(y1, y);
       });
     }
-    if (x0 > x1) return null;
+    if (x0 > x1 || y0 > y1) return null;
     if (x0 > 0 && x0 < 0.2 * x1) x0 = 0;
     if (x1 === x0) x1 = x0 + 1;
     if (log) return {x0, x1, y0: Math.log10(y0) - 0.02, y1: Math.log10(y1) + 0.02};
@@ -77,7 +77,7 @@ class Chart {
   }
 
   draw() {
-    const {axis, log, marks} = this.view();
+    const {axis, log, marks, range} = this.view();
     const ratio = window.devicePixelRatio || 1;
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     if (width === 0) return;
@@ -86,7 +86,7 @@ class Chart {
     const pen = this.canvas.getContext('2d');
     pen.scale(ratio, ratio);
     pen.font = '11px system-ui, sans-serif';
-    const lines = this.lines(), extent = this.extent(lines, log);
+    const lines = this.lines(), extent = this.extent(lines, log, range);
     if (!extent) {
       pen.fillStyle = cssColour('--faint');
       pen.textAlign = 'center';

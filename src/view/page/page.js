@@ -57,8 +57,14 @@ const known_charts = {
   tokens_per_second: ['tokens/s', 'of all ranks'],
   mfu: ['share of the peak (MFU)', '%'],
   tflops: ['TFLOP/s', 'of a rank; attention not halved'],
+  save_seconds: ['time of a save', 'seconds, until it is on the disk'],
+  save_waited_seconds: ['wait for a save', 'seconds that training stood still'],
+  guard_seconds: ['time of a check', 'seconds, against silent corruption'],
 };
-const hidden_series = ['consumed_tokens', 'elapsed', 'skipped_steps', 'valid_loss', 'went_back_to'];
+// Of some steps only: drawn as points.
+const now_and_then = ['save_seconds', 'save_waited_seconds', 'guard_seconds'];
+const hidden_series = ['consumed_tokens', 'elapsed', 'guard_hash_bytes', 'guard_hash_seconds', 'skipped_steps', 'valid_loss',
+  'went_back_to'];
 
 function chartNames() {
   const found = new Set();
@@ -71,20 +77,22 @@ function chartNames() {
   return [...found].sort((a, b) => (order.indexOf(a) + 1 || 99) - (order.indexOf(b) + 1 || 99) || (a < b ? -1 : 1));
 }
 
-// The widest position of any run: smoothing is a share of it.
-function axisLength() {
-  let longest = 0;
+// The first and the last position of any run: smoothing is a share of the last.
+function axisRange() {
+  let first = Infinity, last = 0;
   for (const run of shownRuns()) {
     const loss = run.series.loss;
     if (!loss || !loss.steps.length) continue;
-    const at = positions(run, [loss.steps[loss.steps.length - 1]], settings.x);
-    if (at) longest = Math.max(longest, at[0]);
+    const at = positions(run, [loss.steps[0], loss.steps[loss.steps.length - 1]], settings.x);
+    if (!at) continue;
+    first = Math.min(first, at[0]);
+    last = Math.max(last, at[1]);
   }
-  return longest;
+  return {first, last};
 }
 
 function linesOf(name) {
-  const width = axisLength() * 0.15 * (settings.smooth / 100) ** 2;
+  const width = axisRange().last * 0.15 * (settings.smooth / 100) ** 2;
   const lines = [];
   const many = shownRuns().length > 1;
   for (const run of shownRuns()) {
@@ -100,16 +108,17 @@ function runLines(run, name, width, many) {
   const add = (series, word, more) => {
     const xs = series && positions(run, series.steps, settings.x);
     if (!xs) return;
-    lines.push({id: run.id, name: many ? `${run.name}${more.dots ? ' ' + word : ''}` : word, xs, ...more});
+    lines.push({id: run.id, name: many ? `${run.name}${word === 'validation' ? ' ' + word : ''}` : word, xs, ...more});
   };
   const series = seriesOf(run, name);
   if (series) {
     const xs = positions(run, series.steps, settings.x) || [];
-    const plain = ['lr', 'loss_scale'].includes(name);
+    const dots = now_and_then.includes(name);
+    const plain = dots || ['lr', 'loss_scale'].includes(name);
     const smooth = plain ? 0 : width;
     // A band shows what lies behind a smooth line, of one run.
     const band = !many && !plain ? {low: series.low, high: series.high} : {};
-    add(series, (known_charts[name] || [name])[0], {ys: smoothed(xs, series.mean, smooth), ...band});
+    add(series, (known_charts[name] || [name])[0], {ys: smoothed(xs, series.mean, smooth), dots, ...band});
   }
   if (name === 'loss' && run.series.valid_loss)
     add(run.series.valid_loss, 'validation', {ys: run.series.valid_loss.mean, dots: true});
@@ -138,7 +147,7 @@ function drawCharts() {
     if (!charts.has(name)) {
       const [title, unit] = known_charts[name] || [name.replaceAll('_', ' '), ''];
       const chart = new Chart($('charts'), title, unit, () => linesOf(name),
-        () => ({axis: settings.x, log: settings.log, marks}));
+        () => ({axis: settings.x, log: settings.log, marks, range: axisRange()}));
       if (name === 'loss') chart.figure.classList.add('first');
       charts.set(name, chart);
     }
@@ -183,7 +192,7 @@ function drawTiles() {
   const elapsed = last(run, 'elapsed');
   tiles.push(tile('trained for', duration(elapsed), `${short(last(run, 'consumed_tokens'))} tokens`));
   const saved = (run.checkpoints || []).at(-1);
-  tiles.push(tile('newest checkpoint', saved ? `step ${saved.step}` : 'none', saved ? bytes(saved.bytes) : ''));
+  tiles.push(tile('last checkpoint', saved ? `step ${saved.step}` : 'none', saved ? bytes(saved.bytes) : ''));
   $('tiles').replaceChildren(...tiles);
 }
 
