@@ -40,8 +40,12 @@ void check_unused_fp8(const Fp8Config& fp8) {
 void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   if (tp == 1) return;
   const std::string other = "recipe = \"tensorwise\", or parallel.tp = 1";
-  if (model.ffn_hidden_size / tp % fp8_block != 0)
-    refuse_size("model.ffn_hidden_size", model.ffn_hidden_size, tp, "parallel.tp", other);
+  // Experts are whole, those that all rows pass are not.
+  const std::int64_t shared = model.moe.num_experts > 0 ? model.moe.shared_ffn_hidden_size : 0;
+  for (const auto& [key, size] : {std::pair{"model.ffn_hidden_size", model.ffn_hidden_size},
+                                  {"moe.shared_ffn_hidden_size", shared}}) {
+    if (size / tp % fp8_block != 0) refuse_size(key, size, tp, "parallel.tp", other);
+  }
   const std::int64_t queries = model.num_heads * model.head_dim;
   if (queries / tp % fp8_block != 0)
     refuse_size("model.num_heads x head_dim", queries, tp, "parallel.tp", other);
@@ -68,10 +72,10 @@ void check_fp8(const Config& config) {
         "{:?} yet",
         fp8.recipe, config.run.device);
   }
-  if (config.model.moe.num_experts > 0) {
+  if (config.model.moe.residual) {
     fail_input(
-        "fp8.recipe = {:?} does not go with moe.num_experts yet, since the products of experts "
-        "have not been written in fp8: use recipe = \"none\"",
+        "fp8.recipe = {:?} does not go with moe.residual yet, whose coefficients would be rounded "
+        "like weights: use recipe = \"none\", or residual = false",
         fp8.recipe);
   }
   if (config.model.is_latent()) {

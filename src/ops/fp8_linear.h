@@ -3,13 +3,9 @@
 // would add up.
 #pragma once
 
-#include "ops/support.h"
+#include "ops/fp8_operands.h"
 
 namespace trireme::ops {
-
-inline bool is_fp8(const Graph& g) {
-  return g.fp8().recipe != Fp8Recipe::none;
-}
 
 // Scratch of a product with `shape` for each call; without that of a block's gradient.
 std::int64_t fp8_workspace(const Target&, const Graph&, const Node&, Product,

@@ -1,6 +1,6 @@
 // Linear layers of experts: rows that are sorted by expert, each with the weight of its expert.
-#include "backend/cpu/workspace.h"
 #include "ops/definitions.h"
+#include "ops/fp8_grouped.h"
 #include "ops/ops.h"
 #include "ops/support.h"
 
@@ -27,15 +27,13 @@ std::int64_t block_bytes(const Graph& g, const GroupedShape& shape) {
 template <Product product>
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const GroupedShape shape = shape_of<product>(g, node);
-  const std::int64_t own = target.device == DeviceKind::cpu
-                               ? cpu::grouped_workspace(target, g.compute(), product, shape)
-                               : 0;
-  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) + own;
+  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) +
+         grouped_workspace(target, g, product, shape);
 }
 
 template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
-  return device.grouped(g.compute(), product, shape_of<product>(g, node));
+  return make_grouped(device, g, product, shape_of<product>(g, node));
 }
 
 template <Product product>

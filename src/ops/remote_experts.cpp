@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/workspace.h"
 #include "ops/definitions.h"
+#include "ops/fp8_grouped.h"
 #include "ops/ops.h"
 #include "ops/support.h"
 
@@ -99,7 +99,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
   auto made = std::make_shared<Prepared>();
   for (int i = 0; i < count; ++i) {
     const auto which = static_cast<Products>(i);
-    (*made)[i] = device.grouped(g.compute(), product_of(which), shape_of(s, which));
+    (*made)[i] = make_grouped(device, g, product_of(which), shape_of(s, which));
   }
   return made;
 }
@@ -144,10 +144,9 @@ template <int count>
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const Sizes s(g, node);
   std::int64_t most = 0;
-  for (int i = 0; i < count && target.device == DeviceKind::cpu; ++i) {
+  for (int i = 0; i < count; ++i) {
     const auto which = static_cast<Products>(i);
-    most = std::max(
-        most, cpu::grouped_workspace(target, g.compute(), product_of(which), shape_of(s, which)));
+    most = std::max(most, grouped_workspace(target, g, product_of(which), shape_of(s, which)));
   }
   return Scratch(s, count == products, sums_integers(g, node)).bytes + most;
 }

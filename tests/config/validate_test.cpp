@@ -57,8 +57,11 @@ TEST(Validate, Fp8GoesWithWhatItCanRoundCertainly) {
                     HasSubstr("\"tensorwise\" or \"blockwise\"")));
   EXPECT_THAT(refused({"fp8.recipe=blockwise", "run.device=cuda"}),
               AllOf(HasSubstr("fp8.recipe = \"blockwise\""), HasSubstr("run.device = \"cpu\"")));
-  EXPECT_THAT(refused({"fp8.recipe=blockwise", "moe.num_experts=4", "model.bias=false"}),
-              HasSubstr("moe.num_experts"));
+  const std::string experts = "moe.num_experts=4", no_bias = "model.bias=false";
+  EXPECT_EQ(refused({"fp8.recipe=blockwise", experts, no_bias}), "accepted");
+  EXPECT_THAT(refused({"fp8.recipe=blockwise", experts, no_bias, "moe.residual=true",
+                       "moe.shared_ffn_hidden_size=64"}),
+              AllOf(HasSubstr("does not go with moe.residual yet"), HasSubstr("residual = false")));
   EXPECT_THAT(
       refused({"fp8.recipe=blockwise", "fp8.first_layers_bf16=8", "fp8.last_layers_bf16=4"}),
       AllOf(HasSubstr("fp8.first_layers_bf16 = 8"), HasSubstr("num_layers = 12")));
@@ -77,6 +80,10 @@ TEST(Validate, RanksCutNoBlocksOfFp8) {
                     HasSubstr("tensorwise")));
   EXPECT_THAT(on("blockwise", 2, {"parallel.tp=2", "model.num_kv_heads=1"}),
               HasSubstr("model.head_dim = 64"));
+  EXPECT_THAT(on("blockwise", 2,
+                 {"parallel.tp=2", "parallel.sequence_parallel=true", "moe.num_experts=4",
+                  "model.bias=false", "moe.shared_ffn_hidden_size=384"}),
+              HasSubstr("moe.shared_ffn_hidden_size = 384 over parallel.tp = 2 is 192"));
   EXPECT_EQ(on("tensorwise", 4, {"parallel.tp=4"}), "accepted");
   EXPECT_EQ(on("blockwise", 4, {"parallel.cp=4"}), "accepted");  // chunks of 128
   EXPECT_THAT(on("blockwise", 8, {"parallel.cp=8"}), HasSubstr("model.seq_length = 1024"));

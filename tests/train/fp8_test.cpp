@@ -93,6 +93,55 @@ TEST_P(Fp8Runs, ExactBlocksKeepTheirBitsOverContextRanks) {
                    {{"sequences", 2, sequences}, {"sequences and data", 4, sequences}});
 }
 
+void dealt(ParallelConfig& p) {
+  p.ep = 2;
+}
+void dealt_to_all(ParallelConfig& p) {
+  p.ep = 4;
+  p.zero = 3;
+  p.recompute = "full";
+}
+void dealt_in_a_pipeline(ParallelConfig& p) {
+  p.ep = 2;
+  p.pp = 2;
+  p.schedule = "1f1b";
+  p.zero = 1;
+}
+void dealt_with_sequences(ParallelConfig& p) {
+  p.ep = 4;
+  p.cp = 2;
+  p.zero = 2;
+}
+void dealt_with_tensors(ParallelConfig& p) {
+  p.tp = p.ep = 2;
+  p.sequence_parallel = true;
+}
+void tensors_of_rows(ParallelConfig& p) {
+  p.tp = 2;
+  p.sequence_parallel = true;
+}
+
+class Fp8Experts : public Fp8Runs {};
+
+// Which rows of an expert share a scale is no matter of the layout.
+TEST_P(Fp8Experts, KeepTheirBits) {
+  Config config = fp8_config(GetParam(), "bf16", "experts");
+  config.model.moe.shared_ffn_hidden_size = 16;
+  expect_same_bits(config, {"one rank", 1, alone},
+                   {{"data", 4, alone},
+                    {"dealt", 2, dealt},
+                    {"dealt to all", 4, dealt_to_all},
+                    {"dealt in a pipeline", 4, dealt_in_a_pipeline}});
+  config.model.moe.capacity_factor = 0;
+  config.parallel.exact_block = 2;
+  expect_same_bits(
+      config, {"one rank, in blocks", 1, alone},
+      {{"sequences", 2, sequences}, {"dealt with sequences", 4, dealt_with_sequences}});
+  if (GetParam() == "blockwise") return;  // a block of 128 would be cut
+  expect_same_bits(config, {"tensors of rows", 2, tensors_of_rows},
+                   {{"dealt with tensors", 2, dealt_with_tensors}});
+}
+
 // In double nothing but a scale would make a difference that shows.
 TEST_P(Fp8Runs, RanksThatShareAMatrixOrASequenceRoundAsOneDoes) {
   Config config = fp8_config(GetParam(), "fp64", "llama");
@@ -128,6 +177,8 @@ TEST_P(Fp8Runs, DifferFromPlainRunsByTheirRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, Fp8Runs, testing::Values("tensorwise", "blockwise"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(SlowRecipes, Fp8Experts, testing::Values("tensorwise", "blockwise"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden,
                                          "experts_with_capacity", "experts_residual", "deepseek",
                                          "llama_latent", "llama_window", "llama_some_windows",
                                          "olmo2", "qwen3_moe", "fp8_tensorwise", "fp8_blockwise",
-                                         "fp8_fnuz"),
+                                         "fp8_fnuz", "fp8_experts"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

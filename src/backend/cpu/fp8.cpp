@@ -78,10 +78,28 @@ void round_row(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
   }
 }
 
+// Calls body(tiles of a group as a matrix of its own, its first row, its first tile) for all groups
+// that have rows.
+template <class Body>
+void for_each_group(const Fp8Tiles& s, const Body& body) {
+  for (std::int64_t g = 0; g < s.groups; ++g) {
+    const std::int64_t first = s.offsets[g], rows = s.offsets[g + 1] - first;
+    if (rows == 0) continue;
+    const Fp8Tiles group{
+        rows, s.cols, rows, std::min(s.tile_rows, rows), s.tile_cols, s.type, s.power_of_2_scales};
+    body(group, first, s.first_band(g) * s.tiles_of_row());
+  }
+}
+
 }  // namespace
 
 template <class T>
 void fp8_largest(float* largest, const T* x, const Fp8Tiles& s) {
+  if (s.groups > 0) {
+    return for_each_group(s, [&](const Fp8Tiles& group, std::int64_t row, std::int64_t tile) {
+      fp8_largest(largest + tile, x + row * s.cols, group);
+    });
+  }
   const std::int64_t tiles = s.tiles_of_row(), part_rows = rows_per_task(s.cols);
   if (tiles == 1 && s.run == s.tile_rows && s.tile_rows > part_rows)
     return largest_of_bands(largest, x, s, part_rows);
@@ -100,6 +118,11 @@ void fp8_largest(float* largest, const T* x, const Fp8Tiles& s) {
 
 template <class T>
 void fp8_round(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
+  if (s.groups > 0) {
+    return for_each_group(s, [&](const Fp8Tiles& group, std::int64_t row, std::int64_t tile) {
+      fp8_round(y + row * s.cols, x + row * s.cols, largest + tile, group);
+    });
+  }
   parallel_ranges(s.rows, rows_per_task(s.cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r)
       round_row(y + r * s.cols, x + r * s.cols, largest + s.band_of(r) * s.tiles_of_row(), s);

@@ -10,19 +10,28 @@
 
 namespace trireme::cpu {
 
-// A matrix cut into tiles. Rows come in runs (sequences) that no tile leaves; the last tiles of a
-// run and of a row may be smaller.
+// A matrix cut into tiles. Rows come in runs (sequences, or the rows of an expert) that no tile
+// leaves; the last tiles of a run and of a row may be smaller.
 struct Fp8Tiles {
   std::int64_t rows, cols;
   std::int64_t run;  // divides rows
   std::int64_t tile_rows, tile_cols;
   Fp8Type type;
   bool power_of_2_scales;
+  // Runs of any length instead: the rows [offsets[g], offsets[g + 1]) of each of so many groups.
+  // What belongs to none is neither read nor written.
+  const std::int32_t* offsets = nullptr;
+  std::int64_t groups = 0;
 
   std::int64_t tiles_of_row() const { return (cols + tile_cols - 1) / tile_cols; }
   // Rows of tiles, in a run and in all, and the one that a row lies in.
   std::int64_t bands_of_run() const { return (run + tile_rows - 1) / tile_rows; }
-  std::int64_t bands() const { return rows / run * bands_of_run(); }
+  std::int64_t bands() const {
+    return groups > 0 ? rows / tile_rows + groups : rows / run * bands_of_run();
+  }
+  // That with which a group begins, whatever its length and those of others: some bands may be
+  // left over between groups.
+  std::int64_t first_band(std::int64_t group) const { return offsets[group] / tile_rows + group; }
   std::int64_t band_of(std::int64_t row) const {
     return row / run * bands_of_run() + row % run / tile_rows;
   }

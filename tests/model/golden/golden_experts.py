@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
+from golden_fp8 import product
 from golden_layers import linear, mlp
 
 
@@ -78,9 +79,12 @@ def experts(m, w, name, x, losses):
     down = w[name + ".experts.down.weight"].view(count, h, inner)
     y = torch.zeros(b * s, h, dtype=wide)
     for e in range(count):
-        gate, value = F.linear(rows, up[e]).chunk(2, -1)
-        made = F.linear(F.silu(gate) * value, down[e]).to(wide)
-        y = y + ((chosen == e) * weights).sum(-1, keepdim=True) * made
+        own = (chosen == e).any(-1).nonzero()[:, 0] if m.get("fp8") else torch.arange(b * s)
+        if not len(own):
+            continue
+        gate, value = product(m, name, rows[own][None], up[e]).chunk(2, -1)
+        made = product(m, name, F.silu(gate) * value, down[e])[0].to(wide)
+        y = y.index_add(0, own, ((chosen == e) * weights).sum(-1, keepdim=True)[own] * made)
     y = y.to(x.dtype).view(b, s, h)
     if not moe["shared_ffn_hidden_size"]:
         return y

@@ -1,4 +1,5 @@
-"""Linear layers whose products read 8-bit numbers, by PyTorch's 8-bit types.
+"""Linear layers whose products read 8-bit numbers, by PyTorch's 8-bit types. An expert's rows of the
+batch count as a sequence.
 
 A scale is largest / amax, in fp32 and perhaps rounded down to a power of two; a number times it is
 rounded to nearest, and divided by it again before products. tensorwise: a scale for a weight, and for
@@ -69,7 +70,7 @@ def acts(x, fp8, use, over_positions=False):
     return rounded(x, tile, kind_of(fp8, use), fp8["power_of_2_scales"])
 
 
-def product(m, name, x, weight, bias):
+def product(m, name, x, weight, bias=None):
     """The product of a layer of a block, in 8 bits if the model says so of this layer."""
     fp8 = m.get("fp8")
     if not fp8 or not name.startswith("layers."):

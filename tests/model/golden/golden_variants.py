@@ -54,6 +54,9 @@ FP8_TENSORWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="tensorwise", format="
 FP8_BLOCKWISE = dict(LLAMA, **WIDE, fp8=dict(FP8, recipe="blockwise"))
 FP8_FNUZ = dict(GPT, **WIDE, num_layers=3, fp8=dict(FP8, recipe="blockwise", format="hybrid", encoding="fnuz",
                                                     first_layers_bf16=1))
+# Experts, whose rows share scales, and a shared one.
+FP8_EXPERTS = dict(LLAMA, **WIDE, fp8=FP8_TENSORWISE["fp8"], moe=dict(
+    MOE, num_experts=4, ffn_hidden_size=136, first_layer=1, shared_ffn_hidden_size=48, aux_loss_coeff=0.02))
 # Latent attention with both small norms, values narrower than keys and yarn's scales (DeepSeek-V3),
 # without its way down for queries in a dense model; residual experts with a balance over the batch.
 LATENT = dict(LLAMA, num_kv_heads=4, kv_lora_rank=12, q_lora_rank=20, qk_nope_head_dim=8,
@@ -87,6 +90,7 @@ VARIANTS = {  # model, whether some tokens do not count, optimizer
     "fp8_tensorwise": (FP8_TENSORWISE, False),
     "fp8_blockwise": (FP8_BLOCKWISE, False),
     "fp8_fnuz": (FP8_FNUZ, False),
+    "fp8_experts": (FP8_EXPERTS, False),
     "llama_muon": (LLAMA, False, MUON),
     "gpt_muon": (GPT, False, MEGATRON_MUON),
     "gpt_lion": (GPT, False, LION),
