@@ -85,6 +85,7 @@ struct RouterGrads {
   std::vector<std::int64_t> kept;  // of two layers
 };
 
+template <class T>
 RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLosses& losses,
                           bool biased, bool accumulate, bool loaded = false) {
   const std::vector<std::int32_t> choice = route_on<float>(device, s, false).chosen;
@@ -93,9 +94,9 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
   const OnDevice<float> dlogits(device, experts * static_cast<std::size_t>(s.rows));
   const OnDevice<float> dbias(device, normal_values<float>(experts, 3));
   const OnDevice<float> dload(device, normal_values<float>(experts, 5));
-  std::vector<float> of_before = normal_values<float>(experts, 6);
-  for (float& share : of_before) share = std::fabs(share);
-  const OnDevice<float> load(device, of_before);
+  std::vector<T> of_before = normal_values<T>(experts, 6);
+  for (T& share : of_before) share = T(std::fabs(static_cast<float>(share)));
+  const OnDevice<T> load(device, of_before);
   const OnDevice<float> dweights(device, normal_values<float>(choices_of(s), 4));
   std::vector<std::int32_t> where(choices_of(s));
   for (std::size_t i = 0; i < where.size(); ++i)
@@ -111,11 +112,11 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
                                     .sample_scale = 0.25,
                                     .experts = reinterpret_cast<ExpertTotals*>(totals.get())}});
   for (int twice = 0; twice < 2; ++twice) {
-    device.kernels<float>().route_grad(
-        device.queue(), s, losses, dlogits.get(), biased ? dbias.get() : nullptr,
-        loaded ? dload.get() : nullptr, accumulate, dweights.get(), logits.get(), chosen.get(),
-        places.get(), loaded ? nullptr : counts.get(), loaded ? load.get() : nullptr, block.get(),
-        1);
+    device.kernels<T>().route_grad(device.queue(), s, losses, dlogits.get(),
+                                   biased ? dbias.get() : nullptr, loaded ? dload.get() : nullptr,
+                                   accumulate, dweights.get(), logits.get(), chosen.get(),
+                                   places.get(), loaded ? nullptr : counts.get(),
+                                   loaded ? load.get() : nullptr, block.get(), 1);
   }
   const std::vector<std::int64_t> all = totals.values();
   const auto* const sums = reinterpret_cast<const ExpertTotals*>(all.data());
@@ -146,7 +147,7 @@ TEST_P(Routing, HasTheCpusGradientsAndLosses) {
       SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k << ", units of "
                                       << losses.unit_rows);
       expect_the_same(
-          on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased); }));
+          on_both([&](Device& d) { return route_grad_on<float>(d, s, losses, biased, biased); }));
     }
   }
 }
@@ -158,8 +159,10 @@ TEST_P(Routing, HasTheCpusGradientsOfALoad) {
     biased = !biased;
     SCOPED_TRACE(testing::Message() << s.experts << " experts, top " << s.top_k);
     const RouterLosses losses{.aux_coeff = 0.3, .z_coeff = 0.2, .unit_rows = s.rows, .seq = s.rows};
-    expect_the_same(
-        on_both([&](Device& d) { return route_grad_on(d, s, losses, biased, biased, true); }));
+    for_storage_types([&]<class T>(T) {
+      expect_the_same(
+          on_both([&](Device& d) { return route_grad_on<T>(d, s, losses, biased, biased, true); }));
+    });
   }
 }
 
