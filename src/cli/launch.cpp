@@ -2,10 +2,12 @@
 #include "cli/launch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/beside_program.h"
@@ -61,11 +63,22 @@ void prepare_environment(int processes) {
   }
 }
 
+// A rank that was killed holds the lock until the system has taken it down, which can be a moment
+// after the launcher has ended.
+bool is_held_by_others(const std::string& run_folder) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (is_locked(run_folder)) {
+    if (std::chrono::steady_clock::now() > end) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 // Unless another run holds the folder, whose status it then is.
 void note_failure(const std::string& run_folder, const std::string& reason) {
   if (run_folder.empty()) return;
   try {
-    if (!is_locked(run_folder)) mark_failed(run_folder, reason);
+    if (!is_held_by_others(run_folder)) mark_failed(run_folder, reason);
   } catch (const Error& error) {
     std::fprintf(stderr, "trireme: status.json: %s\n", error.what());
   }
