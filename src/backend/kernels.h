@@ -249,9 +249,9 @@ struct Kernels {
   // A turn of a ring: the rank's two chunks of queries against the keys and values of the rank that
   // has the chunks `keys`, kv [batch * 2 * chunk, groups * 2 * head_dim]. `first`: of the rank's
   // own, which come first; later turns add to sums [batch * 2 * chunk, ctx columns] and lse, as
-  // above. ctx is null but in the last turn. The workspaces are those of ops/ring_attention.cpp.
+  // above. ctx is null but in the last turn.
   void (*ring_attention)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first, T* ctx,
-                         A* sums, A* lse, const T* qkv, const T* kv, void* workspace);
+                         A* sums, A* lse, const T* qkv, const T* kv);
   // The same backwards: adds to dkv, like kv, and to the gradient of the queries in the workspace;
   // dqkv, of which it writes the queries' columns, is null but in the last turn.
   void (*ring_attention_grad)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first,

@@ -37,19 +37,7 @@ void check_ring(const Config& config) {
         "cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
         p.cp);
   }
-  if (config.run.device != "cpu" && config.model.position == "alibi") {
-    fail_input(
-        "parallel.cp_attention = \"ring\" with model.position = \"alibi\" needs run.device = "
-        "\"cpu\": on GPUs use cp_attention = \"all_gather\" or \"ulysses\"");
-  }
   if (config.model.attention_dropout == 0) return;
-  if (config.run.device != "cpu") {
-    fail_input(
-        "parallel.cp_attention = \"ring\" with model.attention_dropout = {} needs run.device = "
-        "\"cpu\": on GPUs use cp_attention = \"all_gather\" or \"ulysses\", or attention_dropout = "
-        "0",
-        config.model.attention_dropout);
-  }
   for (const auto& [name, positions] : lengths_of(config)) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (chunk % drawn == 0) continue;

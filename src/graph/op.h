@@ -37,11 +37,6 @@ class RankGroup {
   // one. Both ends of a message know its count; where that is 0 there is none.
   virtual void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
                             std::int64_t received, int from, DType dtype) = 0;
-  // The same, while the queue does other work: until finish() src stays as it is, and nobody reads
-  // dst. One at a time.
-  virtual void begin_send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                                  std::int64_t received, int from, DType dtype) = 0;
-  virtual void finish(Queue&) = 0;
 };
 
 // The groups of a rank by kind; null where it is alone.

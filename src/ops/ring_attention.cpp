@@ -1,9 +1,8 @@
 // Ring attention of context-parallel ranks (Liu et al. 2023), each with two chunks of every
 // sequence: keys and values pass from rank to rank, and each rank's queries meet those of one rank
-// after the other, while those of the next are on their way. In the backward pass the gradients of
-// keys and values travel behind them, in full precision, and come home with the last message.
+// after the other. In the backward pass the gradients of keys and values travel behind them, in
+// full precision, and come home with the last message.
 #include "backend/cpu/workspace.h"
-#include "backend/gpu_workspace.h"
 #include "ops/attention_shape.h"
 #include "ops/context_orders.h"
 #include "ops/definitions.h"
@@ -68,28 +67,18 @@ class Ring {
   }
   const std::byte* keys(int turn) const { return turn == 0 ? own_ : arrived_[turn % 2]; }
 
-  // Sends this turn's keys and values on, and takes those of the next turn, while body() works with
-  // this turn's.
-  template <class Body>
-  void pass_keys_during(int turn, const Body& body) const {
-    const bool is_last = turn + 1 == turns();
-    if (!is_last) begin_passing(keys(turn), arrived_[(turn + 1) % 2], l_.graph.compute());
-    body();
-    if (!is_last) group_.finish(l_.queue);
+  // Sends this turn's keys and values on, and takes those of the next turn.
+  void pass_keys(int turn) const {
+    if (turn + 1 < turns()) pass(keys(turn), arrived_[(turn + 1) % 2], l_.graph.compute());
   }
   void pass(const std::byte* src, std::byte* dst, DType dtype) const {
-    begin_passing(src, dst, dtype);
-    group_.finish(l_.queue);
+    const int size = group_.size(), rank = group_.rank();
+    const std::int64_t count = key_elements(a_);
+    group_.send_receive(l_.queue, src, count, (rank + 1) % size, dst, count,
+                        (rank + size - 1) % size, dtype);
   }
 
  private:
-  void begin_passing(const std::byte* src, std::byte* dst, DType dtype) const {
-    const int size = group_.size(), rank = group_.rank();
-    const std::int64_t count = key_elements(a_);
-    group_.begin_send_receive(l_.queue, src, count, (rank + 1) % size, dst, count,
-                              (rank + size - 1) % size, dtype);
-  }
-
   const Launch& l_;
   const AttentionAttributes& a_;
   RankGroup& group_;
@@ -122,18 +111,9 @@ double flops_grad(const Graph&, const Node& node) {
   return 7 * products(node.as<AttentionAttributes>());
 }
 
-// Kernels of GPUs see a pair of chunks at a time, and not where it lies in its sequence.
-bool knows_positions(const Target& target) {
-  return target.device == DeviceKind::cpu;
-}
-
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
-  const auto& a = node.as<AttentionAttributes>();
-  TRIREME_CHECK(knows_positions(target) || (a.dropout.probability == 0 && a.alibi_heads == 0));
-  return Scratch(g, a, false).bytes +
-         (target.device == DeviceKind::cpu
-              ? 0
-              : gpu::ring_attention_workspace(g.compute(), shape_of(a)));
+  TRIREME_CHECK(target.device == DeviceKind::cpu);
+  return Scratch(g, node.as<AttentionAttributes>(), false).bytes;
 }
 
 void launch(const Launch& l) {
@@ -143,13 +123,11 @@ void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     for (int turn = 0; turn < ring.turns(); ++turn) {
-      ring.pass_keys_during(turn, [&] {
-        kernels<T>(l).ring_attention(l.queue, shape_at_run(l, 2, 3, -1), ring.cut(turn), turn == 0,
-                                     turn + 1 == ring.turns() ? l.output<T>(0) : nullptr,
-                                     reinterpret_cast<A*>(ring.at(scratch.sums)), l.output<A>(1),
-                                     l.input<T>(0), reinterpret_cast<const T*>(ring.keys(turn)),
-                                     ring.at(scratch.kernel));
-      });
+      ring.pass_keys(turn);
+      kernels<T>(l).ring_attention(l.queue, shape_at_run(l, 2, 3, -1), ring.cut(turn), turn == 0,
+                                   turn + 1 == ring.turns() ? l.output<T>(0) : nullptr,
+                                   reinterpret_cast<A*>(ring.at(scratch.sums)), l.output<A>(1),
+                                   l.input<T>(0), reinterpret_cast<const T*>(ring.keys(turn)));
     }
   });
 }
@@ -179,11 +157,10 @@ void infer_grad(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  TRIREME_CHECK(target.device == DeviceKind::cpu);
   const auto& a = node.as<AttentionAttributes>();
   return Scratch(g, a, true).bytes +
-         (target.device == DeviceKind::cpu
-              ? cpu::context_attention_workspace(target, g.compute(), shape_of(a))
-              : gpu::ring_attention_grad_workspace(g.compute(), shape_of(a)));
+         cpu::context_attention_workspace(target, g.compute(), shape_of(a));
 }
 
 // The sums of turn 0 stay at home, and meet what all others made of the same keys at the end.
@@ -201,14 +178,13 @@ void launch_grad(const Launch& l) {
     using A = Acc<T>;
     const AttentionShape shape = shape_at_run(l, 5, 6, -1);
     for (int turn = 0; turn < ring.turns(); ++turn) {
-      ring.pass_keys_during(turn, [&] {
-        const bool last = turn + 1 == ring.turns();
-        kernels<T>(l).ring_attention_grad(
-            l.queue, shape, ring.cut(turn), turn == 0, last ? l.output<T>(0) : nullptr,
-            reinterpret_cast<A*>(turn == 0 ? own : made), l.input<T>(0),
-            reinterpret_cast<const T*>(ring.keys(turn)), l.input<T>(2), l.input<A>(3),
-            l.input<A>(4), ring.at(scratch.kernel));
-      });
+      ring.pass_keys(turn);
+      const bool last = turn + 1 == ring.turns();
+      kernels<T>(l).ring_attention_grad(l.queue, shape, ring.cut(turn), turn == 0,
+                                        last ? l.output<T>(0) : nullptr,
+                                        reinterpret_cast<A*>(turn == 0 ? own : made), l.input<T>(0),
+                                        reinterpret_cast<const T*>(ring.keys(turn)), l.input<T>(2),
+                                        l.input<A>(3), l.input<A>(4), ring.at(scratch.kernel));
       if (turn == 0) continue;
       ring.pass(made, arrives, accumulate);
       std::swap(made, arrives);

@@ -32,7 +32,7 @@ std::int64_t least_sum_bytes(const Mesh& mesh) {
 }
 
 Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device,
-                   const SumOptions& sums, QueueRole context_queue) {
+                   const SumOptions& sums) {
   const int rank = transport.place().rank;
   const bool in_host_memory = device.target().device == DeviceKind::cpu || !device.computes();
   std::string problem;
@@ -60,7 +60,7 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
     return make(mesh.group(rank, axes), name, queue);
   };
   groups.tensor = along(Axes::tp, "tensor", QueueRole::compute);
-  groups.context = along(Axes::cp, "context", context_queue);
+  groups.context = along(Axes::cp, "context", QueueRole::compute);
   if (mesh.degrees().kv_copies > 1)
     groups.kv = make(mesh.kv_group(rank), "shared heads", QueueRole::reduce);
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);

@@ -56,10 +56,9 @@ struct SumOptions {
 std::int64_t least_sum_bytes(const Mesh& mesh);
 
 // All ranks together; all but `world` are for data in the memory of `device`: by its library of
-// collectives, or without one by way of the host. Messages of context-parallel ranks that pass
-// while others compute want another queue than that of computation.
+// collectives, or without one by way of the host.
 Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device,
-                   const SumOptions& sums, QueueRole context_queue = QueueRole::compute);
+                   const SumOptions& sums);
 // For a rank that is alone.
 Groups make_lone_groups();
 

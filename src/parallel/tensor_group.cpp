@@ -37,20 +37,14 @@ void TensorGroup::all_to_all(Queue&, const void* src, void* dst, std::int64_t co
   communicator_.all_to_all(src, dst, count, dtype, names_.exchange).wait();
 }
 
-void TensorGroup::send_receive(Queue& queue, const void* src, std::int64_t sent, int to, void* dst,
+void TensorGroup::send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
                                std::int64_t received, int from, DType dtype) {
-  begin_send_receive(queue, src, sent, to, dst, received, from, dtype);
-  finish(queue);
-}
-
-void TensorGroup::begin_send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                                     std::int64_t received, int from, DType dtype) {
   std::vector<Transfer> transfers;
   if (sent > 0)
     transfers.push_back(
         {Transfer::Direction::send, to, const_cast<void*>(src), sent, dtype});  // is only read
   if (received > 0) transfers.push_back({Transfer::Direction::receive, from, dst, received, dtype});
-  if (!transfers.empty()) messages_ = communicator_.exchange(transfers, names_.messages);
+  if (!transfers.empty()) communicator_.exchange(transfers, names_.messages).wait();
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Each call but begin_send_receive() waits for its result: what follows in a layer needs it.
+// Each call waits for its result: what follows in a layer needs it.
 class TensorGroup : public RankGroup {
  public:
   // What the operations are called in messages and traces.
@@ -29,13 +29,9 @@ class TensorGroup : public RankGroup {
   void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
                     std::int64_t received, int from, DType dtype) override;
-  void begin_send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                          std::int64_t received, int from, DType dtype) override;
-  void finish(Queue&) override { messages_.wait(); }
 
  private:
   Communicator& communicator_;
-  Work messages_;  // that were begun
   const Names& names_;
 };
 

@@ -138,8 +138,6 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       losses_(losses_of(config.model)),
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
-      context_queue_(build.context.attention == ContextAttention::ring ? QueueRole::gather
-                                                                       : QueueRole::compute),
       model_(config.model),
       zero_(static_cast<int>(config.parallel.zero)),
       device_(*stage.device),
@@ -289,8 +287,7 @@ void Engine::allocate_all(Transport* transport) {
                         .gradients = sums_.data() + tensor_sums,
                         .tensor_bytes = tensor_sums,
                         .gradient_bytes = gradient_sums};
-  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_, sums, context_queue_)
-                      : make_lone_groups();
+  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_, sums) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();

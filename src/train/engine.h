@@ -210,7 +210,6 @@ class Engine {
   // over tokens what it weighs in the mean over samples. 1 where no token is predicted.
   float sample_weight_ = 1;
   std::uint64_t seed_;
-  QueueRole context_queue_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;
   int zero_;

@@ -37,6 +37,11 @@ BuildOptions build_options(const Config& config) {
 }
 
 void refuse_what_is_not_there(const Config& c) {
+  if (c.run.device != "cpu" && c.parallel.cp > 1 && c.parallel.cp_attention == "ring") {
+    fail_input(
+        "parallel.cp_attention = \"ring\" needs run.device = \"cpu\": on GPUs use "
+        "\"all_gather\" or \"ulysses\"");
+  }
   for (const auto& [key, where] :
        {std::pair{"optimizer", c.offload.optimizer}, {"parameters", c.offload.parameters}}) {
     if (c.run.device == "cpu" || where == "none") continue;

@@ -1,5 +1,4 @@
 // Attention of the GPU against the CPU's: forward, backward and with a cache.
-#include <deque>
 #include <limits>
 #include <string>
 
@@ -335,103 +334,6 @@ TEST_P(Attention, OfChunksHasTheBitsOfWholeSequences) {
     Problem p = Problem(2, 168, 1, 3, 16, true).with_documents(40).with_dropout(0.1f);
     p.shape.alibi_heads = 5;
     expect_as_whole<T>(gpu_, p, 4);
-  });
-}
-
-// Every rank of a ring in turn, with what a rank has and what passes by.
-template <class T>
-void expect_ring_as_whole(Device& gpu, const Problem& p, std::int64_t ranks, double tolerance) {
-  SCOPED_TRACE(p.text());
-  const Inputs<T> inputs(p);
-  const Outcome<T> whole = run<T>(gpu, p, inputs);
-  const OnDevice<std::int32_t> first_visible(gpu, p.first_visible);
-  AttentionShape s = p.shape;
-  if (!p.first_visible.empty()) s.first_visible = first_visible.get();
-  s.cut.chunk = s.seq / (2 * ranks);
-  const auto cut_of = [&](std::int64_t rank) {
-    return SequenceCut{s.cut.chunk, {rank * s.cut.chunk, (2 * ranks - 1 - rank) * s.cut.chunk}};
-  };
-  const std::int64_t group = (s.queries_per_group + 2) * s.head_dim,
-                     own_rows = s.batch * 2 * s.cut.chunk;
-  const auto key_count = static_cast<std::size_t>(own_rows * s.groups * 2 * s.head_dim);
-  std::deque<OnDevice<T>> qkv, kv, dctx, ctx;
-  std::deque<OnDevice<float>> lse, delta, own, passed;
-  std::vector<std::vector<std::size_t>> rows;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    s.cut = cut_of(rank);
-    rows.push_back(rows_of_rank(s));
-    std::vector<T> keys;
-    for (const std::size_t row : rows.back()) {
-      for (std::int64_t g = 0; g < s.groups; ++g) {
-        const auto piece = take_pieces(inputs.qkv, {row}, s.qkv_cols(),
-                                       (g + 1) * group - 2 * s.head_dim, 2 * s.head_dim);
-        keys.insert(keys.end(), piece.begin(), piece.end());
-      }
-    }
-    kv.emplace_back(gpu, keys);
-    qkv.emplace_back(gpu, take_pieces(inputs.qkv, rows.back(), s.qkv_cols(), 0, s.qkv_cols()));
-    dctx.emplace_back(gpu, take_pieces(inputs.dctx, rows.back(), s.ctx_cols(), 0, s.ctx_cols()));
-    ctx.emplace_back(gpu, static_cast<std::size_t>(own_rows * s.ctx_cols()));
-    lse.emplace_back(gpu, p.lse_count() / static_cast<std::size_t>(ranks));
-    delta.emplace_back(gpu, p.lse_count() / static_cast<std::size_t>(ranks));
-    own.emplace_back(gpu, std::vector<float>(key_count, 0));
-    passed.emplace_back(gpu, std::vector<float>(key_count, 0));
-  }
-  const Kernels<T>& kernels = gpu.kernels<T>();
-  std::vector<float> all_lse(p.lse_count());
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    s.cut = cut_of(rank);
-    const auto me = static_cast<std::size_t>(rank);
-    const GuardedScratch workspace(gpu, gpu::ring_attention_workspace(dtype_of<T>, s));
-    const OnDevice<float> sums(gpu, static_cast<std::size_t>(own_rows * s.ctx_cols()));
-    for (std::int64_t turn = 0; turn < ranks; ++turn) {
-      const std::int64_t other = (rank + ranks - turn) % ranks;
-      kernels.ring_attention(gpu.queue(), s, cut_of(other), turn == 0,
-                             turn + 1 == ranks ? ctx[me].get() : nullptr, sums.get(), lse[me].get(),
-                             qkv[me].get(), kv[static_cast<std::size_t>(other)].get(),
-                             workspace.as<void>());
-    }
-    EXPECT_TRUE(workspace.was_kept_to());
-    EXPECT_LT(
-        distance(ctx[me].values(), take_pieces(whole.ctx, rows[me], s.ctx_cols(), 0, s.ctx_cols())),
-        tolerance);
-    put_statistics(all_lse, lse[me].values(), s);
-    kernels.attention_delta(gpu.queue(), s, delta[me].get(), ctx[me].get(), dctx[me].get());
-  }
-  EXPECT_LT(distance(all_lse, whole.lse), tolerance);
-  std::deque<OnDevice<T>> dqkv;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    s.cut = cut_of(rank);
-    const auto me = static_cast<std::size_t>(rank);
-    const GuardedScratch workspace(gpu, gpu::ring_attention_grad_workspace(dtype_of<T>, s));
-    const T nan(std::numeric_limits<float>::quiet_NaN());
-    dqkv.emplace_back(gpu, std::vector<T>(static_cast<std::size_t>(own_rows * s.qkv_cols()), nan));
-    for (std::int64_t turn = 0; turn < ranks; ++turn) {
-      const auto other = static_cast<std::size_t>((rank + ranks - turn) % ranks);
-      kernels.ring_attention_grad(gpu.queue(), s, cut_of((rank + ranks - turn) % ranks), turn == 0,
-                                  turn + 1 == ranks ? dqkv[me].get() : nullptr,
-                                  (turn == 0 ? own : passed)[other].get(), qkv[me].get(),
-                                  kv[other].get(), dctx[me].get(), lse[me].get(), delta[me].get(),
-                                  workspace.as<void>());
-    }
-    EXPECT_TRUE(workspace.was_kept_to());
-  }
-  for (std::size_t me = 0; me < dqkv.size(); ++me) {
-    kernels.ring_key_grads(gpu.queue(), s, dqkv[me].get(), own[me].get(), passed[me].get());
-    EXPECT_LT(distance(dqkv[me].values(),
-                       take_pieces(whole.dqkv, rows[me], s.qkv_cols(), 0, s.qkv_cols())),
-              tolerance);
-  }
-}
-
-TEST_P(Attention, OfARingIsThatOfWholeSequences) {
-  for_types([&]<class T>(T) {
-    const double tolerance = std::is_same_v<T, float> ? 2e-6
-                             : std::is_same_v<T, f16> ? 2e-3
-                                                      : 1.2e-2;
-    expect_ring_as_whole<T>(gpu_, Problem(2, 84, 2, 2, 16, true), 2, tolerance);
-    expect_ring_as_whole<T>(gpu_, Problem(1, 32, 1, 3, 40, true), 1, tolerance);
-    expect_ring_as_whole<T>(gpu_, Problem(2, 160, 1, 2, 16, true).with_documents(30), 4, tolerance);
   });
 }
 

@@ -75,23 +75,6 @@ TEST_F(EmulatedJobs, SharedSequencesGiveTheSameBits) {
       {{2, "parallel.cp=2"}, {2, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=1"}},
       more + "model.attention_dropout=0.1 data.reset_attention_mask=true");
 }
-// Keys pass by while others are at work, on a queue of their own or by way of the hosts.
-TEST_F(EmulatedJobs, RanksOfARingLearnTheSame) {
-  const std::string settings = std::string(small) +
-                               "model.attention_dropout=0 data.reset_attention_mask=true "
-                               "model.family=llama model.num_kv_heads=2 ";
-  ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
-  const std::string ring = settings + "parallel.cp=2 parallel.cp_attention=ring parallel.zero=3";
-  ASSERT_EQ(train_on("queue", {2, ring}).code, 0) << read("queue.out");
-  EXPECT_LE(largest_difference(losses("queue"), losses("reference")), 1e-5);
-  for (const auto& [name, value] : {std::pair{"TRIREME_STREAM_ORDER", "3"},
-                                    std::pair{"TRIREME_EMULATED_COLLECTIVES", "none"}}) {
-    const Variable variable(name, value);
-    ASSERT_EQ(train_on(name, {2, ring}).code, 0) << read(name + std::string(".out"));
-    EXPECT_EQ(metrics(name), metrics("queue"));
-    EXPECT_EQ(first_difference(path(name), path("queue")), "");
-  }
-}
 TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
   expect_same_bits({{4, "parallel.cp=2 parallel.ep=2 parallel.zero=1"}},
                    "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "

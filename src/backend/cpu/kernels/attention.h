@@ -26,7 +26,7 @@ void context_attention_grad(const AttentionShape&, T* dqkv, const T* qkv, const 
 
 template <class T>
 void ring_attention(const AttentionShape&, const SequenceCut& keys, bool first, T* ctx,
-                    Acc<T>* sums, Acc<T>* lse, const T* qkv, const T* kv, void* workspace);
+                    Acc<T>* sums, Acc<T>* lse, const T* qkv, const T* kv);
 
 template <class T>
 void ring_attention_grad(const AttentionShape&, const SequenceCut& keys, bool first, T* dqkv,

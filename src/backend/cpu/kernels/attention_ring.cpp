@@ -53,7 +53,7 @@ void write_result(const AttentionShape& s, T* ctx, const Acc<T>* sums) {
 
 template <class T>
 void ring_attention(const AttentionShape& s, const SequenceCut& keys, bool first, T* ctx,
-                    Acc<T>* sums, Acc<T>* lse, const T* qkv, const T* kv, void* /*workspace*/) {
+                    Acc<T>* sums, Acc<T>* lse, const T* qkv, const T* kv) {
   using E = Engine<T>;
   check_chunks(s);
   TRIREME_CHECK(keys.chunk == s.cut.chunk);
@@ -160,7 +160,7 @@ void ring_key_grads(const AttentionShape& s, T* dqkv, const Acc<T>* own, const A
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
 #define TRIREME_INSTANTIATE(T)                                                                  \
   template void ring_attention<T>(const AttentionShape&, const SequenceCut&, bool, T*, Acc<T>*, \
-                                  Acc<T>*, const T*, const T*, void*);                          \
+                                  Acc<T>*, const T*, const T*);                                 \
   template void ring_attention_grad<T>(const AttentionShape&, const SequenceCut&, bool, T*,     \
                                        Acc<T>*, const T*, const T*, const T*, const Acc<T>*,    \
                                        const Acc<T>*, void*);                                   \

@@ -174,26 +174,6 @@ Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
 template <class T>
 void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
 
-enum class Owner : std::uint8_t { keys, queries };
-
-// What the backward pass reads besides the inputs of the forward, and what it writes: gradients of
-// all positions or, where a rank has two chunks of each sequence, of `chunk` positions from each of
-// `firsts` on.
-template <class T>
-struct Gradients {
-  const T* dctx;
-  const float *lse, *delta;  // [batch, heads, queries]; delta is the sum of ctx * dctx
-  T *dq, *dk, *dv;           // laid out as q, k and v, but for the positions that are left out
-  int chunks, chunk;
-  int firsts[2];
-
-  GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
-};
-
-// Makes dk and dv, or dq.
-template <Owner owner, class T>
-void run_backward(Queue&, const Attention<T>&, const Gradients<T>&);
-
 // --- sizes ---
 
 // Shared memory that every architecture has for a block, less a little for reductions.

@@ -14,6 +14,22 @@
 
 namespace trireme::gpu {
 
+enum class Owner : std::uint8_t { keys, queries };
+
+// What the backward pass reads besides the inputs of the forward, and what it writes: gradients of
+// all positions or, where a rank has two chunks of each sequence, of `chunk` positions from each of
+// `firsts` on.
+template <class T>
+struct Gradients {
+  const T* dctx;
+  const float *lse, *delta;  // [batch, heads, queries]; delta is the sum of ctx * dctx
+  T *dq, *dk, *dv;           // laid out as q, k and v, but for the positions that are left out
+  int chunks, chunk;
+  int firsts[2];
+
+  GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
+};
+
 // Blocks for the rows of a chunk: one that is not a whole sequence may begin within a tile, since a
 // block's rows begin at a multiple of what tiles and draws of dropout have in common.
 inline constexpr int row_alignment = 16;

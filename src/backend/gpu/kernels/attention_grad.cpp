@@ -3,17 +3,6 @@
 #include "backend/gpu/kernels/table.h"
 
 namespace trireme::gpu {
-
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
-#define TRIREME_INSTANTIATE(T)                                                               \
-  template void run_backward<Owner::keys>(Queue&, const Attention<T>&, const Gradients<T>&); \
-  template void run_backward<Owner::queries>(Queue&, const Attention<T>&, const Gradients<T>&);
-// NOLINTEND(bugprone-macro-parentheses)
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(bf16)
-TRIREME_INSTANTIATE(f16)
-#undef TRIREME_INSTANTIATE
-
 namespace {
 
 constexpr int lanes_of_row = 8, delta_threads = 256;
