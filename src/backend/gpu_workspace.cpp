@@ -2,6 +2,7 @@
 #include "backend/gpu_workspace.h"
 
 #include "backend/gpu/few_queries.h"
+#include "backend/gpu/ring_scratch.h"
 #include "backend/gpu/row_chunks.h"
 
 namespace trireme::gpu {
@@ -20,6 +21,14 @@ std::int64_t cached_attention_workspace(const CachedAttentionShape& s) {
   if (!has_few_queries(s)) return 0;
   return s.batch * s.groups * s.queries_per_group * s.new_len * splits_of(s) *
          part_size(s.head_dim) * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t ring_attention_workspace(DType compute, const AttentionShape& s) {
+  return RingScratch(s, size_of(compute), false).bytes;
+}
+
+std::int64_t ring_attention_grad_workspace(DType compute, const AttentionShape& s) {
+  return RingScratch(s, size_of(compute), true).bytes;
 }
 
 // Partial sums of the gradients of weight and bias.

@@ -18,6 +18,10 @@ inline constexpr std::int64_t stand_in_workspace = std::int64_t{64} << 10;  // o
 std::int64_t linear_workspace(DeviceKind, DType compute, Product, const LinearShape&);
 std::int64_t attention_workspace(DType compute, const AttentionShape&);
 std::int64_t cached_attention_workspace(const CachedAttentionShape&);
+// What `sums` of ring_attention() and the workspace of ring_attention_grad() point to: the sums of
+// the turns so far, and behind them what a turn makes.
+std::int64_t ring_attention_workspace(DType compute, const AttentionShape&);
+std::int64_t ring_attention_grad_workspace(DType compute, const AttentionShape&);
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);

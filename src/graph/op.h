@@ -21,6 +21,14 @@ struct Target;
 // reductions are sums in a fixed order, accumulated in f32 for 16-bit types.
 class RankGroup {
  public:
+  // Messages under way: what is sent stays as it is, and nobody reads where they arrive, until the
+  // queue has waited for them.
+  class Passing {
+   public:
+    virtual ~Passing() = default;
+    virtual void wait() = 0;
+  };
+
   virtual ~RankGroup() = default;
   virtual int size() const = 0;
   virtual int rank() const = 0;
@@ -35,8 +43,13 @@ class RankGroup {
   virtual void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
   // src[sent] goes to rank `to`, and dst[received] comes from rank `from`, neither of which is this
   // one. Both ends of a message know its count; where that is 0 there is none.
-  virtual void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                            std::int64_t received, int from, DType dtype) = 0;
+  virtual std::unique_ptr<Passing> start_send_receive(Queue&, const void* src, std::int64_t sent,
+                                                      int to, void* dst, std::int64_t received,
+                                                      int from, DType dtype) = 0;
+  void send_receive(Queue& queue, const void* src, std::int64_t sent, int to, void* dst,
+                    std::int64_t received, int from, DType dtype) {
+    start_send_receive(queue, src, sent, to, dst, received, from, dtype)->wait();
+  }
 };
 
 // The groups of a rank by kind; null where it is alone.

@@ -1,8 +1,12 @@
 // Ring attention of context-parallel ranks (Liu et al. 2023), each with two chunks of every
 // sequence: keys and values pass from rank to rank, and each rank's queries meet those of one rank
 // after the other. In the backward pass the gradients of keys and values travel behind them, in
-// full precision, and come home with the last message.
+// full precision, and come home with the last message. Messages are under way while a turn
+// computes.
+#include <utility>
+
 #include "backend/cpu/workspace.h"
+#include "backend/gpu_workspace.h"
 #include "ops/attention_shape.h"
 #include "ops/context_orders.h"
 #include "ops/definitions.h"
@@ -19,22 +23,23 @@ std::int64_t own_rows(const AttentionAttributes& a) {
   return a.batch * 2 * a.cut.chunk;
 }
 
+std::int64_t key_columns(const AttentionAttributes& a) {
+  return a.groups * 2 * a.head_dim;
+}
+
 std::int64_t key_elements(const AttentionAttributes& a) {
-  return own_rows(a) * a.groups * 2 * a.head_dim;
+  return own_rows(a) * key_columns(a);
 }
 
 // Where everything lies in the workspace; each part begins on a line of the cache.
 struct Scratch {
-  std::int64_t keys[2], sums = 0, key_grads[3] = {}, kernel = 0, bytes = 0;
+  std::int64_t keys[2], key_grads[4] = {}, kernel = 0, bytes = 0;
 
   Scratch(const Graph& g, const AttentionAttributes& a, bool backward) {
     const std::int64_t of_keys = key_elements(a);
     for (std::int64_t& part : keys) part = add(of_keys * size_of(g.compute()));
-    if (backward) {
+    if (backward)
       for (std::int64_t& part : key_grads) part = add(of_keys * size_of(g.accumulate()));
-    } else {
-      sums = add(own_rows(a) * shape_of(a).ctx_cols() * size_of(g.accumulate()));
-    }
     kernel = bytes;
   }
 
@@ -46,6 +51,8 @@ struct Scratch {
     return begin;
   }
 };
+
+using Passing = std::unique_ptr<RankGroup::Passing>;
 
 // The turns of one pass: in turn k a rank has the keys and values of the rank k places before it.
 class Ring {
@@ -67,15 +74,16 @@ class Ring {
   }
   const std::byte* keys(int turn) const { return turn == 0 ? own_ : arrived_[turn % 2]; }
 
-  // Sends this turn's keys and values on, and takes those of the next turn.
-  void pass_keys(int turn) const {
-    if (turn + 1 < turns()) pass(keys(turn), arrived_[(turn + 1) % 2], l_.graph.compute());
+  // Sends this turn's keys and values on, and takes those of the next turn. Null in the last one.
+  Passing pass_keys(int turn) const {
+    if (turn + 1 == turns()) return nullptr;
+    return pass(keys(turn), arrived_[(turn + 1) % 2], l_.graph.compute());
   }
-  void pass(const std::byte* src, std::byte* dst, DType dtype) const {
+  Passing pass(const std::byte* src, std::byte* dst, DType dtype) const {
     const int size = group_.size(), rank = group_.rank();
     const std::int64_t count = key_elements(a_);
-    group_.send_receive(l_.queue, src, count, (rank + 1) % size, dst, count,
-                        (rank + size - 1) % size, dtype);
+    return group_.start_send_receive(l_.queue, src, count, (rank + 1) % size, dst, count,
+                                     (rank + size - 1) % size, dtype);
   }
 
  private:
@@ -111,9 +119,20 @@ double flops_grad(const Graph&, const Node& node) {
   return 7 * products(node.as<AttentionAttributes>());
 }
 
+// GPUs count positions from the beginning of a chunk, which is not how dropout is drawn.
+void check_device(const Target& target, const AttentionAttributes& a) {
+  TRIREME_CHECK(target.device == DeviceKind::cpu || a.dropout.probability == 0);
+}
+
+// On the CPU, the sums of the turns so far.
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
-  TRIREME_CHECK(target.device == DeviceKind::cpu);
-  return Scratch(g, node.as<AttentionAttributes>(), false).bytes;
+  const auto& a = node.as<AttentionAttributes>();
+  check_device(target, a);
+  const AttentionShape shape = shape_of(a);
+  return Scratch(g, a, false).bytes +
+         (target.device == DeviceKind::cpu
+              ? own_rows(a) * shape.ctx_cols() * size_of(g.accumulate())
+              : gpu::ring_attention_workspace(g.compute(), shape));
 }
 
 void launch(const Launch& l) {
@@ -123,11 +142,12 @@ void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     for (int turn = 0; turn < ring.turns(); ++turn) {
-      ring.pass_keys(turn);
+      const Passing next_keys = ring.pass_keys(turn);
       kernels<T>(l).ring_attention(l.queue, shape_at_run(l, 2, 3, -1), ring.cut(turn), turn == 0,
                                    turn + 1 == ring.turns() ? l.output<T>(0) : nullptr,
-                                   reinterpret_cast<A*>(ring.at(scratch.sums)), l.output<A>(1),
+                                   reinterpret_cast<A*>(ring.at(scratch.kernel)), l.output<A>(1),
                                    l.input<T>(0), reinterpret_cast<const T*>(ring.keys(turn)));
+      if (next_keys) next_keys->wait();
     }
   });
 }
@@ -157,13 +177,17 @@ void infer_grad(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
-  TRIREME_CHECK(target.device == DeviceKind::cpu);
   const auto& a = node.as<AttentionAttributes>();
+  check_device(target, a);
   return Scratch(g, a, true).bytes +
-         cpu::context_attention_workspace(target, g.compute(), shape_of(a));
+         (target.device == DeviceKind::cpu
+              ? cpu::context_attention_workspace(target, g.compute(), shape_of(a))
+              : gpu::ring_attention_grad_workspace(g.compute(), shape_of(a)));
 }
 
-// The sums of turn 0 stay at home, and meet what all others made of the same keys at the end.
+// The sums of turn 0 stay at home, and meet what all others made of the same keys at the end. Those
+// of a later turn are added to what the ranks before have made of the same keys, which arrives
+// while they are computed, and are sent on while the next turn computes.
 void launch_grad(const Launch& l) {
   const auto& a = l.node.as<AttentionAttributes>();
   const Scratch scratch(l.graph, a, true);
@@ -171,26 +195,35 @@ void launch_grad(const Launch& l) {
   const DType accumulate = l.graph.accumulate();
   const std::int64_t bytes = key_elements(a) * size_of(accumulate);
   std::byte* const own = ring.at(scratch.key_grads[0]);
-  std::byte *made = ring.at(scratch.key_grads[1]), *arrives = ring.at(scratch.key_grads[2]);
-  l.queue.fill(own, 0, bytes);
-  l.queue.fill(made, 0, bytes);
+  std::byte *made = ring.at(scratch.key_grads[1]), *sent = ring.at(scratch.key_grads[2]);
+  std::byte* arrives = ring.at(scratch.key_grads[3]);
+  Passing grads;
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
+    const auto sums = [](std::byte* at) { return reinterpret_cast<A*>(at); };
     const AttentionShape shape = shape_at_run(l, 5, 6, -1);
     for (int turn = 0; turn < ring.turns(); ++turn) {
-      ring.pass_keys(turn);
+      const Passing next_keys = ring.pass_keys(turn);
       const bool last = turn + 1 == ring.turns();
+      std::byte* const to = turn == 0 ? own : made;
+      l.queue.fill(to, 0, bytes);
       kernels<T>(l).ring_attention_grad(l.queue, shape, ring.cut(turn), turn == 0,
-                                        last ? l.output<T>(0) : nullptr,
-                                        reinterpret_cast<A*>(turn == 0 ? own : made), l.input<T>(0),
+                                        last ? l.output<T>(0) : nullptr, sums(to), l.input<T>(0),
                                         reinterpret_cast<const T*>(ring.keys(turn)), l.input<T>(2),
                                         l.input<A>(3), l.input<A>(4), ring.at(scratch.kernel));
-      if (turn == 0) continue;
-      ring.pass(made, arrives, accumulate);
-      std::swap(made, arrives);
+      if (turn > 1) {
+        grads->wait();
+        kernels<A>(l).add(l.queue, sums(made), sums(made), sums(arrives), own_rows(a),
+                          key_columns(a), {});
+      }
+      if (turn > 0) {
+        grads = ring.pass(made, arrives, accumulate);
+        std::swap(made, sent);
+      }
+      if (next_keys) next_keys->wait();
     }
-    kernels<T>(l).ring_key_grads(l.queue, shape, l.output<T>(0), reinterpret_cast<A*>(own),
-                                 reinterpret_cast<A*>(made));
+    grads->wait();
+    kernels<T>(l).ring_key_grads(l.queue, shape, l.output<T>(0), sums(own), sums(arrives));
   });
 }
 

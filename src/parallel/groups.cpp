@@ -31,7 +31,7 @@ std::int64_t least_sum_bytes(const Mesh& mesh) {
   return least_staging * mesh.size();
 }
 
-Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device,
+Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, Device& device,
                    const SumOptions& sums) {
   const int rank = transport.place().rank;
   const bool in_host_memory = device.target().device == DeviceKind::cpu || !device.computes();
@@ -61,6 +61,10 @@ Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& dev
   };
   groups.tensor = along(Axes::tp, "tensor", QueueRole::compute);
   groups.context = along(Axes::cp, "context", QueueRole::compute);
+  // Every rank calls these messages and those that gather parameters in the same order, so neither
+  // waits for the other in a circle.
+  if (ring && mesh.degrees().cp > 1 && device.target().device != DeviceKind::cpu)
+    groups.ring = along(Axes::cp, "ring", QueueRole::gather);
   if (mesh.degrees().kv_copies > 1)
     groups.kv = make(mesh.kv_group(rank), "shared heads", QueueRole::reduce);
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);

@@ -16,9 +16,12 @@ struct Groups {
   std::unique_ptr<DeviceWatch> watch;     // of those in device memory; after them it goes
   std::unique_ptr<Communicator> tensor;   // pieces of a layer
   std::unique_ptr<Communicator> context;  // parts of a sequence
-  std::unique_ptr<Communicator> kv;       // the same heads of keys and values; null if one has them
-  std::unique_ptr<Communicator> shard;    // one copy of the states: gradients
-  std::unique_ptr<Communicator> gather;   // the same ranks: parameters
+  // The same ranks: what a ring passes on while a GPU computes. Null on the CPU, whose messages
+  // wait for nothing, and without a ring.
+  std::unique_ptr<Communicator> ring;
+  std::unique_ptr<Communicator> kv;      // the same heads of keys and values; null if one has them
+  std::unique_ptr<Communicator> shard;   // one copy of the states: gradients
+  std::unique_ptr<Communicator> gather;  // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
   // Those that share the experts of a layer, null without expert parallelism; and, of those that
   // have the same experts, as above, null where they are the ranks above
@@ -56,8 +59,8 @@ struct SumOptions {
 std::int64_t least_sum_bytes(const Mesh& mesh);
 
 // All ranks together; all but `world` are for data in the memory of `device`: by its library of
-// collectives, or without one by way of the host.
-Groups make_groups(const Mesh& mesh, int zero, Transport& transport, Device& device,
+// collectives, or without one by way of the host. `ring`: attention passes keys and values on.
+Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, Device& device,
                    const SumOptions& sums);
 // For a rank that is alone.
 Groups make_lone_groups();

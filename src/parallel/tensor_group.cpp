@@ -37,14 +37,31 @@ void TensorGroup::all_to_all(Queue&, const void* src, void* dst, std::int64_t co
   communicator_.all_to_all(src, dst, count, dtype, names_.exchange).wait();
 }
 
-void TensorGroup::send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                               std::int64_t received, int from, DType dtype) {
+namespace {
+
+class WorkPassing final : public RankGroup::Passing {
+ public:
+  explicit WorkPassing(Work work) : work_(std::move(work)) {}
+  void wait() override { work_.wait(); }
+
+ private:
+  Work work_;
+};
+
+}  // namespace
+
+std::unique_ptr<RankGroup::Passing> TensorGroup::start_send_receive(Queue&, const void* src,
+                                                                    std::int64_t sent, int to,
+                                                                    void* dst,
+                                                                    std::int64_t received, int from,
+                                                                    DType dtype) {
   std::vector<Transfer> transfers;
   if (sent > 0)
     transfers.push_back(
         {Transfer::Direction::send, to, const_cast<void*>(src), sent, dtype});  // is only read
   if (received > 0) transfers.push_back({Transfer::Direction::receive, from, dst, received, dtype});
-  if (!transfers.empty()) communicator_.exchange(transfers, names_.messages).wait();
+  return std::make_unique<WorkPassing>(
+      transfers.empty() ? Work() : messages_.exchange(transfers, names_.messages));
 }
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Each call waits for its result: what follows in a layer needs it.
+// Each call but start_send_receive() waits for its result: what follows in a layer needs it.
 class TensorGroup : public RankGroup {
  public:
   // What the operations are called in messages and traces.
@@ -16,9 +16,13 @@ class TensorGroup : public RankGroup {
   };
   static const Names of_layers, of_sequences, of_experts;
 
-  // The communicator outlives this, and nothing else runs on it.
-  explicit TensorGroup(Communicator& communicator, const Names& names = of_layers)
-      : communicator_(communicator), names_(names) {}
+  // The communicators outlive this, and nothing else runs on them. Messages go over `messages`, of
+  // the same ranks, if there is one: on a GPU, one whose queue is not that which computes.
+  explicit TensorGroup(Communicator& communicator, const Names& names = of_layers,
+                       Communicator* messages = nullptr)
+      : communicator_(communicator),
+        messages_(messages ? *messages : communicator),
+        names_(names) {}
 
   int size() const override { return communicator_.size(); }
   int rank() const override { return communicator_.rank(); }
@@ -27,11 +31,13 @@ class TensorGroup : public RankGroup {
   void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
-  void send_receive(Queue&, const void* src, std::int64_t sent, int to, void* dst,
-                    std::int64_t received, int from, DType dtype) override;
+  std::unique_ptr<Passing> start_send_receive(Queue&, const void* src, std::int64_t sent, int to,
+                                              void* dst, std::int64_t received, int from,
+                                              DType dtype) override;
 
  private:
   Communicator& communicator_;
+  Communicator& messages_;
   const Names& names_;
 };
 

@@ -124,14 +124,15 @@ class Start {
       std::vector<std::int64_t> all(static_cast<std::size_t>(start_.ranks));
       world.all_gather(found.data(), all.data(), 1, DType::i64, "GPUs of all ranks").wait();
     }
-    const Groups groups = make_groups(mesh_, static_cast<int>(config_.parallel.zero), *transport,
-                                      device_, {.fixed_order = false});
+    const Groups groups = make_groups(mesh_, static_cast<int>(config_.parallel.zero),
+                                      config_.parallel.cp_attention == "ring", *transport, device_,
+                                      {.fixed_order = false});
     if (on_gpus) {
       // Each group of the library begins with the id that its first rank has made.
       std::array<std::byte, 128> id{};
       for (const auto* group :
-           {&groups.tensor, &groups.context, &groups.kv, &groups.shard, &groups.gather,
-            &groups.replicate, &groups.pipeline, &groups.embedding}) {
+           {&groups.tensor, &groups.context, &groups.ring, &groups.kv, &groups.shard,
+            &groups.gather, &groups.replicate, &groups.pipeline, &groups.embedding}) {
         if (*group && (*group)->size() > 1)
           (*group)->broadcast(id.data(), id.size(), DType::u8, 0, {"joining"}).wait();
       }

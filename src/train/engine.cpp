@@ -287,12 +287,15 @@ void Engine::allocate_all(Transport* transport) {
                         .gradients = sums_.data() + tensor_sums,
                         .tensor_bytes = tensor_sums,
                         .gradient_bytes = gradient_sums};
-  groups_ = transport ? make_groups(mesh_, zero_, *transport, device_, sums) : make_lone_groups();
+  const bool ring = build_.context.attention == ContextAttention::ring;
+  groups_ =
+      transport ? make_groups(mesh_, zero_, ring, *transport, device_, sums) : make_lone_groups();
   if (groups_.tensor->size() > 1) tensor_group_ = std::make_unique<TensorGroup>(*groups_.tensor);
   RankGroups graph_groups;
   graph_groups[GroupKind::tensor] = tensor_group_.get();
   if (groups_.context->size() > 1) {
-    context_group_ = std::make_unique<TensorGroup>(*groups_.context, TensorGroup::of_sequences);
+    context_group_ = std::make_unique<TensorGroup>(*groups_.context, TensorGroup::of_sequences,
+                                                   groups_.ring.get());
     graph_groups[GroupKind::context] = context_group_.get();
   }
   if (groups_.expert) {

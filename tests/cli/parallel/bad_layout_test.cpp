@@ -48,8 +48,8 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
   expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},
                  "parallel.ep = 2", "a multiple of 8");
   expect_refused(
-      {2, "parallel.cp=2 parallel.cp_attention=ring run.device=cuda model.attention_dropout=0"},
-      "parallel.cp_attention = \"ring\"", "use \"all_gather\" or \"ulysses\"");
+      {2, "parallel.cp=2 parallel.cp_attention=ring run.device=cuda model.seq_length=32"},
+      "model.attention_dropout = 0.1", "use \"all_gather\" or \"ulysses\"");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {

@@ -31,6 +31,9 @@ class EmulatedJobs : public Faults {
       "run.device=emulated model.num_layers=4 train.iters=4 train.eval_interval=4 "
       "train.global_batch_size=4 checkpoint.interval=4 ";
 
+  static constexpr const char* two_steps =
+      "train.iters=2 train.eval_interval=2 checkpoint.interval=2 optimizer.warmup_iters=1 ";
+
   void expect_same_bits(const std::vector<Layout>& layouts, const std::string& more) {
     const std::string settings = small + more;
     ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
@@ -86,6 +89,41 @@ TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   expect_same_bits({{2, "parallel.zero=3"}}, "parallel.numerics=exact");
   EXPECT_THAT(read("job0.out"), HasSubstr("collectives go by way of the host's memory"));
+}
+
+// Keys and values that pass from rank to rank, with documents and shared heads.
+TEST_F(EmulatedJobs, ARingLearnsTheSame) {
+  const std::string settings = std::string(small) +
+                               "model.family=llama model.num_kv_heads=2 model.attention_dropout=0 "
+                               "data.reset_attention_mask=true parallel.cp_attention=ring ";
+  ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
+  EXPECT_LE(difference_to("reference", {2, settings + "parallel.cp=2 run.device=cpu"}), 1e-6);
+  EXPECT_LE(difference_to("reference", {2, settings + "parallel.cp=2 parallel.zero=3"}), 1e-6);
+}
+TEST_F(SlowEmulatedJobs, ARingLearnsTheSame) {
+  const std::string settings = std::string(small) + two_steps +
+                               "run.precision=bf16 model.position=alibi model.attention_dropout=0 "
+                               "parallel.cp_attention=ring ";
+  ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
+  for (const Layout& layout :
+       {Layout{2, "parallel.cp=2 run.device=cpu"}, Layout{4, "parallel.cp=4 parallel.zero=2"},
+        Layout{4, "parallel.cp=2 parallel.tp=2 parallel.recompute=full"},
+        Layout{4, "parallel.cp=2 parallel.pp=2 parallel.schedule=zbv"}}) {
+    EXPECT_LE(difference_to("reference", layout, settings), 1e-3) << layout.text();
+  }
+  const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
+  EXPECT_LE(difference_to("reference", {2, "parallel.cp=2"}, settings), 1e-3);
+}
+// Messages that arrive as late as they may.
+TEST_F(SlowEmulatedJobs, ARingHasTheSameBitsWheneverItsMessagesArrive) {
+  const std::string settings =
+      std::string(small) + two_steps +
+      "model.attention_dropout=0 parallel.cp=4 parallel.cp_attention=ring ";
+  ASSERT_EQ(train_on("early", {4, settings}).code, 0) << read("early.out");
+  const Variable order("TRIREME_STREAM_ORDER", "5");
+  ASSERT_EQ(train_on("late", {4, settings}).code, 0) << read("late.out");
+  EXPECT_EQ(metrics("late"), metrics("early"));
+  EXPECT_EQ(first_difference(path("late"), path("early")), "");
 }
 
 TEST_F(EmulatedJobs, TensorParallelRanksLearnTheSame) {

@@ -1,6 +1,8 @@
 // The tables.
 #include "backend/gpu/kernels/table.h"
 
+#include "backend/gpu/kernels/ring.h"
+
 namespace trireme::gpu {
 
 template <class T>
@@ -10,6 +12,7 @@ const Kernels<T>& kernels() {
 #define TRIREME_SET(name) set_##name(filled);
     TRIREME_GPU_KERNEL_FILES(TRIREME_SET)
 #undef TRIREME_SET
+    set_ring(filled);  // made of other entries
     return filled;
   }();
   return table;
