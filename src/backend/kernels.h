@@ -56,6 +56,10 @@ struct HeadNormShape {
   std::int64_t rows, groups, queries_per_group, head_dim;
   double eps;
   bool all_heads = false;  // one norm over all query heads and one over all key heads of a row
+  // Where ranks share these heads: how many they have together (0: those here), and whether this
+  // rank speaks for its keys, which others may have too.
+  std::int64_t all_queries = 0, all_keys = 0;
+  bool counts_keys = true;
 
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
   std::int64_t normed_heads() const { return groups * (queries_per_group + 1); }
@@ -65,6 +69,11 @@ struct HeadNormShape {
     return all_heads ? groups * queries_per_group * head_dim : head_dim;
   }
   std::int64_t key_weights() const { return all_heads ? groups * head_dim : head_dim; }
+  // Heads that a norm over all heads is the mean of.
+  std::int64_t heads_together(bool keys) const {
+    const std::int64_t together = keys ? all_keys : all_queries;
+    return together > 0 ? together : groups * (keys ? 1 : queries_per_group);
+  }
 };
 
 // One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
@@ -87,6 +96,8 @@ struct AttentionShape {
   // ALiBi (Press et al. 2022): heads of the whole layer, of which the first has the number
   // first_head here. Scores get slope x (key - query), with the slope of the head. 0: without.
   std::int64_t alibi_heads = 0;
+  // Scores s become soft_cap x tanh(s / soft_cap) (Gemma 2). 0: without. CPU only.
+  double soft_cap = 0;
 
   std::int64_t heads() const { return groups * queries_per_group; }
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
@@ -100,6 +111,7 @@ struct CachedAttentionShape {
   double scale;
   std::int64_t window = 0;  // newest positions that each sees, itself included; 0: all
   std::int64_t first_head = 0, alibi_heads = 0;  // as above
+  double soft_cap = 0;                           // as above
 };
 
 // The rules of the optimiser. All scalars are double because 1 - beta2 would lose four digits in
@@ -198,14 +210,20 @@ struct Kernels {
   // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
   // queries and one for all keys; values are copied. rstd is [rows, norms()] in the order of the
   // heads and may be null where no gradient is wanted. y is not x. With all_heads rms(x) is that of
-  // all query heads, or of all key heads, of the row, and the weights have their widths.
+  // all query heads, or of all key heads, of the row, and the weights have their widths; where
+  // ranks share the heads, sums are those of head_sums over all ranks, otherwise null.
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
-                    const T* key_weight);
-  // Its gradient; x is what was normalised, dx is neither dy nor x. workspace:
-  // norm_grad_workspace(rows, query_weights()) elements of A.
+                    const T* key_weight, const A* sums);
+  // Its gradient; x is what was normalised, dx is neither dy nor x. sums: as above, of dy.
+  // workspace: norm_grad_workspace(rows, query_weights()) elements of A.
   void (*head_norm_grad)(Queue&, const HeadNormShape&, T* dx, A* dquery_weight, A* dkey_weight,
                          bool accumulate, const T* dy, const T* x, const A* rstd,
-                         const T* query_weight, const T* key_weight, A* workspace);
+                         const T* query_weight, const T* key_weight, const A* sums, A* workspace);
+  // With all_heads: sums [rows, 2] over the queries and over the keys here of x^2 or, where dy is
+  // given (otherwise it and the weights are null), of x dy weight. Keys that this rank does not
+  // speak for count in the second only, whose dy differs from rank to rank.
+  void (*head_sums)(Queue&, const HeadNormShape&, A* sums, const T* x, const T* dy,
+                    const T* query_weight, const T* key_weight);
 
   // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. But
   // for these, y may be x and dx may be dy or x.
@@ -220,6 +238,10 @@ struct Kernels {
 
   // y = factor * x; y may be x.
   void (*scale)(Queue&, T* y, const T* x, std::int64_t count, double factor);
+
+  // y = cap tanh(x / cap), and dx = dy (1 - tanh(x / cap)^2); y may be x, and dx may be dy or x.
+  void (*soft_cap)(Queue&, T* y, const T* x, std::int64_t count, double cap);
+  void (*soft_cap_grad)(Queue&, T* dx, const T* dy, const T* x, std::int64_t count, double cap);
 
   // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
   // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
@@ -434,7 +456,8 @@ struct Kernels {
 // Every entry of the table, for what is made for each: adapters, records, counters.
 // clang-format off
 #define TRIREME_KERNELS(X) \
-  X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(activation) X(activation_grad) X(add) X(scale) \
+  X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(head_sums) X(activation) X(activation_grad) X(add) X(scale) \
+  X(soft_cap) X(soft_cap_grad) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
   X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(sum_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \

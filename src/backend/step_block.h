@@ -12,8 +12,8 @@ namespace trireme {
 struct ExpertTotals {
   ExactSum aux_loss, z_loss;
 
-  // After it, [layers of the model][experts + 1]: the choices that each expert kept, and how many
-  // were dropped.
+  // After it, [layers of the model][StepBlock::most_experts + 1]: the choices that each expert of a
+  // layer kept, and after the last one's how many were dropped.
   std::int64_t* choices() { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
 
@@ -26,6 +26,7 @@ struct StepBlock {
   // What the loss of one sequence weighs in the gradient, where losses are per sequence.
   double sample_scale = 0;
   ExpertTotals* experts = nullptr;  // in the device's memory; null: none are wanted
+  std::int64_t most_experts = 0;    // of any layer
   // Written when the totals of all ranks are known, before the optimiser.
   std::uint64_t updates = 0;  // steps of the optimiser, this one included
   double lr = 0;

@@ -21,7 +21,8 @@ struct RunConfig {
 // Mixture of experts: layers whose MLP is replaced by experts, of which a router picks a few for
 // each token. The section [moe]; it belongs to the model.
 struct ExpertConfig {
-  std::int64_t num_experts = 0;  // 0: every layer is dense
+  std::int64_t num_experts = 0;  // 0: every layer is dense; of several numbers the largest
+  std::vector<std::int64_t> experts_by_layer;  // in each layer with experts; empty: num_experts
   std::int64_t top_k = 2;
   std::int64_t ffn_hidden_size = 0;  // of one expert; 0: model.ffn_hidden_size
   // Layers first_layer, first_layer + layer_interval, ...; `layers`: these instead.
@@ -42,8 +43,9 @@ struct ExpertConfig {
   double capacity_factor = 0;          // 0: dropless
   std::string drop_policy = "weight";  // weight | position
 
-  // Whether a layer, counted from 0, has experts.
-  bool in_layer(std::int64_t layer) const;
+  // Whether a layer, counted from 0, has experts, and how many.
+  bool in_layer(std::int64_t layer) const { return experts_in(layer) > 0; }
+  std::int64_t experts_in(std::int64_t layer) const;
   bool has_losses() const { return num_experts > 0 && (aux_loss_coeff > 0 || z_loss_coeff > 0); }
   // Whether the balance loss is over the whole batch.
   bool keeps_load() const { return num_experts > 0 && aux_loss_coeff > 0 && aux_loss == "global"; }
@@ -88,10 +90,12 @@ struct ModelConfig {
   bool embedding_norm = false;        // a norm after the embedding
   bool scale_embedding = false;       // times sqrt(hidden_size)
   bool tie_embeddings = true;
-  // pre | output | post: before attention and MLP; after them, before the sums; after the sums
-  // (bert only).
+  // pre | output | both | post: before attention and MLP; after them, before the sums; both of
+  // these; after the sums (bert only).
   std::string norm_placement = "pre";
   double attention_scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
+  double attention_soft_cap = 0;            // scores become cap x tanh(score / cap); 0: none
+  double logit_soft_cap = 0;                // the same of the final logits
   std::int64_t attention_window = 0;        // positions that one sees, itself included; 0: all
   std::vector<std::int64_t> window_layers;  // with a window; empty: all
   bool order_head = true;                   // bert: sentence-order head, pooler and token types

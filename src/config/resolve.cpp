@@ -25,10 +25,20 @@ std::int64_t default_ffn(const ModelConfig& model) {
 
 }  // namespace
 
-bool ExpertConfig::in_layer(std::int64_t layer) const {
-  if (num_experts == 0) return false;
-  if (!layers.empty()) return std::find(layers.begin(), layers.end(), layer) != layers.end();
-  return layer >= first_layer && (layer - first_layer) % layer_interval == 0;
+std::int64_t ExpertConfig::experts_in(std::int64_t layer) const {
+  if (num_experts == 0) return 0;
+  std::int64_t turn = 0;  // among the layers with experts
+  if (!layers.empty()) {
+    const auto at = std::find(layers.begin(), layers.end(), layer);
+    if (at == layers.end()) return 0;
+    turn = at - layers.begin();
+  } else {
+    if (layer < first_layer || (layer - first_layer) % layer_interval != 0) return 0;
+    turn = (layer - first_layer) / layer_interval;
+  }
+  // A smaller model, as plans record, may have fewer layers, and one that is refused more.
+  if (turn >= static_cast<std::int64_t>(experts_by_layer.size())) return num_experts;
+  return experts_by_layer[static_cast<std::size_t>(turn)];
 }
 
 bool ModelConfig::window_in_layer(std::int64_t layer) const {
@@ -58,6 +68,8 @@ void resolve(ModelConfig& model) {
   if (model.is_latent() && model.v_head_dim == 0) model.v_head_dim = model.qk_nope_head_dim;
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);
+  if (ExpertConfig& moe = model.moe; moe.num_experts == 0 && !moe.experts_by_layer.empty())
+    moe.num_experts = *std::ranges::max_element(moe.experts_by_layer);
   if (model.moe.num_experts > 0 && model.moe.ffn_hidden_size == 0)
     model.moe.ffn_hidden_size = model.ffn_hidden_size;
   if (model.max_positions == 0) model.max_positions = model.seq_length;

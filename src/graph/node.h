@@ -20,6 +20,7 @@ namespace trireme {
   X(norm_grad)                          \
   X(head_norm)                          \
   X(head_norm_grad)                     \
+  X(head_sums)                          \
   X(linear)                             \
   X(linear_input_grad)                  \
   X(linear_weight_grad)                 \
@@ -40,6 +41,8 @@ namespace trireme {
   X(reorder)                            \
   X(add)                                \
   X(scale)                              \
+  X(soft_cap)                           \
+  X(soft_cap_grad)                      \
   X(slice)                              \
   X(take_rows)                          \
   X(take_rows_grad)                     \
@@ -117,9 +120,13 @@ struct AttentionAttributes {
   SequenceCut cut = {};
   int context_ranks = 1;
   std::int64_t alibi_heads = 0;  // heads of the whole layer, with ALiBi; 0: without
+  double soft_cap = 0;           // of scores; 0: without
 };
 struct ScaleAttributes {
   double factor;
+};
+struct SoftCapAttributes {
+  double cap;
 };
 // A copy in another order, of one part or two.
 struct ReorderAttributes {
@@ -138,11 +145,6 @@ struct LatentAttributes {
 struct RopeAttributes {
   std::int64_t seq, groups, queries_per_group, head_dim, rotary_dim;
   int direction;
-};
-struct HeadNormAttributes {
-  std::int64_t groups, queries_per_group, head_dim;
-  double eps;
-  bool all_heads = false;  // one norm over all heads of queries and one over those of keys
 };
 struct EmbeddingAttributes {
   std::int64_t seq, first_id;
@@ -168,6 +170,16 @@ struct GraphGroup {
 };
 // "tensor", "context", "expert"
 const char* name_of(GroupKind kind);
+// With all_heads one norm spans all heads of queries, and one those of keys: of the ranks of a
+// group together, where the rest is as in HeadNormShape of backend/kernels.h.
+struct HeadNormAttributes {
+  std::int64_t groups, queries_per_group, head_dim;
+  double eps;
+  bool all_heads = false;
+  std::int64_t all_queries = 0, all_keys = 0;
+  bool counts_keys = true;
+  GraphGroup group = {};
+};
 // As RouterShape and RouterLosses of backend/kernels.h.
 struct RouteAttributes {
   std::int64_t top_k;
@@ -212,10 +224,10 @@ struct RemoteExpertsAttributes {
 using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, LatentAttributes, HeadNormAttributes, ScaleAttributes,
-                 EmbeddingAttributes, AddAttributes, SliceAttributes, TakeRowsAttributes,
-                 LossAttributes, LinearAttributes, CollectiveAttributes, ReorderAttributes,
-                 RouteAttributes, DispatchAttributes, SpreadRowsAttributes, GroupedAttributes,
-                 RemoteExpertsAttributes>;
+                 SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
+                 TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
+                 ReorderAttributes, RouteAttributes, DispatchAttributes, SpreadRowsAttributes,
+                 GroupedAttributes, RemoteExpertsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

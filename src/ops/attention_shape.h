@@ -17,6 +17,7 @@ inline AttentionShape shape_of(const AttentionAttributes& a) {
   shape.first_head = a.first_head;
   shape.cut = a.cut;
   shape.alibi_heads = a.alibi_heads;
+  shape.soft_cap = a.soft_cap;
   return shape;
 }
 

@@ -34,7 +34,8 @@ ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 
 // RMSNorm of each head of the queries and of the keys of qkv, by itself; weights are [head_dim],
 // one for all queries and one for all keys. With all_heads it is over all heads of a row's queries,
-// and over those of its keys, with weights as wide. Values pass as they are.
+// and over those of its keys, with weights as wide: of all ranks of a group together. Values pass
+// as they are.
 ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
                   const HeadNormAttributes& attributes);
 
@@ -78,6 +79,9 @@ ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttribute
 
 // factor * x.
 ValueId scale(Graph& g, ValueId x, double factor);
+
+// cap * tanh(x / cap).
+ValueId soft_cap(Graph& g, ValueId x, double cap);
 
 // Rows [first_row, first_row + rows) of x, without a copy.
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);

@@ -156,10 +156,10 @@ ExpertLoad Engine::load_of(const std::vector<std::byte>& totals, std::int64_t sa
   auto* const sums = reinterpret_cast<ExpertTotals*>(copy.data());
   load.aux_loss = sums->aux_loss.value() / static_cast<double>(samples);
   load.z_loss = sums->z_loss.value() / static_cast<double>(samples);
-  const std::int64_t experts = model_.moe.num_experts;
   for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
-    if (!model_.moe.in_layer(layer)) continue;
-    const std::span<const std::int64_t> kept(sums->choices() + layer * (experts + 1),
+    const std::int64_t experts = model_.moe.experts_in(layer);
+    if (experts == 0) continue;
+    const std::span<const std::int64_t> kept(sums->choices() + layer * (model_.moe.num_experts + 1),
                                              static_cast<std::size_t>(experts));
     std::int64_t sum = 0, largest = 0;
     for (const std::int64_t count : kept) {
@@ -187,7 +187,10 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   step_block_.loss_scale = input.loss_scale;
   step_block_.grad_scale = input.loss_scale / nominal_tokens(input);
   step_block_.sample_scale = static_cast<double>(sample_weight_) * step_block_.grad_scale;
-  if (expert_bytes() > 0) step_block_.experts = expert_totals();
+  if (expert_bytes() > 0) {
+    step_block_.experts = expert_totals();
+    step_block_.most_experts = model_.moe.num_experts;
+  }
   write_block();
   clear_totals();
   std::int64_t summands = input.micro_batches * mesh_.degrees().dp();

@@ -104,7 +104,7 @@ void build_rope(Graph& g) {
   g.set_output(activation_of(g, rotated, 5));
 }
 template <bool causal, bool packed, const DropoutAttributes& dropout, bool padded = false,
-          std::int64_t alibi_heads = 0>
+          std::int64_t alibi_heads = 0, bool capped = false>
 void build_attention(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   AttentionAttributes a{};
@@ -117,6 +117,7 @@ void build_attention(Graph& g) {
   a.scale = 0.7;
   a.dropout = dropout;
   a.alibi_heads = alibi_heads;
+  if (capped) a.soft_cap = 0.8;
   const ValueId first_visible =
       packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value;
   const ValueId ids = dropout.probability > 0 ? sample_ids(g) : no_value;
@@ -147,6 +148,10 @@ void build_latent_heads(Graph& g) {
 void build_scale(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   g.set_output(activation_of(g, ops::scale(g, x, -1.7), 4));
+}
+void build_soft_cap(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  g.set_output(activation_of(g, ops::soft_cap(g, x, 1.3), 4));
 }
 template <bool both, const DropoutAttributes& dropout>
 void build_add(Graph& g) {
@@ -217,7 +222,7 @@ void build_embedding(Graph& g) {
 }
 
 // --- loss, with a padded vocabulary
-template <std::int64_t first_rows>
+template <std::int64_t first_rows, bool capped = false>
 void build_cross_entropy(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ValueId table = parameter(g, {vocab + 3, 6});
@@ -227,7 +232,8 @@ void build_cross_entropy(Graph& g) {
   g.set_result(loss, ResultOutput::token_loss);
   for (std::int64_t first = 0; first < rows; first += first_rows) {
     const std::int64_t count = std::min(first_rows, rows - first);
-    const ValueId logits = ops::linear(g, ops::slice(g, x, first, count), table, no_value);
+    ValueId logits = ops::linear(g, ops::slice(g, x, first, count), table, no_value);
+    if (capped) logits = ops::soft_cap(g, logits, 1.5);
     const ValueId part = ops::cross_entropy(g, logits, ops::slice(g, targets, first, count),
                                             ops::slice(g, weights, first, count), vocab);
     g.place_in(part, loss, first * 8);
@@ -285,6 +291,8 @@ const std::vector<Case> cases = {
     {"AttentionWithPadding", build_attention<false, false, no_dropout, true>},
     {"AttentionWithPaddingDropout", build_attention<false, false, dropping, true>},
     {"AttentionWithSlopes", build_attention<true, false, no_dropout, false, 6>},
+    {"AttentionWithACap", build_attention<true, false, no_dropout, false, 0, true>},
+    {"AttentionBothWaysWithACapAndDropout", build_attention<false, false, dropping, true, 0, true>},
     {"LatentHeads", build_latent_heads<3>},
     {"LatentHeadsWithWideValues", build_latent_heads<5>},
     {"Reorder", build_reorder},
@@ -292,6 +300,7 @@ const std::vector<Case> cases = {
     {"AddDropout", build_add<true, dropping>},
     {"DropoutAlone", build_add<false, dropping>},
     {"Scale", build_scale},
+    {"SoftCap", build_soft_cap},
     {"Slices", build_slices},
     {"TakeRows", build_take_rows},
     {"ExpertsWeighedOverTheChosen", build_experts<over_the_chosen>},
@@ -308,6 +317,7 @@ const std::vector<Case> cases = {
     {"EmbeddingWithTypes", build_embedding<0, true, true>},
     {"CrossEntropy", build_cross_entropy<rows>},
     {"CrossEntropyInSlices", build_cross_entropy<3>},
+    {"CrossEntropyOfCappedLogits", build_cross_entropy<3, true>},
 };
 
 // Every element of `at` moved a little, against its gradient.

@@ -383,7 +383,9 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dl
       totals->z_loss.add(unit.z_loss() * sequences);
     });
   }
-  if (totals) count_choices(shape, totals->choices() + layer * (shape.experts + 1), chosen, places);
+  if (totals) {
+    count_choices(shape, totals->choices() + layer * (block->most_experts + 1), chosen, places);
+  }
   if (dbias) {
     std::int64_t kept[most_experts + 1] = {};
     count_choices(shape, kept, chosen, places);

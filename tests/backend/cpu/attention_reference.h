@@ -81,11 +81,13 @@ struct AttentionReference {
       for (std::int64_t d = 0; d < hd; ++d) sum += x[d] * y[d];
       return sum;
     };
-    std::vector<double> p(end);
+    std::vector<double> p(end), slopes(end, 1);
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (std::int64_t j = begin; j < end; ++j) {
-      p[j] =
-          s.scale * dot(qkv + q, qkv + k + j * ld) + alibi_slope(s, h) * static_cast<double>(j - i);
+      const double score = s.scale * dot(qkv + q, qkv + k + j * ld);
+      if (s.soft_cap > 0) slopes[j] = 1 - std::pow(std::tanh(score / s.soft_cap), 2);
+      p[j] = (s.soft_cap > 0 ? s.soft_cap * std::tanh(score / s.soft_cap) : score) +
+             alibi_slope(s, h) * static_cast<double>(j - i);
       largest = std::max(largest, p[j]);
     }
     for (std::int64_t j = begin; j < end; ++j) sum += p[j] = std::exp(p[j] - largest);
@@ -99,7 +101,8 @@ struct AttentionReference {
     const double delta = dot(dctx + out, ctx.data() + out);
     for (std::int64_t j = begin; j < end; ++j) {
       const double keep = keep_factor(s, b, h, i, j);
-      const double ds = s.scale * p[j] * (keep * dot(dctx + out, qkv + v + j * ld) - delta);
+      const double ds =
+          s.scale * slopes[j] * p[j] * (keep * dot(dctx + out, qkv + v + j * ld) - delta);
       for (std::int64_t d = 0; d < hd; ++d) {
         dqkv[q + d] += ds * qkv[k + j * ld + d];
         dqkv[k + j * ld + d] += ds * qkv[q + d];

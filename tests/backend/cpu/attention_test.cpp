@@ -94,6 +94,11 @@ struct Problem {
     name += " slopes";
     return *this;
   }
+  Problem& with_cap(double cap) {
+    shape.soft_cap = cap;
+    name += " cap";
+    return *this;
+  }
   AttentionShape ready() const {
     AttentionShape s = shape;
     if (!first_visible.empty()) s.first_visible = first_visible.data();
@@ -247,6 +252,16 @@ TYPED_TEST(Attention, EqualsTheReferenceWithSlopes) {
       Problem(2, 200, 3, 1, 20, true).with_slopes(3, 0).with_documents(33));
 }
 
+// Scores far below the cap, and far above it, both ways, with windows that hide keys and dropout.
+TYPED_TEST(Attention, EqualsTheReferenceWithCaps) {
+  for (const double cap : {0.3, 3.0, 50.0}) {
+    expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_cap(cap));
+    expect_like_reference<TypeParam>(
+        Problem(2, 200, 3, 1, 20, true).with_cap(cap).with_documents(33).with_dropout(0.1f));
+    expect_like_reference<TypeParam>(Problem(3, 150, 1, 2, 32, false).with_cap(cap).with_lengths());
+  }
+}
+
 TYPED_TEST(Attention, NeverReadsPadding) {
   using T = TypeParam;
   const Problem problem = Problem(2, 100, 1, 2, 32, true).with_lengths();
@@ -356,9 +371,12 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
   const std::int64_t capacity = 300, seq = 280;
   for (const auto& [head_dim, window, slopes] :
        {std::tuple{32, 0, 0}, {20, 0, 0}, {32, 37, 0}, {20, 1, 0}, {20, 0, 6}, {32, 37, 6}}) {
+    // Scores are capped where there are windows and no slopes.
+    const double cap = window > 0 && slopes == 0 ? 1.5 : 0;
     const Problem problem(2, seq, 2, 3, head_dim, true);
     AttentionShape s = problem.ready();
     s.alibi_heads = slopes;
+    s.soft_cap = cap;
     std::vector<std::int32_t> first_visible(s.batch * seq);
     for (std::int64_t i = 0; i < s.batch * seq; ++i)
       first_visible[i] = std::max<std::int32_t>(0, static_cast<std::int32_t>(i % seq) + 1 - window);
@@ -373,7 +391,7 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
         CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
                                head_dim, capacity, s.scale,  window,
-                               0,        slopes};
+                               0,        slopes,   cap};
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();

@@ -1,4 +1,4 @@
-// Residual addition, the cast of master weights and the search for what is not finite.
+// Residual addition, soft caps, the cast of master weights and the search for what is not finite.
 #include "backend/cpu/kernel_test.h"
 
 namespace trireme::cpu {
@@ -45,6 +45,41 @@ TYPED_TEST(Elementwise, MultipliesByANumber) {
       kernels<T>(set).scale(queue(), in_place.data(), in_place.data(), count, 1.75);
       EXPECT_TRUE(close(y, want, 1));
       EXPECT_TRUE(y.same_bits(in_place));
+    }
+  });
+}
+
+// Small numbers too keep their digits.
+TYPED_TEST(Elementwise, CapsSoftly) {
+  using T = TypeParam;
+  constexpr double cap = 30;
+  with_sets([](Isa set) {
+    for (const std::int64_t count : {1, 17, 769}) {
+      auto a = random_values<T>(count, 1);
+      for (std::int64_t i = 0; i < count; ++i)
+        a[i] = static_cast<float>(a[i] * std::pow(10.0, static_cast<double>(i % 5 - 2)));
+      a[0] = -INFINITY;
+      const Guarded<T> x(a), dy(random_values<T>(count, 2));
+      std::vector<double> want(count), slopes(count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double t = std::tanh(to_double(x[i]) / cap);
+        want[i] = cap * t;
+        slopes[i] = to_double(dy[i]) * (1 - t * t);
+      }
+      Guarded<T> y(count), dx(count), in_place = x, over_x = x, over_dy = dy;
+      const auto& k = kernels<T>(set);
+      k.soft_cap(queue(), y.data(), x.data(), count, cap);
+      k.soft_cap(queue(), in_place.data(), in_place.data(), count, cap);
+      k.soft_cap_grad(queue(), dx.data(), dy.data(), x.data(), count, cap);
+      k.soft_cap_grad(queue(), over_x.data(), dy.data(), over_x.data(), count, cap);
+      k.soft_cap_grad(queue(), over_dy.data(), over_dy.data(), x.data(), count, cap);
+      EXPECT_TRUE(close(y, want, 6));
+      EXPECT_TRUE(y.same_bits(in_place));
+      EXPECT_TRUE(dx.same_bits(over_x) && dx.same_bits(over_dy));
+      for (std::int64_t i = 0; i < count; ++i)
+        EXPECT_NEAR(to_double(dx[i]), slopes[i],
+                    4e-3 * std::abs(slopes[i]) + 1e-6 * std::abs(to_double(dy[i])))
+            << i;
     }
   });
 }

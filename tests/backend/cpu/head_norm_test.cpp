@@ -78,7 +78,7 @@ TYPED_TEST(HeadNorm, NormalisesQueriesAndKeysOnly) {
       Guarded<T> y(x.size());
       Guarded<Acc<T>> rstd(s.rows * s.norms());
       kernels<T>(set).head_norm(queue(), s, y.data(), rstd.data(), from.data(), query_weight.data(),
-                                key_weight.data());
+                                key_weight.data(), nullptr);
       const Forward expected = reference(s, x, wq, wk);
       EXPECT_TRUE(close(y, expected.y, 8));
       EXPECT_TRUE(close(rstd, expected.rstd, 8));
@@ -102,7 +102,7 @@ TEST(HeadNormGradient, IsThatOfTheNorm) {
       kernels<double>(set).head_norm_grad(
           queue(), s, dx.data(), dwq.data(), dwk.data(), true, Guarded<double>(dy).data(),
           Guarded<double>(x).data(), Guarded<double>(at.rstd).data(), Guarded<double>(wq).data(),
-          Guarded<double>(wk).data(), workspace.data());
+          Guarded<double>(wk).data(), nullptr, workspace.data());
       const auto slope = [&](double& element) {
         constexpr double step = 1e-6;
         const double kept = element;
@@ -122,6 +122,116 @@ TEST(HeadNormGradient, IsThatOfTheNorm) {
         EXPECT_NEAR(dwk.data()[i] - start[i], slope(wk[i]), 1e-6) << i;
     }
   });
+}
+
+// Heads as ranks share them: groups of two queries, or of one with a copy of a key and a value.
+struct SharedHeads {
+  std::int64_t groups, queries, ranks, copies;
+};
+
+// Columns of a row that a rank has, of head_dim each.
+std::vector<std::int64_t> columns_of(const SharedHeads& all, std::int64_t rank,
+                                     std::int64_t head_dim) {
+  const std::int64_t in_group = all.queries + 2, parts = all.ranks / all.copies;
+  std::vector<std::int64_t> heads;
+  for (std::int64_t g = rank / all.copies * all.groups / parts;
+       g < (rank / all.copies + 1) * all.groups / parts; ++g) {
+    const std::int64_t own = all.queries / all.copies, first = rank % all.copies * own;
+    for (std::int64_t q = first; q < first + own; ++q) heads.push_back(g * in_group + q);
+    heads.push_back(g * in_group + all.queries);
+    heads.push_back(g * in_group + all.queries + 1);
+  }
+  std::vector<std::int64_t> columns;
+  for (const std::int64_t head : heads)
+    for (std::int64_t i = 0; i < head_dim; ++i) columns.push_back(head * head_dim + i);
+  return columns;
+}
+
+std::vector<double> taken(const std::vector<double>& from, std::int64_t width,
+                          const std::vector<std::int64_t>& columns) {
+  std::vector<double> out;
+  for (std::size_t row = 0; row < from.size(); row += width)
+    for (const std::int64_t column : columns) out.push_back(from[row + column]);
+  return out;
+}
+
+// What the kernels of all ranks make, given the sums of all of them, is what one rank makes: y,
+// rstd and, with the copies of a key added up, dx and the gradients of the weights.
+TEST(SharedHeadNorm, IsThatOfOneRank) {
+  constexpr std::int64_t rows = 5, head_dim = 6;
+  for (const SharedHeads& all : {SharedHeads{4, 2, 2, 1}, {2, 4, 4, 2}, {1, 3, 3, 3}}) {
+    const HeadNormShape whole{rows, all.groups, all.queries, head_dim, 1e-3, true};
+    const auto x = random_values<double>(rows * whole.qkv_cols(), 1);
+    const auto wq = random_values<double>(whole.query_weights(), 2);
+    const auto wk = random_values<double>(whole.key_weights(), 3);
+    const Forward expected = reference(whole, x, wq, wk);
+    const auto full_dy = random_values<double>(rows * whole.qkv_cols(), 4);
+    with_sets([&](Isa set) {
+      const auto& k = kernels<double>(set);
+      std::vector<double> dx(full_dy.size()), dwq(wq.size()), dwk(wk.size());
+      Guarded<double> workspace(norm_grad_workspace(rows, whole.query_weights()));
+      k.head_norm_grad(queue(), whole, dx.data(), dwq.data(), dwk.data(), false, full_dy.data(),
+                       x.data(), expected.rstd.data(), wq.data(), wk.data(), nullptr,
+                       workspace.data());
+      struct Rank {
+        HeadNormShape shape;
+        std::vector<std::int64_t> columns, queries, keys;  // and elements of the weights
+        std::vector<double> x, dy, wq, wk;
+      };
+      std::vector<Rank> ranks;
+      std::vector<double> squares(rows * 2), products(rows * 2);
+      for (std::int64_t r = 0; r < all.ranks; ++r) {
+        Rank rank{whole, columns_of(all, r, head_dim), {}, {}, {}, {}, {}, {}};
+        const std::int64_t parts = all.ranks / all.copies, share = all.groups / parts;
+        rank.shape.groups = share;
+        rank.shape.queries_per_group = all.queries / all.copies;
+        rank.shape.all_queries = all.groups * all.queries;
+        rank.shape.all_keys = all.groups;
+        rank.shape.counts_keys = r % all.copies == 0;
+        for (std::int64_t i = 0; i < rank.shape.query_weights(); ++i)
+          rank.queries.push_back(r * rank.shape.query_weights() + i);
+        for (std::int64_t i = 0; i < rank.shape.key_weights(); ++i)
+          rank.keys.push_back(r / all.copies * rank.shape.key_weights() + i);
+        rank.x = taken(x, whole.qkv_cols(), rank.columns);
+        rank.dy = taken(full_dy, whole.qkv_cols(), rank.columns);
+        // Of a key with copies each has a part of the gradient.
+        for (std::int64_t at = 0; at < std::ssize(rank.dy); ++at) {
+          const std::int64_t head = at % rank.shape.qkv_cols() / head_dim;
+          if (head % (rank.shape.queries_per_group + 2) >= rank.shape.queries_per_group)
+            rank.dy[at] /= static_cast<double>(all.copies);
+        }
+        rank.wq = taken(wq, std::ssize(wq), rank.queries);
+        rank.wk = taken(wk, std::ssize(wk), rank.keys);
+        Guarded<double> sums(rows * 2);
+        k.head_sums(queue(), rank.shape, sums.data(), rank.x.data(), nullptr, nullptr, nullptr);
+        for (std::int64_t i = 0; i < rows * 2; ++i) squares[i] += sums[i];
+        k.head_sums(queue(), rank.shape, sums.data(), rank.x.data(), rank.dy.data(), rank.wq.data(),
+                    rank.wk.data());
+        for (std::int64_t i = 0; i < rows * 2; ++i) products[i] += sums[i];
+        ranks.push_back(std::move(rank));
+      }
+      std::vector<double> all_dx(dx.size()), all_dwq(dwq.size()), all_dwk(dwk.size());
+      for (const Rank& rank : ranks) {
+        Guarded<double> y(rank.x.size()), rstd(rows * 2), own_dx(rank.x.size());
+        Guarded<double> own_dwq(rank.wq.size()), own_dwk(rank.wk.size());
+        k.head_norm(queue(), rank.shape, y.data(), rstd.data(), rank.x.data(), rank.wq.data(),
+                    rank.wk.data(), squares.data());
+        EXPECT_TRUE(close(y, taken(expected.y, whole.qkv_cols(), rank.columns), 8));
+        EXPECT_TRUE(close(rstd, expected.rstd, 8));
+        k.head_norm_grad(queue(), rank.shape, own_dx.data(), own_dwq.data(), own_dwk.data(), false,
+                         rank.dy.data(), rank.x.data(), rstd.data(), rank.wq.data(), rank.wk.data(),
+                         products.data(), workspace.data());
+        const auto width = static_cast<std::int64_t>(rank.columns.size());
+        for (std::int64_t i = 0; i < own_dx.size(); ++i)
+          all_dx[i / width * whole.qkv_cols() + rank.columns[i % width]] += own_dx[i];
+        for (std::int64_t i = 0; i < own_dwq.size(); ++i) all_dwq[rank.queries[i]] += own_dwq[i];
+        for (std::int64_t i = 0; i < own_dwk.size(); ++i) all_dwk[rank.keys[i]] += own_dwk[i];
+      }
+      for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(all_dx[i], dx[i], 1e-13) << i;
+      for (std::size_t i = 0; i < dwq.size(); ++i) EXPECT_NEAR(all_dwq[i], dwq[i], 1e-13) << i;
+      for (std::size_t i = 0; i < dwk.size(); ++i) EXPECT_NEAR(all_dwk[i], dwk[i], 1e-13) << i;
+    });
+  }
 }
 
 }  // namespace

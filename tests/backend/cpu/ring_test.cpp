@@ -14,6 +14,7 @@ struct RingCase {
   const char* name;
   std::int64_t ranks, chunk, head_dim;
   bool documents, slopes, dropout;
+  bool capped = false;
 };
 void PrintTo(const RingCase& one, std::ostream* out) {
   *out << one.name;
@@ -21,6 +22,7 @@ void PrintTo(const RingCase& one, std::ostream* out) {
 
 constexpr RingCase cases[] = {
     {"odd chunks", 2, 5, 8, false, false, false},
+    {"odd chunks and caps", 2, 5, 8, false, false, false, true},
     {"documents", 3, 24, 16, true, false, false},
     {"dropout and slopes", 2, 40, 32, true, true, true},
     {"several blocks of keys", 2, 520, 16, false, false, false},
@@ -43,6 +45,7 @@ class WholeSequences {
       first_visible_.push_back(static_cast<std::int32_t>(at / length * length));
     }
     if (one.documents) shape_.first_visible = first_visible_.data();
+    if (one.capped) shape_.soft_cap = 0.6;
     if (one.slopes) shape_.alibi_heads = shape_.heads();
     if (one.dropout) {
       static constexpr StepBlock block{.seed = 5, .step = 3};

@@ -153,6 +153,7 @@ TEST_P(RouterLoss, HasItsValueAndItsGradient) {
   StepBlock block;
   block.sample_scale = 0.25;
   block.experts = &memory.totals;
+  block.most_experts = experts;
   constexpr double aux = 0.3, z = 0.7, step = 1e-6;
   kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq}, dlogits.data(), nullptr, nullptr,
                        false, dweights.data(), logits.data(), routed.chosen.data(),
@@ -191,6 +192,7 @@ TEST(RouterLoss, IsItsCoefficientAtPerfectBalance) {
   } memory;
   StepBlock block;
   block.experts = &memory.totals;
+  block.most_experts = experts;
   kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq}, dlogits.data(), nullptr, nullptr,
                        false, dweights.data(), logits.data(), chosen.data(), places.data(), nullptr,
                        nullptr, &block, 0);
@@ -219,6 +221,7 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
     RouterShape part = whole;
     part.rows = count;
     block.experts = &into.totals;
+    block.most_experts = experts;
     kernels().route_grad(cpu::queue(), part, losses, into.dlogits.data() + first * experts, nullptr,
                          nullptr, false, dweights.data() + first * top_k,
                          logits.data() + first * experts, routed.chosen.data() + first * top_k,
@@ -301,6 +304,7 @@ TEST(Router, ALossOverTheBatchTakesTheLoadOfTheStepBefore) {
   block.sample_scale = 0.5;
   block.loss_scale = 8;
   block.experts = &memory.totals;
+  block.most_experts = experts;
   std::vector<double> dlogits(rows * experts), dload(experts);
   kernels().route_grad(cpu::queue(), shape, {0.3, 0, seq, seq}, dlogits.data(), nullptr,
                        dload.data(), false, dweights.data(), logits.data(), routed.chosen.data(),

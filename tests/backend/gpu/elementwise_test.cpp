@@ -61,6 +61,29 @@ TEST_P(Elementwise, MultipliesByAFactor) {
   });
 }
 
+// y and dx.
+TEST_P(Elementwise, CapsSoftlyAsTheCpu) {
+  for_storage_types([&]<class T>(T) {
+    for (const int offset : {0, 1}) {
+      expect_close(on_both([&](Device& device) {
+                     const OnDevice<T> x(device, normal_values<T>(1013, 1));
+                     const OnDevice<T> dy(device, normal_values<T>(1013, 2)), y(device, 1013);
+                     const auto& kernels = device.kernels<T>();
+                     const std::int64_t count = 1013 - offset;
+                     kernels.soft_cap(device.queue(), y.get() + offset, x.get() + offset, count,
+                                      0.9);
+                     kernels.soft_cap_grad(device.queue(), dy.get() + offset, dy.get() + offset,
+                                           x.get() + offset, count, 0.9);
+                     std::vector<float> all = as_floats(dy.values());
+                     const auto capped = as_floats(y.values());
+                     all.insert(all.end(), capped.begin() + offset, capped.end());
+                     return all;
+                   }),
+                   tolerance_of<T>());
+    }
+  });
+}
+
 // Pieces of another order, in eights and not.
 TEST_P(Elementwise, CopiesBlocksAsTheCpu) {
   for_storage_types([&]<class T>(T) {

@@ -10,10 +10,16 @@ namespace {
 class HeadNorm : public OnBothWaves {
  protected:
   // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
-  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},       {37, 1, 1, 7, 1e-6},
-                                             {9, 3, 2, 128, 1e-6},      {3, 2, 1, 100, 1e-5},
-                                             {2, 1, 4, 256, 1e-6},      {5, 2, 3, 64, 1e-5, true},
-                                             {37, 3, 1, 7, 1e-6, true}, {3, 5, 2, 256, 1e-6, true}};
+  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},
+                                             {37, 1, 1, 7, 1e-6},
+                                             {9, 3, 2, 128, 1e-6},
+                                             {3, 2, 1, 100, 1e-5},
+                                             {2, 1, 4, 256, 1e-6},
+                                             {5, 2, 3, 64, 1e-5, true},
+                                             {37, 3, 1, 7, 1e-6, true},
+                                             {3, 5, 2, 256, 1e-6, true},
+                                             {5, 2, 3, 64, 1e-5, true, 12, 4},
+                                             {37, 1, 2, 7, 1e-6, true, 4, 1, false}};
 
   std::int64_t grad_workspace(Device& device, const HeadNormShape& s) {
     return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.query_weights())
@@ -26,7 +32,12 @@ std::size_t elements(const HeadNormShape& s) {
   return static_cast<std::size_t>(s.rows * s.qkv_cols());
 }
 
-// y and rstd, one after the other.
+// Whether heads are those of one rank of several.
+bool is_shared(const HeadNormShape& s) {
+  return s.all_queries > 0;
+}
+
+// y and rstd, one after the other; before them the sums that ranks add up.
 template <class T>
 std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
   const auto width = static_cast<std::size_t>(s.query_weights());
@@ -35,10 +46,17 @@ std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
   const OnDevice<T> query_weight(device, normal_values<T>(width, 2));
   const OnDevice<T> key_weight(device, normal_values<T>(key_width, 3));
   const OnDevice<float> rstd(device, static_cast<std::size_t>(s.rows * s.norms()));
+  const OnDevice<float> sums(device, static_cast<std::size_t>(s.rows * 2));
+  std::vector<float> all;
+  if (is_shared(s)) {
+    device.kernels<T>().head_sums(device.queue(), s, sums.get(), x.get(), nullptr, nullptr,
+                                  nullptr);
+    all = sums.values();
+  }
   device.kernels<T>().head_norm(device.queue(), s, y.get(), rstd.get(), x.get(), query_weight.get(),
-                                key_weight.get());
-  std::vector<float> all = as_floats(y.values());
-  const auto statistics = rstd.values();
+                                key_weight.get(), is_shared(s) ? sums.get() : nullptr);
+  const auto made = as_floats(y.values()), statistics = rstd.values();
+  all.insert(all.end(), made.begin(), made.end());
   all.insert(all.end(), statistics.begin(), statistics.end());
   return all;
 }
@@ -66,13 +84,20 @@ std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accu
   const OnDevice<float> dkey(device, normal_values<float>(key_width, 6));
   const OnDevice<float> rstd(
       device, std::vector<float>(static_cast<std::size_t>(s.rows * s.norms()), 1.25f));
+  const OnDevice<float> sums(device, static_cast<std::size_t>(s.rows * 2));
+  std::vector<float> all;
+  if (is_shared(s)) {
+    device.kernels<T>().head_sums(device.queue(), s, sums.get(), x.get(), dy.get(),
+                                  query_weight.get(), key_weight.get());
+    all = sums.values();
+  }
   const GuardedScratch workspace(device, workspace_bytes);
   device.kernels<T>().head_norm_grad(device.queue(), s, dx.get(), dquery.get(), dkey.get(),
                                      accumulate, dy.get(), x.get(), rstd.get(), query_weight.get(),
-                                     key_weight.get(), workspace.as<float>());
+                                     key_weight.get(), is_shared(s) ? sums.get() : nullptr,
+                                     workspace.as<float>());
   EXPECT_TRUE(workspace.was_kept_to());
-  std::vector<float> all = as_floats(dx.values());
-  for (const auto& gradient : {dquery.values(), dkey.values()})
+  for (const auto& gradient : {as_floats(dx.values()), dquery.values(), dkey.values()})
     all.insert(all.end(), gradient.begin(), gradient.end());
   return all;
 }

@@ -110,7 +110,8 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
   const OnDevice<StepBlock> block(
       device, std::vector{StepBlock{.loss_scale = 4,
                                     .sample_scale = 0.25,
-                                    .experts = reinterpret_cast<ExpertTotals*>(totals.get())}});
+                                    .experts = reinterpret_cast<ExpertTotals*>(totals.get()),
+                                    .most_experts = static_cast<std::int64_t>(experts)}});
   for (int twice = 0; twice < 2; ++twice) {
     device.kernels<T>().route_grad(device.queue(), s, losses, dlogits.get(),
                                    biased ? dbias.get() : nullptr, loaded ? dload.get() : nullptr,

@@ -222,6 +222,7 @@ class BackwardPass {
     E::product(s_.dweights, block_queries, E::left_tokens(s_.v, packed, width_),
                E::right_columns(tile.dctx_columns, tile_queries, q), block_keys, block_queries,
                width_, false);
+    if (view_.soft_cap > 0) cap_scores(s_.scores, score_cap(), block_keys * block_queries);
     if (view_.alibi_heads > 0) {
       const auto slope = static_cast<A>(alibi_slope(view_, tile.head) / view_.scale);
       add_distances<block_queries>(s_.scores, slope, key, view_.first_query + tile.query + q,
@@ -237,10 +238,23 @@ class BackwardPass {
     }
   }
 
-  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta); dropout acts
-  // on w and dweights. The factor `scale` of the scores is left to the end.
+  // Of scores before they are scaled.
+  A score_cap() const { return static_cast<A>(view_.soft_cap / view_.scale); }
+
   template <bool want_weights, class Keep>
   void differentiate(std::int64_t key, std::int64_t row, int q, Keep keep) {
+    if (view_.soft_cap > 0) {
+      differentiate_scores<want_weights, true>(key, row, q, keep);
+    } else {
+      differentiate_scores<want_weights, false>(key, row, q, keep);
+    }
+  }
+
+  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta), times the
+  // slope of a cap; dropout acts on w and dweights. The factor `scale` of the scores is left to the
+  // end.
+  template <bool want_weights, bool capped, class Keep>
+  void differentiate_scores(std::int64_t key, std::int64_t row, int q, Keep& keep) {
     constexpr int vectors = block_queries / lanes;
     const Vec<A> scale = splat(exponent_scale_);
     const A *scores = s_.scores, *dweights = s_.dweights;
@@ -257,10 +271,12 @@ class BackwardPass {
       for (int i = 0; i < 2; ++i) {
         for (int v = 0; v < vectors; ++v) {
           const int at = (j + i) * block_queries + v * lanes;
-          w[i][v] = exp2(load(scores + at) * scale - lse[v]);
+          const Vec<A> score = load(scores + at);
+          w[i][v] = exp2(score * scale - lse[v]);
           Vec<A> dw = load(dweights + at);
           if constexpr (Keep::is_dropout) dw = dw * keep.at(j % Keep::keys + i, v * lanes);
           ds[i][v] = w[i][v] * (dw - delta[v]);
+          if constexpr (capped) ds[i][v] = ds[i][v] * slope_at(score, score_cap());
           if constexpr (Keep::is_dropout)
             w[i][v] = w[i][v] * keep.at(j % Keep::keys + i, v * lanes);
         }

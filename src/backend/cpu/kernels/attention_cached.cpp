@@ -36,6 +36,7 @@ struct CachedGroup {
     view.window = s.window;
     view.first_head = s.first_head + group * s.queries_per_group;
     view.alibi_heads = s.alibi_heads;
+    view.soft_cap = s.soft_cap;
     const std::int64_t cols = group_column(s, s.groups);
     view.q = {qkv + sequence * s.new_len * cols + group_column(s, group), cols};
     view.k = {keys.data, keys.stride};

@@ -166,6 +166,10 @@ class ForwardPass {
       E::product(s_.scores, tile_queries, E::left_tokens(s_.k, at - block, width_),
                  E::right_columns(tile.q, tile_queries, 0), strip_keys, tile_queries, width_,
                  false);
+      if (view_.soft_cap > 0) {
+        cap_scores(s_.scores, static_cast<A>(view_.soft_cap / view_.scale),
+                   strip_keys * tile_queries);
+      }
       if (view_.alibi_heads > 0) {
         add_distances<tile_queries>(s_.scores, slope_of(tile.head), at,
                                     view_.first_query + tile.query, strip_keys);

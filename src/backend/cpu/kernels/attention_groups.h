@@ -60,6 +60,7 @@ GroupView<T> view_of(const AttentionShape& s, const T* qkv, std::int64_t sample,
   view.sample = view.dropout ? s.dropout.sample_ids[sample] : 0;
   view.first_head = s.first_head + group * s.queries_per_group;
   view.alibi_heads = s.alibi_heads;
+  view.soft_cap = s.soft_cap;
   return view;
 }
 

@@ -114,6 +114,8 @@ class RowAttention {
       for (int d = 1; d < 16; ++d) sum += load(s_.sums + d * 16 + i);
       store(scores + i, sum);
     }
+    // Queries are scaled, and by log2 e too.
+    if (view_.soft_cap > 0) cap_scores(scores, static_cast<A>(view_.soft_cap * log2_of_e), 16);
     for (std::int64_t j = 0; slope_ > 0 && j < count; ++j)
       scores[j] += slope_ * static_cast<A>(first + j - place_);
     for (std::int64_t j = count; j < 16; ++j) scores[j] = static_cast<A>(-INFINITY);

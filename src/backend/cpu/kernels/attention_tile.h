@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/attention_math.h"
 #include "backend/cpu/kernels/attention_view.h"
 #include "backend/cpu/kernels/dropout_mask.h"
+#include "backend/cpu/kernels/math.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
@@ -50,6 +51,22 @@ void add_distances(A* scores, A slope, std::int64_t key, std::int64_t query, std
       store(at, load(at) + (place - load(places + q)) * splat(slope));
     }
   }
+}
+
+// Scores s become cap x tanh(s / cap), `count` of them.
+template <class A>
+void cap_scores(A* scores, A cap, std::int64_t count) {
+  const Vec<A> caps = splat(cap), part = splat(1 / cap);
+  for (std::int64_t i = 0; i < count; i += Vec<A>::lanes)
+    store(scores + i, caps * tanh(load(scores + i) * part));
+}
+
+// What the gradient of a capped score is multiplied by to be that of the score: 0 for -infinity,
+// which stands where a key is not seen.
+template <class A>
+TRIREME_INLINE Vec<A> slope_at(Vec<A> capped, A cap) {
+  const Vec<A> t = max(splat(A{-1}), capped * splat(1 / cap));
+  return splat(A{1}) - t * t;
 }
 
 // Draws the factors of dropout of one head for a few keys at a time.

@@ -48,6 +48,7 @@ struct GroupView {
   const Dropout* dropout;           // null: none
   std::int64_t sample, first_head;  // global numbers, for dropout and slopes
   std::int64_t alibi_heads = 0;     // of the whole layer; 0: no slopes
+  double soft_cap = 0;              // of scaled scores; 0: none
   std::int64_t first_key = 0;
 
   KeyRange visible(std::int64_t query) const {

@@ -1,6 +1,7 @@
-// Residual addition with dropout, multiplication by a number, the cast of master weights, and the
-// search for what is not finite.
+// Residual addition with dropout, multiplication by a number, soft caps, the cast of master
+// weights, and the search for what is not finite.
 #include "backend/cpu/kernels/combine_chunks.h"
+#include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/residual.h"
 #include "backend/cpu/kernels/table.h"
 
@@ -43,6 +44,39 @@ void scale(T* y, const T* x, std::int64_t count, double factor) {
       [=](std::int64_t begin, std::int64_t end) {
         for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
           store(y + begin + i, load(x + begin + i, n) * by, n);
+        });
+      },
+      lanes_of<T>);
+}
+
+// Nanoseconds that one element costs one thread.
+template <class T>
+constexpr double tanh_ns = sizeof(T) == 8 ? 20.0 : 1.2;
+
+template <class T>
+void soft_cap(T* y, const T* x, std::int64_t count, double cap) {
+  using A = Acc<T>;
+  const Vec<A> caps = splat(static_cast<A>(cap)), part = splat(static_cast<A>(1 / cap));
+  parallel_pieces(
+      count, tanh_ns<T>,
+      [=](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          store(y + begin + i, caps * tanh(load(x + begin + i, n) * part), n);
+        });
+      },
+      lanes_of<T>);
+}
+
+template <class T>
+void soft_cap_grad(T* dx, const T* dy, const T* x, std::int64_t count, double cap) {
+  using A = Acc<T>;
+  const Vec<A> one = splat(A{1}), part = splat(static_cast<A>(1 / cap));
+  parallel_pieces(
+      count, tanh_ns<T>,
+      [=](std::int64_t begin, std::int64_t end) {
+        for_vectors<lanes_of<T>>(end - begin, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+          const auto t = tanh(load(x + begin + i, n) * part);
+          store(dx + begin + i, load(dy + begin + i, n) * (one - t * t), n);
         });
       },
       lanes_of<T>);
@@ -126,6 +160,8 @@ template <class T>
 void set_elementwise(Kernels<T>& table) {
   table.add = at_once<add<T>>;
   table.scale = at_once<scale<T>>;
+  table.soft_cap = at_once<soft_cap<T>>;
+  table.soft_cap_grad = at_once<soft_cap_grad<T>>;
   table.cast_from_master = at_once<cast_from_master<T>>;
   table.first_not_finite = at_once<first_not_finite<T>>;
 }

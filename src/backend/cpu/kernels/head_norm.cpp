@@ -42,12 +42,44 @@ TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, cons
 // What a mean over the heads of a row divides by.
 template <class A>
 A heads_of(const HeadNormShape& s, int which) {
-  return static_cast<A>(which == 1 ? s.groups : s.groups * s.queries_per_group);
+  return static_cast<A>(s.heads_together(which == 1));
+}
+// And where it is that of elements.
+template <class A>
+A elements_of(const HeadNormShape& s, int which) {
+  return heads_of<A>(s, which) * static_cast<A>(s.head_dim);
+}
+
+template <class T>
+void head_sums(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, const T* query_weight,
+               const T* key_weight) {
+  using A = Acc<T>;
+  const std::int64_t cols = s.qkv_cols(), d = s.head_dim;
+  const T* const weights[] = {query_weight, key_weight};
+  parallel_pieces(s.rows, row_ns<T>(s, dy ? 2 : 1), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      A* const sum = sums + r * 2;
+      sum[0] = sum[1] = 0;
+      for_all_heads(
+          s,
+          [&](std::int64_t column, int which, std::int64_t at) {
+            const T* const head = x + r * cols + column;
+            if (dy) {
+              sum[which] += static_cast<A>(d) * row_grad(false, dy + r * cols + column, head,
+                                                         weights[which] + at, A{0}, A{1}, d)
+                                                    .grad_direction;
+            } else if (which == 0 || s.counts_keys) {
+              sum[which] += static_cast<A>(d) * mean_square_of(head, A{0}, d);
+            }
+          },
+          [](std::int64_t) {});
+    }
+  });
 }
 
 template <class T>
 void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
-                       const T* query_weight, const T* key_weight) {
+                       const T* query_weight, const T* key_weight, const Acc<T>* sums) {
   using A = Acc<T>;
   const std::int64_t cols = s.qkv_cols(), d = s.head_dim;
   const T* const weights[] = {query_weight, key_weight};
@@ -57,15 +89,18 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
       T* const to = y + r * cols;
       A scale[2] = {0, 0};
       const auto nothing = [](std::int64_t) {};
-      for_all_heads(
-          s,
-          [&](std::int64_t column, int which, std::int64_t) {
-            scale[which] += mean_square_of(from + column, A{0}, d);
-          },
-          nothing);
+      if (!sums) {
+        for_all_heads(
+            s,
+            [&](std::int64_t column, int which, std::int64_t) {
+              scale[which] += mean_square_of(from + column, A{0}, d);
+            },
+            nothing);
+      }
       for (const int which : {0, 1}) {
-        scale[which] =
-            reciprocal_root(scale[which] / heads_of<A>(s, which) + static_cast<A>(s.eps));
+        const A mean = sums ? sums[r * 2 + which] / elements_of<A>(s, which)
+                            : scale[which] / heads_of<A>(s, which);
+        scale[which] = reciprocal_root(mean + static_cast<A>(s.eps));
         if (rstd) rstd[r * 2 + which] = scale[which];
       }
       for_all_heads(
@@ -81,22 +116,32 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
   });
 }
 
-// One row of the gradient; the weights' go to the two parts.
+// One row of the gradient; the weights' go to the two parts. Of keys that ranks share the one that
+// speaks for them has what comes by way of the norm.
 template <class T>
 void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
-                           const Acc<T>* rstd, const T* const* weights, Acc<T>* const* parts) {
+                           const Acc<T>* rstd, const T* const* weights, const Acc<T>* sums,
+                           Acc<T>* const* parts) {
   using A = Acc<T>;
   const std::int64_t d = s.head_dim;
   RowGrad<A> grad[2] = {{A{0}, rstd[0], A{0}, A{0}}, {A{0}, rstd[1], A{0}, A{0}}};
-  for_all_heads(
-      s,
-      [&](std::int64_t column, int which, std::int64_t at) {
-        grad[which].grad_direction +=
-            row_grad(false, dy + column, x + column, weights[which] + at, A{0}, rstd[which], d)
-                .grad_direction;
-      },
-      [](std::int64_t) {});
-  for (const int which : {0, 1}) grad[which].grad_direction /= heads_of<A>(s, which);
+  if (sums) {
+    for (const int which : {0, 1}) {
+      const bool has = which == 0 || s.counts_keys;
+      grad[which].grad_direction =
+          has ? sums[which] * rstd[which] / elements_of<A>(s, which) : A{0};
+    }
+  } else {
+    for_all_heads(
+        s,
+        [&](std::int64_t column, int which, std::int64_t at) {
+          grad[which].grad_direction +=
+              row_grad(false, dy + column, x + column, weights[which] + at, A{0}, rstd[which], d)
+                  .grad_direction;
+        },
+        [](std::int64_t) {});
+    for (const int which : {0, 1}) grad[which].grad_direction /= heads_of<A>(s, which);
+  }
   for_all_heads(
       s,
       [&](std::int64_t column, int which, std::int64_t at) {
@@ -110,7 +155,7 @@ template <class T>
 void norm_grad_of_all_heads(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight,
                             Acc<T>* dkey_weight, bool accumulate, const T* dy, const T* x,
                             const Acc<T>* rstd, const T* query_weight, const T* key_weight,
-                            Acc<T>* workspace) {
+                            const Acc<T>* sums, Acc<T>* workspace) {
   using A = Acc<T>;
   const std::int64_t cols = s.qkv_cols(), chunks = row_chunks(s.rows);
   const std::int64_t widths[] = {s.query_weights(), s.key_weights()};
@@ -123,7 +168,8 @@ void norm_grad_of_all_heads(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight
                       __builtin_memset(own[which], 0, widths[which] * sizeof(A));
                     for (std::int64_t r = begin; r < end; ++r) {
                       grad_row_of_all_heads(s, dx + r * cols, dy + r * cols, x + r * cols,
-                                            rstd + r * 2, weights, own);
+                                            rstd + r * 2, weights, sums ? sums + r * 2 : nullptr,
+                                            own);
                     }
                   });
   combine_chunks(dquery_weight, accumulate, parts[0], chunks, widths[0]);
@@ -132,9 +178,9 @@ void norm_grad_of_all_heads(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight
 
 template <class T>
 void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* query_weight,
-               const T* key_weight) {
+               const T* key_weight, const Acc<T>* sums) {
   using A = Acc<T>;
-  if (s.all_heads) return norm_of_all_heads<T>(s, y, rstd, x, query_weight, key_weight);
+  if (s.all_heads) return norm_of_all_heads<T>(s, y, rstd, x, query_weight, key_weight, sums);
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   parallel_pieces(s.rows, row_ns<T>(s, 2), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -157,11 +203,12 @@ void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* 
 template <class T>
 void head_norm_grad(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight, Acc<T>* dkey_weight,
                     bool accumulate, const T* dy, const T* x, const Acc<T>* rstd,
-                    const T* query_weight, const T* key_weight, Acc<T>* workspace) {
+                    const T* query_weight, const T* key_weight, const Acc<T>* sums,
+                    Acc<T>* workspace) {
   using A = Acc<T>;
   if (s.all_heads) {
     return norm_grad_of_all_heads<T>(s, dx, dquery_weight, dkey_weight, accumulate, dy, x, rstd,
-                                     query_weight, key_weight, workspace);
+                                     query_weight, key_weight, sums, workspace);
   }
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   const std::int64_t chunks = row_chunks(s.rows);
@@ -200,6 +247,7 @@ template <class T>
 void set_head_norm(Kernels<T>& table) {
   table.head_norm = at_once<head_norm<T>>;
   table.head_norm_grad = at_once<head_norm_grad<T>>;
+  table.head_sums = at_once<head_sums<T>>;
 }
 TRIREME_INSTANTIATE(set_head_norm);
 

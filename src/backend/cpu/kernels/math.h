@@ -59,6 +59,24 @@ TRIREME_INLINE Vec<A> sigmoid(Vec<A> x) {
   return one / (one + exp(splat(A{0}) - x));
 }
 
+// By a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
+TRIREME_INLINE Vec<float> tanh(Vec<float> x) {
+  const auto zero = splat(0.0f), one = splat(1.0f);
+  const auto square = x * x;
+  constexpr float c[] = {-3.33332819422e-1f, 1.33314422036e-1f, -5.37397155531e-2f,
+                         2.06390887954e-2f, -5.70498872745e-3f};
+  const auto near = polynomial(c, square) * square * x + x;
+  const auto s = sigmoid(x + x);
+  return where_less(max(zero - x, x), splat(0.625f), near, s + s - one);
+}
+
+TRIREME_INLINE Vec<double> tanh(Vec<double> x) {
+  for (auto& part : x.part) {
+    for (unsigned i = 0; i < sizeof part / sizeof(double); ++i) part[i] = __builtin_tanh(part[i]);
+  }
+  return x;
+}
+
 // Distribution function and density of the standard normal distribution.
 template <class A>
 struct Normal {

@@ -1,5 +1,6 @@
 // A row of queries, keys and values, of which a block normalises all queries together, and all
-// keys.
+// keys. Where ranks share the heads, one kernel leaves a rank's sums and another goes on with those
+// of all ranks.
 #include "backend/gpu/kernels/all_heads_norm.h"
 
 #include "backend/gpu/launch.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// Elements of a row that are normalised together.
+// Elements of a row that are normalised together on this rank.
 template <class T>
 GPU_FN float norm_width(const HeadNormArguments<T>& a, bool keys) {
   return static_cast<float>(a.groups * (keys ? 1 : a.queries_per_group) * a.head_dim);
@@ -56,9 +57,7 @@ struct TwoSums {
 };
 
 template <class T>
-GPU_KERNEL(threads)
-all_heads_norm_kernel(const HeadNormArguments<T> a) {
-  const std::int64_t row = block_index().x, offset = row * a.heads() * a.head_dim;
+GPU_FN TwoSums squares_of(const HeadNormArguments<T>& a, std::int64_t offset) {
   TwoSums squares;
   for_pieces(a, [&](const HeadPiece<T>& p) {
     if (p.is_value) return;
@@ -66,8 +65,31 @@ all_heads_norm_kernel(const HeadNormArguments<T> a) {
     squares.add(p.is_key, sum_of(each([](float v) { return v * v; }, x)));
   });
   squares.over_block();
-  const TwoSums scales{1.0f / sqrt(squares.queries / norm_width(a, false) + a.eps),
-                       1.0f / sqrt(squares.keys / norm_width(a, true) + a.eps)};
+  return squares;
+}
+
+// Of dy and what it reaches.
+template <class T>
+GPU_FN TwoSums products_of(const HeadNormArguments<T>& a, std::int64_t offset) {
+  TwoSums dots;
+  for_pieces(a, [&](const HeadPiece<T>& p) {
+    if (p.is_value) return;
+    const Eight x = load(a.x + offset + p.column, p.at), dy = load(a.dy + offset + p.column, p.at);
+    dots.add(p.is_key, sum_of(each([](float u, float v, float w) { return u * v * w; }, x, dy,
+                                   load(p.weights, p.at))));
+  });
+  dots.over_block();
+  return dots;
+}
+
+template <class T>
+GPU_FN TwoSums sums_of_ranks(const HeadNormArguments<T>& a, std::int64_t row) {
+  return {a.sums[2 * row], a.sums[2 * row + 1]};
+}
+
+template <class T>
+GPU_FN void normalise(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& scales) {
+  const std::int64_t offset = row * a.heads() * a.head_dim;
   if (a.rstd && thread_index() < 2)
     a.rstd[2 * row + thread_index()] = scales.of(thread_index() == 1);
   for_pieces(a, [&](const HeadPiece<T>& p) {
@@ -79,25 +101,48 @@ all_heads_norm_kernel(const HeadNormArguments<T> a) {
   });
 }
 
-// The gradient of one row; adds to the chunk's parts, or begins them.
 template <class T>
-GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, float* query_part,
-                     float* key_part, bool begins) {
+GPU_KERNEL(threads)
+all_heads_norm_kernel(const HeadNormArguments<T> a) {
+  const std::int64_t row = block_index().x;
+  const TwoSums squares = squares_of(a, row * a.heads() * a.head_dim);
+  normalise(a, row,
+            {1.0f / sqrt(squares.queries / norm_width(a, false) + a.eps),
+             1.0f / sqrt(squares.keys / norm_width(a, true) + a.eps)});
+}
+
+template <class T>
+GPU_KERNEL(threads)
+shared_heads_norm_kernel(const HeadNormArguments<T> a) {
+  const std::int64_t row = block_index().x;
+  const TwoSums squares = sums_of_ranks(a, row);
+  normalise(a, row,
+            {1.0f / sqrt(squares.queries / a.all_queries + a.eps),
+             1.0f / sqrt(squares.keys / a.all_keys + a.eps)});
+}
+
+// Of squares, or of products with dy; a key that another rank speaks for counts in the latter only.
+template <class T>
+GPU_KERNEL(threads)
+shared_heads_sums_kernel(const HeadNormArguments<T> a) {
+  const std::int64_t row = block_index().x, offset = row * a.heads() * a.head_dim;
+  TwoSums sums = a.dy ? products_of(a, offset) : squares_of(a, offset);
+  if (!a.dy && !a.counts_keys) sums.keys = 0;
+  if (thread_index() < 2) a.sums[2 * row + thread_index()] = sums.of(thread_index() == 1);
+}
+
+// The gradient of one row, of the sums of products over as many elements; adds to the chunk's
+// parts, or begins them.
+template <class T>
+GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& sums,
+                     const TwoSums& widths, float* query_part, float* key_part, bool begins) {
   const std::int64_t offset = row * a.heads() * a.head_dim;
-  TwoSums dots;
-  for_pieces(a, [&](const HeadPiece<T>& p) {
-    if (p.is_value) return;
-    const Eight x = load(a.x + offset + p.column, p.at), dy = load(a.dy + offset + p.column, p.at);
-    dots.add(p.is_key, sum_of(each([](float u, float v, float w) { return u * v * w; }, x, dy,
-                                   load(p.weights, p.at))));
-  });
-  dots.over_block();
   for_pieces(a, [&](const HeadPiece<T>& p) {
     const Eight dy = load(a.dy + offset + p.column, p.at);
     if (p.is_value) return store(a.to + offset + p.column, p.at, dy);
     const Eight x = load(a.x + offset + p.column, p.at), weight = load(p.weights, p.at);
     const float rstd = a.rstd[2 * row + p.is_key];
-    const float direction = dots.of(p.is_key) * rstd / norm_width(a, p.is_key);
+    const float direction = sums.of(p.is_key) * rstd / widths.of(p.is_key);
     float* const part = (p.is_key ? key_part : query_part) + p.first_weight;
     const Columns part_at = columns_at(p.at.first, p.at.count, a.aligned_parts);
     Eight sum = begins ? zeros() : load(part, part_at), dx;
@@ -112,34 +157,62 @@ GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, float* que
   });
 }
 
-// A block takes a chunk of rows.
-template <class T>
-GPU_KERNEL(threads)
-all_heads_norm_grad_kernel(const HeadNormArguments<T> a) {
+// A block takes a chunk of rows. `shared`: with the sums of all ranks.
+template <bool shared, class T>
+GPU_FN void grad_chunk(const HeadNormArguments<T>& a) {
   const std::int64_t chunk = block_index().x, first = chunk * a.chunk_rows;
   const std::int64_t end = first + a.chunk_rows < a.rows ? first + a.chunk_rows : a.rows;
   const std::int64_t key_width = std::int64_t{a.groups} * a.head_dim;
   float* const query_part = a.query_parts + chunk * key_width * a.queries_per_group;
   float* const key_part = a.key_parts + chunk * key_width;
-  for (std::int64_t row = first; row < end; ++row)
-    grad_row(a, row, query_part, key_part, row == first);
+  for (std::int64_t row = first; row < end; ++row) {
+    if constexpr (shared) {
+      TwoSums sums = sums_of_ranks(a, row);
+      if (!a.counts_keys) sums.keys = 0;  // in the gradient of the rank that speaks for them
+      grad_row(a, row, sums, {a.all_queries, a.all_keys}, query_part, key_part, row == first);
+    } else {
+      grad_row(a, row, products_of(a, row * a.heads() * a.head_dim),
+               {norm_width(a, false), norm_width(a, true)}, query_part, key_part, row == first);
+    }
+  }
+}
+
+template <class T>
+GPU_KERNEL(threads)
+all_heads_norm_grad_kernel(const HeadNormArguments<T> a) {
+  grad_chunk<false>(a);
+}
+
+template <class T>
+GPU_KERNEL(threads)
+shared_heads_norm_grad_kernel(const HeadNormArguments<T> a) {
+  grad_chunk<true>(a);
 }
 
 }  // namespace
 
 template <class T>
 void all_heads_norm(Queue& queue, const HeadNormArguments<T>& a) {
+  if (a.sums) return launch(queue, one_block_each(a.rows, threads), shared_heads_norm_kernel<T>, a);
   launch(queue, one_block_each(a.rows, threads), all_heads_norm_kernel<T>, a);
 }
 
 template <class T>
+void all_heads_sums(Queue& queue, const HeadNormArguments<T>& a) {
+  launch(queue, one_block_each(a.rows, threads), shared_heads_sums_kernel<T>, a);
+}
+
+template <class T>
 void all_heads_norm_grad(Queue& queue, const HeadNormArguments<T>& a, std::int64_t chunks) {
+  if (a.sums)
+    return launch(queue, one_block_each(chunks, threads), shared_heads_norm_grad_kernel<T>, a);
   launch(queue, one_block_each(chunks, threads), all_heads_norm_grad_kernel<T>, a);
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
 #define TRIREME_INSTANTIATE(T)                                       \
   template void all_heads_norm(Queue&, const HeadNormArguments<T>&); \
+  template void all_heads_sums(Queue&, const HeadNormArguments<T>&); \
   template void all_heads_norm_grad(Queue&, const HeadNormArguments<T>&, std::int64_t);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)

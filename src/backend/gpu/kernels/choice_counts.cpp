@@ -70,7 +70,7 @@ add_totals_kernel(const RouterShape s, const std::int32_t* counts, const StepBlo
                   std::int32_t layer) {
   if (!block->experts) return;
   std::int64_t* const kept =
-      reinterpret_cast<std::int64_t*>(block->experts + 1) + layer * (s.experts + 1);
+      reinterpret_cast<std::int64_t*>(block->experts + 1) + layer * (block->most_experts + 1);
   std::int32_t all = 0;
   for (int e = static_cast<int>(thread_index()); e < s.experts; e += threads) {
     kept[e] += counts[e];

@@ -1,5 +1,5 @@
-// Sums of two tensors with dropout, multiples, the cast of master weights, and the search for what
-// is not finite.
+// Sums of two tensors with dropout, multiples, soft caps, the cast of master weights, and the
+// search for what is not finite.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -64,6 +64,52 @@ void scale(Queue& queue, T* y, const T* x, std::int64_t count, double factor) {
          rows_are_aligned(8, y, x));
 }
 
+// By a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
+GPU_FN float tangent(float x) {
+  const float square = x * x;
+  if (square < 0.625f * 0.625f) {
+    float sum = -5.70498872745e-3f;
+    sum = sum * square + 2.06390887954e-2f;
+    sum = sum * square - 5.37397155531e-2f;
+    sum = sum * square + 1.33314422036e-1f;
+    sum = sum * square - 3.33332819422e-1f;
+    return sum * square * x + x;
+  }
+  return 2.0f / (1.0f + exp(-2.0f * x)) - 1.0f;
+}
+
+template <class T>
+GPU_KERNEL(256)
+soft_cap_kernel(T* y, const T* x, std::int64_t count, float cap, float part, bool aligned) {
+  for_eights(count, aligned, [=](const Columns& at) {
+    store(y, at, each([=](float v) { return cap * tangent(v * part); }, load(x, at)));
+  });
+}
+
+template <class T>
+GPU_KERNEL(256)
+soft_cap_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t count, float part, bool aligned) {
+  for_eights(count, aligned, [=](const Columns& at) {
+    const auto slope = [=](float g, float v) {
+      const float t = tangent(v * part);
+      return g * (1.0f - t * t);
+    };
+    store(dx, at, each(slope, load(dy, at), load(x, at)));
+  });
+}
+
+template <class T>
+void soft_cap(Queue& queue, T* y, const T* x, std::int64_t count, double cap) {
+  launch(queue, over((count + 7) / 8), soft_cap_kernel<T>, y, x, count, static_cast<float>(cap),
+         static_cast<float>(1 / cap), rows_are_aligned(8, y, x));
+}
+
+template <class T>
+void soft_cap_grad(Queue& queue, T* dx, const T* dy, const T* x, std::int64_t count, double cap) {
+  launch(queue, over((count + 7) / 8), soft_cap_grad_kernel<T>, dx, dy, x, count,
+         static_cast<float>(1 / cap), rows_are_aligned(8, dx, dy, x));
+}
+
 template <class T>
 GPU_KERNEL(256)
 cast_kernel(T* dst, const float* src, std::int64_t count, bool aligned) {
@@ -103,6 +149,8 @@ template <class T>
 void set_elementwise(Kernels<T>& table) {
   table.add = add<T>;
   table.scale = scale<T>;
+  table.soft_cap = soft_cap<T>;
+  table.soft_cap_grad = soft_cap_grad<T>;
   table.cast_from_master = cast_from_master<T>;
   table.first_not_finite = first_not_finite<T>;
 }

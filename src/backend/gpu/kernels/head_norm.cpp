@@ -132,9 +132,10 @@ void with_lanes(std::int64_t head_dim, const Body& body) {
 
 template <class T>
 void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T* x,
-               const T* query_weight, const T* key_weight) {
+               const T* query_weight, const T* key_weight, const float* sums) {
   HeadNormArguments<T> a(s, y, x, nullptr, query_weight, key_weight);
   a.rstd = rstd;
+  a.sums = const_cast<float*>(sums);  // only read here
   if (s.all_heads) return all_heads_norm(queue, a);
   with_lanes(s.head_dim, [&]<int lanes>() {
     constexpr int units = block_threads / lanes;
@@ -147,10 +148,12 @@ void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T*
 template <class T>
 void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
                     float* dkey_weight, bool accumulate, const T* dy, const T* x, const float* rstd,
-                    const T* query_weight, const T* key_weight, float* workspace) {
+                    const T* query_weight, const T* key_weight, const float* sums,
+                    float* workspace) {
   const RowChunks chunks = norm_grad_chunks(s.rows);
   HeadNormArguments<T> a(s, dx, x, dy, query_weight, key_weight);
-  a.rstd = const_cast<float*>(rstd);  // the backward pass only reads it
+  a.rstd = const_cast<float*>(rstd);  // the backward pass only reads these
+  a.sums = const_cast<float*>(sums);
   a.chunk_rows = chunks.rows_each;
   a.query_parts = workspace;
   a.key_parts = workspace + chunks.count * s.query_weights();
@@ -167,12 +170,21 @@ void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_w
   add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.key_weights());
 }
 
+template <class T>
+void head_sums(Queue& queue, const HeadNormShape& s, float* sums, const T* x, const T* dy,
+               const T* query_weight, const T* key_weight) {
+  HeadNormArguments<T> a(s, nullptr, x, dy, query_weight, key_weight);
+  a.sums = sums;
+  all_heads_sums(queue, a);
+}
+
 }  // namespace
 
 template <class T>
 void set_head_norm(Kernels<T>& table) {
   table.head_norm = head_norm<T>;
   table.head_norm_grad = head_norm_grad<T>;
+  table.head_sums = head_sums<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_head_norm);
 

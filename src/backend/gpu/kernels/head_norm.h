@@ -20,6 +20,10 @@ struct HeadNormArguments {
   bool aligned, aligned_parts;     // heads of the tensors, and of the parts
   std::int64_t chunk_rows;         // of the backward pass
   float *query_parts, *key_parts;  // [chunks, widths of the weights]
+  // Of norms over heads that ranks share, [rows, 2]: written, or those of all ranks.
+  float* sums;
+  bool counts_keys;
+  float all_queries, all_keys;  // elements that a norm over all heads is the mean of
 
   HeadNormArguments(const HeadNormShape& s, T* to, const T* x, const T* dy, const T* query_weight,
                     const T* key_weight)
@@ -38,7 +42,11 @@ struct HeadNormArguments {
         aligned_parts(false),
         chunk_rows(0),
         query_parts(nullptr),
-        key_parts(nullptr) {}
+        key_parts(nullptr),
+        sums(nullptr),
+        counts_keys(s.counts_keys),
+        all_queries(static_cast<float>(s.heads_together(false) * s.head_dim)),
+        all_keys(static_cast<float>(s.heads_together(true) * s.head_dim)) {}
 
   // Of a group and of a row, values among them.
   GPU_FN int in_group() const { return queries_per_group + 2; }
