@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
     {[](const ModelConfig& m) { return m.norm_placement == "post"; },
-     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre or output"},
+     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre, output or "
+     "both"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 7> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank does not go with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.position == "alibi"; },
@@ -29,8 +30,15 @@ constexpr std::array<Refusal<ModelConfig>, 7> kBertModels{{
      "norm_placement = \"post\": leave it out"},
     {[](const ModelConfig& m) { return m.scale_embedding; },
      "model.scale_embedding does not go with model.family = \"bert\": leave it out"},
-    {[](const ModelConfig& m) { return m.norm_placement == "output"; },
-     "model.norm_placement = \"output\" does not go with model.family = \"bert\": use pre or post"},
+    {[](const ModelConfig& m) {
+       return m.norm_placement == "output" || m.norm_placement == "both";
+     },
+     "model.norm_placement = \"output\" and \"both\" do not go with model.family = \"bert\": use "
+     "pre "
+     "or post"},
+    {[](const ModelConfig& m) { return m.attention_soft_cap > 0 || m.logit_soft_cap > 0; },
+     "model.attention_soft_cap and model.logit_soft_cap do not go with model.family = \"bert\": "
+     "leave them out"},
     {[](const ModelConfig& m) { return m.attention_window > 0; },
      "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
      "ways: leave it out"},

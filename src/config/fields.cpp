@@ -164,11 +164,15 @@ std::vector<Field> build_table() {
             "multiply the embedding by the square root of hidden_size (Gemma)"),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
       FIELD(
-          model, norm_placement, one_of({"pre", "output", "post"}), "",
-          "norms before attention and MLP, after them (output, as in OLMo2), or (bert only) after "
-          "the sums as in the original BERT"),
+          model, norm_placement, one_of({"pre", "output", "both", "post"}), "",
+          "norms before attention and MLP, after them (output, as in OLMo2), both before and after "
+          "(as in Gemma 2), or (bert only) after the sums as in the original BERT"),
       FIELD(model, attention_scale, between(0, 100), "",
             "what scores of attention are multiplied by; 0: 1 / sqrt(head_dim)"),
+      FIELD(model, attention_soft_cap, between(0, 1e6), "",
+            "scores s of attention become cap x tanh(s / cap), as in Gemma 2; 0: they do not"),
+      FIELD(model, logit_soft_cap, between(0, 1e6), "",
+            "the same of the logits of the vocabulary; 0: they do not"),
       FIELD(model, attention_window, between(0, kManyPositions), "tokens",
             "newest positions that each position attends to, itself included; 0: all"),
       FIELD(model, window_layers, between(0, kManyLayers), "",
@@ -184,6 +188,9 @@ std::vector<Field> build_table() {
 
       EXPERT_FIELD(num_experts, between(0, kManyExperts), "experts",
                    "number in each expert layer, whose MLP they replace; 0: every layer is dense"),
+      EXPERT_FIELD(experts_by_layer, between(1, kManyExperts), "experts",
+                   "a number for each of the expert layers instead, as [64, 64, 128] (pyramids of "
+                   "experts)"),
       EXPERT_FIELD(top_k, between(1, kManyExperts), "experts",
                    "number that the router picks for a token"),
       EXPERT_FIELD(ffn_hidden_size, between(0, kWide), "",

@@ -207,14 +207,12 @@ void check_norms(const ModelConfig& model) {
              model.qk_norm_over);
 }
 
-// A norm over all heads of a position would have to be summed over the ranks that share them.
-void check_wide_norms(const Config& config) {
-  if (config.model.qk_norm_over != "all_heads" || config.parallel.tp == 1) return;
+void check_soft_cap(const ModelConfig& model) {
+  if (model.attention_soft_cap == 0 || model.position != "alibi") return;
   fail_input(
-      "model.qk_norm_over = \"all_heads\" does not go with parallel.tp = {} yet, which cuts the "
-      "heads: set parallel.tp = 1 and use data parallelism, ZeRO, context parallelism or a "
-      "pipeline",
-      config.parallel.tp);
+      "model.attention_soft_cap = {} does not go with model.position = \"alibi\", whose slopes no "
+      "published model caps: leave it out, or use another position",
+      model.attention_soft_cap);
 }
 
 void check_rampup(const TrainConfig& train) {
@@ -387,6 +385,7 @@ void validate(const ModelConfig& model) {
   check_rope_scaling(model);
   check_yarn(model);
   check_norms(model);
+  check_soft_cap(model);
   refuse_for_family(model);
   check_experts(model);
 }
@@ -395,13 +394,19 @@ void refuse_for_device(const Config& config) {
   if (config.run.device == "cpu") return;
   if (config.run.precision == "fp64")
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
+  if (config.model.attention_soft_cap > 0) {
+    fail_input(
+        "model.attention_soft_cap = {} needs run.device = \"cpu\": attention of GPUs caps no "
+        "scores "
+        "yet (model.logit_soft_cap goes with every device)",
+        config.model.attention_soft_cap);
+  }
 }
 
 void validate(const Config& config) {
   validate(config.model);
   refuse_for_family(config);
   refuse_for_device(config);
-  check_wide_norms(config);
   check_experts(config);
   check_fp8(config);
   check_run(config);

@@ -19,7 +19,14 @@ void require(bool good, const char* kind, const char* key, const std::string& va
 }
 
 // What only one kind has.
+void require_no_caps(const ModelConfig& m, const char* kind) {
+  require(m.attention_soft_cap == 0, kind, "attention_soft_cap",
+          fmt::format("{}", m.attention_soft_cap));
+  require(m.logit_soft_cap == 0, kind, "logit_soft_cap", fmt::format("{}", m.logit_soft_cap));
+}
+
 void require_plain_attention(const ModelConfig& m, const char* kind) {
+  require_no_caps(m, kind);
   require(!m.is_latent(), kind, "kv_lora_rank", std::to_string(m.kv_lora_rank));
   require(m.attention_scale == 0, kind, "attention_scale", fmt::format("{}", m.attention_scale));
 }
@@ -72,9 +79,17 @@ void require_expert(bool good, const char* kind, const char* key, const Value& v
                value);
 }
 
+// Layers of every kind have as many experts as each other.
+void require_even(const ExpertConfig& moe, const char* kind) {
+  for (const std::int64_t number : moe.experts_by_layer)
+    require_expert(number == moe.num_experts, kind, "experts_by_layer",
+                   fmt::format("[{}]", fmt::join(moe.experts_by_layer, ", ")));
+}
+
 // What routers of no kind with experts can do.
 void require_plain_router(const ModelConfig& m, const char* kind) {
   const ExpertConfig& moe = m.moe;
+  require_even(moe, kind);
   require_expert(moe.score == "softmax", kind, "score", moe.score);
   require_expert(moe.scaling_factor == 1, kind, "scaling_factor", moe.scaling_factor);
   require_expert(moe.num_groups == 1, kind, "num_groups", moe.num_groups);
@@ -86,6 +101,7 @@ void require_plain_router(const ModelConfig& m, const char* kind) {
 void require_deepseek(const ModelConfig& m) {
   const char* kind = "DeepseekV3ForCausalLM";
   const ExpertConfig& moe = m.moe;
+  require_no_caps(m, kind);
   require(m.norm_eps == 1e-6, kind, "norm_eps", fmt::format("{}", m.norm_eps));
   require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
@@ -98,6 +114,7 @@ void require_deepseek(const ModelConfig& m) {
       m.attention_scale == 0 || m.rope_attention_factor == 0 || m.rope_attention_factor * all > 1,
       kind, "rope_attention_factor", fmt::format("{}", m.rope_attention_factor));
   if (moe.num_experts == 0) return;
+  require_even(moe, kind);
   require_expert(moe.score == "sigmoid", kind, "score", moe.score);
   require_expert(moe.expert_bias, kind, "expert_bias", moe.expert_bias);
   require_expert(!moe.residual, kind, "residual", moe.residual);
@@ -148,6 +165,8 @@ void require_olmoe(const ModelConfig& m) {
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
   if (m.is_latent()) return HuggingFaceKind::deepseek_v3;
   const bool over_all_heads = m.qk_norm && m.qk_norm_over == "all_heads";
+  if (m.norm_placement == "both" || m.attention_soft_cap > 0 || m.logit_soft_cap > 0)
+    return HuggingFaceKind::gemma2;
   if (m.activation == "geglu" || m.zero_centred_norms || m.scale_embedding)
     return HuggingFaceKind::gemma;
   if (m.norm_placement == "output") return HuggingFaceKind::olmo2;
@@ -170,7 +189,8 @@ void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
                        kind != HuggingFaceKind::olmoe && kind != HuggingFaceKind::deepseek_v3;
   require(windows || m.attention_window == 0, name, "attention_window",
           std::to_string(m.attention_window));
-  const bool some_windows = kind == HuggingFaceKind::qwen2 || kind == HuggingFaceKind::qwen3;
+  const bool some_windows = kind == HuggingFaceKind::qwen2 || kind == HuggingFaceKind::qwen3 ||
+                            kind == HuggingFaceKind::gemma2;
   require(some_windows || m.window_layers.empty(), name, "window_layers",
           fmt::format("[{}]", fmt::join(m.window_layers, ", ")));
   if (kind == HuggingFaceKind::llama)
@@ -188,14 +208,23 @@ void require_olmo2(const ModelConfig& m) {
   require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
 }
 
-void require_gemma(const ModelConfig& m) {
-  const char* kind = "GemmaForCausalLM";
+void require_gemma(const ModelConfig& m, const char* kind, const char* norm_placement) {
   require(m.activation == "geglu", kind, "activation", m.activation);
   require(m.zero_centred_norms, kind, "zero_centred_norms", "false");
   require(m.scale_embedding, kind, "scale_embedding", "false");
-  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.norm_placement == norm_placement, kind, "norm_placement", m.norm_placement);
   require(!m.qk_norm, kind, "qk_norm", "true");
   require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
+}
+
+// Scores are divided by the root of a whole number there.
+void require_gemma2(const ModelConfig& m) {
+  const char* kind = "Gemma2ForCausalLM";
+  require_gemma(m, kind, "both");
+  if (m.attention_scale == 0) return;
+  const double width = 1 / (m.attention_scale * m.attention_scale);
+  require(std::abs(width - std::round(width)) <= 1e-9 * width, kind, "attention_scale",
+          fmt::format("{}", m.attention_scale));
 }
 
 HuggingFaceKind require_llama(const ModelConfig& m) {
@@ -205,13 +234,15 @@ HuggingFaceKind require_llama(const ModelConfig& m) {
   require(m.norm == "rms_norm", name, "norm", m.norm);
   require(!m.embedding_norm, name, "embedding_norm", "true");
   if (kind == HuggingFaceKind::gemma)
-    require_gemma(m);
+    require_gemma(m, name, "pre");
+  else if (kind == HuggingFaceKind::gemma2)
+    require_gemma2(m);
   else
     require(m.activation == "swiglu", name, "activation", m.activation);
   require(m.rope_percent == 1, name, "rope_percent", fmt::format("{}", m.rope_percent));
   if (kind == HuggingFaceKind::deepseek_v3)
     require_deepseek(m);
-  else
+  else if (kind != HuggingFaceKind::gemma2)
     require_plain_attention(m, name);
   if (m.moe.num_experts > 0 && kind != HuggingFaceKind::deepseek_v3) require_plain_router(m, name);
   require_parts(m, kind);

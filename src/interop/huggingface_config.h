@@ -20,6 +20,7 @@ enum class HuggingFaceKind : std::uint8_t {
   qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
   olmo2,          // Olmo2ForCausalLM: norms after attention and MLP, and over all heads
   gemma,          // GemmaForCausalLM: a scaled embedding, 1 + weight in norms, GELU in the gate
+  gemma2,         // Gemma2ForCausalLM: caps, norms before and after, windows in every second layer
   mixtral,        // MixtralForCausalLM
   qwen2_moe,      // Qwen2MoeForCausalLM
   qwen3_moe,      // Qwen3MoeForCausalLM

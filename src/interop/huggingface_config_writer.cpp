@@ -101,6 +101,13 @@ void add_window(Json& json, const ModelConfig& m) {
   json["sliding_window"] = m.attention_window > 0 ? Json(m.attention_window) : Json(nullptr);
 }
 
+void add_layer_types(Json& json, const ModelConfig& m) {
+  Json types = Json::array();
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    types.push_back(m.window_in_layer(layer) ? "sliding_attention" : "full_attention");
+  json["layer_types"] = types;
+}
+
 // Qwen's windows: of the layers from one on, or of those that layer_types names.
 void add_qwen_window(Json& json, const ModelConfig& m) {
   json["use_sliding_window"] = m.attention_window > 0;
@@ -111,10 +118,21 @@ void add_qwen_window(Json& json, const ModelConfig& m) {
   json["max_window_layers"] = first;
   const auto with = static_cast<std::int64_t>(m.window_layers.size());
   if (with == 0 || first + with == m.num_layers) return;
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
-    types.push_back(m.window_in_layer(layer) ? "sliding_attention" : "full_attention");
-  json["layer_types"] = types;
+  add_layer_types(json, m);
+}
+
+// Without a window no layer has its type, and the number does nothing.
+void add_gemma2(Json& json, const ModelConfig& m) {
+  const auto cap = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  json["hidden_activation"] = json["hidden_act"];
+  json["attention_bias"] = false;
+  json["query_pre_attn_scalar"] = m.attention_scale > 0
+                                      ? std::llround(1 / (m.attention_scale * m.attention_scale))
+                                      : m.head_dim;
+  json["attn_logit_softcapping"] = cap(m.attention_soft_cap);
+  json["final_logit_softcapping"] = cap(m.logit_soft_cap);
+  json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;
+  add_layer_types(json, m);
 }
 
 Json write_dense_llama(const ModelConfig& m, HuggingFaceKind kind) {
@@ -129,7 +147,12 @@ Json write_dense_llama(const ModelConfig& m, HuggingFaceKind kind) {
       break;
     case HuggingFaceKind::gemma:
       json["hidden_act"] = json["hidden_activation"] = "gelu_pytorch_tanh";
-      [[fallthrough]];
+      json["attention_bias"] = false;
+      break;
+    case HuggingFaceKind::gemma2:
+      json["hidden_act"] = "gelu_pytorch_tanh";
+      add_gemma2(json, m);
+      break;
     case HuggingFaceKind::olmo2:
       json["attention_bias"] = false;
       break;

@@ -13,7 +13,7 @@ struct KindNames {
   const char *class_name, *model_type, *prefix;
 };
 
-constexpr std::array<KindNames, 15> kKinds{{
+constexpr std::array<KindNames, 16> kKinds{{
     {HuggingFaceKind::gpt2, "GPT2LMHeadModel", "gpt2", "transformer."},
     {HuggingFaceKind::bloom, "BloomForCausalLM", "bloom", "transformer."},
     {HuggingFaceKind::llama, "LlamaForCausalLM", "llama", "model."},
@@ -22,6 +22,7 @@ constexpr std::array<KindNames, 15> kKinds{{
     {HuggingFaceKind::qwen3, "Qwen3ForCausalLM", "qwen3", "model."},
     {HuggingFaceKind::olmo2, "Olmo2ForCausalLM", "olmo2", "model."},
     {HuggingFaceKind::gemma, "GemmaForCausalLM", "gemma", "model."},
+    {HuggingFaceKind::gemma2, "Gemma2ForCausalLM", "gemma2", "model."},
     {HuggingFaceKind::mixtral, "MixtralForCausalLM", "mixtral", "model."},
     {HuggingFaceKind::qwen2_moe, "Qwen2MoeForCausalLM", "qwen2_moe", "model."},
     {HuggingFaceKind::qwen3_moe, "Qwen3MoeForCausalLM", "qwen3_moe", "model."},

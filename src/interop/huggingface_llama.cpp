@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "interop/huggingface_rope.h"
@@ -21,6 +22,11 @@ constexpr LlamaDefaults kGemma{.kv_heads = 16,
                                .positions = 8192,
                                .activation = "gelu_pytorch_tanh",
                                .tie_embeddings = true};
+constexpr LlamaDefaults kGemma2{.kv_heads = 4,
+                                .head_dim = 256,
+                                .positions = 8192,
+                                .activation = "gelu_pytorch_tanh",
+                                .tie_embeddings = true};
 
 ModelConfig read_llama(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, {});
@@ -77,6 +83,58 @@ ModelConfig read_gemma(const HuggingFaceReader& json) {
   return m;
 }
 
+// The layers that layer_types gives a window.
+std::vector<std::int64_t> read_layer_types(const HuggingFaceReader& json, const ModelConfig& m) {
+  const auto& types = json["layer_types"];
+  const auto known = [](const auto& type) {
+    return type == "sliding_attention" || type == "full_attention";
+  };
+  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != m.num_layers ||
+      !std::ranges::all_of(types, known))
+    json.refuse("layer_types", "it must name full_attention or sliding_attention for each layer");
+  std::vector<std::int64_t> with;
+  for (std::size_t layer = 0; layer < types.size(); ++layer)
+    if (types[layer] == "sliding_attention") with.push_back(static_cast<std::int64_t>(layer));
+  return with;
+}
+
+// Every second layer from the first on has the window where no layer_types say otherwise.
+void read_gemma_window(const HuggingFaceReader& json, ModelConfig& m) {
+  std::vector<std::int64_t> with;
+  if (json.has("layer_types")) {
+    with = read_layer_types(json, m);
+  } else {
+    for (std::int64_t layer = 0; layer < m.num_layers; layer += 2) with.push_back(layer);
+  }
+  if (with.empty()) return;
+  if (json.is_null("sliding_window")) json.refuse("sliding_window", "layers with a window need it");
+  m.attention_window = 4096;
+  read_window(json, m);
+  if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
+}
+
+ModelConfig read_gemma2(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kGemma2);
+  json.must_be("attention_bias", false);
+  json.must_be("use_bidirectional_attention", false);
+  if (json.text("hidden_activation", kGemma2.activation) != kGemma2.activation)
+    json.refuse("hidden_activation", fmt::format("only {} is supported", kGemma2.activation));
+  read_gemma_window(json, m);
+  m.activation = "geglu";
+  m.norm_placement = "both";
+  m.zero_centred_norms = m.scale_embedding = true;
+  const auto cap = [&](const char* key, const char* ours, double absent) {
+    return json.is_null(key) ? 0 : json.number(key, ours, absent);
+  };
+  m.attention_soft_cap = cap("attn_logit_softcapping", "attention_soft_cap", 50);
+  m.logit_soft_cap = cap("final_logit_softcapping", "logit_soft_cap", 30);
+  // Of the width that scores are divided by the root of.
+  const double width = static_cast<double>(json.size("query_pre_attn_scalar", "head_dim", 256));
+  if (width < 1) json.refuse("query_pre_attn_scalar", "it must be at least 1");
+  if (width != static_cast<double>(m.head_dim)) m.attention_scale = 1 / std::sqrt(width);
+  return m;
+}
+
 bool has_part_of_rotation(const HuggingFaceReader& json) {
   return json.has("partial_rotary_factor") && json["partial_rotary_factor"] != 1;
 }
@@ -123,15 +181,7 @@ void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m) {
   const bool on = json.flag("use_sliding_window", false) && !json.is_null("sliding_window");
   std::vector<std::int64_t> with;
   if (json.has("layer_types")) {
-    const auto& types = json["layer_types"];
-    const auto known = [](const auto& type) {
-      return type == "sliding_attention" || type == "full_attention";
-    };
-    if (!types.is_array() || static_cast<std::int64_t>(types.size()) != m.num_layers ||
-        !std::ranges::all_of(types, known))
-      json.refuse("layer_types", "it must name full_attention or sliding_attention for each layer");
-    for (std::size_t layer = 0; layer < types.size(); ++layer)
-      if (types[layer] == "sliding_attention") with.push_back(static_cast<std::int64_t>(layer));
+    with = read_layer_types(json, m);
     if (!with.empty() && !on)
       json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
   } else if (on) {
@@ -155,13 +205,14 @@ std::string note_on_llama(const HuggingFaceReader& json) {
 }
 
 std::span<const LlamaRelative> llama_relatives() {
-  static constexpr std::array<LlamaRelative, 11> relatives{{
+  static constexpr std::array<LlamaRelative, 12> relatives{{
       {HuggingFaceKind::llama, read_llama},
       {HuggingFaceKind::mistral, read_mistral},
       {HuggingFaceKind::qwen2, read_qwen2},
       {HuggingFaceKind::qwen3, read_qwen3},
       {HuggingFaceKind::olmo2, read_olmo2},
       {HuggingFaceKind::gemma, read_gemma},
+      {HuggingFaceKind::gemma2, read_gemma2},
       {HuggingFaceKind::mixtral, read_mixtral},
       {HuggingFaceKind::qwen2_moe, read_qwen2_moe},
       {HuggingFaceKind::qwen3_moe, read_qwen3_moe},

@@ -242,8 +242,8 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
     const std::string ours = fmt::format("layers.{}.", layer);
     const std::string theirs = fmt::format("model.layers.{}.", layer);
     const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
-    const bool after = m.norm_placement == "output";
-    if (!after) table.norm(ours + "input_norm", theirs + "input_layernorm");
+    const bool both = m.norm_placement == "both", after = both || m.norm_placement == "output";
+    if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
     if (m.is_latent()) {
       table.latent_attention(ours + "attention.", attention);
     } else {
@@ -254,6 +254,7 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
     }
     table.norm(ours + (after ? "attention_out_norm" : "mlp_norm"),
                theirs + "post_attention_layernorm");
+    if (both) table.norm(ours + "mlp_norm", theirs + "pre_feedforward_layernorm");
     if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
     if (m.moe.in_layer(layer)) {
       map_experts(table, m, ours, theirs, kind);

@@ -68,6 +68,8 @@ void require_llama_of_meta(const ModelConfig& m) {
   require_meta(!m.qk_norm, "model.qk_norm", m.qk_norm);
   require_meta(!m.is_latent(), "model.kv_lora_rank", m.kv_lora_rank);
   require_meta(m.attention_scale == 0, "model.attention_scale", m.attention_scale);
+  require_meta(m.attention_soft_cap == 0, "model.attention_soft_cap", m.attention_soft_cap);
+  require_meta(m.logit_soft_cap == 0, "model.logit_soft_cap", m.logit_soft_cap);
   require_meta(!m.zero_centred_norms, "model.zero_centred_norms", m.zero_centred_norms);
   require_meta(!m.embedding_norm, "model.embedding_norm", m.embedding_norm);
   require_meta(!m.scale_embedding, "model.scale_embedding", m.scale_embedding);

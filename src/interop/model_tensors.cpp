@@ -30,8 +30,9 @@ class List {
 void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
   const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
   const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
-  const bool output = m.norm_placement == "output", post = m.norm_placement == "post";
-  if (!output && !post) list.norm(layer + "input_norm");
+  const bool both = m.norm_placement == "both", post = m.norm_placement == "post";
+  const bool output = both || m.norm_placement == "output";
+  if (both || (!output && !post)) list.norm(layer + "input_norm");
   list.linear(layer + "attention.qkv", all_heads, h, m.qkv_bias);
   if (m.qk_norm) {
     const bool all = m.qk_norm_over == "all_heads";
@@ -40,6 +41,7 @@ void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
   }
   list.linear(layer + "attention.out", h, queries, m.bias);
   list.norm(layer + (output ? "attention_out_norm" : "mlp_norm"));
+  if (both) list.norm(layer + "mlp_norm");
   list.linear(layer + "mlp.up", (has_gate(m) ? 2 : 1) * m.ffn_hidden_size, h, m.bias);
   list.linear(layer + "mlp.down", h, m.ffn_hidden_size, m.bias);
   if (output) list.norm(layer + "mlp_out_norm");

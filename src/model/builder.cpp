@@ -19,14 +19,17 @@ Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dro
 }
 
 std::unique_ptr<Graph> Builder::pre_norm_block(const BlockParts& parts) const {
+  const bool both = m_.norm_placement == "both";
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  const ValueId attended = attention(g, norm(g, x, "input_norm"), ids, parts.causal, "attention",
-                                     attention_site, parts.window);
+  ValueId attended = attention(g, norm(g, x, "input_norm"), ids, parts.causal, "attention",
+                               attention_site, parts.window);
+  if (both) attended = norm(g, attended, "attention_out_norm");
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
-  const ValueId made = parts.experts ? experts(g, normed) : mlp(g, normed);
+  ValueId made = parts.experts > 0 ? experts(g, normed, parts.experts) : mlp(g, normed);
+  if (both) made = norm(g, made, "mlp_out_norm");
   g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
@@ -40,26 +43,33 @@ std::unique_ptr<Graph> Builder::output_norm_block(const BlockParts& parts) const
       norm(g, attention(g, x, ids, parts.causal, "attention", attention_site, parts.window),
            "attention_out_norm");
   const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
-  const ValueId made = norm(g, parts.experts ? experts(g, y) : mlp(g, y), "mlp_out_norm");
+  const ValueId made =
+      norm(g, parts.experts > 0 ? experts(g, y, parts.experts) : mlp(g, y), "mlp_out_norm");
   g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 
-// Their weights: of a head, or of all heads that share a norm.
 ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                               const std::string& name) const {
-  const std::int64_t head_dim = m_.head_dim;
-  const bool all = m_.qk_norm_over == "all_heads";
-  TRIREME_CHECK(!all || tp_.size == 1);
-  const auto weight = [&](const char* which, std::int64_t heads) {
-    const Shape shape = {all ? heads * head_dim : head_dim};
-    ParameterSpec spec{name + which, shape, shape, ParameterSpec::Init::ones, 0, false};
+  HeadNormAttributes a{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps};
+  if (m_.qk_norm_over == "all_heads") {
+    a.all_heads = true;
+    a.all_queries = m_.num_heads;
+    a.all_keys = m_.num_kv_heads;
+    a.counts_keys = own.copy == 0;
+    a.group = tp_.group();
+    const HeadWeights weights{name, m_.num_heads, m_.num_kv_heads, m_.head_dim};
+    const ValueId queries = weights.queries(g, tp_);
+    return ops::head_norm(g, qkv, queries, weights.keys(g, tp_), a);
+  }
+  const auto weight = [&](const char* which) {
+    ParameterSpec spec{name + which, {m_.head_dim}, {m_.head_dim}, ParameterSpec::Init::ones, 0,
+                       false};
     spec.partial_gradient = tp_.size > 1;  // of this rank's heads
     return g.parameter(std::move(spec));
   };
-  const ValueId query_weight = weight(".query_norm.weight", m_.num_heads);
-  return ops::head_norm(g, qkv, query_weight, weight(".key_norm.weight", m_.num_kv_heads),
-                        {own.groups, own.queries_per_group, head_dim, m_.norm_eps, all});
+  const ValueId query_weight = weight(".query_norm.weight");
+  return ops::head_norm(g, qkv, query_weight, weight(".key_norm.weight"), a);
 }
 
 ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const {
@@ -98,6 +108,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.capacity = options_.cache_capacity;
   a.window = window ? m_.attention_window : 0;
   a.alibi_heads = m_.position == "alibi" ? m_.num_heads : 0;
+  a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };

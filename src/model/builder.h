@@ -46,9 +46,11 @@ class Builder {
 
   // What layers differ in.
   struct BlockParts {
-    bool causal = true, experts = false, window = true;
+    bool causal = true;
+    std::int64_t experts = 0;  // 0: a dense MLP
+    bool window = true;
   };
-  // x + attention(norm(x)), then y + mlp(norm(y)).
+  // x + attention(norm(x)), then y + mlp(norm(y)); or with norms after attention and MLP too.
   std::unique_ptr<Graph> pre_norm_block(const BlockParts& parts) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
   std::unique_ptr<Graph> output_norm_block(const BlockParts& parts) const;
@@ -66,9 +68,9 @@ class Builder {
   // qkv with its queries and keys normalised.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
-  // What experts make of each row, with what the shared one adds (experts.cpp). Every rank has the
-  // routers and gates, [out, hidden], for its own rows.
-  ValueId experts(Graph& g, ValueId x) const;
+  // What so many experts make of each row, with what the shared one adds (experts.cpp). Every rank
+  // has the routers and gates, [out, hidden], for its own rows.
+  ValueId experts(Graph& g, ValueId x, std::int64_t count) const;
   ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
   // of_all_rows: under sequence parallelism too, x being the same on all ranks.
   ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;

@@ -33,8 +33,8 @@ std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::
 }
 
 // How many choices of a sequence an expert takes: its share of them, times the factor.
-std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t seq) {
-  const double even = static_cast<double>(seq * moe.top_k) / static_cast<double>(moe.num_experts);
+std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t count, std::int64_t seq) {
+  const double even = static_cast<double>(seq * moe.top_k) / static_cast<double>(count);
   return static_cast<std::int64_t>(std::ceil(even * moe.capacity_factor));
 }
 
@@ -47,7 +47,7 @@ ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out)
   return g.parameter(std::move(spec));
 }
 
-ValueId Builder::experts(Graph& g, ValueId x) const {
+ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   const ExpertConfig& moe = m_.moe;
   const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
   const ActivationKind kind = activation_kind();
@@ -68,11 +68,10 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   route.first_row = tp_.first_row(rows_);
   if (tp_.splits_rows()) route.tensor = tp_.group();
   route.context = options_.context.group();
-  const ValueId router = row_weight(g, "mlp.router.weight", moe.num_experts);
+  const ValueId router = row_weight(g, "mlp.router.weight", count);
   ValueId bias = no_value;
   if (moe.expert_bias) {
-    ParameterSpec spec{
-        "mlp.router.bias", {moe.num_experts}, {moe.num_experts}, Init::zeros, 0, false};
+    ParameterSpec spec{"mlp.router.bias", {count}, {count}, Init::zeros, 0, false};
     spec.counts = ParameterSpec::Counts::bias;
     spec.balance_rate = moe.bias_update_rate;
     spec.partial_gradient = tp_.splits_rows();
@@ -80,8 +79,7 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
   }
   ValueId load = no_value;
   if (moe.keeps_load()) {
-    ParameterSpec spec{
-        "mlp.router.load", {moe.num_experts}, {moe.num_experts}, Init::ones, 0, false};
+    ParameterSpec spec{"mlp.router.load", {count}, {count}, Init::ones, 0, false};
     spec.counts = ParameterSpec::Counts::load;
     spec.partial_gradient = tp_.splits_rows();
     load = g.parameter(std::move(spec));
@@ -90,21 +88,20 @@ ValueId Builder::experts(Graph& g, ValueId x) const {
 
   // Only training drops: validation sees what generation will.
   DispatchAttributes dispatch{};
-  dispatch.experts = moe.num_experts;
-  dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, seq_) : 0;
+  dispatch.experts = count;
+  dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;
   dispatch.unit_rows = seq_;
   dispatch.by_weight = moe.drop_policy == "weight";
   if (g.exact_block() > 0) dispatch.blocks = local_rows_ / g.exact_block();
   const ops::Places places = ops::dispatch(g, routes, dispatch);
   std::int64_t taken = local_rows_ * moe.top_k;
-  if (dispatch.capacity > 0)
-    taken = std::min(taken, options_.batch * dispatch.capacity * moe.num_experts);
+  if (dispatch.capacity > 0) taken = std::min(taken, options_.batch * dispatch.capacity * count);
 
   const ExpertParallel& ep = options_.expert;
-  const ValueId up = expert_weights(g, ep, "mlp.experts.up.weight", moe.num_experts, blocks * inner,
-                                    hidden, m_.init_std, blocks);
+  const ValueId up = expert_weights(g, ep, "mlp.experts.up.weight", count, blocks * inner, hidden,
+                                    m_.init_std, blocks);
   const ValueId down =
-      expert_weights(g, ep, "mlp.experts.down.weight", moe.num_experts, hidden, inner, deep_std());
+      expert_weights(g, ep, "mlp.experts.down.weight", count, hidden, inner, deep_std());
   ValueId rows = ops::spread_rows(g, x, places, taken);
   if (ep.size > 1) {
     rows =

@@ -30,9 +30,12 @@ void GptBuilder::predict(Graph& g, ValueId x) const {
   if (options_.purpose == Purpose::training) {
     const ValueId targets = rows_input(g, BatchInput::targets);
     const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
-    VocabCrossEntropy{words, options_.logits_bytes}(g, tp_, normed, table, targets, weights);
+    VocabCrossEntropy{words, options_.logits_bytes, m_.logit_soft_cap}(g, tp_, normed, table,
+                                                                       targets, weights);
   } else {
-    g.set_result(ops::linear(g, normed, table, no_value), ResultOutput::logits);
+    const ValueId logits = ops::linear(g, normed, table, no_value);
+    g.set_result(m_.logit_soft_cap > 0 ? ops::soft_cap(g, logits, m_.logit_soft_cap) : logits,
+                 ResultOutput::logits);
   }
 }
 
@@ -43,7 +46,7 @@ std::unique_ptr<Graph> GptBuilder::embedding() const {
 }
 
 std::unique_ptr<Graph> GptBuilder::block(int kind) const {
-  const BlockParts parts{.causal = true, .experts = (kind & 1) != 0, .window = (kind & 2) == 0};
+  const BlockParts parts{.causal = true, .experts = kind / 2, .window = kind % 2 == 0};
   return m_.norm_placement == "output" ? output_norm_block(parts) : pre_norm_block(parts);
 }
 

@@ -13,10 +13,10 @@ class GptBuilder : public Builder {
   using Builder::Builder;
 
   std::unique_ptr<Graph> embedding() const override;
-  // Bit 0: has experts; bit 1: attends to more than the window of the other layers.
+  // Bit 0: attends to more than the window of the other layers; the rest: how many experts.
   int block_kind(std::int64_t layer) const override {
     const bool whole = m_.attention_window > 0 && !m_.window_in_layer(layer);
-    return (m_.moe.in_layer(layer) ? 1 : 0) + (whole ? 2 : 0);
+    return static_cast<int>(2 * m_.moe.experts_in(layer)) + (whole ? 1 : 0);
   }
   std::unique_ptr<Graph> block(int kind) const override;
   std::unique_ptr<Graph> head() const override;

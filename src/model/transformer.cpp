@@ -148,11 +148,13 @@ double active_mlp_weights(const ModelConfig& m) {
   const double width = h * (has_gate(m) ? 3 : 2);
   const ExpertConfig& moe = m.moe;
   const double dense = width * static_cast<double>(m.ffn_hidden_size);
-  const double expert =
-      width * static_cast<double>(moe.top_k * moe.ffn_hidden_size + moe.shared_ffn_hidden_size) +
-      h * static_cast<double>(moe.num_experts);
+  const double chosen =
+      width * static_cast<double>(moe.top_k * moe.ffn_hidden_size + moe.shared_ffn_hidden_size);
   double sum = 0;
-  for (std::int64_t i = 0; i < m.num_layers; ++i) sum += moe.in_layer(i) ? expert : dense;
+  for (std::int64_t i = 0; i < m.num_layers; ++i) {
+    const std::int64_t experts = moe.experts_in(i);
+    sum += experts > 0 ? chosen + h * static_cast<double>(experts) : dense;
+  }
   return sum;
 }
 

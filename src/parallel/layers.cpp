@@ -76,6 +76,28 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   return ops::linear(g, enter(g, tp, x), w, b);
 }
 
+ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
+  const std::int64_t width = heads * head_dim;
+  ParameterSpec spec{name + ".query_norm.weight", {tp.share(width)}, {width}, Init::ones, 0, false};
+  spec.split = tp.size > 1;
+  if (spec.split) spec.pieces = pieces_of_blocks(tp, width, 1);
+  return g.parameter(std::move(spec));
+}
+
+ValueId HeadWeights::keys(Graph& g, const TensorParallel& tp) const {
+  const HeadShare own = HeadShare::of(tp, heads, kv_heads);
+  const std::int64_t width = kv_heads * head_dim, local = own.groups * head_dim;
+  ParameterSpec spec{name + ".key_norm.weight", {local}, {width}, Init::ones, 0, false};
+  spec.split = tp.size > 1;
+  if (spec.split) spec.pieces = {{0, tp.rank / own.copies * local, local}};
+  if (own.copies > 1) {
+    spec.copies = own.copies;
+    spec.copy = own.copy;
+    spec.copied_rows = local;
+  }
+  return g.parameter(std::move(spec));
+}
+
 ValueId SharedLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
   ParameterSpec weight{name + ".weight", {out, in}, {out, in}, Init::normal, init_std, true};
   weight.matrix_rows = {out};
@@ -172,7 +194,8 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
       round_up((rows + slices - 1) / slices, std::max<std::int64_t>(1, g.exact_block()));
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);
-    const ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);
+    ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);
+    if (soft_cap > 0) logits = ops::soft_cap(g, logits, soft_cap);
     const ValueId token_loss = ops::cross_entropy(
         g, logits, ops::slice(g, targets, first, count), ops::slice(g, weights, first, count),
         words.local_ids(tp), words.first_id(tp), tp.group());

@@ -52,6 +52,16 @@ struct HeadProjection {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
+// What multiplies queries and keys that are normalised over all heads: weights of their widths, cut
+// like the heads.
+struct HeadWeights {
+  std::string name;  // of the parameters, before ".query_norm.weight" and ".key_norm.weight"
+  std::int64_t heads, kv_heads, head_dim;
+
+  ValueId queries(Graph& g, const TensorParallel& tp) const;
+  ValueId keys(Graph& g, const TensorParallel& tp) const;
+};
+
 // What all heads share, of the rows that this rank has and a small layer without a cut: [rows, in]
 // to [rows, out]. Its gradient is that of these rows, or of all of them the same on all ranks.
 struct SharedLinear {
@@ -123,6 +133,7 @@ struct VocabEmbedding {
 struct VocabCrossEntropy {
   VocabTable words;
   std::int64_t logits_bytes;
+  double soft_cap = 0;  // of logits; 0: none
 
   // x: [rows, hidden]; table: the words' parameter; targets, weights: [all rows]; bias: of this
   // rank's ids, or no_value. Declares the result token_loss, [all rows].

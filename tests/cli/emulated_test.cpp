@@ -92,6 +92,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "model.zero_centred_norms=true", "model.scale_embedding=true",
                  "model.qk_norm=true", "model.qk_norm_over=all_heads"},
                 1e-3},
+        Trained{"caps_fp32",
+                {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
+                 "model.norm_placement=both", "model.logit_soft_cap=3"},
+                1e-3},
         Trained{
             "lion_fp32", {"run.precision=fp32", "optimizer.name=lion", "optimizer.lr=1e-3"}, 1e-3},
         Trained{"muon_fp32", {"run.precision=fp32", "optimizer.name=muon"}, 1e-3},

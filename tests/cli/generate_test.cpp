@@ -70,6 +70,12 @@ TEST_F(Generate, CacheAgreesWithScoresWithNormsAfterTheLayers) {
   expect_cache_agrees_with_scores();
 }
 
+TEST_F(Generate, CacheAgreesWithScoresWithCaps) {
+  trained({"model.family=llama", "model.norm_placement=both", "model.attention_soft_cap=2",
+           "model.logit_soft_cap=5", "model.attention_window=3", "model.window_layers=[0]"});
+  expect_cache_agrees_with_scores();
+}
+
 TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
   trained({"train.iters=4"});
   const std::vector<std::string> command = {"generate", path("run"), "--prompt",    "the ship",

@@ -158,8 +158,39 @@ TEST(Validate, NormsOverAllHeads) {
   const std::string over = "model.qk_norm_over=all_heads", on = "model.qk_norm=true";
   EXPECT_THAT(refused({over}), HasSubstr("does nothing without model.qk_norm"));
   EXPECT_EQ(refused({over, on}), "accepted");
-  EXPECT_THAT(refused({over, on, "parallel.tp=2"}),
-              AllOf(HasSubstr("model.qk_norm_over"), HasSubstr("parallel.tp = 2")));
+  EXPECT_EQ(refused({over, on, "parallel.tp=2"}), "accepted");
+}
+
+TEST(Validate, SoftCaps) {
+  const std::string scores = "model.attention_soft_cap=50", logits = "model.logit_soft_cap=30";
+  const std::string gpu = "run.device=cuda", bert = "model.family=bert";
+  EXPECT_EQ(refused({scores, logits}), "accepted");
+  EXPECT_EQ(refused({logits, gpu}), "accepted");
+  EXPECT_THAT(refused({scores, gpu}), HasSubstr("needs run.device = \"cpu\""));
+  EXPECT_THAT(refused({scores, "model.position=alibi"}), HasSubstr("model.position = \"alibi\""));
+  EXPECT_THAT(refused({logits, bert}), HasSubstr("leave them out"));
+  EXPECT_EQ(refused({"model.norm_placement=both"}), "accepted");
+  EXPECT_THAT(refused({"model.norm_placement=both", bert}), HasSubstr("use pre or post"));
+}
+
+TEST(Validate, PyramidsOfExperts) {
+  const auto with = [](const std::string& numbers, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"moe.experts_by_layer=" + numbers, "model.num_layers=4",
+                                    "moe.layer_interval=2", "model.bias=false"};
+    all.insert(all.end(), more.begin(), more.end());
+    return refused(all);
+  };
+  EXPECT_EQ(with("[4,8]"), "accepted");
+  EXPECT_EQ(with("[8,4]", {"moe.num_experts=8"}), "accepted");
+  EXPECT_EQ(with("[4,8]", {"parallel.ep=4"}), "accepted");
+  EXPECT_THAT(with("[4,8,8]"), HasSubstr("has 3 numbers, and 2 of model.num_layers = 4 layers"));
+  EXPECT_THAT(with("[4,8]", {"moe.num_experts=6"}), HasSubstr("leave num_experts out"));
+  EXPECT_THAT(with("[1,8]"),
+              HasSubstr("moe.top_k = 2 is more than moe.experts_by_layer = 1: use at most 1"));
+  EXPECT_THAT(with("[4,8]", {"parallel.ep=8"}),
+              HasSubstr("moe.experts_by_layer = 4 is not divisible by parallel.ep = 8: ep can be"));
+  EXPECT_THAT(with("[6,8]", {"moe.num_groups=4", "moe.top_groups=2"}),
+              HasSubstr("moe.experts_by_layer = 6 is not divisible by moe.num_groups = 4"));
 }
 
 TEST(Validate, WhatOnlyTheCpuComputes) {
@@ -233,7 +264,7 @@ TEST(Validate, ResidualExpertsAndABalanceOverTheBatch) {
 
 TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {
   EXPECT_EQ(refused({"model.norm_placement=output", "model.attention_window=5"}), "accepted");
-  EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre or output"));
+  EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre, output or both"));
   const std::string bert = "model.family=bert";
   EXPECT_THAT(refused({bert, "model.norm_placement=output"}), HasSubstr("use pre or post"));
   EXPECT_THAT(refused({bert, "model.attention_window=5"}), HasSubstr("looks both ways"));

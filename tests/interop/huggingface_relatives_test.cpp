@@ -52,7 +52,23 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
   EXPECT_EQ(gemma.model.activation, "geglu");
   EXPECT_TRUE(gemma.model.tie_embeddings);
   EXPECT_EQ(huggingface_kind(gemma.model), HuggingFaceKind::gemma);
-  for (const HuggingFaceModel& first : {qwen2, qwen3, mistral, olmo2, qwen2_window, gemma}) {
+  const HuggingFaceModel gemma2 = read(
+      "gemma2", R"("head_dim": 8, "query_pre_attn_scalar": 144, "final_logit_softcapping": null)");
+  EXPECT_EQ(gemma2.kind, HuggingFaceKind::gemma2);
+  EXPECT_EQ(gemma2.model.norm_placement, "both");
+  EXPECT_EQ(gemma2.model.attention_soft_cap, 50);
+  EXPECT_EQ(gemma2.model.logit_soft_cap, 0);
+  EXPECT_EQ(gemma2.model.attention_scale, 1.0 / 12);
+  EXPECT_EQ(gemma2.model.attention_window, 4096);
+  EXPECT_EQ(gemma2.model.window_layers, std::vector<std::int64_t>{0});
+  EXPECT_EQ(huggingface_kind(gemma2.model), HuggingFaceKind::gemma2);
+  const HuggingFaceModel no_windows = read(
+      "gemma2",
+      R"("query_pre_attn_scalar": 4, "head_dim": 4, "layer_types": ["full_attention", "full_attention"])");
+  EXPECT_EQ(no_windows.model.attention_window, 0);
+  EXPECT_EQ(no_windows.model.attention_scale, 0);
+  for (const HuggingFaceModel& first :
+       {qwen2, qwen3, mistral, olmo2, qwen2_window, gemma, gemma2, no_windows}) {
     const std::string text = huggingface_config_text(first, "float32");
     const HuggingFaceModel again = parse_huggingface_config(text, "config.json");
     EXPECT_EQ(again.kind, first.kind);
@@ -160,7 +176,10 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"t5", "", "model_type is the string \"t5\""},
       {"deepseek_v2", "", "model_type is the string \"deepseek_v2\""},
       {"deepseek_v3", "", "num_key_value_heads is the number 2"},
-      {"gemma2", "", "model_type is the string \"gemma2\""},
+      {"gemma2", R"("hidden_activation": "gelu")", "only gelu_pytorch_tanh is supported"},
+      {"gemma2", R"("sliding_window": null)", "layers with a window need it"},
+      {"gemma2", R"("layer_types": ["full_attention"])", "for each layer"},
+      {"gemma3_text", "", "model_type is the string \"gemma3_text\""},
   };
   for (const auto& [type, more, message] : cases)
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;

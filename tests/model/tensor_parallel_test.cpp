@@ -132,10 +132,14 @@ void check_against_one_rank(const Layout& layout) {
     expect_near(gradient, expected.at(name), name);
     const int times = all.split.at(name) ? 1 : layout.ranks;
     const std::vector<int>& owners = all.owners.at(name);
-    if (layout.family != "llama_shared" || name.find("attention.qkv") == std::string::npos)
-      EXPECT_EQ(owners, std::vector<int>(owners.size(), times)) << name;
-    else  // each key and value on two of the four ranks, of 6 rows of heads
+    const bool shared = layout.family.ends_with("_shared");
+    if (shared && name.find("attention.qkv") != std::string::npos)
+      // Each key and value on two of the four ranks, of 6 rows of heads.
       EXPECT_EQ(std::ranges::count(owners, 2) * 3, std::ssize(owners)) << name;
+    else if (layout.family == "llama_olmo2_shared" && name.ends_with("key_norm.weight"))
+      EXPECT_EQ(owners, std::vector<int>(owners.size(), 2)) << name;
+    else
+      EXPECT_EQ(owners, std::vector<int>(owners.size(), times)) << name;
   }
 }
 
@@ -173,9 +177,9 @@ TEST_P(TensorParallelModel, RecomputationPoisonAndSplitGradientsGiveTheSameBits)
 
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
-  for (const char* family :
-       {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm", "llama_window",
-        "llama_some_windows", "llama_gemma", "llama_latent", "bert", "bert_post"}) {
+  for (const char* family : {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm",
+                             "llama_olmo2", "llama_window", "llama_some_windows", "llama_gemma",
+                             "llama_gemma2", "llama_latent", "bert", "bert_post"}) {
     for (const int ranks : {2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
         for (const bool dropout : {false, true}) {
@@ -187,6 +191,8 @@ std::vector<Layout> layouts() {
   // Two ranks for each of two heads of keys and values.
   all.push_back({"llama_shared", 4, false, true});
   all.push_back({"llama_shared", 4, true, false});
+  all.push_back({"llama_olmo2_shared", 4, false, true});
+  all.push_back({"llama_olmo2_shared", 4, true, false});
   all.push_back({"llama_latent_plain", 4, true, false});
   return all;
 }

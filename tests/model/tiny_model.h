@@ -21,15 +21,16 @@ inline ModelConfig tiny(const std::string& family) {
   const bool llama = family.starts_with("llama");
   ModelConfig model;
   model.family = llama ? "llama" : family.starts_with("gpt") ? "gpt" : family;
-  model.qk_norm = family == "llama_qk_norm" || family == "llama_olmo2";
-  if (family == "llama_olmo2") model.qk_norm_over = "all_heads";
-  if (family == "llama_olmo2" || family == "llama_output_norm") model.norm_placement = "output";
+  const bool olmo2 = family.starts_with("llama_olmo2");
+  model.qk_norm = family == "llama_qk_norm" || olmo2;
+  if (olmo2) model.qk_norm_over = "all_heads";
+  if (olmo2 || family == "llama_output_norm") model.norm_placement = "output";
   if (family == "llama_window" || family == "llama_some_windows") model.attention_window = 3;
   if (family == "llama_some_windows") model.window_layers = {1};
   model.num_layers = 2;
   model.hidden_size = 16;
   model.num_heads = llama ? 8 : 4;
-  model.num_kv_heads = family == "llama_shared" ? 2 : 4;
+  model.num_kv_heads = family.ends_with("_shared") ? 2 : 4;
   model.head_dim = 4;
   model.ffn_hidden_size = 24;
   model.seq_length = 6;
@@ -45,7 +46,15 @@ inline ModelConfig tiny(const std::string& family) {
     model.position = "alibi";
     model.embedding_norm = true;
   }
-  if (family == "llama_gemma") {
+  if (family == "llama_gemma2") {
+    model.norm_placement = "both";
+    model.attention_window = 3;
+    model.window_layers = {0};
+    model.attention_scale = 0.4;
+    model.attention_soft_cap = 0.7;
+    model.logit_soft_cap = 1.1;
+  }
+  if (family.starts_with("llama_gemma")) {
     model.activation = "geglu";
     model.zero_centred_norms = model.scale_embedding = model.tie_embeddings = true;
   }

@@ -93,6 +93,19 @@ def gemma(rng):
     return llama_like(rng, transformers.GemmaConfig)
 
 
+def gemma2(rng):
+    config = llama_like(
+        rng, transformers.Gemma2Config, sliding_window=rng.choice([5, 9]),
+        query_pre_attn_scalar=rng.choice([4, 8, 144]),
+        attn_logit_softcapping=rng.choice([None, 1.5, 50.0]),
+        final_logit_softcapping=rng.choice([None, 2.0, 30.0]),
+        attn_implementation="eager")  # the others leave out the cap of scores
+    if rng.random() < 0.5:
+        config.layer_types = [rng.choice(["sliding_attention", "full_attention"])
+                              for _ in range(config.num_hidden_layers)]
+    return config
+
+
 def mixtral(rng):
     groups, queries = rng.choice([1, 2]), rng.choice([1, 2])
     heads, head_dim = groups * queries, rng.choice([4, 8, 16])
@@ -186,6 +199,7 @@ KINDS = {
     "gpt2": (gpt2, transformers.GPT2LMHeadModel),
     "bloom": (bloom, transformers.BloomForCausalLM),
     "gemma": (gemma, transformers.GemmaForCausalLM),
+    "gemma2": (gemma2, transformers.Gemma2ForCausalLM),
     "llama": (llama, transformers.LlamaForCausalLM),
     "mistral": (mistral, transformers.MistralForCausalLM),
     "qwen2": (qwen2, transformers.Qwen2ForCausalLM),
@@ -330,6 +344,7 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 # Windows and norms of all heads pass through the cache of keys and values, too.
 @pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True),
                                                 ("bloom", True), ("gemma", True),
+                                                ("gemma2", True),
                                                 ("deepseek_v3", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):

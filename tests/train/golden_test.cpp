@@ -77,6 +77,8 @@ Config config_of(const json& golden, const std::string& precision) {
   m.qk_rope_head_dim = from.value("qk_rope_head_dim", 0);
   m.v_head_dim = from.value("v_head_dim", 0);
   m.attention_scale = from.value("attention_scale", 0.0);
+  m.attention_soft_cap = from.value("attention_soft_cap", 0.0);
+  m.logit_soft_cap = from.value("logit_soft_cap", 0.0);
   m.rope_scaling = from.value("rope_scaling", "none");
   m.rope_scaling_factor = from.value("rope_scaling_factor", 1.0);
   m.rope_original_length = from.value("rope_original_length", m.rope_original_length);
@@ -283,15 +285,14 @@ TEST_P(Golden, Bf16LossesStayNear) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         testing::Values("bloom", "gemma", "gpt", "gpt_gelu_erf", "gpt_masked",
-                                         "llama", "llama_masked", "bert", "bert_post", "llama_muon",
-                                         "gpt_muon", "gpt_lion", "experts", "experts_in_groups",
-                                         "experts_with_capacity", "experts_residual", "deepseek",
-                                         "llama_latent", "llama_window", "llama_some_windows",
-                                         "olmo2", "qwen3_moe", "fp8_tensorwise", "fp8_blockwise",
-                                         "fp8_fnuz", "fp8_experts"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Golden,
+    testing::Values("bloom", "gemma", "gemma2", "gpt", "gpt_gelu_erf", "gpt_masked", "llama",
+                    "llama_masked", "bert", "bert_post", "llama_muon", "gpt_muon", "gpt_lion",
+                    "experts", "experts_in_groups", "experts_with_capacity", "experts_residual",
+                    "deepseek", "llama_latent", "llama_window", "llama_some_windows", "olmo2",
+                    "qwen3_moe", "fp8_tensorwise", "fp8_blockwise", "fp8_fnuz", "fp8_experts"),
+    [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace trireme

@@ -54,8 +54,11 @@ TEST(EngineRanks, EveryLayoutGivesTheSameBits) {
 }
 
 // Two or four ranks for each head of keys and values: as one rank in 64 bits, and with exact sums
-// the same bits on all layouts of equal tensor parallelism.
-TEST(EngineRanks, ShareHeadsOfKeysAndValues) {
+// the same bits on all layouts of equal tensor parallelism. Norms of each head, or of all together.
+class EngineRanksOfNorms : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Over, EngineRanksOfNorms, testing::Values("head", "all_heads"),
+                         [](const auto& info) { return info.param; });
+TEST_P(EngineRanksOfNorms, ShareHeadsOfKeysAndValues) {
   struct Shared {
     int ranks, tp, pp, zero;
     const char* optimizer = "adamw";
@@ -77,6 +80,7 @@ TEST(EngineRanks, ShareHeadsOfKeysAndValues) {
     Config config = config_of(precision, micro_batches, "llama");
     config.model.num_kv_heads = 2;
     config.model.qk_norm = config.model.qkv_bias = true;
+    config.model.qk_norm_over = GetParam();
     config.parallel.numerics = precision == "fp64" ? "fast" : "exact";
     config.optimizer.name = layout.optimizer;
     const auto [one, is_new] = alone.try_emplace(precision + layout.optimizer);

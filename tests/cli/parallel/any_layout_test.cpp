@@ -99,6 +99,27 @@ TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
   expect_same_bits(four, two, more);
 }
 
+// The weights of norms over all heads are whole in a checkpoint, however ranks share the heads.
+TEST_F(AnyLayout, NormsOfAllHeads) {
+  const std::string more = compared_run +
+                           "model.family=llama model.num_kv_heads=2 model.qk_norm=true "
+                           "model.qk_norm_over=all_heads ";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  expect_same_losses({1, ""}, {2, "parallel.tp=2"}, more);
+  expect_same_losses({4, "parallel.tp=4 parallel.sequence_parallel=true"}, {1, ""}, more);
+}
+
+// A pyramid of experts.
+TEST_F(AnyLayout, LayersOfDifferentNumbersOfExperts) {
+  const std::string more = exact +
+                           "run.precision=bf16 model.family=llama moe.layer_interval=3 "
+                           "moe.experts_by_layer=[4,8,4] parallel.exact_block=4";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout many{4, "parallel.ep=4 parallel.pp=2 parallel.zero=1"};
+  expect_same_bits(many, {1, ""}, more);
+  expect_same_bits({1, ""}, many, more);
+}
+
 // From states in memory to states in files, and back.
 TEST_F(AnyLayout, StatesInFiles) {
   const std::string more = exact + "run.precision=bf16 ";

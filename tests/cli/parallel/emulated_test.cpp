@@ -134,6 +134,19 @@ TEST_F(EmulatedJobs, TensorParallelRanksLearnTheSame) {
       1e-4);
 }
 
+// Norms over all heads, of which ranks share those of keys; and capped logits.
+TEST_F(EmulatedJobs, TensorParallelNormsOfAllHeadsLearnTheSame) {
+  const std::string settings = std::string(small) +
+                               "model.family=llama model.num_kv_heads=2 model.qk_norm=true "
+                               "model.qk_norm_over=all_heads model.logit_soft_cap=5 ";
+  ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
+  for (const std::string layout :
+       {"parallel.tp=2", "parallel.tp=4 parallel.sequence_parallel=true"}) {
+    const int ranks = layout.starts_with("parallel.tp=2") ? 2 : 4;
+    EXPECT_LE(difference_to("reference", {ranks, settings + layout}), 1e-4);
+  }
+}
+
 // Sums of bf16 have the order of the ranks, whoever makes them.
 TEST_F(EmulatedJobs, TensorParallelBitsDoNotDependOnTheLibrary) {
   const std::string settings = std::string(small) + "parallel.tp=2 run.precision=bf16 ";

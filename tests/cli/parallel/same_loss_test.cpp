@@ -135,6 +135,17 @@ TEST_F(SlowSameLoss, LlamaOverDataRanks) {
 TEST_F(SlowSameLoss, LlamaOverMixtures) {
   compare(llama + "model.num_kv_heads=4", sample_of(mixtures, 1));
 }
+TEST_F(SlowSameLoss, NormsOfAllHeadsOverTensorRanks) {
+  const std::string olmo2 =
+      llama + "model.norm_placement=output model.qk_norm=true model.qk_norm_over=all_heads ";
+  compare(olmo2, {tensor_layouts[0], tensor_layouts[3]});
+  compare(olmo2 + "model.num_kv_heads=2",
+          {tensor_layouts[1], {8, "parallel.tp=4 parallel.pp=2 parallel.zero=1"}});
+}
+TEST_F(SlowSameLoss, CapsOverTensorRanks) {
+  compare(llama + "model.norm_placement=both model.attention_soft_cap=5 model.logit_soft_cap=8",
+          {tensor_layouts[1], mixtures[0]});
+}
 TEST_F(SlowSameLoss, TiedLlama) {
   compare(llama + "model.tie_embeddings=true",
           {tensor_layouts[0], {2, "parallel.pp=2"}, mixtures[3]});

@@ -3,17 +3,16 @@
 import torch.nn.functional as F
 
 from golden_experts import experts
-from golden_layers import attention, mlp, norm
+from golden_layers import attention, capped, mlp, norm
 
 
 def branches(m, w, n, x, losses):
-    """x after attention and MLP of layer n, with norms before or after each."""
-    layer, after = f"layers.{n}.", m.get("norm_placement") == "output"
+    """x after attention and MLP of layer n, with norms before or after each, or both."""
+    layer, placement = f"layers.{n}.", m.get("norm_placement", "pre")
 
     def branch(compute, before_name, after_name, x):
-        if after:
-            return x + norm(m, w, layer + after_name, compute(x))
-        return x + compute(norm(m, w, layer + before_name, x))
+        made = compute(x if placement == "output" else norm(m, w, layer + before_name, x))
+        return x + (made if placement == "pre" else norm(m, w, layer + after_name, made))
 
     def feed_forward(y):
         if "moe" in m and n >= m["moe"]["first_layer"]:
@@ -37,4 +36,5 @@ def logits(m, w, inputs, losses=None):
     for n in range(m["num_layers"]):
         x = branches(m, w, n, x, losses)
     x = norm(m, w, "final_norm", x)
-    return F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"])
+    return capped(F.linear(x, w["embedding.word.weight" if m["tie_embeddings"] else "head.weight"]),
+                  m.get("logit_soft_cap"))

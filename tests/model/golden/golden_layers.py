@@ -80,6 +80,10 @@ def latent_heads(m, w, name, x):
     return q, torch.cat([turned, kv[..., :nope]], -1), kv[..., nope:]
 
 
+def capped(x, cap):
+    return cap * (x / cap).tanh() if cap else x
+
+
 def attention(m, w, name, x, lengths=None, window=0):
     """Causal, or with lengths over all positions that are no padding."""
     b, s, h = x.shape
@@ -89,6 +93,7 @@ def attention(m, w, name, x, lengths=None, window=0):
         q, k, v = plain_heads(m, w, name, x)
     heads = q.shape[1]
     scores = (q @ k.transpose(-1, -2)) * (m.get("attention_scale") or 1 / math.sqrt(q.shape[-1]))
+    scores = capped(scores, m.get("attention_soft_cap"))
     if m["position"] == "alibi":
         distance = torch.arange(s)[None] - torch.arange(s)[:, None]
         scores = scores + torch.tensor(slopes(heads), dtype=torch.float64)[:, None, None].mul(

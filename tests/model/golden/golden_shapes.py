@@ -42,7 +42,7 @@ def shapes(m):
     if post or m.get("embedding_norm"):
         norm("embedding.norm")
     for n in range(m["num_layers"]):
-        if placement == "pre":
+        if placement in ("pre", "both"):
             norm(f"layers.{n}.input_norm")
         if m.get("kv_lora_rank"):
             value = latent_attention(m, f"layers.{n}.attention.", linear, result)
@@ -54,7 +54,10 @@ def shapes(m):
             for part, heads in (("query", m["num_heads"]), ("key", m["num_kv_heads"])):
                 result[f"layers.{n}.attention.{part}_norm.weight"] = (heads * d if all_heads else d,)
         linear(f"layers.{n}.attention.out", h, m["num_heads"] * value)
-        norm(f"layers.{n}." + ("attention_out_norm" if placement == "output" else "mlp_norm"))
+        if placement in ("output", "both"):
+            norm(f"layers.{n}.attention_out_norm")
+        if placement != "output":
+            norm(f"layers.{n}.mlp_norm")
         if "moe" in m and n >= m["moe"]["first_layer"]:
             moe = m["moe"]
             linear(f"layers.{n}.mlp.router", moe["num_experts"], h)

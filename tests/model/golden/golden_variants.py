@@ -45,6 +45,10 @@ BLOOM = dict(GPT, hidden_size=48, num_heads=6, num_kv_heads=6, ffn_hidden_size=1
              embedding_norm=True)
 GEMMA = dict(LLAMA, activation="geglu", zero_centred_norms=True, scale_embedding=True,
              tie_embeddings=True)
+# Norms before and after, caps that scores and logits come near, another scale of scores, and a window in
+# the first layer (Gemma 2).
+GEMMA2 = dict(GEMMA, norm_placement="both", attention_soft_cap=1.5, logit_soft_cap=3.0,
+              attention_scale=0.5, attention_window=5, window_layers=[0])
 # Products in 8 bits. Wider than a block of 128, and no multiple of it. All tokens count: gradients in
 # another unit would be rounded by other scales.
 FP8 = dict(format="e4m3", encoding="ocp", power_of_2_scales=True, first_layers_bf16=0, last_layers_bf16=0)
@@ -79,6 +83,7 @@ VARIANTS = {  # model, whether some tokens do not count, optimizer
     "bert_post": (dict(BERT, norm_placement="post"), True),
     "bloom": (BLOOM, True),
     "gemma": (GEMMA, False),
+    "gemma2": (GEMMA2, True),
     "gpt": (GPT, False),
     "gpt_gelu_erf": (dict(GPT, activation="gelu_erf"), False),
     "gpt_masked": (GPT, True),
