@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "base/error.h"
 #include "config/divisors.h"
@@ -54,11 +56,55 @@ void check_layers(const ModelConfig& model) {
   }
 }
 
-void check_groups(const ExpertConfig& moe) {
-  if (moe.num_experts % moe.num_groups != 0) {
-    fail_input("moe.num_experts = {} is not divisible by moe.num_groups = {}: num_groups can be {}",
-               moe.num_experts, moe.num_groups, divisors_near(moe.num_experts, moe.num_groups));
+// The numbers of experts that layers have, and the key that says so.
+struct Counts {
+  const char* key;
+  std::vector<std::int64_t> numbers;
+};
+Counts counts_of(const ExpertConfig& moe) {
+  if (moe.experts_by_layer.empty()) return {"num_experts", {moe.num_experts}};
+  return {"experts_by_layer", moe.experts_by_layer};
+}
+
+// Refuses a number of experts that is not divisible by what section.key holds.
+void check_divides(const ExpertConfig& moe, const char* section, const char* key, std::int64_t by) {
+  const Counts counts = counts_of(moe);
+  std::int64_t common = 0;
+  for (const std::int64_t number : counts.numbers) common = std::gcd(common, number);
+  for (const std::int64_t number : counts.numbers) {
+    if (number % by == 0) continue;
+    fail_input("moe.{} = {} is not divisible by {}.{} = {}: {} can be {}", counts.key, number,
+               section, key, by, key, divisors_near(common, by));
   }
+}
+
+void check_numbers(const ModelConfig& model) {
+  const ExpertConfig& moe = model.moe;
+  const Counts counts = counts_of(moe);
+  for (const std::int64_t number : counts.numbers) {
+    if (moe.top_k <= number) continue;
+    fail_input("moe.top_k = {} is more than moe.{} = {}: use at most {}", moe.top_k, counts.key,
+               number, *std::ranges::min_element(counts.numbers));
+  }
+  if (moe.experts_by_layer.empty()) return;
+  std::int64_t layers = 0;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    layers += moe.in_layer(layer) ? 1 : 0;
+  if (static_cast<std::int64_t>(counts.numbers.size()) != layers) {
+    fail_input(
+        "moe.experts_by_layer has {} numbers, and {} of model.num_layers = {} layers have experts "
+        "(moe.layers, or moe.first_layer and moe.layer_interval): give one number for each of them",
+        counts.numbers.size(), layers, model.num_layers);
+  }
+  if (const std::int64_t most = *std::ranges::max_element(counts.numbers); moe.num_experts != most)
+    fail_input(
+        "moe.num_experts = {} and moe.experts_by_layer, whose largest number is {}, say how many "
+        "experts there are in two ways: leave num_experts out",
+        moe.num_experts, most);
+}
+
+void check_groups(const ExpertConfig& moe) {
+  check_divides(moe, "moe", "num_groups", moe.num_groups);
   if (moe.top_groups > moe.num_groups) {
     fail_input("moe.top_groups = {} is more than moe.num_groups = {}: use at most that",
                moe.top_groups, moe.num_groups);
@@ -70,7 +116,9 @@ void check_groups(const ExpertConfig& moe) {
         "top_k / top_groups scores; top_groups can be {}",
         moe.top_k, moe.top_groups, divisors_near(moe.top_k, moe.top_groups));
   }
-  const std::int64_t reachable = moe.num_experts / moe.num_groups * moe.top_groups;
+  const Counts counts = counts_of(moe);
+  const std::int64_t fewest = *std::ranges::min_element(counts.numbers);
+  const std::int64_t reachable = fewest / moe.num_groups * moe.top_groups;
   if (moe.top_k > reachable) {
     fail_input(
         "moe.top_k = {} is more than the {} experts of moe.top_groups = {} groups: raise "
@@ -102,17 +150,16 @@ void check_bias(const ExpertConfig& moe) {
 // blocks (ShardOptions::grain), which must not depend on where a rank's experts begin.
 void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
   constexpr std::int64_t block = 256;
-  if (moe.num_experts % p.ep != 0) {
-    fail_input("moe.num_experts = {} is not divisible by parallel.ep = {}: ep can be {}",
-               moe.num_experts, p.ep, divisors_near(moe.num_experts, p.ep));
-  }
-  const std::int64_t columns = moe.num_experts / p.ep * model.hidden_size;
-  if (p.ep > 1 && p.numerics == "exact" && columns * moe.ffn_hidden_size % block != 0) {
+  check_divides(moe, "parallel", "ep", p.ep);
+  if (p.ep == 1 || p.numerics != "exact") return;
+  for (const std::int64_t number : counts_of(moe).numbers) {
+    const std::int64_t columns = number / p.ep * model.hidden_size;
+    if (columns * moe.ffn_hidden_size % block == 0) continue;
     fail_input(
         "parallel.numerics = \"exact\" with parallel.ep = {} needs weights of {} numbers or a "
         "multiple on each rank, and {} experts of {} x {} are not: make moe.ffn_hidden_size a "
         "multiple of {}, or use numerics = \"fast\"",
-        p.ep, block, moe.num_experts / p.ep, model.hidden_size, moe.ffn_hidden_size,
+        p.ep, block, number / p.ep, model.hidden_size, moe.ffn_hidden_size,
         block / std::gcd(block, columns));
   }
 }
@@ -167,10 +214,6 @@ void check_experts(const ModelConfig& model) {
     fail_input("moe.num_experts does not go with model.family = {:?}: use gpt or llama",
                model.family);
   }
-  if (moe.top_k > moe.num_experts) {
-    fail_input("moe.top_k = {} is more than moe.num_experts = {}: use at most {}", moe.top_k,
-               moe.num_experts, moe.num_experts);
-  }
   if (moe.shared_gate && moe.shared_ffn_hidden_size == 0) {
     fail_input(
         "moe.shared_gate does nothing without a shared expert: set moe.shared_ffn_hidden_size");
@@ -188,6 +231,7 @@ void check_experts(const ModelConfig& model) {
         moe.capacity_factor);
   }
   check_layers(model);
+  check_numbers(model);
   check_groups(moe);
 }
 

@@ -107,8 +107,9 @@ std::vector<Flag> model_flags() {
            "not with learned positions, which Megatron adds after that norm"),
       refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      rule("--num-experts", integers, "moe.num_experts",
-           "1: no experts; of Megatron-DeepSpeed's list all numbers must be the same"),
+      rule(
+          "--num-experts", integers, "moe.num_experts, moe.experts_by_layer",
+          "1: no experts; Megatron-DeepSpeed's list may have a number for each layer with experts"),
       refused("--num-experts-switch", integer, "use --num-experts"),
       rule("--moe-router-topk", integer, "moe.top_k", ""),
       rule("--moe-ffn-hidden-size", integer, "moe.ffn_hidden_size", ""),

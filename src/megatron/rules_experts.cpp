@@ -101,17 +101,26 @@ void residual(Draft& draft) {
   draft.set("moe.shared_ffn_hidden_size", fmt::format("{}", inner), flag);
 }
 
-// Megatron-DeepSpeed takes a number for each layer with experts, or one for all.
-std::string number_of_experts(Draft& draft) {
+// Megatron-DeepSpeed takes a number for each layer with experts, or one for all. Returns whether
+// there are experts.
+bool numbers_of_experts(Draft& draft) {
   const std::string flag = "--num-experts";
-  if (!draft.has(flag)) return "1";
+  if (!draft.has(flag)) return false;
   const std::vector<std::string>& numbers = draft.line().flags.at(flag);
-  if (std::ranges::adjacent_find(numbers, std::ranges::not_equal_to()) != numbers.end()) {
-    draft.complaints().add(flag, fmt::format("layers have as many experts as each other here, and "
-                                             "{} differ: give one number",
-                                             fmt::join(numbers, " ")));
+  if (std::ranges::adjacent_find(numbers, std::ranges::not_equal_to()) == numbers.end()) {
+    if (draft.integer(flag, 1) <= 1) return false;
+    draft.set("moe.num_experts", numbers.back(), flag);
+    return true;
   }
-  return numbers.back();
+  if (std::ranges::find(numbers, "1") != numbers.end()) {
+    draft.complaints().add(flag,
+                           fmt::format("a layer of one expert is dense there and has a router "
+                                       "here, and {} are given: leave such layers out of the "
+                                       "list and name the others in moe.layers",
+                                       fmt::join(numbers, " ")));
+  }
+  draft.set("moe.experts_by_layer", fmt::format("[{}]", fmt::join(numbers, ", ")), flag);
+  return true;
 }
 
 // Layers are counted from 1 there. The first of two choices alone enters its balance loss, and
@@ -165,15 +174,13 @@ void note_others(Draft& draft, bool deepspeed) {
 
 void translate_experts(Draft& draft) {
   const std::string flag = "--num-experts";
-  const std::string number = number_of_experts(draft);
-  if (draft.integer(flag, 1) <= 1) {
+  if (!numbers_of_experts(draft)) {
     for (const Flag& other : all_flags()) {
       if (other.keys.starts_with("moe.") && other.name != flag && draft.has(other.name))
         draft.note(other.name, "has an effect only with --num-experts above 1");
     }
     return;
   }
-  draft.set("moe.num_experts", number, flag);
   note_others(draft, draft.has("--deepspeed"));
   if (draft.has("--deepspeed")) {
     translate_deepspeed(draft);

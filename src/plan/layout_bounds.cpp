@@ -33,7 +33,7 @@ struct Cut {
     const std::int64_t some = parallel().recompute_layers;
     const std::int64_t last = some > 0 ? range.begin + some : range.end;
     for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      use((layer < last ? recomputed : plain).layers[config.model.moe.in_layer(layer) ? 1 : 0]);
+      use((layer < last ? recomputed : plain).layers.at(config.model.moe.experts_in(layer)));
     if (stage + 1 == placement.stages()) use(plain.head);
   }
 };

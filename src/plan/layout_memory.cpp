@@ -13,7 +13,7 @@ namespace {
 // What the memory of a pipeline position follows from, besides its buffers.
 struct PositionKind {
   bool first = false, last = false;
-  std::vector<std::vector<bool>> layers;  // by chunk: which of them have experts
+  std::vector<std::vector<std::int64_t>> layers;  // by chunk: how many experts each of them has
 
   bool operator==(const PositionKind&) const = default;
 };
@@ -30,10 +30,10 @@ PositionKind kind_of(const Config& config, const StagePlacement& placement,
     const int stage = placement.stage(position, chunk);
     kind.first |= stage == 0;
     kind.last |= stage + 1 == placement.stages();
-    std::vector<bool>& experts = kind.layers.emplace_back();
+    std::vector<std::int64_t>& experts = kind.layers.emplace_back();
     const LayerRange& range = layers[static_cast<std::size_t>(stage)];
     for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      experts.push_back(config.model.moe.in_layer(layer));
+      experts.push_back(config.model.moe.experts_in(layer));
   }
   return kind;
 }

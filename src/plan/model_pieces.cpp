@@ -2,6 +2,7 @@
 #include "plan/model_pieces.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "plan/recorded_rank.h"
@@ -14,10 +15,11 @@ constexpr int passes = 3;
 
 // The first layers, of each kind that there is; `stages` of them at least.
 std::int64_t few_layers(const ModelConfig& model, std::int64_t stages) {
+  std::set<std::int64_t> kinds;
   std::int64_t count = 1;
-  while (count < model.num_layers && model.moe.in_layer(count) == model.moe.in_layer(0)) ++count;
-  const bool one_kind = count == model.num_layers;
-  return std::max(one_kind ? 1 : count + 1, stages);
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    if (kinds.insert(model.moe.experts_in(layer)).second) count = layer + 1;
+  return std::max(count, stages);
 }
 
 struct Small {
@@ -94,7 +96,7 @@ ModelPieces record_pieces(const Config& config, const Layout& layout, bool split
                  head = position + 1 == stages && s + 1 == stage.segments();
       ModelPiece& piece = embedding ? pieces.embedding
                           : head    ? pieces.head
-                                    : pieces.layers[small.model.moe.in_layer(layer++) ? 1 : 0];
+                                    : pieces.layers[small.model.moe.experts_in(layer++)];
       add_times(times, s, piece);
       if (piece.known) continue;
       piece.known = true;

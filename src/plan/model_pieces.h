@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 
 #include "plan/layout_space.h"
 #include "timing/costs.h"
@@ -26,8 +27,8 @@ struct ModelPiece {
 
 struct ModelPieces {
   ModelPiece embedding, head;
-  ModelPiece layers[2];       // dense ones, and those with experts
-  std::int64_t boundary = 0;  // bytes between two layers
+  std::map<std::int64_t, ModelPiece> layers;  // by their number of experts
+  std::int64_t boundary = 0;                  // bytes between two layers
 };
 
 // `splits`: input and weight gradients are separate passes. `costs`: null leaves seconds at zero.

@@ -123,10 +123,18 @@ TEST(Experts, ResidualOnesAreMixedWithAnMlpOfTheirWidth) {
   EXPECT_EQ(config(moe_128 + "--mlp-type standard").model.moe.shared_ffn_hidden_size, 0);
 }
 
-TEST(Experts, AListOfTheirNumbersMustNotDiffer) {
+TEST(Experts, AListHasANumberForEachLayerWithThem) {
   const std::string more = "--deepspeed --disable-bias-linear --num-layers 4 --num-experts ";
   EXPECT_EQ(config(more + "8 8").model.moe.num_experts, 8);
-  EXPECT_THAT(refusal(more + "8 16"), HasSubstr("8 16 differ"));
+  EXPECT_TRUE(config(more + "8 8").model.moe.experts_by_layer.empty());
+  const ExpertConfig pyramid = config(more + "8 16").model.moe;
+  EXPECT_EQ(pyramid.experts_by_layer, (std::vector<std::int64_t>{8, 16}));
+  EXPECT_EQ(pyramid.num_experts, 16);
+  EXPECT_EQ(pyramid.experts_in(1), 8);
+  EXPECT_EQ(pyramid.experts_in(2), 0);
+  EXPECT_EQ(pyramid.experts_in(3), 16);
+  EXPECT_THAT(refusal(more + "1 16"), HasSubstr("a layer of one expert is dense"));
+  EXPECT_THAT(refusal(more + "8 16 16"), HasSubstr("has 3 numbers"));
 }
 
 TEST(Experts, OfMegatronNeedNoBiases) {
