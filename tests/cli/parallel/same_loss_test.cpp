@@ -8,7 +8,8 @@ constexpr double tolerance = 1e-5;
 
 class SameLoss : public Jobs {
  protected:
-  void compare(const std::string& of_model, const std::vector<Layout>& layouts) const {
+  void compare(const std::string& of_model, const std::vector<Layout>& layouts,
+               double most = tolerance) const {
     const std::string model = compared_run + "optimizer.lr=1e-2 " + of_model;
     ASSERT_EQ(train_on("reference", {1, model}).code, 0) << read("reference.out");
     const std::vector<double> expected = losses("reference");
@@ -17,7 +18,7 @@ class SameLoss : public Jobs {
     double largest = 0;
     for (const Layout& layout : layouts) {
       const double difference = difference_to("reference", layout, model);
-      EXPECT_LE(difference, tolerance) << layout.text() << " " << model;
+      EXPECT_LE(difference, most) << layout.text() << " " << model;
       if (difference > largest) {
         largest = difference;
         std::printf("largest relative difference so far %.1e: %s\n", difference,
@@ -135,12 +136,14 @@ TEST_F(SlowSameLoss, LlamaOverDataRanks) {
 TEST_F(SlowSameLoss, LlamaOverMixtures) {
   compare(llama + "model.num_kv_heads=4", sample_of(mixtures, 1));
 }
+// In 64 bits: with norms after the layers, rounding in 32 bits grows to 3e-5 within these steps.
 TEST_F(SlowSameLoss, NormsOfAllHeadsOverTensorRanks) {
-  const std::string olmo2 =
-      llama + "model.norm_placement=output model.qk_norm=true model.qk_norm_over=all_heads ";
-  compare(olmo2, {tensor_layouts[0], tensor_layouts[3]});
+  const std::string olmo2 = llama +
+                            "run.precision=fp64 model.norm_placement=output model.qk_norm=true "
+                            "model.qk_norm_over=all_heads ";
+  compare(olmo2, {tensor_layouts[0], tensor_layouts[3]}, 1e-9);
   compare(olmo2 + "model.num_kv_heads=2",
-          {tensor_layouts[1], {8, "parallel.tp=4 parallel.pp=2 parallel.zero=1"}});
+          {tensor_layouts[1], {8, "parallel.tp=4 parallel.pp=2 parallel.zero=1"}}, 1e-9);
 }
 TEST_F(SlowSameLoss, CapsOverTensorRanks) {
   compare(llama + "model.norm_placement=both model.attention_soft_cap=5 model.logit_soft_cap=8",
