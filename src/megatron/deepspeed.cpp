@@ -233,9 +233,14 @@ class Deepspeed {
       const Json& device = at(offload, "device");
       require_object(offload, key);
       if (is_absent(device) || device == "none") continue;
-      if (device == "cpu") {
+      if (device == "cpu" && name == std::string("offload_param") &&
+          at(json, "zero_optimization", "stage") != 3) {
         draft_.note("--deepspeed_config",
-                    fmt::format("{} in {}: states and weights lie in host memory", key, path_));
+                    fmt::format("{} in {}: read with stage 3 alone", key, path_));
+        continue;
+      }
+      if (device == "cpu") {
+        draft_.set_text(ours, "host", "--deepspeed_config");
         continue;
       }
       const Json& nvme = at(offload, "nvme_path");
@@ -251,8 +256,7 @@ class Deepspeed {
                key + ".nvme_path");
         continue;
       }
-      refuse(fmt::format("is {}; states and weights lie in host memory: leave it out",
-                         json_shown(device)),
+      refuse(fmt::format("is {}, not none, cpu or nvme with a path", json_shown(device)),
              key + ".device");
     }
   }

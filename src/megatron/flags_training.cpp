@@ -106,8 +106,10 @@ std::vector<Flag> training_flags() {
            "`host`, of each stage's first N layers; on CPUs that is where they are anyway"),
       rule("--checkpoint-in-cpu", none, "offload.activations",
            "`host`; on CPUs that is where they are anyway"),
-      ignored("--optimizer-cpu-offload", none,
-              "the states of the optimizer lie in host memory, as the model does"),
+      rule("--optimizer-cpu-offload", none, "offload.optimizer",
+           "`host`: all states, which the GPU updates in blocks; on CPUs that is where they are "
+           "anyway"),
+      ignored("--optimizer-offload-fraction", number, "--optimizer-cpu-offload takes all states"),
       ignored("--rerun-mode", text,
               "train.check_nan names the op and layer of the first NaN, and train.guard_interval "
               "finds silent corruption"),
@@ -126,8 +128,7 @@ std::vector<Flag> training_flags() {
               "--tile-factor=N --contigious-checkpointing "
               "--synchronize-each-layer --empty-unused-memory-level=N");
   add_ignored(flags, "only with --optimizer-cpu-offload",
-              "--optimizer-offload-fraction=X --use-torch-optimizer-for-cpu-offload "
-              "--overlap-cpu-optimizer-d2h-h2d");
+              "--use-torch-optimizer-for-cpu-offload --overlap-cpu-optimizer-d2h-h2d");
   add_ignored(flags, "there is no garbage collector",
               "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
   add_ignored(flags, "a run that is started again always resumes",

@@ -58,6 +58,11 @@ void recomputation(Draft& draft) {
   }
 }
 
+void states(Draft& draft) {
+  constexpr const char* flag = "--optimizer-cpu-offload";
+  if (draft.has(flag)) draft.set_text("offload.optimizer", "host", flag);
+}
+
 // Where what layers save lies; after recomputation().
 void saved_activations(Draft& draft) {
   constexpr const char* num_layers = "--cpu-offloading-num-layers";
@@ -228,6 +233,7 @@ void refuse_foreign_checkpoints(Draft& draft) {
 void translate_run(Draft& draft) {
   precision(draft);
   recomputation(draft);
+  states(draft);
   saved_activations(draft);
   translate_optimizer(draft);
   tokenizer(draft);

@@ -63,12 +63,15 @@ std::int64_t stage_of_fsdp(Reader& reader) {
 }
 
 void read_fsdp(Reader& reader) {
-  reader.set("parallel.zero", stage_of_fsdp(reader), "fsdp_config");
+  const std::int64_t stage = stage_of_fsdp(reader);
+  reader.set("parallel.zero", stage, "fsdp_config");
   if (reader.flag("fsdp_config.fsdp_activation_checkpointing").value_or(false))
     reader.set_text("parallel.recompute", "full", "fsdp_config.fsdp_activation_checkpointing");
-  if (reader.flag("fsdp_config.fsdp_offload_params").value_or(false))
-    for (const char* key : {"offload.optimizer", "offload.parameters"})
-      reader.set_text(key, "host", "fsdp_config.fsdp_offload_params");
+  if (reader.flag("fsdp_config.fsdp_offload_params").value_or(false)) {
+    reader.set_text("offload.optimizer", "host", "fsdp_config.fsdp_offload_params");
+    if (stage == 3)
+      reader.set_text("offload.parameters", "host", "fsdp_config.fsdp_offload_params");
+  }
   for (const char* name :
        {"auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "backward_prefetch",
         "backward_prefetch_policy", "forward_prefetch", "state_dict_type", "use_orig_params",
@@ -143,7 +146,8 @@ void read_deepspeed_part(Reader& reader) {
     read_deepspeed(inner);
     inner.lose_others();
   } else {
-    reader.set("parallel.zero", reader.count(key("zero_stage")).value_or(2), key("zero_stage"));
+    const std::int64_t stage = reader.count(key("zero_stage")).value_or(2);
+    reader.set("parallel.zero", stage, key("zero_stage"));
     if (const auto clip = reader.number(key("gradient_clipping")))
       reader.set("optimizer.clip_grad", *clip, key("gradient_clipping"));
     if (const auto steps = reader.count(key("gradient_accumulation_steps")); steps && *steps != 1)
@@ -155,8 +159,10 @@ void read_deepspeed_part(Reader& reader) {
     if (reader.text(key("offload_optimizer_device")).value_or("none") == "cpu")
       reader.set_text("offload.optimizer", "host", key("offload_optimizer_device"));
     if (const std::string device = reader.text(key("offload_param_device")).value_or("none");
-        device == "cpu")
+        device == "cpu" && stage == 3)
       reader.set_text("offload.parameters", "host", key("offload_param_device"));
+    else if (device == "cpu")
+      reader.note(key("offload_param_device"), "DeepSpeed reads it with stage 3 alone");
     else if (device != "none")
       reader.lose(key("offload_param_device"),
                   fmt::format("is '{}', and a folder belongs to it: set offload.parameters = "

@@ -168,11 +168,12 @@ void read_parallelism(Reader& reader, std::int64_t ranks) {
   read_pipeline(reader, pp);
   const auto reshard = reader.text("parallelism.fsdp_reshard_after_forward").value_or("default");
   const bool keeps = reshard == "never" || (reshard == "default" && pp > 1);
-  reader.set("parallel.zero",
-             std::int64_t{shards == 1 ? 0
-                          : keeps     ? 2
-                                      : 3},
-             "parallelism.data_parallel_shard_degree");
+  const std::int64_t zero = shards == 1 ? 0 : keeps ? 2 : 3;
+  reader.set("parallel.zero", zero, "parallelism.data_parallel_shard_degree");
+  if (reader.flag("training.enable_cpu_offload").value_or(false)) {
+    reader.set_text("offload.optimizer", "host", "training.enable_cpu_offload");
+    if (zero == 3) reader.set_text("offload.parameters", "host", "training.enable_cpu_offload");
+  }
   if (copies > 1 && shards != 1)
     reader.set("parallel.dp_replicate", copies, "parallelism.data_parallel_replicate_degree");
   reader.ignore({"parallelism.disable_loss_parallel", "parallelism.enable_async_tensor_parallel",
@@ -212,8 +213,6 @@ void read_precision(Reader& reader) {
                 fmt::format("is '{}': attention is computed again here, which changes memory and "
                             "time but no number",
                             mode));
-  if (reader.flag("training.enable_cpu_offload").value_or(false))
-    reader.set_text("offload.optimizer", "host", "training.enable_cpu_offload");
 }
 
 void read_checkpoint(Reader& reader) {

@@ -57,12 +57,21 @@ TEST(Deepspeed, DefaultsAreItsOwn) {
   EXPECT_THAT(noted(clipped), ::testing::Contains("--clip-grad"));
 }
 
-TEST(Deepspeed, StatesInHostMemoryChangeNothing) {
-  const Translation translation = with_deepspeed(
-      R"({"zero_optimization": {"offload_optimizer": {"device": "cpu"},
-                                "offload_param": {"device": "cpu"}}})",
-      "--deepspeed_config ds.json");
-  EXPECT_THAT(noted(translation), ::testing::Contains("--deepspeed_config"));
+TEST(Deepspeed, StatesInHostMemory) {
+  const auto with_stage = [](const std::string& stage) {
+    return with_deepspeed(R"({"zero_optimization": {"stage": )" + stage +
+                              R"(, "offload_optimizer": {"device": "cpu"},
+                                  "offload_param": {"device": "cpu"}}})",
+                          "--deepspeed_config ds.json");
+  };
+  const Config whole = to_config(with_stage("3"));
+  EXPECT_EQ(whole.offload.optimizer, "host");
+  EXPECT_EQ(whole.offload.parameters, "host");
+  // DeepSpeed reads the second with stage 3 alone.
+  const Translation states = with_stage("2");
+  EXPECT_EQ(to_config(states).offload.optimizer, "host");
+  EXPECT_EQ(to_config(states).offload.parameters, "none");
+  EXPECT_THAT(noted(states), ::testing::Contains("--deepspeed_config"));
 }
 
 TEST(Deepspeed, StatesOnADisk) {

@@ -157,9 +157,12 @@ TEST(Translate, DataThatIsRefusedIsNotMissing) {
   EXPECT_EQ(translation.missing, "");
 }
 
-TEST(Translate, StatesInHostMemoryChangeNothing) {
-  const Translation translation =
-      translated("--cpu-optimizer --remote-device cpu --optimizer-cpu-offload");
+TEST(Translate, StatesInHostMemory) {
+  const Translation translation = translated(
+      "--cpu-optimizer --remote-device cpu --optimizer-cpu-offload --optimizer-offload-fraction "
+      "0.5");
+  EXPECT_EQ(to_config(translation).offload.optimizer, "host");
+  EXPECT_THAT(noted(translation), Contains("--optimizer-offload-fraction"));
   EXPECT_THAT(noted(translation), Contains("--cpu-optimizer"));
   EXPECT_THAT(refusal("--remote-device nvme"), HasSubstr("--remote-device: 'nvme'"));
 }

@@ -206,6 +206,37 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
   EXPECT_DOUBLE_EQ(c.optimizer.min_lr, 3e-5);
 }
 
+// What is offloaded with every strategy, and what with parameters in parts alone.
+TEST_F(Settings, OffloadToTheHostFollowsTheStrategy) {
+  for (const auto& [strategy, parameters] :
+       {std::pair{"FULL_SHARD", "host"}, {"SHARD_GRAD_OP", "none"}}) {
+    const Config c = config(
+        read("a.yaml", std::string("distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n"
+                                   "  fsdp_offload_params: true\n  fsdp_sharding_strategy: ") +
+                           strategy + "\n"));
+    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.parameters, parameters);
+  }
+  for (const auto& [reshard, parameters] : {std::pair{"always", "host"}, {"never", "none"}}) {
+    const Config c = config(
+        read("job.toml",
+             titan + "enable_cpu_offload = true\n[parallelism]\nfsdp_reshard_after_forward = '" +
+                 reshard + "'\n",
+             16));
+    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.parameters, parameters);
+  }
+  for (const auto& [stage, parameters] : {std::pair{"3", "host"}, {"2", "none"}}) {
+    const Config c =
+        config(read("a.yaml", std::string("distributed_type: DEEPSPEED\nmixed_precision: bf16\n"
+                                          "deepspeed_config:\n  offload_optimizer_device: cpu\n"
+                                          "  offload_param_device: cpu\n  zero_stage: ") +
+                                  stage + "\n"));
+    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.parameters, parameters);
+  }
+}
+
 TEST_F(Settings, WhatTorchtitanLeavesOpenIsAskedFor) {
   EXPECT_THAT(lost(read("job.toml", titan + "[parallelism]\ntensor_parallel_degree = 2\n")),
               HasSubstr("give --ranks N"));
