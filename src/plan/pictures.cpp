@@ -188,11 +188,11 @@ constexpr std::array<const char*, 14> palette = {
 
 // Kernels dark, what the device waits for in lighter shades of the kind's colour.
 constexpr std::array<const char*, time_kinds> busy_colours = {
-    "#1f4e8c", "#3b82c4", "#86b6e0", "#5b4b9a", "#8a8a8a", "#c9731a",
-    "#b8323c", "#2f7d4f", "#d6a62c", "#a4508b", "#d977a2", "#7a6a5c"};
+    "#1f4e8c", "#3b82c4", "#86b6e0", "#5b4b9a", "#8a8a8a", "#c9731a", "#b8323c",
+    "#2f7d4f", "#d6a62c", "#a4508b", "#d977a2", "#4fa3b8", "#7a6a5c"};
 constexpr std::array<const char*, time_kinds> wait_colours = {
-    "#9db6d6", "#b5d2ec", "#d3e4f4", "#bdb5dd", "#c8c8c8", "#f0b878",
-    "#e59aa0", "#97cfae", "#f2dc9b", "#dcaece", "#f3c9da", "#c4bab0"};
+    "#9db6d6", "#b5d2ec", "#d3e4f4", "#bdb5dd", "#c8c8c8", "#f0b878", "#e59aa0",
+    "#97cfae", "#f2dc9b", "#dcaece", "#f3c9da", "#b5dce4", "#c4bab0"};
 
 std::string name_of_position(std::size_t position) {
   return fmt::format("pp {}", position);

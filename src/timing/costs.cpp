@@ -32,9 +32,9 @@ double bus_rate(const MachineSpeed& machine, int ranks) {
 
 const char* name_of(TimeKind kind) {
   constexpr std::array<const char*, time_kinds> names = {
-      "products", "attention",        "other kernels", "optimizer and sums",
-      "host",     "layers' messages", "sequences",     "experts",
-      "pipeline", "gradients",        "parameters",    "totals"};
+      "products",         "attention", "other kernels", "optimizer and sums", "host",
+      "layers' messages", "sequences", "experts",       "pipeline",           "gradients",
+      "parameters",       "offload",   "totals"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -86,6 +86,8 @@ double CostModel::share_of(const RecordedWork& work) const {
 
 TimeKind CostModel::kind_of(const RecordedWork& work) const {
   if (work.kind == Kind::product) return TimeKind::products;
+  if ((work.kind == Kind::load || work.kind == Kind::store) && work.operation >= 0)
+    return TimeKind::offload;
   if (work.kind != Kind::kernel || !*work.op)
     return *work.op ? TimeKind::kernels : TimeKind::states;
   return work.flops > 0 && has(work.op, "attention") ? TimeKind::attention : TimeKind::kernels;

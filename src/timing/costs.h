@@ -23,6 +23,7 @@ enum class TimeKind : std::uint8_t {
   pipeline,
   gradients,
   parameters,
+  offload,  // copies from and to the host's memory
   totals,
   count,
 };

@@ -21,6 +21,7 @@ namespace {
 
 using Kind = RecordedWork::Kind;
 
+constexpr const char *from_host = "from the host", *to_host = "to the host";  // lanes
 constexpr int forward_pass = 0, backward_pass = 1, weight_grad_pass = 2;
 constexpr const char* pass_names[] = {"forward", "backward", "weight gradient", "evaluation"};
 
@@ -384,7 +385,7 @@ class RankReplay {
   }
 
   static bool host_waits(const RecordedWork& work) {
-    return work.kind == Kind::read || work.kind == Kind::load;
+    return work.kind == Kind::read || (work.kind == Kind::load && work.operation < 0);
   }
 
   static bool is_kernel(const RecordedWork& work) {
@@ -421,7 +422,7 @@ class RankReplay {
       case Kind::message:
         return start(work, cost);
       default:
-        compute(work, cost);
+        work.operation < 0 ? compute(work, cost) : transfer(work, cost);
         return true;
     }
   }
@@ -433,6 +434,23 @@ class RankReplay {
     spend(cost.kind, cost.seconds);
     if (host_waits(work)) host_.wait_for(compute_);
     if (!*work.op) keep("compute", begin, compute_.at, [&] { return std::string(work.name); });
+  }
+
+  // A copy between the device and its host, on a lane of its direction, behind what the device was
+  // told to do before. What is read may just have been written.
+  void transfer(const RecordedWork& work, const Cost& cost) {
+    host_.spend(TimeKind::host, costs_.host());
+    const bool reads = work.kind == Kind::load;
+    const char* const name = reads ? from_host : to_host;
+    Clock& lane = lanes_[name];
+    lane.wait_for(compute_);
+    lane.wait_for(host_);
+    if (reads) lane.wait_for(lanes_[to_host]);
+    const double begin = lane.at;
+    lane.spend(cost.kind, cost.seconds);
+    operations_[static_cast<std::size_t>(work.operation)] = {
+        .work = &work, .cost = cost, .end = lane};
+    keep(name, begin, lane.at, [&] { return std::string(work.name); });
   }
 
   void spend(TimeKind kind, double seconds) {

@@ -44,6 +44,31 @@ TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
   }
 }
 
+// Copies from and to the host go on next to kernels, in both directions at once; what is read comes
+// after what was written.
+TEST(Replay, OverlapsCopiesWithTheHost) {
+  const auto copy = [](RecordedWork::Kind kind, double bytes) {
+    return RecordedWork{.kind = kind, .name = "copy", .bytes = bytes};
+  };
+  constexpr auto load = RecordedWork::Kind::load, store = RecordedWork::Kind::store;
+  Record both;
+  const int in = both.add_operation(copy(load, 3));
+  const int out = both.add_operation(copy(store, 2));
+  both.add(kernel(4));
+  both.add_wait(in);
+  both.add_wait(out);
+  EXPECT_DOUBLE_EQ(seconds_of(both), 4);
+  Record turned;
+  turned.add_operation(copy(store, 2));
+  turned.add_wait(turned.add_operation(copy(load, 3)));
+  EXPECT_DOUBLE_EQ(seconds_of(turned), 5);
+  // Of a file nothing is hidden: its host waits.
+  Record file;
+  file.add(copy(load, 3));
+  file.add(kernel(4));
+  EXPECT_DOUBLE_EQ(seconds_of(file), 7);
+}
+
 TEST(Replay, RepeatsPieces) {
   Record record;
   for (int i = 0; i < 5; ++i) {

@@ -30,11 +30,15 @@ void Record::add(RecordedWork work) {
   open().push_back(work);
 }
 
+std::int32_t Record::add_operation(RecordedWork work) {
+  work.operation = operations_++;
+  add(work);
+  return work.operation;
+}
+
 std::int32_t Record::add_message(RecordedWork message) {
   message.kind = RecordedWork::Kind::message;
-  message.operation = operations_++;
-  add(message);
-  return message.operation;
+  return add_operation(message);
 }
 
 void Record::add_wait(std::int32_t operation) {

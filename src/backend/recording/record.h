@@ -45,18 +45,19 @@ struct RecordedWork {
     fill,
     write,
     read,
-    load,   // from a file
-    store,  // to a file
+    load,   // from a file, or as an operation from the host's memory
+    store,  // likewise to it
     message,
-    wait,   // what follows waits for a message
+    wait,   // what follows waits for an operation
     piece,  // all of it happens here
   };
 
   Kind kind;
   MessageKind message = MessageKind::barrier;
-  std::int16_t group = -1;     // of a message: its number in Record::groups()
-  std::int32_t operation = 0;  // of a message and of the waits for it
-  std::int32_t peer = -1;      // of a send or a receive, in the group
+  std::int16_t group = -1;  // of a message: its number in Record::groups()
+  // Of a message or of a copy from or to the host's memory, and of the waits for it; -1: none.
+  std::int32_t operation = -1;
+  std::int32_t peer = -1;  // of a send or a receive, in the group
   // Literals: of the kernel, the product, or what a message is for; and the op that launched it,
   // empty outside of graphs.
   const char* name = "";
@@ -86,7 +87,8 @@ class Record {
 
   int add_group(RecordedGroup group);
   void add(RecordedWork work);
-  // Adds a message and returns its number, which waits for it name.
+  // Adds what goes on by itself, and returns its number, which waits for it name.
+  std::int32_t add_operation(RecordedWork work);
   std::int32_t add_message(RecordedWork message);
   void add_wait(std::int32_t operation);
 
