@@ -16,6 +16,17 @@ void Device::release(std::byte* memory, std::int64_t bytes) {
   do_release(memory, bytes);
 }
 
+std::byte* Device::allocate_host(std::int64_t bytes) {
+  std::byte* memory = do_allocate_host(bytes);
+  if (memory) allocated_host_ += bytes;
+  return memory;
+}
+
+void Device::release_host(std::byte* memory, std::int64_t bytes) {
+  allocated_host_ -= bytes;
+  do_release_host(memory, bytes);
+}
+
 std::shared_ptr<const GroupedProduct> Device::grouped(DType, Product, const GroupedShape&) {
   fail("{} has no products of grouped rows, which experts need: use run.device = \"cpu\"", name());
 }

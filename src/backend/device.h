@@ -34,7 +34,8 @@ class Queue {
  public:
   virtual ~Queue() = default;
 
-  // dst[0, bytes) gets src[0, bytes), both in device memory; they do not overlap.
+  // dst[0, bytes) gets src[0, bytes), each in device memory or in that of allocate_host(); they do
+  // not overlap.
   virtual void copy(void* dst, const void* src, std::int64_t bytes) = 0;
   virtual void fill(void* dst, std::uint8_t byte, std::int64_t bytes) = 0;
   // What is enqueued after wait() runs after what was enqueued, here or on another queue of the
@@ -56,8 +57,9 @@ class WaitPolicy {
   virtual void waiting(int round) = 0;
 };
 
-// Not more: some drivers map further streams to the same hardware queues.
-enum class QueueRole : std::uint8_t { compute, gather, reduce, pipeline, count };
+// Not more that run kernels: some drivers map further streams to the same hardware queues. The last
+// two copy from and to the host's memory, and are made when somebody asks for one of them.
+enum class QueueRole : std::uint8_t { compute, gather, reduce, pipeline, load, store, count };
 
 // A product of a linear layer for one shape, made once and run many times.
 class LinearProduct {
@@ -121,6 +123,11 @@ class Device {
   void release(std::byte* memory, std::int64_t bytes);
   // Bytes that are allocated now.
   std::int64_t allocated() const { return allocated_; }
+  // Likewise memory of the host that queues copy from and to while others compute: pinned, aligned
+  // to a page. What it holds is not defined. The host may touch it while no copy does.
+  std::byte* allocate_host(std::int64_t bytes);
+  void release_host(std::byte* memory, std::int64_t bytes);
+  std::int64_t allocated_host() const { return allocated_host_; }
 
   // Bytes that the device has in all; 0 where that is not known.
   virtual std::int64_t memory_bytes() const { return 0; }
@@ -180,11 +187,14 @@ class Device {
 
   virtual std::byte* do_allocate(std::int64_t bytes) = 0;
   virtual void do_release(std::byte* memory, std::int64_t bytes) = 0;
+  // Where the memory of the device is the host's.
+  virtual std::byte* do_allocate_host(std::int64_t bytes) { return do_allocate(bytes); }
+  virtual void do_release_host(std::byte* memory, std::int64_t bytes) { do_release(memory, bytes); }
 
  private:
   Tables kernels_;
   const StateKernels* state_kernels_;
-  std::atomic<std::int64_t> allocated_{0};
+  std::atomic<std::int64_t> allocated_{0}, allocated_host_{0};
 };
 
 // Calls body with a value of the C++ type of a compute dtype: body(float{}), body(bf16{}) ...

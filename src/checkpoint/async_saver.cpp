@@ -53,6 +53,7 @@ void AsyncSaver::copy_slices(std::span<const SourceSlice> slices) {
       pieces.push_back({next + at, &slices[i], at, std::min(piece_bytes, size - at)});
     copies_[i].data = next;
     copies_[i].device = nullptr;
+    copies_[i].store = nullptr;
     next += size;
   }
   pool_->run(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int) {

@@ -464,7 +464,7 @@ std::vector<Field> build_table() {
       FIELD(offload, optimizer, one_of({"none", "host", "file"}), "",
             "where the states of the optimizer are while a step does not need them; host: the "
             "memory of the machine, where they are anyway with run.device = \"cpu\"; file: a file "
-            "on a local disk"),
+            "on a local disk, with run.device = \"cpu\" alone"),
       FIELD(offload, parameters, one_of({"none", "host", "file"}), "",
             "where a rank's parts of parameters are while no layer needs them, with "
             "parallel.zero = 3; host and file as above"),

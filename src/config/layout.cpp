@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "config/divisors.h"
 #include "config/fp8.h"
+#include "config/offload.h"
 #include "config/schedules.h"
 #include "config/sequences.h"
 
@@ -225,7 +226,7 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
   // Windows of three layers take the place of what the slot of one micro-batch holds.
   const std::int64_t some = config.offload.activation_layers;
   const std::int64_t layers = some > 0 ? some : config.model.num_layers;
-  if (config.offload.activations == "file" && p.pp == 1 && layers <= 3) {
+  if (leaves_memory(config, config.offload.activations) && p.pp == 1 && layers <= 3) {
     notes.push_back(fmt::format(
         "offload.activations saves no memory: {} layers lie in as many windows; it does from four "
         "layers on, with pipelines from one on",

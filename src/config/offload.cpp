@@ -1,30 +1,34 @@
-// What is kept in files instead of in memory.
+// What is kept elsewhere than in memory.
 #include "config/offload.h"
 
 #include "base/error.h"
 
 namespace trireme {
 
+bool leaves_memory(const Config& config, const std::string& where) {
+  return where == "file" || (where == "host" && config.run.device != "cpu");
+}
+
 namespace {
 
 void check_parameters(const Config& config) {
   const OffloadConfig& offload = config.offload;
   const std::string& precision = config.run.precision;
-  if (offload.parameters != "file") return;
+  if (!leaves_memory(config, offload.parameters)) return;
   if (config.parallel.zero != 3) {
     fail_input(
-        "offload.parameters = \"file\" takes the parts of parameters out of memory that "
+        "offload.parameters = {:?} takes the parts of parameters out of memory that "
         "parallel.zero = 3 gives each rank, and parallel.zero is {}: use 3, or leave "
         "offload.parameters out",
-        config.parallel.zero);
+        offload.parameters, config.parallel.zero);
   }
-  if ((precision == "fp32" || precision == "fp64") && offload.optimizer != "file") {
+  if ((precision == "fp32" || precision == "fp64") && offload.optimizer != offload.parameters) {
     fail_input(
-        "offload.parameters = \"file\" saves no memory with run.precision = {:?}, where the "
-        "optimizer updates the parameters themselves: set offload.optimizer = \"file\" too",
-        precision);
+        "offload.parameters = {0:?} saves no memory with run.precision = {1:?}, where the "
+        "optimizer updates the parameters themselves: set offload.optimizer = {0:?} too",
+        offload.parameters, precision);
   }
-  if (offload.path.empty()) {
+  if (offload.parameters == "file" && offload.path.empty()) {
     fail_input(
         "offload.parameters = \"file\" needs offload.path: a folder on a local disk; `trireme "
         "plan` "
@@ -39,17 +43,18 @@ void check_offload(const Config& config) {
   if (offload.activation_layers > 0 && offload.activations == "none") {
     fail_input(
         "offload.activation_layers = {} needs offload.activations, which is \"none\": set it to "
-        "\"file\", or leave activation_layers out",
-        offload.activation_layers);
+        "{}, or leave activation_layers out",
+        offload.activation_layers, config.run.device == "cpu" ? "\"file\"" : "\"host\"");
   }
   if (offload.activation_layers > config.model.num_layers) {
     fail_input("offload.activation_layers = {}: the model has {} layers; 0 is all of them",
                offload.activation_layers, config.model.num_layers);
   }
-  if (offload.activations == "file" && config.parallel.distribute_saved_activations) {
+  if (leaves_memory(config, offload.activations) && config.parallel.distribute_saved_activations) {
     fail_input(
-        "offload.activations = \"file\" and parallel.distribute_saved_activations both take the "
-        "inputs of layers out of memory: keep one of them");
+        "offload.activations = {:?} and parallel.distribute_saved_activations both take the "
+        "inputs of layers out of memory: keep one of them",
+        offload.activations);
   }
   if (offload.activations == "file" && offload.path.empty()) {
     fail_input(

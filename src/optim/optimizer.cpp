@@ -109,7 +109,7 @@ bool Optimizer::is_matrix(int parameter) const {
 
 StateKinds Optimizer::state_kinds() const {
   StateKinds kinds;
-  kinds.masters = stage_.definition().compute != dtype() || parameters_.in_file();
+  kinds.masters = stage_.definition().compute != dtype() || parameters_.elsewhere();
   kinds.master_dtype = dtype();
   kinds.moment_dtype = moment_dtype_;
   if (entry_.moments == 1 && !entry_.whole_matrices) kinds.first_moment_name = "momentum";
@@ -335,7 +335,7 @@ void Optimizer::step(const StepBlock* block) {
 
 void Optimizer::initialize(std::int64_t seed) {
   const auto stream = static_cast<std::uint64_t>(seed);
-  // Moments begin as zeros: the memory does, and the file.
+  // Moments begin as zeros: all memory does, and every store.
   begin_masters(false, true);
   for (const OwnedSlice& whole : layout_.owned()) {
     const Parameter& parameter = stage_.definition().parameters[whole.parameter];
@@ -381,7 +381,7 @@ void Optimizer::for_each_master(
 
 void Optimizer::set_trace(Trace* trace) {
   trace_ = trace;
-  if (states_.file()) states_.file()->set_trace(trace);
+  if (states_.store()) states_.store()->set_trace(trace);
 }
 
 }  // namespace trireme

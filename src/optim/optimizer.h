@@ -36,7 +36,7 @@ class Optimizer {
   // What the next step's kernels read of it: updates and bias corrections.
   void describe_next_step(StepBlock& block) const;
   // The passes of a step begin, whose gradients this will use: reads ahead what it needs first of
-  // states in a file. They do not depend on the gradients, and the step need not come.
+  // states elsewhere. They do not depend on the gradients, and the step need not come.
   void expect_step();
   // One step: updates master weights, moments and compute copies, here and on the ranks that share
   // them. `block` lies in device memory, with what describe_next_step() said, the learning rate,

@@ -1,4 +1,4 @@
-// Places of states in memory, and the blocks of a file that pass through it.
+// Places of states in memory, and the blocks of a store that pass through it.
 #include "optim/states.h"
 
 #include <algorithm>
@@ -12,13 +12,20 @@ namespace {
 
 constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_moment,
                                      StateArray::second_moment};
-// Of a block, at most: a megabyte and more of each array, enough for the full speed of a disk.
+// Of a block, at most: a megabyte and more of each array, enough for the full speed of a disk or a
+// link.
 constexpr std::int64_t most_elements = 1 << 20;
 // So many elements of two bytes fill what transfers are multiples of.
-constexpr std::int64_t unit = TransferFile::alignment / 2;
+constexpr std::int64_t unit = TransferStore::alignment / 2;
 
-constexpr TransferUse use_of_file = {"the optimizer's states", "choose a folder on another disk",
-                                     "read states", "write states"};
+constexpr TransferUse use_of_states = {"the optimizer's states",
+                                       "choose a folder on another disk",
+                                       "read states",
+                                       "write states",
+                                       "states from the file",
+                                       "states to the file",
+                                       "states from the host",
+                                       "states to the host"};
 
 constexpr int index_of(StateArray array) {
   return static_cast<int>(array);
@@ -38,18 +45,18 @@ States::States(const StateLayout& layout, const StateKinds& kinds, const Offload
       const bool kept = array == StateArray::master ? kinds.masters : kinds.moments[bucket] >= a;
       begins_[a].push_back(kept ? elements : -1);
       const std::int64_t part = layout.part(bucket);
-      if (kept) elements += in_file() ? round_up(part, unit) : part;
+      if (kept) elements += elsewhere() ? round_up(part, unit) : part;
     }
     const std::int64_t bytes = elements * size_of(kinds.dtype(array));
-    memory_.add(names[a], in_file() ? 0 : bytes);
-    if (!in_file()) continue;
-    array_begin_[a] = file_bytes_;
-    file_bytes_ += bytes;
+    memory_.add(names[a], elsewhere() ? 0 : bytes);
+    if (!elsewhere()) continue;
+    array_begin_[a] = stored_bytes_;
+    stored_bytes_ += bytes;
   }
-  if (in_file()) plan_file();
+  if (elsewhere()) plan_store();
 }
 
-void States::plan_file() {
+void States::plan_store() {
   std::int64_t largest = 0;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
     largest = std::max(largest, layout_.part(bucket));
@@ -81,12 +88,10 @@ void States::allocate(Device& device) {
   device_ = &device;
   for (int a = 0; a < state_arrays; ++a)
     blocks_[a] = MemoryBlock(device, memory_.regions[a].bytes, memory_.regions[a].name);
-  if (!in_file()) return;
+  if (!elsewhere()) return;
   const MemoryRegion& flight = memory_.regions[state_arrays];
   in_flight_ = MemoryBlock(device, flight.bytes, flight.name);
-  if (device.computes() && file_bytes_ > 0)
-    file_ = std::make_unique<TransferFile>(use_of_file, offload_.folder, file_bytes_,
-                                           offload_.timeout_s);
+  store_ = make_store(use_of_states, device, offload_, stored_bytes_);
 }
 
 bool States::has(StateArray array, int bucket) const {
@@ -94,7 +99,7 @@ bool States::has(StateArray array, int bucket) const {
 }
 
 std::int64_t States::left_in_block(const OwnedSlice& slice) const {
-  if (!in_file()) return std::numeric_limits<std::int64_t>::max();
+  if (!elsewhere()) return std::numeric_limits<std::int64_t>::max();
   return block_elements_ - slice.offset % block_elements_;
 }
 
@@ -102,7 +107,7 @@ std::byte* States::at(StateArray array, const OwnedSlice& slice) const {
   const int a = index_of(array);
   TRIREME_CHECK(has(array, slice.bucket));
   const std::int64_t size = size_of(kinds_.dtype(array));
-  if (!in_file()) return blocks_[a].data() + (begins_[a][slice.bucket] + slice.offset) * size;
+  if (!elsewhere()) return blocks_[a].data() + (begins_[a][slice.bucket] + slice.offset) * size;
   TRIREME_CHECK(current_ >= 0);
   const Block& block = visited_[order_[current_]];
   TRIREME_CHECK(block.bucket == slice.bucket && slice.offset >= block.begin &&
@@ -112,39 +117,33 @@ std::byte* States::at(StateArray array, const OwnedSlice& slice) const {
   return slot + (slice.offset - block.begin) * size;
 }
 
-std::int64_t States::file_offset(StateArray array, const OwnedSlice& slice) const {
+std::int64_t States::place(StateArray array, const OwnedSlice& slice) const {
   const int a = index_of(array);
   TRIREME_CHECK(has(array, slice.bucket));
   return array_begin_[a] + (begins_[a][slice.bucket] + slice.offset) * size_of(kinds_.dtype(array));
 }
 
-std::vector<TransferFile::Piece> States::pieces_of(const Block& block, int slot) const {
-  std::vector<TransferFile::Piece> pieces;
+std::vector<TransferStore::Piece> States::pieces_of(const Block& block, int slot) const {
+  std::vector<TransferStore::Piece> pieces;
   std::byte* memory = in_flight_.data() + slot * slot_bytes_;
   for (const StateArray array : all_arrays) {
     const int a = index_of(array);
     const OwnedSlice first{-1, 0, 0, block.bucket, block.begin};
     if ((arrays_[static_cast<std::size_t>(block.bucket)] & bit_of(array)) != 0) {
       const std::int64_t bytes = round_up(block.count, unit) * size_of(kinds_.dtype(array));
-      pieces.push_back({memory, file_offset(array, first), bytes});
+      pieces.push_back({memory, place(array, first), bytes});
     }
     memory += array_bytes_[a];
   }
   return pieces;
 }
 
-void States::record(bool reads, const Block& block) const {
-  std::int64_t bytes = 0;
-  for (const TransferFile::Piece& piece : pieces_of(block, 0)) bytes += piece.bytes;
-  record_transfer(*device_, reads, reads ? "states from the file" : "states to the file", bytes);
-}
-
 void States::begin_pass(const std::vector<unsigned>& arrays, bool reads, bool writes) {
-  if (!in_file()) return;
+  if (!elsewhere()) return;
   TRIREME_CHECK(current_ < 0 && device_);
-  if (file_) {
-    file_->wait_for_all();
-    if (std::exchange(touched_, false)) file_->settle();
+  if (store_) {
+    store_->wait_for_all();
+    if (std::exchange(touched_, false)) store_->settle();
   }
   arrays_ = arrays;
   order_.clear();
@@ -162,24 +161,21 @@ void States::read_ahead() {
   const int last = std::min(static_cast<int>(order_.size()), std::max(current_, 0) + slots - 1);
   for (; next_ < last; ++next_) {
     Slot& slot = in_slots_[next_ % slots];
-    if (file_ && slot.written != 0) file_->wait(std::exchange(slot.written, 0));
-    if (!reads_) continue;
+    if (slot.written != 0) store_->wait(std::exchange(slot.written, 0));
     const Block& block = visited_[order_[next_]];
-    record(true, block);
-    if (file_) slot.read = file_->read(pieces_of(block, next_ % slots), order_[next_]);
+    if (reads_) slot.read = store_->read(pieces_of(block, next_ % slots), order_[next_]);
   }
 }
 
 void States::release() {
   if (current_ < 0 || !writes_) return;
   const Block& block = visited_[order_[current_]];
-  record(false, block);
-  Slot& slot = in_slots_[current_ % slots];
-  if (file_) slot.written = file_->write(pieces_of(block, current_ % slots), order_[current_]);
+  in_slots_[current_ % slots].written =
+      store_->write(pieces_of(block, current_ % slots), order_[current_]);
 }
 
 void States::enter(const OwnedSlice& slice) {
-  if (!in_file() || arrays_[static_cast<std::size_t>(slice.bucket)] == 0) return;
+  if (!elsewhere() || arrays_[static_cast<std::size_t>(slice.bucket)] == 0) return;
   const auto holds = [&](int at) {
     const Block& block = visited_[order_[at]];
     return block.bucket == slice.bucket && slice.offset >= block.begin &&
@@ -191,20 +187,21 @@ void States::enter(const OwnedSlice& slice) {
   TRIREME_CHECK(current_ < static_cast<int>(order_.size()) && holds(current_));
   read_ahead();
   Slot& slot = in_slots_[current_ % slots];
-  if (file_ && slot.read != 0) file_->wait(std::exchange(slot.read, 0));
+  if (slot.read != 0) store_->wait(std::exchange(slot.read, 0));
   if (!reads_) {
     device_->queue().fill(in_flight_.data() + (current_ % slots) * slot_bytes_, 0, slot_bytes_);
   }
 }
 
 void States::end_pass() {
-  if (!in_file()) return;
+  if (!elsewhere()) return;
   release();
   current_ = -1;
 }
 
-void States::settle_writes() const {
-  if (file_) file_->wait_for_all();
+void States::open() {
+  if (store_) store_->finish();
+  touched_ = true;
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // The states of an optimiser: master weights and moments of what this rank owns, bucket by bucket,
-// in memory, or in a file of which a step sees a few blocks at a time.
+// in memory, or elsewhere, where a step sees a few blocks at a time.
 #pragma once
 
 #include <limits>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/state_layout.h"
-#include "parallel/transfer_file.h"
+#include "parallel/transfer_store.h"
 
 namespace trireme {
 
@@ -44,10 +44,10 @@ class States {
   void allocate(Device& device);
 
   const StateKinds& kinds() const { return kinds_; }
-  bool in_file() const { return !offload_.folder.empty(); }
-  // Of the file; and of it what is states, without what fills up blocks.
-  std::int64_t file_bytes() const { return file_bytes_; }
-  TransferFile* file() const { return file_.get(); }
+  bool elsewhere() const { return offload_.elsewhere(); }
+  // Of what keeps them elsewhere; null where this rank has none.
+  std::int64_t stored_bytes() const { return stored_bytes_; }
+  TransferStore* store() const { return store_.get(); }
 
   // Whether an array has a bucket's states.
   bool has(StateArray array, int bucket) const;
@@ -62,13 +62,12 @@ class States {
   // Elements from the beginning of a slice that lie in one block.
   std::int64_t left_in_block(const OwnedSlice& slice) const;
 
-  // Where the states of an owned slice begin; in a file, of the slice that was entered.
+  // Where the states of an owned slice begin; if elsewhere, of the slice that was entered.
   std::byte* at(StateArray array, const OwnedSlice& slice) const;
-  // Likewise in the file.
-  std::int64_t file_offset(StateArray array, const OwnedSlice& slice) const;
-  // Reading and writing the file outside of passes; blocks that are being written are waited for.
-  void settle_writes() const;
-  void note_file_access() { touched_ = true; }
+  // Likewise in the store.
+  std::int64_t place(StateArray array, const OwnedSlice& slice) const;
+  // Reading and writing the store outside of passes; what is under way is waited for.
+  void open();
 
  private:
   static constexpr int slots = 4;  // being written, in use, and two read ahead
@@ -78,15 +77,13 @@ class States {
     std::int64_t begin, count;  // in the bucket's part
   };
   struct Slot {
-    TransferFile::Ticket read = 0, written = 0;
+    TransferStore::Ticket read = 0, written = 0;
   };
 
-  std::vector<TransferFile::Piece> pieces_of(const Block& block, int slot) const;
-  void plan_memory();
-  void plan_file();
+  std::vector<TransferStore::Piece> pieces_of(const Block& block, int slot) const;
+  void plan_store();
   void read_ahead();
   void release();
-  void record(bool reads, const Block& block) const;
 
   const StateLayout& layout_;
   StateKinds kinds_;
@@ -96,13 +93,13 @@ class States {
   MemoryBlock blocks_[state_arrays];
   Device* device_ = nullptr;
 
-  // In a file:
-  std::int64_t array_begin_[state_arrays] = {}, file_bytes_ = 0;  // bytes
+  // Elsewhere:
+  std::int64_t array_begin_[state_arrays] = {}, stored_bytes_ = 0;
   std::int64_t block_elements_ = 0, array_bytes_[state_arrays] = {}, slot_bytes_ = 0;
   std::vector<Block> visited_;  // blocks with something that this rank owns
   MemoryBlock in_flight_;
-  std::unique_ptr<TransferFile> file_;
-  bool touched_ = false;  // by way of the page cache
+  std::unique_ptr<TransferStore> store_;
+  bool touched_ = false;  // outside of passes
   // A pass:
   std::vector<unsigned> arrays_;  // by bucket
   std::vector<int> order_;        // of visited_

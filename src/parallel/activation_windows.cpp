@@ -9,68 +9,67 @@
 namespace trireme {
 namespace {
 
-constexpr TransferUse use_of_file = {
+constexpr TransferUse use_of_activations = {
     "the offloaded activations",
-    "choose a folder on another disk, or a smaller offload.activation_layers", "read activations",
-    "write activations"};
+    "choose a folder on another disk, or a smaller offload.activation_layers",
+    "read activations",
+    "write activations",
+    "activations from the file",
+    "activations to the file",
+    "activations from the host",
+    "activations to the host"};
 
-class InFile final : public ActivationStore {
+class Elsewhere final : public ActivationStore {
  public:
-  InFile(const Stage& stage, int slots, std::string folder, double timeout_s)
+  Elsewhere(const Stage& stage, int slots, const OffloadOptions& where)
       : stage_(stage),
         slots_(slots),
-        folder_(std::move(folder)),
-        timeout_s_(timeout_s),
+        where_(where),
         place_bytes_(stage.largest_window()),
         under_way_(static_cast<std::size_t>(stage.activation_windows())) {}
 
-  std::int64_t file_bytes() const override { return slots_ * stage_.windowed() * place_bytes_; }
+  std::int64_t stored_bytes() const override { return slots_ * stage_.windowed() * place_bytes_; }
 
   void allocate(const Groups&) override {
-    if (stage_.device().computes() && file_bytes() > 0)
-      file_ = std::make_unique<TransferFile>(use_of_file, folder_, file_bytes(), timeout_s_);
+    store_ = make_store(use_of_activations, stage_.device(), where_, stored_bytes());
   }
 
   void keep(int segment, Slot slot) override {
-    record_transfer(stage_.device(), false, "activations to the file", bytes(segment));
-    if (file_) under_way(segment) = file_->write({piece(segment, slot)}, number(segment));
+    under_way(segment) = store_->write({piece(segment, slot)}, number(segment));
   }
 
   void bring(int segment, Slot slot) override {
-    record_transfer(stage_.device(), true, "activations from the file", bytes(segment));
-    if (file_) under_way(segment) = file_->read({piece(segment, slot)}, number(segment));
+    under_way(segment) = store_->read({piece(segment, slot)}, number(segment));
   }
 
   void settle(int segment) override {
-    if (const TransferFile::Ticket ticket = std::exchange(under_way(segment), 0); ticket != 0)
-      file_->wait(ticket);
+    if (under_way(segment) != 0) store_->wait(std::exchange(under_way(segment), 0));
   }
 
   void set_trace(Trace* trace) override {
-    if (file_) file_->set_trace(trace);
+    if (store_) store_->set_trace(trace);
   }
 
  private:
-  TransferFile::Ticket& under_way(int segment) {
+  TransferStore::Ticket& under_way(int segment) {
     return under_way_[static_cast<std::size_t>(stage_.window_of(segment))];
   }
-  std::int64_t bytes(int segment) const { return stage_.bytes_in_window(segment); }
   int number(int segment) const {
     return stage_.definition().segments[static_cast<std::size_t>(segment)].layer;
   }
-  TransferFile::Piece piece(int segment, Slot slot) const {
+  TransferStore::Piece piece(int segment, Slot slot) const {
     const std::int64_t place =
         std::int64_t{slot.index} * stage_.windowed() + segment - stage_.first_windowed();
-    return {stage_.activation_window(segment), place * place_bytes_, bytes(segment)};
+    return {stage_.activation_window(segment), place * place_bytes_,
+            stage_.bytes_in_window(segment)};
   }
 
   const Stage& stage_;
   std::int64_t slots_;
-  std::string folder_;
-  double timeout_s_;
+  OffloadOptions where_;
   std::int64_t place_bytes_;
-  std::vector<TransferFile::Ticket> under_way_;  // by window
-  std::unique_ptr<TransferFile> file_;
+  std::vector<TransferStore::Ticket> under_way_;  // by window
+  std::unique_ptr<TransferStore> store_;
 };
 
 class InParts final : public ActivationStore {
@@ -109,9 +108,9 @@ class InParts final : public ActivationStore {
 
 }  // namespace
 
-std::unique_ptr<ActivationStore> activations_in_file(const Stage& stage, int slots,
-                                                     std::string folder, double timeout_s) {
-  return std::make_unique<InFile>(stage, slots, std::move(folder), timeout_s);
+std::unique_ptr<ActivationStore> activations_elsewhere(const Stage& stage, int slots,
+                                                       const OffloadOptions& where) {
+  return std::make_unique<Elsewhere>(stage, slots, where);
 }
 
 std::unique_ptr<ActivationStore> activations_in_parts(const Stage& stage) {

@@ -4,12 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "parallel/groups.h"
 #include "parallel/trace.h"
-#include "parallel/transfer_file.h"
+#include "parallel/transfer_store.h"
 #include "runtime/stage.h"
 
 namespace trireme {
@@ -25,13 +24,14 @@ class ActivationStore {
   virtual void bring(int segment, Slot slot) = 0;
   // The window of a segment may be read and written now.
   virtual void settle(int segment) = 0;
-  virtual std::int64_t file_bytes() const { return 0; }
+  // What it takes outside of the memory of the device.
+  virtual std::int64_t stored_bytes() const { return 0; }
   virtual void set_trace(Trace*) {}
 };
 
-// In a file in a folder, as the transfers of TransferFile go: a place for each layer and slot.
-std::unique_ptr<ActivationStore> activations_in_file(const Stage& stage, int slots,
-                                                     std::string folder, double timeout_s);
+// In a file or in the memory of a GPU's host: a place for each layer and slot.
+std::unique_ptr<ActivationStore> activations_elsewhere(const Stage& stage, int slots,
+                                                       const OffloadOptions& where);
 // Cut over the tensor-parallel ranks, which all have the same inputs of layers: each keeps a part
 // in its slots.
 std::unique_ptr<ActivationStore> activations_in_parts(const Stage& stage);
@@ -43,7 +43,7 @@ class ActivationWindows {
 
   // After the stage. `groups` outlive this.
   void allocate(const Groups& groups) { store_->allocate(groups); }
-  std::int64_t file_bytes() const { return store_->file_bytes(); }
+  std::int64_t stored_bytes() const { return store_->stored_bytes(); }
   void set_trace(Trace* trace) { store_->set_trace(trace); }
 
   // A pass is about to begin: before its input is put into the stage.

@@ -9,26 +9,26 @@ namespace trireme {
 
 Parameters::Parameters(Stage& stage, const StateLayout& layout, const OffloadOptions& offload)
     : stage_(stage), layout_(layout), dtype_(stage.definition().compute) {
-  const bool parted = layout.parameters_in_windows(), in_file = !offload.folder.empty();
-  TRIREME_CHECK(parted || !in_file);
+  const bool parted = layout.parameters_in_windows(), elsewhere = offload.elsewhere();
+  TRIREME_CHECK(parted || !elsewhere);
   memory_.add("sharded parameters",
-              parted && !in_file ? layout.state_elements() * size_of(dtype_) : 0);
-  if (!in_file) return;
-  file_ = std::make_unique<ParameterFile>(stage, layout, offload);
-  memory_.add("parameters in flight", file_->memory_bytes());
+              parted && !elsewhere ? layout.state_elements() * size_of(dtype_) : 0);
+  if (!elsewhere) return;
+  store_ = std::make_unique<ParameterStore>(stage, layout, offload);
+  memory_.add("parameters in flight", store_->memory_bytes());
 }
 
 void Parameters::allocate(const Groups& groups) {
   groups_ = &groups;
   const MemoryRegion& parts = memory_.regions.front();
   parts_ = MemoryBlock(stage_.device(), parts.bytes, parts.name);
-  if (file_) file_->allocate(memory_.regions.back());
+  if (store_) store_->allocate(memory_.regions.back());
 }
 
 std::byte* Parameters::part(int bucket) {
-  if (file_) {
+  if (store_) {
     for (Window& window : windows_) settle(window);  // which is gathered from what this overwrites
-    return file_->begin(bucket);
+    return store_->begin(bucket);
   }
   if (layout_.parameters_in_windows())
     return parts_.data() + layout_.state_begin(bucket) * size_of(dtype_);
@@ -40,9 +40,9 @@ Communicator& Parameters::gather(int bucket) const {
 }
 
 void Parameters::publish(int bucket) {
-  if (file_) {
+  if (store_) {
     part(bucket);  // where this rank owns nothing of it
-    return file_->keep(bucket);
+    return store_->keep(bucket);
   }
   if (layout_.parameters_in_windows() || gather(bucket).size() == 1) return;
   std::byte* whole = stage_.flat_parameters() + layout_.range(bucket).begin * size_of(dtype_);
@@ -53,7 +53,7 @@ void Parameters::publish(int bucket) {
 void Parameters::finish() {
   for (Work& work : published_) work.wait();
   published_.clear();
-  if (file_) file_->finish();
+  if (store_) store_->finish();
   for (Window& window : windows_) {
     settle(window);
     window = {};
@@ -69,11 +69,11 @@ void Parameters::settle(Window& window) {
 }
 
 void Parameters::bring(int segment) {
-  if (!file_ || segment < 0) return;
+  if (!store_ || segment < 0) return;
   Window& window = windows_[segment % 2];
   if (window.segment == segment) return;
   settle(window);  // which is gathered from what this overwrites
-  file_->bring(segment);
+  store_->bring(segment);
 }
 
 void Parameters::fetch(int segment) {
@@ -84,9 +84,13 @@ void Parameters::fetch(int segment) {
   stage_.poison_parameters(segment);
   std::byte* to = stage_.parameter_window(segment);
   for (const int bucket : layout_.buckets_of(segment)) {
-    const std::byte* from = file_ ? file_->part(segment, bucket) : part(bucket);
-    window.works.push_back(gather(bucket).all_gather(from, to, layout_.part(bucket), dtype_,
-                                                     {"gather parameters", bucket}));
+    const std::byte* from = store_ ? store_->part(segment, bucket) : part(bucket);
+    if (gather(bucket).size() == 1) {  // which knows no queues
+      stage_.device().queue().copy(to, from, layout_.part(bucket) * size_of(dtype_));
+    } else {
+      window.works.push_back(gather(bucket).all_gather(from, to, layout_.part(bucket), dtype_,
+                                                       {"gather parameters", bucket}));
+    }
     to += layout_.range(bucket).elements * size_of(dtype_);
   }
 }
@@ -115,7 +119,7 @@ void Parameters::before(Pass pass, int segment) {
 }
 
 void Parameters::set_trace(Trace* trace) {
-  if (file_) file_->set_trace(trace);
+  if (store_) store_->set_trace(trace);
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // The compute copies of a stage's parameters among data-parallel ranks: in full on every rank, or
-// (ZeRO 3) a part on each, in memory or in a file, brought together for one segment at a time.
+// (ZeRO 3) a part on each, in memory or elsewhere, brought together for one segment at a time.
 #pragma once
 
 #include <array>
@@ -7,27 +7,28 @@
 #include <vector>
 
 #include "parallel/groups.h"
-#include "parallel/parameter_file.h"
+#include "parallel/parameter_store.h"
 #include "parallel/state_layout.h"
 
 namespace trireme {
 
 class Parameters {
  public:
-  // Plans, without allocating. Stage and layout must outlive it. A folder needs parameters that the
-  // layout has in windows.
+  // Plans, without allocating. Stage and layout must outlive it. Parts that are kept elsewhere need
+  // parameters that the layout has in windows.
   Parameters(Stage& stage, const StateLayout& layout, const OffloadOptions& offload = {});
 
   const MemoryPlan& memory() const { return memory_; }
-  bool in_file() const { return file_ != nullptr; }
-  std::int64_t file_bytes() const { return file_ ? file_->file_bytes() : 0; }
+  bool elsewhere() const { return store_ != nullptr; }
+  // Of what keeps them elsewhere.
+  std::int64_t stored_bytes() const { return store_ ? store_->stored_bytes() : 0; }
   // `groups` outlive this.
   void allocate(const Groups& groups);
 
   // This rank's part of a bucket, which the optimiser writes: all of it, bucket after bucket, where
-  // parts are in a file.
+  // parts are elsewhere.
   std::byte* part(int bucket);
-  // The part was written: starts bringing it to the other ranks or to the file.
+  // The part was written: starts bringing it to the other ranks, or to where it is kept.
   void publish(int bucket);
   // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
   void finish();
@@ -36,7 +37,7 @@ class Parameters {
   // the next one.
   void before(Pass pass, int segment);
 
-  // Records what passes through the file; null: nothing.
+  // Records what goes elsewhere and comes back; null: nothing.
   void set_trace(Trace* trace);
 
  private:
@@ -47,7 +48,7 @@ class Parameters {
   // What a window has to hold when a pass reaches a segment: the segment's parameters, soon those
   // of the next one, and later those of the one after it; -1 for each that the pass does not read.
   std::array<int, 3> wanted(Pass pass, int segment) const;
-  // Starts to read from the file what a window lacks.
+  // Starts to read what a window lacks from where it is kept.
   void bring(int segment);
   void fetch(int segment);
   static void settle(Window& window);
@@ -59,7 +60,7 @@ class Parameters {
   DType dtype_;
   MemoryPlan memory_;
   MemoryBlock parts_;
-  std::unique_ptr<ParameterFile> file_;  // null: parts_ has them
+  std::unique_ptr<ParameterStore> store_;  // null: parts_ has them
   const Groups* groups_ = nullptr;
   std::vector<Work> published_;
   Window windows_[2];

@@ -14,16 +14,16 @@ namespace trireme {
 struct StateOptions {
   // 0: every rank has everything; 1: states are shared out; 2: gradients too; 3: parameters too.
   int zero = 0;
-  int degree = 1;                   // ranks that share one copy of the states; 1 with zero 0
-  int rank = 0;                     // among them
-  int expert_degree = 1;            // of the experts of an expert-parallel rank: those that share
-  int expert_rank = 0;              // one copy of their states
-  bool exact = false;               // gradients are summed as integers
-  bool exact_blocks = false;        // and arise as integers (Graph::exact_block)
-  bool narrow_gradients = false;    // gradients are summed as bf16; excludes exact
-  bool split_weight_grad = false;   // as in StageOptions
-  bool matrices_apart = false;      // whole matrices share no bucket with other parameters
-  bool parameters_in_file = false;  // even where a rank shares them with nobody
+  int degree = 1;                     // ranks that share one copy of the states; 1 with zero 0
+  int rank = 0;                       // among them
+  int expert_degree = 1;              // of the experts of an expert-parallel rank: those that share
+  int expert_rank = 0;                // one copy of their states
+  bool exact = false;                 // gradients are summed as integers
+  bool exact_blocks = false;          // and arise as integers (Graph::exact_block)
+  bool narrow_gradients = false;      // gradients are summed as bf16; excludes exact
+  bool split_weight_grad = false;     // as in StageOptions
+  bool matrices_apart = false;        // whole matrices share no bucket with other parameters
+  bool parameters_elsewhere = false;  // even where a rank shares them with nobody
   // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
   // the same way there.
   std::string tied;
@@ -53,7 +53,7 @@ class StateLayout {
     return (options_.exact && !options_.exact_blocks) || options_.narrow_gradients ||
            options_.zero >= 2;
   }
-  bool parameters_in_windows() const { return options_.zero >= 3 || options_.parameters_in_file; }
+  bool parameters_in_windows() const { return options_.zero >= 3 || options_.parameters_elsewhere; }
 
   int buckets() const { return static_cast<int>(ranges_.size()); }
   // A bucket in the flat layout.

@@ -17,7 +17,6 @@
 #include <set>
 #include <system_error>
 
-#include "backend/recording/device.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "runtime/memory.h"
@@ -226,14 +225,19 @@ void TransferFile::wait_for_all() {
   }
 }
 
-void TransferFile::read_now(std::byte* to, std::int64_t offset, std::int64_t bytes) const {
-  const int error = transfer(shared_->buffered, true, {to, offset, bytes});
+void TransferFile::read_now(std::int64_t offset, std::int64_t bytes,
+                            const std::function<void(const std::byte* host)>& use) const {
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+  const int error = transfer(shared_->buffered, true, {buffer.get(), offset, bytes});
   if (error != 0) fail("{}", shared_->failure(true, bytes, error));
+  use(buffer.get());
 }
 
-void TransferFile::write_now(const std::byte* from, std::int64_t offset, std::int64_t bytes) {
-  const int error =
-      transfer(shared_->buffered, false, {const_cast<std::byte*>(from), offset, bytes});
+void TransferFile::write_now(std::int64_t offset, std::int64_t bytes,
+                             const std::function<void(std::byte* host)>& fill) {
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+  fill(buffer.get());
+  const int error = transfer(shared_->buffered, false, {buffer.get(), offset, bytes});
   if (error != 0) fail("{}", shared_->failure(false, bytes, error));
 }
 
@@ -254,14 +258,6 @@ void TransferFile::set_trace(Trace* trace) {
     return shared_->stuck || !shared_->problem.empty() || shared_->open.empty();
   });
   shared_->trace = trace;
-}
-
-void record_transfer(Device& device, bool reads, const char* name, std::int64_t bytes) {
-  auto* recording = dynamic_cast<RecordingDevice*>(&device);
-  if (!recording) return;
-  recording->record().add({.kind = reads ? RecordedWork::Kind::load : RecordedWork::Kind::store,
-                           .name = name,
-                           .bytes = static_cast<double>(bytes)});
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "config/offload.h"
 #include "config/optimizers.h"
 #include "config/schedules.h"
 #include "parallel/stages.h"
@@ -88,7 +89,7 @@ double element_bytes(const Config& config) {
 
 // Of an element's master weight and moments, where memory has them.
 double state_bytes(const Config& config) {
-  if (config.offload.optimizer == "file") return 0;
+  if (leaves_memory(config, config.offload.optimizer)) return 0;
   const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
   const double moment = config.optimizer.moment_dtype == "bf16" ? 2 : 4;
   const double master = element_bytes(config) == 2 ? 4 : 0;
@@ -221,7 +222,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
                          pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
   const double weight = element_bytes(config_), state = state_bytes(config_),
                gradient = config_.run.gradient_dtype == "bf16" ? 2 : std::max(4.0, weight);
-  const double kept = config_.offload.parameters == "file" ? 0 : weight;
+  const double kept = leaves_memory(config_, config_.offload.parameters) ? 0 : weight;
   const auto of = [&](double elements, double shares) {
     return elements * (kept / (p.zero >= 3 ? shares : 1) + gradient / (p.zero >= 2 ? shares : 1) +
                        state / (p.zero >= 1 ? shares : 1));
@@ -231,13 +232,15 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
   const double expert_shares =
       std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep));
   std::int64_t slot = 0;
-  // What files or other ranks keep, in part or in full.
-  const bool in_file = config_.offload.activations == "file";
-  const std::int64_t boundary = in_file || p.distribute_saved_activations ? 0 : cut.plain.boundary;
+  // What files, the host or other ranks keep, in part or in full.
+  const bool elsewhere = leaves_memory(config_, config_.offload.activations);
+  const std::int64_t boundary =
+      elsewhere || p.distribute_saved_activations ? 0 : cut.plain.boundary;
   for (int chunk = 0; chunk < cut.placement.chunks; ++chunk) {
     std::int64_t saved = cut.plain.boundary;
-    cut.for_each(cut.placement.stage(0, chunk),
-                 [&](const ModelPiece& piece) { saved += (in_file ? 0 : piece.saved) + boundary; });
+    cut.for_each(cut.placement.stage(0, chunk), [&](const ModelPiece& piece) {
+      saved += (elsewhere ? 0 : piece.saved) + boundary;
+    });
     slot = std::max(slot, saved);
   }
   return static_cast<std::int64_t>(of(elements.dense, shares) +

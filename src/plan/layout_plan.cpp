@@ -38,7 +38,7 @@ double& part_of(Traffic& traffic, TimeKind kind, double& rest) {
 struct StepCosts {
   double flops = 0;
   Traffic traffic;
-  FileTraffic files;
+  StoreTraffic files, host;
 };
 
 StepCosts costs_of(const Record& record) {
@@ -51,10 +51,11 @@ StepCosts costs_of(const Record& record) {
     if (work.kind == RecordedWork::Kind::message)
       part_of(costs.traffic, kinds[static_cast<std::size_t>(work.group)], rest) +=
           work.bytes * static_cast<double>(times);
+    StoreTraffic& store = work.operation < 0 ? costs.files : costs.host;
     if (work.kind == RecordedWork::Kind::load)
-      costs.files.read += work.bytes * static_cast<double>(times);
+      store.read += work.bytes * static_cast<double>(times);
     if (work.kind == RecordedWork::Kind::store)
-      costs.files.written += work.bytes * static_cast<double>(times);
+      store.written += work.bytes * static_cast<double>(times);
   });
   return costs;
 }
@@ -67,7 +68,8 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
           {extend(a.tensor, b.tensor), extend(a.context, b.context), extend(a.experts, b.experts),
            extend(a.pipeline, b.pipeline), extend(a.gradients, b.gradients),
            extend(a.parameters, b.parameters)},
-          {extend(one.files.read, two.files.read), extend(one.files.written, two.files.written)}};
+          {extend(one.files.read, two.files.read), extend(one.files.written, two.files.written)},
+          {extend(one.host.read, two.host.read), extend(one.host.written, two.host.written)}};
 }
 
 // A long step repeats turns of its schedule: with so many of them all that can happen has happened,
@@ -131,14 +133,14 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
     RankPlan one;
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
-    one.file_bytes = engine.file_bytes();
-    one.parameter_file_bytes = engine.parameter_file_bytes();
-    one.activation_file_bytes = engine.activation_file_bytes();
+    one.in_files = engine.stored(OffloadPlace::file);
+    one.on_host = engine.stored(OffloadPlace::host);
     one.besides = memory_besides(engine, config, threads_of(target));
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
     one.traffic = costs.traffic;
     one.files = costs.files;
+    one.host = costs.host;
     for (int c = 0; c < engine.chunks(); ++c) {
       const int stage = placement.stage(position, c);
       times[stage] = flops_of(one.program, c);
@@ -246,18 +248,21 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
     });
   }
   row("total", [](const RankPlan& rank) { return rank.memory.total(); });
-  const auto uses_files = [](const RankPlan* rank) {
-    return rank->file_bytes + rank->parameter_file_bytes + rank->activation_file_bytes > 0;
-  };
-  if (std::any_of(ranks.begin(), ranks.end(), uses_files)) {
+  const auto elsewhere = [&](const char* where, StoredBytes RankPlan::*stored,
+                             StoreTraffic RankPlan::*moved) {
+    if (std::none_of(ranks.begin(), ranks.end(),
+                     [&](const RankPlan* rank) { return (rank->*stored).total() > 0; }))
+      return;
     const auto rounded = [](double bytes) { return static_cast<std::int64_t>(bytes); };
-    text += "in files\n";
-    row("optimizer states", [](const RankPlan& rank) { return rank.file_bytes; });
-    row("parameters", [](const RankPlan& rank) { return rank.parameter_file_bytes; });
-    row("activations", [](const RankPlan& rank) { return rank.activation_file_bytes; });
-    row("read per step", [&](const RankPlan& rank) { return rounded(rank.files.read); });
-    row("written per step", [&](const RankPlan& rank) { return rounded(rank.files.written); });
-  }
+    text += fmt::format("{}\n", where);
+    row("optimizer states", [&](const RankPlan& rank) { return (rank.*stored).states; });
+    row("parameters", [&](const RankPlan& rank) { return (rank.*stored).parameters; });
+    row("activations", [&](const RankPlan& rank) { return (rank.*stored).activations; });
+    row("read per step", [&](const RankPlan& rank) { return rounded((rank.*moved).read); });
+    row("written per step", [&](const RankPlan& rank) { return rounded((rank.*moved).written); });
+  };
+  elsewhere("in files", &RankPlan::in_files, &RankPlan::files);
+  elsewhere("in the memory of the host", &RankPlan::on_host, &RankPlan::host);
   text += "besides, at most about\n";
   for (const MemoryRegion& region : ranks[0]->besides.regions) {
     row(region.name, [&](const RankPlan& rank) {

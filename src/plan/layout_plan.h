@@ -24,8 +24,8 @@ struct Traffic {
   double parameters = 0;  // gathering what is sharded
 };
 
-// Bytes that one rank moves per step from and to files.
-struct FileTraffic {
+// Bytes that one rank moves per step from and to a place where it keeps what is offloaded.
+struct StoreTraffic {
   double read = 0, written = 0;
 };
 
@@ -35,13 +35,11 @@ struct RankPlan {
   std::vector<LayerRange> layers;  // by virtual stage
   std::int64_t parameters = 0;     // elements computed with, padding included
   MemoryPlan memory;               // of the model, its states and its activations: to the byte
-  std::int64_t file_bytes = 0;     // of optimizer states on a disk
-  std::int64_t parameter_file_bytes = 0;
-  std::int64_t activation_file_bytes = 0;
-  MemoryPlan besides;  // what the process holds in addition, estimated from above
-  double flops = 0;    // executed per step, recomputation included
+  StoredBytes in_files, on_host;   // what is offloaded
+  MemoryPlan besides;              // what the process holds in addition, estimated from above
+  double flops = 0;                // executed per step, recomputation included
   Traffic traffic;
-  FileTraffic files;
+  StoreTraffic files, host;
   // The recorded step; of a long one, which repeats itself, with few turns of its schedule, and
   // then also with one turn fewer.
   Record program, shorter;

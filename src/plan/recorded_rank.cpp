@@ -35,6 +35,7 @@ RecordedRank::RecordedRank(const Config& config, const Target& target, RankOf ra
 void RecordedRank::allocate() {
   engine.allocate(transport.get());
   TRIREME_CHECK(device.allocated() == engine.memory().total());
+  TRIREME_CHECK(device.allocated_host() == engine.stored(OffloadPlace::host).total());
 }
 
 Record RecordedRank::record_step(std::int64_t micro_batches) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -13,6 +14,7 @@
 
 #include "backend/device.h"
 #include "base/error.h"
+#include "base/thread_pool.h"
 
 namespace trireme {
 namespace fs = std::filesystem;
@@ -86,6 +88,26 @@ MemoryBlock& MemoryBlock::operator=(MemoryBlock&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+HostBlock::HostBlock(Device& device, std::int64_t bytes, const std::string& what)
+    : device_(device), bytes_(bytes), data_(device.allocate_host(bytes)) {
+  if (!data_) {
+    fail(
+        "the host has no {} left for {}, which a GPU copies from and to ({} are allocated): "
+        "offload "
+        "less, or use more machines",
+        bytes_to_text(bytes), what, bytes_to_text(device.allocated_host()));
+  }
+  if (!device.computes()) return;
+  constexpr std::int64_t at_once = 8 << 20;
+  parallel_ranges(bytes, at_once, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(data_ + begin, 0, static_cast<std::size_t>(end - begin));
+  });
+}
+
+HostBlock::~HostBlock() {
+  device_.release_host(data_, bytes_);
 }
 
 std::int64_t machine_memory_bytes() {

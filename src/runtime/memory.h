@@ -61,6 +61,24 @@ class MemoryBlock {
   std::int64_t bytes_ = 0;
 };
 
+// A zeroed block of the host's memory from and to which the queues of a device copy
+// (Device::allocate_host), counted by the device apart from its own.
+class HostBlock {
+ public:
+  // As MemoryBlock. Fails where the host gives no more.
+  HostBlock(Device& device, std::int64_t bytes, const std::string& what);
+  ~HostBlock();
+  HostBlock(const HostBlock&) = delete;
+  HostBlock& operator=(const HostBlock&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  Device& device_;
+  std::int64_t bytes_;
+  std::byte* data_;
+};
+
 // Memory that this process may use: the machine's, or less where its control group has a limit.
 std::int64_t machine_memory_bytes();
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "config/offload.h"
 #include "config/optimizers.h"
 #include "train/curriculum.h"
 
@@ -73,15 +74,17 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   options.split_weight_grad = split;
   const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
   options.matrices_apart = optimizer && optimizer->whole_matrices;
-  options.parameters_in_file = config.offload.parameters == "file";
+  options.parameters_elsewhere = leaves_memory(config, config.offload.parameters);
   options.tied = word_table;
   return options;
 }
 
-// `where`: the key of what is in memory or in a file.
+// `where`: the key of what may be offloaded.
 OffloadOptions offload_options(const Config& config, const std::string& where) {
   OffloadOptions options;
-  if (where == "file") options.folder = config.offload.path;
+  if (!leaves_memory(config, where)) return options;
+  options.place = where == "file" ? OffloadPlace::file : OffloadPlace::host;
+  options.folder = config.offload.path;
   options.timeout_s = config.train.timeout_s;
   return options;
 }
@@ -97,7 +100,8 @@ bool distributes(const ParallelConfig& p) {
 std::int64_t windowed_layers(const Config& config) {
   const auto or_all = [&](std::int64_t some) { return some > 0 ? some : config.model.num_layers; };
   if (distributes(config.parallel)) return or_all(config.parallel.recompute_layers);
-  if (config.offload.activations == "file") return or_all(config.offload.activation_layers);
+  if (leaves_memory(config, config.offload.activations))
+    return or_all(config.offload.activation_layers);
   return 0;
 }
 
@@ -106,7 +110,8 @@ std::unique_ptr<ActivationWindows> windows_of(const Config& config, const Stage&
   return std::make_unique<ActivationWindows>(
       stage, distributes(config.parallel)
                  ? activations_in_parts(stage)
-                 : activations_in_file(stage, slots, config.offload.path, config.train.timeout_s));
+                 : activations_elsewhere(stage, slots,
+                                         offload_options(config, config.offload.activations)));
 }
 
 BuildOptions build_on(const BuildOptions& build, const Config& config, const Mesh& mesh, int rank) {
@@ -139,6 +144,9 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
+      places_{offload_options(config, config.offload.optimizer).place,
+              offload_options(config, config.offload.parameters).place,
+              offload_options(config, config.offload.activations).place},
       zero_(static_cast<int>(config.parallel.zero)),
       device_(*stage.device),
       schedules_(schedules ? std::move(schedules) : std::make_shared<PlannedSchedules>()) {
@@ -202,23 +210,15 @@ void Engine::set_trace(Trace* trace) {
   }
 }
 
-std::int64_t Engine::file_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& chunk : chunks_) sum += chunk->optimizer->states().file_bytes();
-  return sum;
-}
-
-std::int64_t Engine::parameter_file_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& chunk : chunks_) sum += chunk->parameters->file_bytes();
-  return sum;
-}
-
-std::int64_t Engine::activation_file_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& chunk : chunks_)
-    if (chunk->activations) sum += chunk->activations->file_bytes();
-  return sum;
+StoredBytes Engine::stored(OffloadPlace place) const {
+  StoredBytes stored;
+  for (const auto& chunk : chunks_) {
+    if (places_.states == place) stored.states += chunk->optimizer->states().stored_bytes();
+    if (places_.parameters == place) stored.parameters += chunk->parameters->stored_bytes();
+    if (places_.activations == place && chunk->activations)
+      stored.activations += chunk->activations->stored_bytes();
+  }
+  return stored;
 }
 
 void Engine::set_length(std::int64_t seq) {

@@ -69,6 +69,13 @@ struct RankOf {
   int size = 1;
 };
 
+// Bytes of what is offloaded to a place.
+struct StoredBytes {
+  std::int64_t states = 0, parameters = 0, activations = 0;
+
+  std::int64_t total() const { return states + parameters + activations; }
+};
+
 // Schedules of a pipeline with what they cost, by micro-batches per rank.
 struct PlannedSchedule {
   Schedule schedule;
@@ -137,11 +144,8 @@ class Engine {
   // Records computation and communication; null: nothing.
   void set_trace(Trace* trace);
 
-  // Of the files that hold this rank's optimizer states, parts of parameters, and activations; 0
-  // where memory does.
-  std::int64_t file_bytes() const;
-  std::int64_t parameter_file_bytes() const;
-  std::int64_t activation_file_bytes() const;
+  // What this rank keeps in a place other than the memory of its device.
+  StoredBytes stored(OffloadPlace place) const;
 
   // Hash of what must be the same on all ranks of a stage.
   std::uint64_t layout_hash() const;
@@ -212,6 +216,7 @@ class Engine {
   std::uint64_t seed_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;
+  const struct { OffloadPlace states, parameters, activations; } places_;
   int zero_;
   // Before what communicates: operations under way outlive neither.
   Groups groups_;

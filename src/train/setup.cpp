@@ -44,16 +44,14 @@ void refuse_what_is_not_there(const Config& c) {
         "\"cpu\": on GPUs use \"all_gather\" or \"ulysses\", or attention_dropout = 0",
         c.model.attention_dropout);
   }
-  for (const auto& [key, where] :
-       {std::pair{"optimizer", c.offload.optimizer}, {"parameters", c.offload.parameters}}) {
-    if (c.run.device == "cpu" || where == "none") continue;
-    fail_input("offload.{} = \"{}\": only run.device = \"cpu\" can do that so far", key, where);
-  }
-  if (c.run.device != "cpu" && c.offload.activations != "none") {
+  for (const auto& [key, where] : {std::pair{"optimizer", c.offload.optimizer},
+                                   {"parameters", c.offload.parameters},
+                                   {"activations", c.offload.activations}}) {
+    if (c.run.device == "cpu" || where != "file") continue;
     fail_input(
-        "offload.activations = \"{}\": only run.device = \"cpu\" can do that so far; "
-        "parallel.recompute saves memory on all devices",
-        c.offload.activations);
+        "offload.{} = \"file\" needs run.device = \"cpu\": on GPUs use \"host\", the memory of the "
+        "machine",
+        key);
   }
   if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
     fail_input(

@@ -6,24 +6,18 @@
 namespace trireme {
 namespace {
 
-// The states of a rank in a file.
-class StatesInFile final : public SliceStore {
+// The states of a rank, where they are elsewhere than in the memory of its device.
+class StatesElsewhere final : public SliceStore {
  public:
-  explicit StatesInFile(States& states) : states_(states) { states.settle_writes(); }
+  explicit StatesElsewhere(States& states) : states_(states) { states.open(); }
 
   void read(std::int64_t begin, std::int64_t count,
             const std::function<void(const std::byte*)>& use) override {
-    const auto buffer =
-        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count));
-    states_.file()->read_now(buffer.get(), begin, count);
-    use(buffer.get());
+    states_.store()->read_now(begin, count, use);
   }
   void write(std::int64_t begin, std::int64_t count,
              const std::function<void(std::byte*)>& fill) override {
-    const auto buffer =
-        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count));
-    fill(buffer.get());
-    states_.file()->write_now(buffer.get(), begin, count);
+    states_.store()->write_now(begin, count, fill);
   }
 
  private:
@@ -38,10 +32,7 @@ std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
   std::vector<Slice<Byte>> slices;
   States& states = optimizer.states();
   std::shared_ptr<SliceStore> store;
-  if (states.in_file()) {
-    store = std::make_shared<StatesInFile>(states);
-    states.note_file_access();
-  }
+  if (states.elsewhere()) store = std::make_shared<StatesElsewhere>(states);
   for (const OwnedSlice& owned : optimizer.layout().owned()) {
     const Parameter& parameter = stage.definition().parameters[owned.parameter];
     const std::int64_t end = std::min(owned.end, wanted(parameter));
@@ -52,7 +43,7 @@ std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
         const std::int64_t begin = part.offset * size_of(dtype);
         if (store && states.has(array, owned.bucket)) {
           slice.store = store;
-          slice.store_begin = states.file_offset(array, owned) + begin;
+          slice.store_begin = states.place(array, owned) + begin;
         } else {
           slice.data =
               (array == StateArray::master ? optimizer.master(owned) : states.at(array, owned)) +

@@ -61,17 +61,14 @@ void Trainer::Parts::print_plan() {
   }
   text += fmt::format("memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
                       to_text(planned_memory(engine, config)));
-  if (engine.file_bytes() > 0) {
-    text += fmt::format("optimizer states: {} in a file in '{}'\n",
-                        bytes_to_text(engine.file_bytes()), config.offload.path);
-  }
-  if (engine.parameter_file_bytes() > 0) {
-    text += fmt::format("parameters: {} in a file in '{}'\n",
-                        bytes_to_text(engine.parameter_file_bytes()), config.offload.path);
-  }
-  if (engine.activation_file_bytes() > 0) {
-    text += fmt::format("activations: {} in a file in '{}'\n",
-                        bytes_to_text(engine.activation_file_bytes()), config.offload.path);
+  for (const auto& [place, where] :
+       {std::pair{OffloadPlace::file, fmt::format("in a file in '{}'", config.offload.path)},
+        {OffloadPlace::host, "in the memory of the host"}}) {
+    const StoredBytes stored = engine.stored(place);
+    for (const auto& [what, bytes] : {std::pair{"optimizer states", stored.states},
+                                      {"parameters", stored.parameters},
+                                      {"activations", stored.activations}})
+      if (bytes > 0) text += fmt::format("{}: {} {}\n", what, bytes_to_text(bytes), where);
   }
   for (const std::string& note : layout_notes(config, rank.size))
     text += fmt::format("note: {}\n", note);

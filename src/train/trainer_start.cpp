@@ -119,6 +119,14 @@ std::int64_t Trainer::Parts::steps_to_take() const {
 
 // Better refused now than killed by the system in the first step.
 void Trainer::Parts::check_memory() const {
+  const std::int64_t on_host = engine.stored(OffloadPlace::host).total(),
+                     ranks = transport ? transport->place().local_size : 1;
+  if (on_host * ranks > machine_memory_bytes()) {
+    fail_input(
+        "what is offloaded takes {} of the memory of the host for each of its {} ranks, and it has "
+        "{}: offload less, or use more machines",
+        bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
+  }
   const std::int64_t of_device = device_of(config.run.device).memory_bytes();
   const std::int64_t processes = transport && of_device == 0 ? transport->place().local_size : 1;
   const MemoryPlan plan = planned_memory(engine, config);
@@ -273,10 +281,11 @@ void Trainer::Parts::begin() {
   }
   start_up.done("ranks agree on what they do");
   const Device& device = device_of(config.run.device);
-  const std::int64_t before = device.allocated();
+  const std::int64_t before = device.allocated(), on_host = device.allocated_host();
   engine.allocate(transport);
   check_graphs_agree();
   TRIREME_CHECK(device.allocated() - before == engine.memory().total());
+  TRIREME_CHECK(device.allocated_host() - on_host == engine.stored(OffloadPlace::host).total());
   start_up.done("memory allocated");
 
   if (leads()) console.keep_in(folder.path() / "log.txt");

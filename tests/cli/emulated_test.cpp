@@ -174,6 +174,121 @@ TEST_F(Emulated, NoOrderOfTheQueuesChangesABit) {
   }
 }
 
+// What is offloaded to the memory of the host: more layers and buckets than there are windows and
+// slots for.
+class EmulatedOffload : public Emulated {
+ protected:
+  void SetUp() override {
+    Emulated::SetUp();
+    expect_trained("plain", settings_);
+  }
+
+  std::string weights(const std::string& dir) const {
+    return contents(path(dir + "/checkpoints/step-00000004/shard-00000.safetensors"));
+  }
+  void expect_same_bits(const std::string& dir) const {
+    EXPECT_EQ(metrics(dir), metrics("plain"));
+    ASSERT_NE(weights(dir), "");
+    EXPECT_TRUE(weights(dir) == weights("plain"));
+  }
+
+  const std::vector<std::string> settings_ = {emulated,
+                                              "train.iters=4",
+                                              "model.num_layers=5",
+                                              "train.global_batch_size=4",
+                                              "train.eval_interval=2",
+                                              "checkpoint.interval=4"},
+                                 all_ = {"offload.optimizer=host", "offload.activations=host",
+                                         "offload.parameters=host", "parallel.zero=3"};
+};
+
+class SlowEmulatedOffload : public EmulatedOffload {};
+
+TEST_F(EmulatedOffload, ToTheHostChangesNoBit) {
+  for (const auto& [dir, more] :
+       {std::pair<std::string, std::vector<std::string>>{"states", {"offload.optimizer=host"}},
+        {"async", {"offload.optimizer=host", "checkpoint.async=true"}},
+        {"activations", {"offload.activations=host"}},
+        {"some", {"offload.activations=host", "offload.activation_layers=4", "--paranoid"}},
+        {"parameters", {"offload.parameters=host", "parallel.zero=3"}},
+        {"all", with(all_, {"--paranoid"})}}) {
+    SCOPED_TRACE(dir);
+    expect_trained(dir, with(settings_, more));
+    expect_same_bits(dir);
+  }
+}
+
+TEST_F(SlowEmulatedOffload, NoOrderOfTheQueuesChangesABit) {
+  for (int seed = 1; seed <= 6; ++seed) {
+    const std::string dir = "order" + std::to_string(seed);
+    expect_trained(dir, with(settings_, all_), {{"TRIREME_STREAM_ORDER", std::to_string(seed)}});
+    expect_same_bits(dir);
+  }
+}
+
+TEST_F(SlowEmulatedOffload, ResumesWithAndWithout) {
+  const std::vector<std::string> half = {"train.exit_interval=2"};
+  expect_trained("leaves", with(with(settings_, all_), half));
+  expect_trained("leaves", settings_);
+  expect_same_bits("leaves");
+  expect_trained("comes", with(settings_, half));
+  expect_trained("comes", with(settings_, all_));
+  expect_same_bits("comes");
+}
+
+// Of steps that are not taken what was read ahead is not used.
+TEST_F(SlowEmulatedOffload, SkippedStepsChangeNothing) {
+  for (const char* more : {"run.precision=fp16 optimizer.initial_loss_scale=2097152",
+                           "run.precision=fp32 optimizer.name=muon",
+                           "run.precision=bf16 optimizer.moment_dtype=bf16"}) {
+    SCOPED_TRACE(more);
+    std::vector<std::string> settings = settings_;
+    std::istringstream words(more);
+    for (std::string word; words >> word;) settings.push_back(word);
+    fs::remove_all(path("plain"));
+    fs::remove_all(path("all"));
+    expect_trained("plain", settings);
+    expect_trained("all", with(settings, all_));
+    expect_same_bits("all");
+    if (std::string(more).find("fp16") == std::string::npos) continue;
+    const double skipped = values_of(metrics("all"), "skipped_steps").back();
+    EXPECT_GT(skipped, 0);
+    EXPECT_LT(skipped, 4);
+  }
+}
+
+TEST_F(EmulatedOffload, IsPlanned) {
+  const Outcome trained = train("run", with(settings_, all_));
+  const Outcome planned = run(with({"plan", path("run.toml")}, with(settings_, all_)));
+  ASSERT_EQ(planned.code, 0) << planned.out;
+  EXPECT_THAT(planned.out, HasSubstr("in the memory of the host"));
+  for (const char* what : {"optimizer states", "parameters", "activations"}) {
+    const auto bytes = [&](const std::string& text, const std::string& before) {
+      std::istringstream rest(text.substr(text.find(before) + before.size()));
+      std::string number, unit;
+      rest >> number >> unit;
+      return number + " " + unit;
+    };
+    const std::string host = planned.out.substr(planned.out.find("in the memory of the host"));
+    const std::string used = trained.out.substr(trained.out.find("\noptimizer states:"));
+    EXPECT_EQ(bytes(host, std::string("  ") + what), bytes(used, std::string("\n") + what + ":"));
+  }
+}
+
+TEST_F(EmulatedOffload, ToAFileIsRefused) {
+  for (const char* key : {"optimizer", "parameters", "activations"}) {
+    const std::string setting = std::string("offload.") + key;
+    const Outcome outcome =
+        train(key, with(settings_, {setting + "=file", "offload.path=/tmp", "parallel.zero=3"}));
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(setting + " = \"file\" needs run.device = \"cpu\": on GPUs "
+                                                 "use \"host\""));
+  }
+  const Outcome alone = train("alone", with(settings_, {"offload.parameters=host"}));
+  EXPECT_EQ(alone.code, 2) << alone.out;
+  EXPECT_THAT(alone.out, HasSubstr("parallel.zero is 0: use 3"));
+}
+
 TEST_F(Emulated, CheckpointsAreTheCpus) {
   const std::vector<std::string> settings = {"run.precision=fp32", "train.iters=8",
                                              "checkpoint.interval=4", "checkpoint.async=true"};

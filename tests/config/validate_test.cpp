@@ -478,6 +478,9 @@ TEST(Validate, OffloadedParameters) {
   };
   EXPECT_EQ(refused(whole), "accepted");
   EXPECT_EQ(refused({"offload.parameters=host"}), "accepted");
+  // On a GPU it leaves its memory.
+  EXPECT_THAT(refused({"offload.parameters=host", "run.device=cuda"}),
+              HasSubstr("parallel.zero is 0: use 3"));
   EXPECT_THAT(with("parallel.zero=2"), AllOf(HasSubstr("parallel.zero is 2"), HasSubstr("use 3")));
   EXPECT_THAT(with("offload.path="), HasSubstr("needs offload.path"));
   EXPECT_THAT(with("run.precision=fp32"), HasSubstr("set offload.optimizer = \"file\" too"));
@@ -485,6 +488,8 @@ TEST(Validate, OffloadedParameters) {
 
 TEST(Validate, OffloadedActivations) {
   EXPECT_EQ(refused({"offload.activations=host"}), "accepted");
+  EXPECT_THAT(refused({"offload.activation_layers=2", "run.device=cuda"}),
+              HasSubstr("set it to \"host\""));
   EXPECT_EQ(refused({"offload.activations=file", "offload.path=/tmp"}), "accepted");
   EXPECT_THAT(refused({"offload.activations=file"}), HasSubstr("needs offload.path"));
   EXPECT_THAT(refused({"offload.activation_layers=2"}), HasSubstr("needs offload.activations"));

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "plan/small_config.h"
+#include "runtime/devices.h"
 #include "runtime/memory.h"
 #include "train/setup.h"
 
@@ -48,6 +49,43 @@ TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {
   EXPECT_EQ(bytes(two, "gradients"), 0);
   is_a_quarter(bytes(three, "sharded parameters"), bytes(none, "parameters"));
   EXPECT_EQ(bytes(three, "parameters"), 0);
+}
+
+// On a GPU what is offloaded leaves its memory, but for what is in flight; on the CPU it stays.
+TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
+  const std::vector<std::string> settings = {"offload.optimizer=host", "offload.activations=host",
+                                             "offload.parameters=host", "parallel.zero=3",
+                                             "model.num_layers=12"};
+  const auto plan_for = [&](const std::string& device, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"run.device=" + device, "parallel.zero=3",
+                                    "model.num_layers=12"};
+    all.insert(all.end(), more.begin(), more.end());
+    return plan_layout(small(all), 2, target_of(device));
+  };
+  const LayoutPlan without = plan_for("cuda", {}), with = plan_for("cuda", settings);
+  const RankPlan& rank = with.ranks[0];
+  std::int64_t states = 0;
+  for (const char* name : {"master weights", "first moments", "second moments"}) {
+    EXPECT_EQ(bytes(with, name), 0) << name;
+    states += bytes(without, name);
+  }
+  EXPECT_EQ(bytes(with, "sharded parameters"), 0);
+  EXPECT_LT(rank.memory.total(), without.ranks[0].memory.total());
+  // Parts of buckets are rounded up to what a file would need.
+  EXPECT_GE(rank.on_host.states, states);
+  EXPECT_LT(rank.on_host.states, states * 11 / 10);
+  EXPECT_GE(rank.on_host.parameters, bytes(without, "sharded parameters"));
+  EXPECT_GE(rank.on_host.activations, bytes(without, "saved activations"));
+  EXPECT_EQ(rank.in_files.total(), 0);
+  // Each state goes and comes once in a step, as do activations.
+  EXPECT_GE(rank.host.written, static_cast<double>(states));
+  EXPECT_GT(rank.host.read, static_cast<double>(states));
+  EXPECT_EQ(rank.files.read, 0);
+  EXPECT_EQ(without.ranks[0].on_host.total(), 0);
+  EXPECT_EQ(without.ranks[0].host.read, 0);
+  const LayoutPlan on_cpu = plan_for("cpu", settings), plain = plan_for("cpu", {});
+  EXPECT_EQ(to_text(on_cpu.ranks[0].memory), to_text(plain.ranks[0].memory));
+  EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
 }
 
 // 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "parallel/transfer_file.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -79,7 +80,7 @@ TEST_F(Offload, BlocksPassThroughAFewSlots) {
     }
   }
   EXPECT_EQ(in_flight, 4 * 12 * (std::int64_t{1} << 20));
-  EXPECT_GT(engine.file_bytes(), 1.5 * static_cast<double>(in_flight));
+  EXPECT_GT(engine.stored(OffloadPlace::file).states, 1.5 * static_cast<double>(in_flight));
 }
 
 Config parameters_in_file(Config config, const fs::path& folder) {
@@ -147,7 +148,8 @@ TEST_F(Offload, EverythingInFilesGivesTheSameBits) {
   EXPECT_TRUE(result.weights == expected.weights);
 }
 
-constexpr TransferUse use = {"what a test moves", "buy a disk", "read", "write"};
+constexpr TransferUse use = {"what a test moves", "buy a disk", "read",    "write",
+                             "from a file",       "to a file",  "from it", "to it"};
 
 std::int64_t bytes_of(const Engine& engine, const std::string& region) {
   for (const MemoryRegion& one : engine.memory().regions)
@@ -229,8 +231,8 @@ TEST_F(Offload, ParametersLeaveMemory) {
   EXPECT_EQ(bytes_of(whole, "sharded parameters"), layout.state_elements() * 2);
   EXPECT_EQ(bytes_of(engine, "sharded parameters"), 0);
   EXPECT_EQ(bytes_of(engine, "parameters in flight"), 2 * largest);
-  EXPECT_EQ(engine.parameter_file_bytes(), file);
-  EXPECT_EQ(whole.parameter_file_bytes(), 0);
+  EXPECT_EQ(engine.stored(OffloadPlace::file).parameters, file);
+  EXPECT_EQ(whole.stored(OffloadPlace::file).parameters, 0);
 }
 
 // What the next layers need is read while a layer computes: passes never wait for what they could
@@ -273,8 +275,8 @@ TEST_F(Offload, ActivationsLeaveMemory) {
   EXPECT_EQ(bytes_of(engine, "block inputs"), bytes_of(whole, "block inputs") - 8 * input);
   const std::int64_t window = (input + saved + 4095) / 4096 * 4096;
   EXPECT_EQ(bytes_of(engine, "activations in windows"), 3 * window);
-  EXPECT_EQ(engine.activation_file_bytes(), 8 * window);
-  EXPECT_EQ(whole.activation_file_bytes(), 0);
+  EXPECT_EQ(engine.stored(OffloadPlace::file).activations, 8 * window);
+  EXPECT_EQ(whole.stored(OffloadPlace::file).activations, 0);
 }
 
 // Sequences that grow change what windows hold.

@@ -1,6 +1,7 @@
 // A GPU as Trireme's device: memory of its runtime, streams, kernels, products.
 #include "backend/gpu/device.h"
 
+#include <mutex>
 #include <optional>
 
 #include "backend/gpu/host_wait.h"
@@ -35,7 +36,12 @@ class GpuDevice final : public Device {
   std::int64_t memory_bytes() const override { return runtime::memory_bytes(); }
   std::string address() const override { return runtime::address(); }
   const Target& target() const override { return target_; }
-  Queue& queue(QueueRole role) override { return queues_[static_cast<std::size_t>(role)]; }
+  Queue& queue(QueueRole role) override {
+    const auto number = static_cast<std::size_t>(role);
+    if (number < queues_.size()) return queues_[number];
+    std::call_once(copies_made_, [this] { copies_.emplace(); });
+    return (*copies_)[number - queues_.size()];
+  }
 
   const CollectiveTable* collectives(std::string& problem) const override {
     return runtime::collectives(problem);
@@ -66,6 +72,17 @@ class GpuDevice final : public Device {
  private:
   GpuQueue& compute() { return queues_[static_cast<std::size_t>(QueueRole::compute)]; }
 
+  // Of all queues, before memory that they use goes.
+  void synchronize() {
+    try {
+      for (GpuQueue& queue : queues_) queue.synchronize();
+      if (!copies_) return;
+      for (GpuQueue& queue : *copies_) queue.synchronize();
+    } catch (const Error&) {
+      // A device that is lost has said so, and this is called while that error ends the run.
+    }
+  }
+
   std::byte* do_allocate(std::int64_t bytes) override {
     auto* const memory = static_cast<std::byte*>(runtime::allocate(bytes));
     if (!memory) return nullptr;
@@ -74,16 +91,24 @@ class GpuDevice final : public Device {
     return memory;
   }
   void do_release(std::byte* memory, std::int64_t bytes) override {
-    try {
-      for (GpuQueue& queue : queues_) queue.synchronize();
-    } catch (const Error&) {
-      // A device that is lost has said so, and this is called while that error ends the run.
-    }
+    synchronize();
     runtime::release(memory, bytes);
   }
+  std::byte* do_allocate_host(std::int64_t bytes) override {
+    return static_cast<std::byte*>(runtime::allocate_pinned(bytes));
+  }
+  void do_release_host(std::byte* memory, std::int64_t bytes) override {
+    synchronize();
+    runtime::release_pinned(memory, bytes);
+  }
+
+  static constexpr auto first_copies = static_cast<std::size_t>(QueueRole::load);
 
   Target target_;
-  std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count)> queues_;
+  std::array<GpuQueue, first_copies> queues_;
+  std::optional<std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count) - first_copies>>
+      copies_;
+  std::once_flag copies_made_;
   Staging staging_;
   std::optional<Products> products_;
   std::vector<DeviceNote> notes_;

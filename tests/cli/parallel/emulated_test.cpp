@@ -84,6 +84,30 @@ TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
                    "model.family=llama moe.num_experts=4 moe.aux_loss_coeff=0.01");
 }
 
+// To the memory of each GPU's host: states, activations and parts of parameters.
+TEST_F(EmulatedJobs, WhatIsOffloadedGivesTheSameBits) {
+  const std::string both = " offload.optimizer=host offload.activations=host";
+  expect_same_bits(
+      {{2, "parallel.zero=1" + both}, {2, "parallel.zero=3 offload.parameters=host" + both}},
+      "parallel.numerics=exact run.precision=bf16");
+}
+TEST_F(SlowEmulatedJobs, WhatIsOffloadedGivesTheSameBits) {
+  const std::string all =
+      " offload.optimizer=host offload.activations=host offload.parameters=host parallel.zero=3";
+  expect_same_bits({{2, "parallel.zero=2 offload.optimizer=host"},
+                    {2, "parallel.pp=2 parallel.schedule=zb1p" + all},
+                    {4, "parallel.pp=2 parallel.schedule=zbv" + all}},
+                   "parallel.numerics=exact run.precision=bf16 optimizer.name=muon "
+                   "parallel.recompute=selective");
+}
+TEST_F(SlowEmulatedJobs, WhatIsOffloadedKnowsNoOrderOfTheQueues) {
+  const Variable order("TRIREME_STREAM_ORDER", "7");
+  expect_same_bits({{2,
+                     "parallel.zero=3 offload.optimizer=host offload.activations=host "
+                     "offload.parameters=host"}},
+                   "parallel.numerics=exact run.precision=bf16");
+}
+
 // Without a library of collectives too.
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");

@@ -1,22 +1,22 @@
-// This rank's parts of parameters in a file on local disk (ZeRO 3): those of a segment are read
-// ahead of their gather, and those that the optimizer makes are written behind it.
+// This rank's parts of parameters in a file or in the memory of a GPU's host (ZeRO 3): those of a
+// segment are read ahead of their gather, and those that the optimizer makes are written behind it.
 #pragma once
 
 #include <memory>
 
 #include "parallel/state_layout.h"
-#include "parallel/transfer_file.h"
+#include "parallel/transfer_store.h"
 
 namespace trireme {
 
-class ParameterFile {
+class ParameterStore {
  public:
   // Plans, without allocating. `stage` and `layout` must outlive it.
-  ParameterFile(const Stage& stage, const StateLayout& layout, const OffloadOptions& where);
+  ParameterStore(const Stage& stage, const StateLayout& layout, const OffloadOptions& where);
 
   // Of two slots in memory, each with room for the parts of any segment.
   std::int64_t memory_bytes() const { return slots * slot_bytes_; }
-  std::int64_t file_bytes() const { return file_bytes_; }
+  std::int64_t stored_bytes() const { return stored_bytes_; }
   void allocate(const MemoryRegion& region);
 
   // For passes. Starts to read the parts of a segment unless they are there or on their way; nobody
@@ -29,7 +29,7 @@ class ParameterFile {
   // zeros at first, and the end of that.
   std::byte* begin(int bucket);
   void keep(int bucket);
-  // Everything is in the file.
+  // Everything is in the store.
   void finish();
 
   void set_trace(Trace* trace);
@@ -39,24 +39,24 @@ class ParameterFile {
   static constexpr int slots = 2;
   struct Slot {
     int segment = -1, bucket = -1;
-    TransferFile::Ticket ticket = 0;
+    TransferStore::Ticket ticket = 0;
   };
   Slot& slot_of(int number) { return slots_[number % slots]; }
   std::byte* memory_of(int number) const {
     return in_flight_.data() + (number % slots) * slot_bytes_;
   }
-  // What a part takes in memory and in the file.
+  // What a part takes in memory and in the store.
   std::int64_t room(int bucket) const;
   void settle(Slot& slot);
 
   const Stage& stage_;
   const StateLayout& layout_;
   OffloadOptions where_;
-  std::vector<std::int64_t> places_;  // by bucket, in the file
-  std::int64_t file_bytes_ = 0, slot_bytes_ = 0;
+  std::vector<std::int64_t> places_;  // by bucket, in the store
+  std::int64_t stored_bytes_ = 0, slot_bytes_ = 0;
   MemoryBlock in_flight_;
   Slot slots_[slots];
-  std::unique_ptr<TransferFile> file_;  // before its memory goes
+  std::unique_ptr<TransferStore> store_;  // before its memory goes
 };
 
 }  // namespace trireme

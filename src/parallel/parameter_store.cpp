@@ -1,5 +1,5 @@
 // Two slots in memory, which reads of segments and writes of buckets take in turn.
-#include "parallel/parameter_file.h"
+#include "parallel/parameter_store.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,17 +10,19 @@
 namespace trireme {
 namespace {
 
-constexpr TransferUse use_of_parameters = {"the parameters", "choose a folder on another disk",
-                                           "read parameters", "write parameters"};
+constexpr TransferUse use_of_parameters = {
+    "the parameters",           "choose a folder on another disk", "read parameters",
+    "write parameters",         "parameters from the file",        "parameters to the file",
+    "parameters from the host", "parameters to the host"};
 
 }  // namespace
 
-ParameterFile::ParameterFile(const Stage& stage, const StateLayout& layout,
-                             const OffloadOptions& where)
+ParameterStore::ParameterStore(const Stage& stage, const StateLayout& layout,
+                               const OffloadOptions& where)
     : stage_(stage), layout_(layout), where_(where) {
   for (int bucket = 0; bucket < layout.buckets(); ++bucket) {
-    places_.push_back(file_bytes_);
-    file_bytes_ += room(bucket);
+    places_.push_back(stored_bytes_);
+    stored_bytes_ += room(bucket);
   }
   for (int segment = 0; segment < stage.segments(); ++segment) {
     std::int64_t bytes = 0;
@@ -29,29 +31,26 @@ ParameterFile::ParameterFile(const Stage& stage, const StateLayout& layout,
   }
 }
 
-std::int64_t ParameterFile::room(int bucket) const {
+std::int64_t ParameterStore::room(int bucket) const {
   return round_up(layout_.part(bucket) * size_of(stage_.definition().compute),
-                  TransferFile::alignment);
+                  TransferStore::alignment);
 }
 
-void ParameterFile::allocate(const MemoryRegion& region) {
+void ParameterStore::allocate(const MemoryRegion& region) {
   in_flight_ = MemoryBlock(stage_.device(), region.bytes, region.name);
-  if (stage_.device().computes() && file_bytes_ > 0)
-    file_ = std::make_unique<TransferFile>(use_of_parameters, where_.folder, file_bytes_,
-                                           where_.timeout_s);
+  store_ = make_store(use_of_parameters, stage_.device(), where_, stored_bytes_);
 }
 
-void ParameterFile::settle(Slot& slot) {
-  if (const TransferFile::Ticket ticket = std::exchange(slot.ticket, 0); ticket != 0)
-    file_->wait(ticket);
+void ParameterStore::settle(Slot& slot) {
+  if (slot.ticket != 0) store_->wait(std::exchange(slot.ticket, 0));
 }
 
-void ParameterFile::bring(int segment) {
+void ParameterStore::bring(int segment) {
   Slot& slot = slot_of(segment);
   if (slot.segment == segment) return;
   settle(slot);
   slot = {.segment = segment};
-  std::vector<TransferFile::Piece> pieces;
+  std::vector<TransferStore::Piece> pieces;
   std::byte* to = memory_of(segment);
   std::int64_t bytes = 0;
   for (const int bucket : layout_.buckets_of(segment)) {
@@ -59,11 +58,10 @@ void ParameterFile::bring(int segment) {
     bytes += room(bucket);
   }
   if (pieces.empty()) return;
-  record_transfer(stage_.device(), true, "parameters from the file", bytes);
-  if (file_) slot.ticket = file_->read(std::move(pieces), segment);
+  slot.ticket = store_->read(std::move(pieces), segment);
 }
 
-std::byte* ParameterFile::part(int segment, int bucket) {
+std::byte* ParameterStore::part(int segment, int bucket) {
   TRIREME_CHECK(slot_of(segment).segment == segment);
   settle(slot_of(segment));
   std::byte* at = memory_of(segment);
@@ -74,7 +72,7 @@ std::byte* ParameterFile::part(int segment, int bucket) {
   return at;
 }
 
-std::byte* ParameterFile::begin(int bucket) {
+std::byte* ParameterStore::begin(int bucket) {
   Slot& slot = slot_of(bucket);
   if (slot.bucket != bucket) {
     settle(slot);
@@ -84,22 +82,20 @@ std::byte* ParameterFile::begin(int bucket) {
   return memory_of(bucket);
 }
 
-void ParameterFile::keep(int bucket) {
-  record_transfer(stage_.device(), false, "parameters to the file", room(bucket));
-  if (!file_) return;
+void ParameterStore::keep(int bucket) {
   const std::int64_t place = places_[static_cast<std::size_t>(bucket)];
-  slot_of(bucket).ticket = file_->write({{memory_of(bucket), place, room(bucket)}}, bucket);
+  slot_of(bucket).ticket = store_->write({{memory_of(bucket), place, room(bucket)}}, bucket);
 }
 
-void ParameterFile::finish() {
+void ParameterStore::finish() {
   for (Slot& slot : slots_) {
     settle(slot);
     slot = {};
   }
 }
 
-void ParameterFile::set_trace(Trace* trace) {
-  if (file_) file_->set_trace(trace);
+void ParameterStore::set_trace(Trace* trace) {
+  if (store_) store_->set_trace(trace);
 }
 
 }  // namespace trireme
