@@ -114,6 +114,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                       {{"optimizer_states", rank.on_host.states},
                        {"parameters", rank.on_host.parameters},
                        {"activations", rank.on_host.activations},
+                       {"checkpoint_copy", rank.on_host.copies},
                        {"bytes_read", rank.host.read},
                        {"bytes_written", rank.host.written}}},
                      {"flops", rank.flops},

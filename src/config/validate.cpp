@@ -208,6 +208,12 @@ void check_norms(const ModelConfig& model) {
 }
 
 void check_soft_cap(const ModelConfig& model) {
+  constexpr double least = 1e-3;  // the inverse of smaller ones leaves fp32 and fp16
+  for (const auto& [name, cap] : {std::pair{"attention_soft_cap", model.attention_soft_cap},
+                                  {"logit_soft_cap", model.logit_soft_cap}}) {
+    if (cap == 0 || cap >= least) continue;
+    fail_input("model.{} = {} is too small: a cap is at least {}, or 0 for none", name, cap, least);
+  }
   if (model.attention_soft_cap == 0 || model.position != "alibi") return;
   fail_input(
       "model.attention_soft_cap = {} does not go with model.position = \"alibi\", whose slopes no "

@@ -49,7 +49,8 @@ class TransferStore {
   };
   using Ticket = std::uint64_t;
   // Start moving pieces, when all has run that the compute queue holds, in the order of the calls
-  // but side by side; `index` names them in traces.
+  // but side by side; `index` names them in traces. A range is written only when what was read of
+  // it has been waited for; to read what is being written is allowed.
   virtual Ticket read(std::vector<Piece> pieces, std::int64_t index) = 0;
   virtual Ticket write(std::vector<Piece> pieces, std::int64_t index) = 0;
   // What the compute queue gets from now on runs when the transfer is over. 0: nothing to wait for.

@@ -134,7 +134,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
     one.pipeline_rank = position;
     one.memory = planned_memory(engine, config);
     one.in_files = engine.stored(OffloadPlace::file);
-    one.on_host = engine.stored(OffloadPlace::host);
+    one.on_host = planned_on_host(engine, config);
     one.besides = memory_besides(engine, config, threads_of(target));
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
@@ -258,6 +258,7 @@ std::string memory_table(const std::vector<const RankPlan*>& ranks) {
     row("optimizer states", [&](const RankPlan& rank) { return (rank.*stored).states; });
     row("parameters", [&](const RankPlan& rank) { return (rank.*stored).parameters; });
     row("activations", [&](const RankPlan& rank) { return (rank.*stored).activations; });
+    row("copy for checkpoints", [&](const RankPlan& rank) { return (rank.*stored).copies; });
     row("read per step", [&](const RankPlan& rank) { return rounded((rank.*moved).read); });
     row("written per step", [&](const RankPlan& rank) { return rounded((rank.*moved).written); });
   };

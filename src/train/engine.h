@@ -69,11 +69,11 @@ struct RankOf {
   int size = 1;
 };
 
-// Bytes of what is offloaded to a place.
+// Bytes of what is offloaded to a place, and of copies that checkpoints are written from there.
 struct StoredBytes {
-  std::int64_t states = 0, parameters = 0, activations = 0;
+  std::int64_t states = 0, parameters = 0, activations = 0, copies = 0;
 
-  std::int64_t total() const { return states + parameters + activations; }
+  std::int64_t total() const { return states + parameters + activations + copies; }
 };
 
 // Schedules of a pipeline with what they cost, by micro-batches per rank.

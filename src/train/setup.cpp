@@ -89,8 +89,11 @@ std::int64_t resolve_vocabulary(Config& config) {
   return tokenizer->eod_id();
 }
 
-MemoryPlan planned_memory(const Engine& engine, const Config& config) {
-  MemoryPlan plan = engine.memory();
+namespace {
+
+// Of what a checkpoint has of this rank, which is copied before it is written during training.
+std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
+  if (!config.checkpoint.async) return 0;
   std::int64_t bytes = 0;
   for (int c = 0; c < engine.chunks(); ++c) {
     const Optimizer& optimizer = engine.optimizer(c);
@@ -102,8 +105,22 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config) {
                           optimizer.moments(slice.parameter) * size_of(optimizer.moment_dtype()));
     }
   }
-  plan.add("copy for checkpoints", config.checkpoint.async ? bytes : 0);
+  return bytes;
+}
+
+}  // namespace
+
+MemoryPlan planned_memory(const Engine& engine, const Config& config) {
+  MemoryPlan plan = engine.memory();
+  const bool on_cpu = config.run.device == "cpu";
+  plan.add("copy for checkpoints", on_cpu ? checkpoint_copy_bytes(engine, config) : 0);
   return plan;
+}
+
+StoredBytes planned_on_host(const Engine& engine, const Config& config) {
+  StoredBytes bytes = engine.stored(OffloadPlace::host);
+  if (config.run.device != "cpu") bytes.copies = checkpoint_copy_bytes(engine, config);
+  return bytes;
 }
 
 MemoryPlan memory_besides(const Engine& engine, const Config& config, int threads) {

@@ -119,12 +119,14 @@ std::int64_t Trainer::Parts::steps_to_take() const {
 
 // Better refused now than killed by the system in the first step.
 void Trainer::Parts::check_memory() const {
-  const std::int64_t on_host = engine.stored(OffloadPlace::host).total(),
+  const std::int64_t on_host = planned_on_host(engine, config).total(),
                      ranks = transport ? transport->place().local_size : 1;
   if (on_host * ranks > machine_memory_bytes()) {
     fail_input(
-        "what is offloaded takes {} of the memory of the host for each of its {} ranks, and it has "
-        "{}: offload less, or use more machines",
+        "what is offloaded, and the copy of checkpoint.async, take {} of the memory of the host "
+        "for "
+        "each of its {} ranks, and it has {}: offload less, set checkpoint.async = false, or use "
+        "more machines",
         bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
   }
   const std::int64_t of_device = device_of(config.run.device).memory_bytes();

@@ -88,6 +88,21 @@ TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
 }
 
+// Checkpoints are written from a copy in the host's memory, whatever computes.
+TEST(LayoutPlan, TheCopyForCheckpointsOfAGpuIsOnItsHost) {
+  const auto plan_for = [](const std::string& device, const std::string& async) {
+    return plan_layout(small({"run.device=" + device, "checkpoint.async=" + async}), 1,
+                       target_of(device));
+  };
+  const LayoutPlan with = plan_for("cuda", "true"), without = plan_for("cuda", "false");
+  EXPECT_EQ(with.ranks[0].memory.total(), without.ranks[0].memory.total());
+  EXPECT_EQ(without.ranks[0].on_host.total(), 0);
+  const LayoutPlan on_cpu = plan_for("cpu", "true");
+  EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
+  EXPECT_GT(bytes(on_cpu, "copy for checkpoints"), 0);
+  EXPECT_EQ(with.ranks[0].on_host.copies, bytes(on_cpu, "copy for checkpoints"));
+}
+
 // 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for
 // weight gradients comes on top.
 TEST(LayoutPlan, VHalfHoldsFewerActivations) {
