@@ -52,8 +52,13 @@ class SpaceMaker {
   }
 
  private:
-  // Of a group that shares sequences; only CPUs have it.
-  std::int64_t most_context() const { return config_.run.device == "cpu" ? 16 : 1; }
+  // Of a group that shares sequences. A GPU wants chunks of 4,096 positions at least.
+  std::int64_t most_context() const {
+    constexpr std::int64_t most = 16, positions_of_gpu = 8192;
+    return config_.run.device == "cpu"
+               ? most
+               : std::clamp<std::int64_t>(config_.model.seq_length / positions_of_gpu, 1, most);
+  }
 
   void refuse(const std::string& why) {
     ++space_.refused;

@@ -50,6 +50,7 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
   for (const std::vector<std::string>& model :
        {std::vector<std::string>{"model.family=llama", "train.global_batch_size=16"},
         {"model.tie_embeddings=true", "model.vocab_size=4000", "model.num_layers=6"},
+        {"model.seq_length=32768", "model.family=llama", "train.global_batch_size=8"},
         {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"}}) {
     const Config config = small([&] {
       std::vector<std::string> all = {"run.device=hip"};
@@ -125,6 +126,21 @@ TEST(LayoutSpace, HoldsLayoutsThatRun) {
     EXPECT_NO_THROW(validate(one));
     EXPECT_NO_THROW(validate_layout(one, 12)) << layout_text(layout, 12);
   }
+}
+
+// GPUs share sequences whose chunks are long.
+TEST(LayoutSpace, HasContextParallelismForLongSequences) {
+  const auto most_context = [](const char* length) {
+    const Config config = small({"run.device=hip", length});
+    std::int64_t most = 0;
+    for (const Layout& layout : layout_space(config, {16, 8, 0}).layouts) {
+      most = std::max(most, layout.parallel.cp);
+      EXPECT_NO_THROW(validate_layout(with_layout(config, layout), 16)) << layout_text(layout, 16);
+    }
+    return most;
+  };
+  EXPECT_EQ(most_context("model.seq_length=8192"), 1);
+  EXPECT_EQ(most_context("model.seq_length=65536"), 8);
 }
 
 TEST(LayoutSearch, SaysWhatWouldWork) {
