@@ -17,8 +17,8 @@ void refuse_what_is_not_there(const Config& config);
 // another system: it would be ignored.
 void refuse_foreign_folders(const Config& config);
 
-// What a run holds on one rank in the memory of its device: the engine's memory, and on the CPU with
-// checkpoint.async the copy that is written during training.
+// What a run holds on one rank in the memory of its device: the engine's memory, and on the CPU
+// with checkpoint.async the copy that is written during training.
 MemoryPlan planned_memory(const Engine& engine, const Config& config);
 // What it holds in the memory of the host of a GPU: what is offloaded, and that copy.
 StoredBytes planned_on_host(const Engine& engine, const Config& config);
