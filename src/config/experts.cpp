@@ -96,11 +96,13 @@ void check_numbers(const ModelConfig& model) {
         "(moe.layers, or moe.first_layer and moe.layer_interval): give one number for each of them",
         counts.numbers.size(), layers, model.num_layers);
   }
-  if (const std::int64_t most = *std::ranges::max_element(counts.numbers); moe.num_experts != most)
+  if (const std::int64_t most = *std::ranges::max_element(counts.numbers);
+      moe.num_experts != most) {
     fail_input(
         "moe.num_experts = {} and moe.experts_by_layer, whose largest number is {}, say how many "
         "experts there are in two ways: leave num_experts out",
         moe.num_experts, most);
+  }
 }
 
 void check_groups(const ExpertConfig& moe) {

@@ -34,8 +34,7 @@ constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
        return m.norm_placement == "output" || m.norm_placement == "both";
      },
      "model.norm_placement = \"output\" and \"both\" do not go with model.family = \"bert\": use "
-     "pre "
-     "or post"},
+     "pre or post"},
     {[](const ModelConfig& m) { return m.attention_soft_cap > 0 || m.logit_soft_cap > 0; },
      "model.attention_soft_cap and model.logit_soft_cap do not go with model.family = \"bert\": "
      "leave them out"},

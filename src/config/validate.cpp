@@ -403,8 +403,7 @@ void refuse_for_device(const Config& config) {
   if (config.model.attention_soft_cap > 0) {
     fail_input(
         "model.attention_soft_cap = {} needs run.device = \"cpu\": attention of GPUs caps no "
-        "scores "
-        "yet (model.logit_soft_cap goes with every device)",
+        "scores yet (model.logit_soft_cap goes with every device)",
         config.model.attention_soft_cap);
   }
 }

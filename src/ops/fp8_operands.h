@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cpu/fp8.h"
+#include "base/line_parts.h"
 #include "ops/support.h"
 
 namespace trireme::ops {
@@ -41,15 +42,12 @@ struct Fp8Operands {
               std::int64_t result_cols, bool stored)
       : a(a), b(b), result_cols(result_cols), stores(stored && g.compute() != g.accumulate()) {
     const std::int64_t element = size_of(g.accumulate());
-    const auto place = [&](std::int64_t& at, std::int64_t bytes) {
-      constexpr std::int64_t alignment = 64;
-      at = rest;
-      rest += (bytes + alignment - 1) / alignment * alignment;
-    };
-    place(largest, (a.count() + b.count()) * size_of(DType::f32));
-    place(rounded_a, a.rows * a.cols * element);
-    place(rounded_b, b.rows * b.cols * element);
-    place(made, stores ? a.rows * result_cols * element : 0);
+    LineParts parts;
+    largest = parts.add((a.count() + b.count()) * size_of(DType::f32));
+    rounded_a = parts.add(a.rows * a.cols * element);
+    rounded_b = parts.add(b.rows * b.cols * element);
+    made = parts.add(stores ? a.rows * result_cols * element : 0);
+    rest = parts.bytes;
   }
 };
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/line_parts.h"
 #include "ops/definitions.h"
 #include "ops/fp8_grouped.h"
 #include "ops/ops.h"
@@ -105,7 +106,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
 }
 
 // Where everything lies in the workspace; each part begins on a line of the cache.
-class Scratch {
+class Scratch : public LineParts {
  public:
   Scratch(const Sizes& s, bool backward, bool fixed_point) {
     const auto rows = [&](std::int64_t columns) { return add(s.round_rows * columns * s.element); };
@@ -125,15 +126,6 @@ class Scratch {
 
   std::int64_t own_offsets, all_offsets, x, wide, inner, y;
   std::int64_t wide_grad = 0, inner_grad = 0, weights = 0, product;
-  std::int64_t bytes = 0;
-
- private:
-  std::int64_t add(std::int64_t count) {
-    constexpr std::int64_t line = 64;
-    const std::int64_t begin = bytes;
-    bytes += (count + line - 1) / line * line;
-    return begin;
-  }
 };
 
 bool sums_integers(const Graph& g, const Node& node) {

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/workspace.h"
 #include "backend/gpu_workspace.h"
+#include "base/line_parts.h"
 #include "ops/attention_shape.h"
 #include "ops/context_orders.h"
 #include "ops/definitions.h"
@@ -31,9 +32,9 @@ std::int64_t key_elements(const AttentionAttributes& a) {
   return own_rows(a) * key_columns(a);
 }
 
-// Where everything lies in the workspace; each part begins on a line of the cache.
-struct Scratch {
-  std::int64_t keys[2], key_grads[4] = {}, kernel = 0, bytes = 0;
+// Where everything lies in the workspace.
+struct Scratch : LineParts {
+  std::int64_t keys[2], key_grads[4] = {}, kernel = 0;
 
   Scratch(const Graph& g, const AttentionAttributes& a, bool backward) {
     const std::int64_t of_keys = key_elements(a);
@@ -41,14 +42,6 @@ struct Scratch {
     if (backward)
       for (std::int64_t& part : key_grads) part = add(of_keys * size_of(g.accumulate()));
     kernel = bytes;
-  }
-
- private:
-  std::int64_t add(std::int64_t count) {
-    constexpr std::int64_t line = 64;
-    const std::int64_t begin = bytes;
-    bytes += (count + line - 1) / line * line;
-    return begin;
   }
 };
 

@@ -95,8 +95,7 @@ HostBlock::HostBlock(Device& device, std::int64_t bytes, const std::string& what
   if (!data_) {
     fail(
         "the host has no {} left for {}, which a GPU copies from and to ({} are allocated): "
-        "offload "
-        "less, or use more machines",
+        "offload less, or use more machines",
         bytes_to_text(bytes), what, bytes_to_text(device.allocated_host()));
   }
   if (!device.computes()) return;

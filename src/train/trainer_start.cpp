@@ -124,8 +124,8 @@ void Trainer::Parts::check_memory() const {
   if (on_host * ranks > machine_memory_bytes()) {
     fail_input(
         "what is offloaded, and the copy of checkpoint.async, take {} of the memory of the host "
-        "for "
-        "each of its {} ranks, and it has {}: offload less, set checkpoint.async = false, or use "
+        "for each of its {} ranks, and it has {}: offload less, set checkpoint.async = false, or "
+        "use "
         "more machines",
         bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
   }

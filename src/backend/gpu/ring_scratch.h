@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/kernels.h"
+#include "base/line_parts.h"
 
 namespace trireme::gpu {
 
@@ -14,13 +15,12 @@ constexpr std::int64_t half_of_chunk(std::int64_t chunk) {
   return (chunk + 1) / 2;
 }
 
-struct RingScratch {
+struct RingScratch : LineParts {
   std::int64_t sums;           // of all turns so far: results, or gradients of queries, in fp32
   std::int64_t qkv, ctx;       // of the pair; backward, ctx is the gradient of the result
   std::int64_t lse;            // of the pair's queries
   std::int64_t first_visible;  // the same, counted from the pair's first key
   std::int64_t delta, dqkv;    // backward
-  std::int64_t bytes = 0;
 
   // `element`: bytes of the storage type.
   RingScratch(const AttentionShape& s, std::int64_t element, bool backward) {
@@ -33,14 +33,6 @@ struct RingScratch {
     first_visible = add(rows * number);
     delta = add(backward ? rows * s.heads() * number : 0);
     dqkv = add(backward ? s.batch * 2 * half_of_chunk(s.cut.chunk) * s.qkv_cols() * element : 0);
-  }
-
- private:
-  std::int64_t add(std::int64_t part) {
-    constexpr std::int64_t line = 64;
-    const std::int64_t begin = bytes;
-    bytes += (part + line - 1) / line * line;
-    return begin;
   }
 };
 
