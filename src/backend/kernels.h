@@ -96,7 +96,7 @@ struct AttentionShape {
   // ALiBi (Press et al. 2022): heads of the whole layer, of which the first has the number
   // first_head here. Scores get slope x (key - query), with the slope of the head. 0: without.
   std::int64_t alibi_heads = 0;
-  // Scores s become soft_cap x tanh(s / soft_cap) (Gemma 2). 0: without. CPU only.
+  // Scores s become soft_cap x tanh(s / soft_cap) (Gemma 2). 0: without. On GPUs not with slopes.
   double soft_cap = 0;
 
   std::int64_t heads() const { return groups * queries_per_group; }

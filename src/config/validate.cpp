@@ -400,12 +400,6 @@ void refuse_for_device(const Config& config) {
   if (config.run.device == "cpu") return;
   if (config.run.precision == "fp64")
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
-  if (config.model.attention_soft_cap > 0) {
-    fail_input(
-        "model.attention_soft_cap = {} needs run.device = \"cpu\": attention of GPUs caps no "
-        "scores yet (model.logit_soft_cap goes with every device)",
-        config.model.attention_soft_cap);
-  }
 }
 
 void validate(const Config& config) {

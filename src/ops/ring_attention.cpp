@@ -112,15 +112,9 @@ double flops_grad(const Graph&, const Node& node) {
   return 7 * products(node.as<AttentionAttributes>());
 }
 
-// GPUs count positions from the beginning of a chunk, which is not how dropout is drawn.
-void check_device(const Target& target, const AttentionAttributes& a) {
-  TRIREME_CHECK(target.device == DeviceKind::cpu || a.dropout.probability == 0);
-}
-
 // On the CPU, the sums of the turns so far.
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  check_device(target, a);
   const AttentionShape shape = shape_of(a);
   return Scratch(g, a, false).bytes +
          (target.device == DeviceKind::cpu
@@ -171,7 +165,6 @@ void infer_grad(Graph& g, Node& node) {
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  check_device(target, a);
   return Scratch(g, a, true).bytes +
          (target.device == DeviceKind::cpu
               ? cpu::context_attention_workspace(target, g.compute(), shape_of(a))

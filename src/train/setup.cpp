@@ -37,13 +37,6 @@ BuildOptions build_options(const Config& config) {
 }
 
 void refuse_what_is_not_there(const Config& c) {
-  if (c.run.device != "cpu" && c.parallel.cp > 1 && c.parallel.cp_attention == "ring" &&
-      c.model.attention_dropout > 0) {
-    fail_input(
-        "parallel.cp_attention = \"ring\" with model.attention_dropout = {} needs run.device = "
-        "\"cpu\": on GPUs use \"all_gather\" or \"ulysses\", or attention_dropout = 0",
-        c.model.attention_dropout);
-  }
   for (const auto& [key, where] : {std::pair{"optimizer", c.offload.optimizer},
                                    {"parameters", c.offload.parameters},
                                    {"activations", c.offload.activations}}) {

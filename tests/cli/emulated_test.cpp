@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                 1e-3},
         Trained{"caps_fp32",
                 {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
-                 "model.norm_placement=both", "model.logit_soft_cap=3"},
+                 "model.num_kv_heads=2", "model.attention_window=7", "model.norm_placement=both",
+                 "model.attention_soft_cap=2", "model.logit_soft_cap=3"},
                 1e-3},
         Trained{
             "lion_fp32", {"run.precision=fp32", "optimizer.name=lion", "optimizer.lr=1e-3"}, 1e-3},
@@ -324,20 +325,24 @@ TEST_F(Emulated, GeneratesAndEvaluatesAsTheCpu) {
   EXPECT_NEAR(loss(evaluations[1]), loss(evaluations[0]), 1e-4);
 }
 
-// Slopes and windows against a cache; and experts.
+// Slopes, windows and caps against a cache; and experts.
 TEST_F(Emulated, GeneratesWithinWindowsAsTheCpu) {
-  expect_trained("run", {"run.precision=fp32", "train.iters=10", "model.family=llama",
-                         "model.hidden_dropout=0", "model.position=alibi",
-                         "model.attention_window=5", "moe.num_experts=4"});
-  std::vector<std::string> texts;
-  for (const char* device : {"cpu", "emulated"}) {
-    const Outcome outcome =
-        run({"generate", path("run"), "--prompt", "the ship", "--greedy", "--max-new-tokens", "8",
-             "--set", std::string("run.device=") + device});
-    ASSERT_EQ(outcome.code, 0) << outcome.out;
-    texts.push_back(outcome.out);
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{"model.position=alibi", "moe.num_experts=4"},
+        {"model.attention_soft_cap=0.5", "model.num_kv_heads=2"}}) {
+    expect_trained(model[0],
+                   with(model, {"run.precision=fp32", "train.iters=10", "model.family=llama",
+                                "model.hidden_dropout=0", "model.attention_window=5"}));
+    std::vector<std::string> texts;
+    for (const char* device : {"cpu", "emulated"}) {
+      const Outcome outcome =
+          run({"generate", path(model[0]), "--prompt", "the ship", "--greedy", "--max-new-tokens",
+               "8", "--set", std::string("run.device=") + device});
+      ASSERT_EQ(outcome.code, 0) << outcome.out;
+      texts.push_back(outcome.out);
+    }
+    EXPECT_EQ(texts[0], texts[1]);
   }
-  EXPECT_EQ(texts[0], texts[1]);
 }
 
 TEST_F(Emulated, PoisonedMemoryChangesNothing) {

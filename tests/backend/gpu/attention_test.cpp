@@ -43,6 +43,10 @@ struct Problem {
     shape.first_head = 2;
     return *this;
   }
+  Problem& with_cap(double cap) {
+    shape.soft_cap = cap;
+    return *this;
+  }
   std::size_t qkv_count() const { return size(shape.batch * shape.seq * shape.qkv_cols()); }
   std::size_t ctx_count() const { return size(shape.batch * shape.seq * shape.ctx_cols()); }
   std::size_t lse_count() const { return size(shape.batch * shape.heads() * shape.seq); }
@@ -51,7 +55,8 @@ struct Problem {
            " groups " + std::to_string(shape.groups) + " x " +
            std::to_string(shape.queries_per_group) + " head_dim " + std::to_string(shape.head_dim) +
            (shape.causal ? " causal" : "") + (first_visible.empty() ? "" : " documents") +
-           (lengths.empty() ? "" : " lengths") + (sample_ids.empty() ? "" : " dropout");
+           (lengths.empty() ? "" : " lengths") + (sample_ids.empty() ? "" : " dropout") +
+           (shape.soft_cap > 0 ? " cap " + std::to_string(shape.soft_cap) : "");
   }
 
  private:
@@ -186,6 +191,45 @@ TEST_P(Attention, DropsWhatTheCpuDrops) {
   expect_as_cpu(Problem(2, 130, 2, 2, 16, true).with_dropout(0.1f));
   expect_as_cpu(Problem(1, 65, 1, 1, 128, false).with_dropout(0.5f));
   expect_as_cpu(Problem(2, 65, 1, 1, 16, false).with_dropout(0.3f).with_lengths());
+}
+
+// Scores of deviation 1, of which a cap of 1 bends all and one of 50 few.
+TEST_P(Attention, WithACapEqualsTheCpus) {
+  for (const std::int64_t head_dim : {12, 64, 96, 128, 256})
+    expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true).with_cap(1));
+  expect_as_cpu(Problem(2, 65, 2, 3, 16, false).with_cap(50));
+  expect_as_cpu(Problem(2, 130, 1, 2, 16, true).with_cap(0.7).with_documents(33));
+  expect_as_cpu(Problem(3, 100, 1, 2, 16, true).with_cap(1).with_lengths());
+  expect_as_cpu(Problem(2, 65, 1, 2, 64, true).with_cap(1).with_dropout(0.3f));
+  // Scores far beyond the cap, where tanh is flat.
+  Problem flat = Problem(2, 70, 1, 1, 16, true).with_cap(3);
+  flat.shape.scale = 10;
+  expect_as_cpu(flat);
+}
+
+// What the sum of ctx * dctx changes by along a direction, against the gradient.
+TEST_P(Attention, WithACapHasTheGradientOfItsResult) {
+  Problem p = Problem(1, 37, 1, 2, 16, true).with_cap(0.8).with_dropout(0.2f).with_documents(20);
+  p.shape.scale = 0.5;
+  const Inputs<float> inputs(p);
+  const auto direction = normal_values<float>(p.qkv_count(), 3);
+  const auto value_at = [&](double step) {
+    Inputs<float> moved = inputs;
+    for (std::size_t i = 0; i < moved.qkv.size(); ++i)
+      moved.qkv[i] += static_cast<float>(step * direction[i]);
+    const auto ctx = run<float>(gpu_, p, moved).ctx;
+    double value = 0;
+    for (std::size_t i = 0; i < ctx.size(); ++i) value += double{ctx[i]} * double{inputs.dctx[i]};
+    return value;
+  };
+  const auto dqkv = run<float>(gpu_, p, inputs).dqkv;
+  double slope = 0;
+  for (std::size_t i = 0; i < dqkv.size(); ++i) slope += double{dqkv[i]} * double{direction[i]};
+  // Of fourth order, so that the step can be large next to the rounding of results.
+  const double h = 0.01;
+  const double found =
+      (8 * (value_at(h) - value_at(-h)) - (value_at(2 * h) - value_at(-2 * h))) / (12 * h);
+  EXPECT_NEAR(found / slope, 1, 1e-4);
 }
 
 TEST_P(Attention, NeverReadsPadding) {
@@ -334,6 +378,7 @@ TEST_P(Attention, OfChunksHasTheBitsOfWholeSequences) {
     Problem p = Problem(2, 168, 1, 3, 16, true).with_documents(40).with_dropout(0.1f);
     p.shape.alibi_heads = 5;
     expect_as_whole<T>(gpu_, p, 4);
+    expect_as_whole<T>(gpu_, Problem(1, 80, 1, 2, 16, true).with_cap(1).with_documents(30), 2);
   });
 }
 
@@ -402,6 +447,13 @@ TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {
       expect_as_cpu({{2, 1, 1, 2, 16, 1030, 0.25, window, 4, alibi_heads}, {700, 3}});
       expect_as_cpu({{2, 40, 1, 2, 16, 450, 0.25, window, 0, alibi_heads}, {0, 401}});
     }
+  }
+}
+
+TEST_P(CachedAttention, WithACapEqualsTheCpus) {
+  for (const std::int64_t window : {0, 20}) {
+    expect_as_cpu({{2, 1, 1, 2, 16, 300, 0.25, window, 0, 0, 1.5}, {270, 3}});
+    expect_as_cpu({{2, 40, 1, 2, 16, 150, 0.25, window, 0, 0, 1.5}, {0, 110}});
   }
 }
 

@@ -16,6 +16,8 @@ struct RingCase {
   std::int64_t ranks, batch, chunk, groups, queries_per_group, head_dim;
   bool documents;
   std::int64_t alibi_heads;
+  float dropout = 0;
+  double soft_cap = 0;
 };
 
 constexpr RingCase cases[] = {
@@ -25,6 +27,10 @@ constexpr RingCase cases[] = {
     {"documents that begin within a chunk and before it", 3, 2, 24, 2, 2, 16, true, 0},
     {"slopes", 2, 2, 21, 2, 2, 16, false, 5},
     {"four ranks with documents and slopes", 4, 1, 24, 1, 3, 40, true, 3},
+    {"dropout", 2, 2, 16, 2, 2, 16, false, 0, 0.2f},
+    {"dropout of half-chunks that begin within a tile", 3, 1, 24, 1, 2, 16, true, 0, 0.4f},
+    {"a cap", 2, 2, 20, 1, 2, 16, false, 0, 0, 1},
+    {"a cap with documents and dropout", 2, 1, 40, 1, 2, 16, true, 0, 0.2f, 1},
 };
 
 // In the Euclidean norm; NaN is no distance.
@@ -60,6 +66,10 @@ class Sequences {
               true,
               1 / std::sqrt(static_cast<double>(one.head_dim))};
     shape_.alibi_heads = one.alibi_heads;
+    shape_.soft_cap = one.soft_cap;
+    shape_.dropout.probability = one.dropout;
+    shape_.dropout.site = 11;
+    for (std::int64_t b = 0; b < one.batch; ++b) sample_ids.push_back(b * 7'000'000'001 + 5);
     const std::int64_t length = 17;
     for (std::int64_t i = 0; one.documents && i < one.batch * shape_.seq; ++i)
       first_visible.push_back(static_cast<std::int32_t>(i % shape_.seq / length * length));
@@ -69,6 +79,7 @@ class Sequences {
 
   std::vector<T> qkv, dctx;
   std::vector<std::int32_t> first_visible;
+  std::vector<std::int64_t> sample_ids;
 
   const AttentionShape& shape() const { return shape_; }
   SequenceCut cut(std::int64_t rank) const {
@@ -96,6 +107,19 @@ class Sequences {
   AttentionShape shape_{};
 };
 
+// What dropout reads on a device.
+struct DropoutInputs {
+  const OnDevice<std::int64_t> ids;
+  const OnDevice<StepBlock> block;
+
+  DropoutInputs(Device& device, const std::vector<std::int64_t>& sample_ids)
+      : ids(device, sample_ids), block(device, {StepBlock{.seed = 0x123456789abcdef, .step = 3}}) {}
+  void set(AttentionShape& s) const {
+    s.dropout.block = block.get();
+    s.dropout.sample_ids = ids.get();
+  }
+};
+
 template <class T>
 struct Outcome {
   std::vector<T> ctx, dqkv;
@@ -109,6 +133,8 @@ Outcome<T> whole_on(Device& cpu, const Sequences<T>& sequences) {
   const OnDevice<float> lse(cpu, sequences.size(s.heads()));
   const OnDevice<std::int32_t> first_visible(cpu, sequences.first_visible);
   if (!sequences.first_visible.empty()) s.first_visible = first_visible.get();
+  const DropoutInputs dropout(cpu, sequences.sample_ids);
+  dropout.set(s);
   const OnDevice<char> workspace(
       cpu, static_cast<std::size_t>(cpu::attention_workspace(cpu.target(), dtype_of<T>, s)));
   const Kernels<T>& k = cpu.kernels<T>();
@@ -127,6 +153,7 @@ std::vector<Outcome<T>> ring_on(Device& gpu, const RingCase& one, const Sequence
     return static_cast<std::size_t>(s.batch * 2 * one.chunk * columns);
   };
   const OnDevice<std::int32_t> first_visible(gpu, sequences.first_visible);
+  const DropoutInputs dropout(gpu, sequences.sample_ids);
   const Kernels<T>& k = gpu.kernels<T>();
   const T nan(std::numeric_limits<float>::quiet_NaN());
   std::vector<std::unique_ptr<OnDevice<T>>> qkv, keys, dctx;
@@ -137,6 +164,7 @@ std::vector<Outcome<T>> ring_on(Device& gpu, const RingCase& one, const Sequence
     shapes.push_back(s);
     shapes.back().cut = sequences.cut(r);
     if (one.documents) shapes.back().first_visible = first_visible.get();
+    dropout.set(shapes.back());
     const auto rows = [&](const std::vector<T>& whole, std::int64_t columns, std::int64_t some) {
       return std::make_unique<OnDevice<T>>(gpu, sequences.rows(whole, r, columns, some));
     };

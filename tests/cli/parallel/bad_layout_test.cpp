@@ -47,9 +47,8 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
                  "dp_replicate = 4", "ep can be 1");
   expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},
                  "parallel.ep = 2", "a multiple of 8");
-  expect_refused(
-      {2, "parallel.cp=2 parallel.cp_attention=ring run.device=cuda model.seq_length=32"},
-      "model.attention_dropout = 0.1", "use \"all_gather\" or \"ulysses\"");
+  expect_refused({2, "parallel.cp=2 parallel.cp_attention=ring"}, "model.attention_dropout = 0.1",
+                 "chunks of a multiple of 8 positions, and 16 / 4 = 4");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {

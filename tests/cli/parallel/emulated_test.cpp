@@ -78,6 +78,12 @@ TEST_F(EmulatedJobs, SharedSequencesGiveTheSameBits) {
       {{2, "parallel.cp=2"}, {2, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=1"}},
       more + "model.attention_dropout=0.1 data.reset_attention_mask=true");
 }
+TEST_F(SlowEmulatedJobs, SharedSequencesWithCapsGiveTheSameBits) {
+  expect_same_bits(
+      {{2, "parallel.cp=2"}, {2, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=1"}},
+      "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
+      "model.attention_dropout=0.1 model.attention_soft_cap=0.5");
+}
 TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
   expect_same_bits({{4, "parallel.cp=2 parallel.ep=2 parallel.zero=1"}},
                    "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
@@ -137,6 +143,14 @@ TEST_F(SlowEmulatedJobs, ARingLearnsTheSame) {
   }
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   EXPECT_LE(difference_to("reference", {2, "parallel.cp=2"}, settings), 1e-3);
+}
+// By positions of the whole sequence; and scores with a cap.
+TEST_F(EmulatedJobs, ARingDropsWhatOneRankDrops) {
+  const std::string settings = std::string(small) + two_steps +
+                               "model.seq_length=32 model.attention_dropout=0.3 "
+                               "model.attention_soft_cap=0.5 parallel.cp_attention=ring ";
+  ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
+  EXPECT_LE(difference_to("reference", {2, settings + "parallel.cp=2"}), 1e-7);
 }
 // Messages that arrive as late as they may.
 TEST_F(SlowEmulatedJobs, ARingHasTheSameBitsWheneverItsMessagesArrive) {

@@ -116,6 +116,9 @@ inline double sqrt(double x) {
 inline double round_to_even(double x) {
   return std::nearbyint(x);
 }
+inline float reciprocal(float x) {
+  return 1.0f / x;
+}
 inline float tanh(float x) {
   return std::tanh(x);
 }

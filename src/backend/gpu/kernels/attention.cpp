@@ -6,16 +6,8 @@ namespace trireme::gpu {
 
 template <class T>
 void run_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
-  with_padded_head_dim(a.head_dim, [&]<int d>() {
-    using Sizes = ForwardSizes<T, d>;
-    const std::int64_t blocks =
-        std::int64_t{a.batch} * a.groups * a.queries_per_group * ceil_div(a.queries, Sizes::rows);
-    launch(queue,
-           {.blocks = Size{static_cast<unsigned>(blocks)},
-            .threads = Sizes::Waves::threads,
-            .shared_bytes = Sizes::shared_bytes},
-           forward_kernel<T, d>, a, ctx, lse);
-  });
+  if (a.soft_cap > 0) return run_capped_forward(queue, a, ctx, lse);
+  launch_forward<false>(queue, a, ctx, lse);
 }
 template void run_forward(Queue&, const Attention<float>&, float*, float*);
 template void run_forward(Queue&, const Attention<bf16>&, bf16*, float*);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backend/gpu/kernels/dropout.h"
+#include "backend/gpu/kernels/tangent.h"
 #include "backend/gpu/launch.h"
 #include "backend/gpu/scores.h"
 #include "backend/gpu/staged.h"
@@ -56,6 +57,9 @@ struct Attention {
   int window;       // newest keys that a query sees; 0: all
   int chunks;       // that share the keys of a sequence: 1, or 2
   int firsts[2];    // positions of the first queries of the chunks
+  // Scores become soft_cap x tanh(score / soft_cap), where cap_part is scale / soft_cap. 0: none.
+  // Not with slopes.
+  float soft_cap, cap_part;
 
   GPU_FN int sequence(int sample) const { return sample / chunks; }
   GPU_FN Matrix<T> matrix(const T* data, std::int64_t pitch, int rows) const {
@@ -155,7 +159,9 @@ Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
           .alibi_heads = narrow(s.alibi_heads),
           .window = 0,
           .chunks = 1,
-          .firsts = {0, 0}};
+          .firsts = {0, 0},
+          .soft_cap = static_cast<float>(s.soft_cap),
+          .cap_part = s.soft_cap > 0 ? static_cast<float>(s.scale / s.soft_cap) : 0.0f};
 }
 
 // Of a rank's two chunks of each sequence: qkv is the rank's, and its keys are still to be set.
@@ -173,6 +179,9 @@ Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
 // ctx and, if it is not null, lse, in the order of lse_offset().
 template <class T>
 void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
+// The same where scores have a cap; run_forward() calls it.
+template <class T>
+void run_capped_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
 
 // --- sizes ---
 
@@ -227,21 +236,18 @@ struct RowsOfWaves {
   GPU_FN static bool any() { return first() < rows; }
 };
 
-// Calls body.operator()<d>() with the smallest padded head_dim that kernels are made for.
-template <class Body>
+// Calls body.operator()<d>() with the smallest padded head_dim that kernels are made for: with caps
+// they are fewer, since few models have them, and those large heads.
+template <bool capped, class Body>
 void with_padded_head_dim(std::int64_t head_dim, const Body& body) {
-  if (head_dim <= 16)
-    body.template operator()<16>();
-  else if (head_dim <= 32)
-    body.template operator()<32>();
-  else if (head_dim <= 64)
-    body.template operator()<64>();
-  else if (head_dim <= 96)
-    body.template operator()<96>();
-  else if (head_dim <= 128)
-    body.template operator()<128>();
-  else
-    body.template operator()<256>();
+  if constexpr (!capped) {
+    if (head_dim <= 16) return body.template operator()<16>();
+    if (head_dim <= 32) return body.template operator()<32>();
+    if (head_dim > 64 && head_dim <= 96) return body.template operator()<96>();
+  }
+  if (head_dim <= 64) return body.template operator()<64>();
+  if (head_dim <= 128) return body.template operator()<128>();
+  body.template operator()<256>();
 }
 
 // --- arithmetic ---
@@ -264,6 +270,31 @@ GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y)
     multiply_scores<T>(scores, a, b);
   }
 }
+
+// Products of a query and a key as exponents of two. Without a cap this costs no register more.
+template <bool capped>
+class Exponents {
+ public:
+  struct Exponent {
+    float value, slope;  // slope: of the cap there
+  };
+
+  template <class T>
+  GPU_FN explicit Exponents(const Attention<T>& a)
+      : factor_(capped ? a.cap_part : a.scale * log2_of_e), cap_(a.soft_cap * log2_of_e) {}
+
+  GPU_FN Exponent of(float product) const {
+    if constexpr (capped) {
+      const float part = tangent(product * factor_);
+      return {cap_ * part, 1.0f - part * part};
+    } else {
+      return {product * factor_, 1.0f};
+    }
+  }
+
+ private:
+  float factor_, cap_;
+};
 
 // Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
 // All is made anew for each tile: held in registers, it would be there without slopes too.
@@ -316,9 +347,7 @@ class KeptScores {
     sync_wave();  // what was drawn before has been read
 #pragma unroll 1
     for (int i = lane(); i < queries * eighths; i += wave_width)
-      bits()[i] =
-          static_cast<std::uint8_t>(mask.kept(static_cast<std::uint32_t>(query + i % queries),
-                                              static_cast<std::uint32_t>(key / 8 + i / queries)));
+      bits()[i] = static_cast<std::uint8_t>(mask.kept(query + i % queries, key / 8 + i / queries));
     sync_wave();
   }
   // Of query and key within the tile.

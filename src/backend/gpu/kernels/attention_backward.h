@@ -74,7 +74,7 @@ struct BackwardSizes : AttentionTile<T, d> {
   using Waves = RowsOfWaves<rows>;
 };
 
-template <class T, int d, Owner owner>
+template <class T, int d, Owner owner, bool capped>
 class BackwardBlock {
   using Sizes = BackwardSizes<T, d>;
   using Waves = typename Sizes::Waves;
@@ -231,7 +231,7 @@ class BackwardBlock {
     SumTile weights[rows][columns] = {}, dscores[rows][columns] = {};
     if (sees) {
       add_scores<d>(weights, own_a_ + own, other_a);
-      if (a_.alibi_heads > 0)
+      if (!capped && a_.alibi_heads > 0)
         add_distances<keys_are_rows>(weights, a_, step.head, row_, step.first);
     }
     exchange_other(step, false, other_a);
@@ -255,8 +255,8 @@ class BackwardBlock {
   }
 
   // Scores become weights w = 2^(score - lse), gradients of weights become those of scores,
-  // w (dweight - delta); dropout acts on w and dweight. The factor `scale` is left to the end.
-  // Without dropout there is no branch, which would cost registers.
+  // w (dweight - delta), times the slope of a cap; dropout acts on w and dweight. The factor
+  // `scale` is left to the end. Without dropout there is no branch, which would cost registers.
   template <bool drops>
   GPU_FN void differentiate(SumTile (&weights)[rows][columns], SumTile (&dscores)[rows][columns],
                             const Step& step) {
@@ -266,7 +266,7 @@ class BackwardBlock {
       kept.draw(
           AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
           keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
-    const float scale = a_.scale * log2_of_e;
+    const Exponents<capped> exponents(a_);
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
       [[maybe_unused]] Query others[score_column_slots];
@@ -291,13 +291,15 @@ class BackwardBlock {
           const bool seen = key >= query.sees.begin && key < query.sees.end;
           float& weight = weights[r][c].v[i];
           float& dscore = dscores[r][c].v[i];
-          weight = seen ? exp2(weight * scale - query.lse) : 0.0f;
+          const auto exponent = exponents.of(weight);
+          weight = seen ? exp2(exponent.value - query.lse) : 0.0f;
           float factor = 1;
           if constexpr (drops)
             factor = kept.at(keys_are_rows ? column : row, keys_are_rows ? row : column)
                          ? a_.dropout.multiplier
                          : 0.0f;
           dscore = seen ? weight * (dscore * factor - query.delta) : 0.0f;
+          if constexpr (capped) dscore *= exponent.slope;
           weight *= factor;
         }
     }
@@ -348,15 +350,16 @@ class BackwardBlock {
   SumTile sums_b_[keys_are_rows ? rows : 1][keys_are_rows ? d / tile_size : 1] = {};
 };
 
-template <class T, int d, Owner owner>
+template <class T, int d, Owner owner, bool capped>
 GPU_KERNEL((BackwardSizes<T, d>::Waves::threads))
 backward_kernel(const Attention<T> a, const Gradients<T> g) {
-  BackwardBlock<T, d, owner>(a, g, BackwardPlace<owner, BackwardSizes<T, d>::rows>(a, g)).run();
+  BackwardBlock<T, d, owner, capped>(a, g, BackwardPlace<owner, BackwardSizes<T, d>::rows>(a, g))
+      .run();
 }
 
-template <Owner owner, class T>
-void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
-  with_padded_head_dim(a.head_dim, [&]<int d>() {
+template <Owner owner, bool capped, class T>
+void launch_backward_of(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  with_padded_head_dim<capped>(a.head_dim, [&]<int d>() {
     using Sizes = BackwardSizes<T, d>;
     const std::int64_t heads =
         std::int64_t{a.groups} * (owner == Owner::keys ? 1 : a.queries_per_group);
@@ -365,8 +368,17 @@ void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
                                                  backward_cuts(g.chunks, g.chunk, Sizes::rows))},
             .threads = Sizes::Waves::threads,
             .shared_bytes = Sizes::shared_bytes},
-           backward_kernel<T, d, owner>, a, g);
+           backward_kernel<T, d, owner, capped>, a, g);
   });
 }
+template <bool capped, class T>
+void launch_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  launch_backward_of<Owner::keys, capped>(queue, a, g);
+  launch_backward_of<Owner::queries, capped>(queue, a, g);
+}
+
+// launch_backward<true>(), in a file of its own.
+template <class T>
+void run_capped_backward(Queue&, const Attention<T>&, const Gradients<T>&);
 
 }  // namespace trireme::gpu

@@ -20,7 +20,7 @@ struct ForwardSizes : AttentionTile<T, d> {
   using Waves = RowsOfWaves<rows>;
 };
 
-template <class T, int d>
+template <class T, int d, bool capped>
 class ForwardBlock {
   using Sizes = ForwardSizes<T, d>;
   using Waves = typename Sizes::Waves;
@@ -103,7 +103,9 @@ class ForwardBlock {
   // Scores of the tile of keys from `key` on become weights 2^(score - largest).
   GPU_FN void weigh(SumTile (&scores)[rows][columns], int key) {
     add_scores<d>(scores, q_ + Waves::first() * pitch, k_);
-    if (a_.alibi_heads > 0) add_distances<false>(scores, a_, head_, seen_.first_query + row_, key);
+    if (!capped && a_.alibi_heads > 0)
+      add_distances<false>(scores, a_, head_, seen_.first_query + row_, key);
+    if constexpr (capped) cap(scores);
     const bool whole = key >= all_.begin && key + Sizes::columns <= all_.end;
     const float scale = a_.scale * log2_of_e;
 #pragma unroll
@@ -121,7 +123,7 @@ class ForwardBlock {
         for (int i = 0; i < TileMap::sums; ++i) {
           const int slot = score_row_slot(i);
           float& score = scores[r][c].v[i];
-          score *= scale;
+          if constexpr (!capped) score *= scale;
           if (!whole) {
             const int at = key + c * tile_size + score_column(score_column_slot(i));
             if (at < sees[slot].begin || at >= sees[slot].end) score = never;
@@ -155,6 +157,20 @@ class ForwardBlock {
         for (int i = 0; i < TileMap::sums; ++i) sums_[r][j].v[i] *= factor[TileMap::row_slot(i)];
     }
     if (a_.dropout.active) drop(scores, key);
+  }
+
+  // All kernels with caps are launched for one. Without the branch clang mixes this with the
+  // product before, and spills at 256 elements of a head on gfx1100.
+  GPU_FN void cap(SumTile (&scores)[rows][columns]) const {
+    if (a_.soft_cap == 0) return;
+    const Exponents<true> exponents(a_);
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+#pragma unroll
+      for (int c = 0; c < columns; ++c)
+#pragma unroll
+        for (int i = 0; i < TileMap::sums; ++i)
+          scores[r][c].v[i] = exponents.of(scores[r][c].v[i]).value;
   }
 
   // The sums of weights do not know of dropout.
@@ -216,14 +232,29 @@ class ForwardBlock {
 };
 
 // Late rows see most keys: they come first, so that the last blocks are short.
-template <class T, int d>
+template <class T, int d, bool capped>
 GPU_KERNEL((ForwardSizes<T, d>::Waves::threads))
 forward_kernel(const Attention<T> a, T* ctx, float* lse) {
   constexpr int rows = ForwardSizes<T, d>::rows;
   const int heads = a.batch * a.heads(), cuts = (a.queries + rows - 1) / rows;
   const int index = static_cast<int>(block_index().x), head = index % heads;
-  ForwardBlock<T, d>(a, head / a.heads(), head % a.heads(), (cuts - 1 - index / heads) * rows)
+  ForwardBlock<T, d, capped>(a, head / a.heads(), head % a.heads(),
+                             (cuts - 1 - index / heads) * rows)
       .run(ctx, lse);
+}
+
+template <bool capped, class T>
+void launch_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
+  with_padded_head_dim<capped>(a.head_dim, [&]<int d>() {
+    using Sizes = ForwardSizes<T, d>;
+    const std::int64_t blocks =
+        std::int64_t{a.batch} * a.groups * a.queries_per_group * ceil_div(a.queries, Sizes::rows);
+    launch(queue,
+           {.blocks = Size{static_cast<unsigned>(blocks)},
+            .threads = Sizes::Waves::threads,
+            .shared_bytes = Sizes::shared_bytes},
+           forward_kernel<T, d, capped>, a, ctx, lse);
+  });
 }
 
 }  // namespace trireme::gpu

@@ -40,9 +40,9 @@ void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx,
 }
 
 template <class T>
-void run_both(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
-  run_backward<Owner::keys>(queue, a, g);
-  run_backward<Owner::queries>(queue, a, g);
+void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  if (a.soft_cap > 0) return run_capped_backward(queue, a, g);
+  launch_backward<false>(queue, a, g);
 }
 
 template <class T>
@@ -53,8 +53,8 @@ void attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T*
   float* const delta = static_cast<float*>(workspace);
   make_delta(queue, a, delta, ctx, dctx);
   T* const dk = dqkv + (a.k - a.q);
-  run_both(queue, a,
-           Gradients<T>{dctx, lse, delta, dqkv, dk, dk + shape.head_dim, 1, a.queries, {0, 0}});
+  run_backward(queue, a,
+               Gradients<T>{dctx, lse, delta, dqkv, dk, dk + shape.head_dim, 1, a.queries, {0, 0}});
 }
 
 template <class T>
@@ -70,7 +70,7 @@ void context_attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, 
   Attention<T> a = attention_of(shape, qkv);
   a.in_packs = a.in_packs && lies_in_packs(dctx, shape.ctx_cols(), shape.head_dim);
   T* const dk = dqkv + (a.k - a.q);
-  run_both(
+  run_backward(
       queue, a,
       Gradients<T>{dctx,
                    lse,

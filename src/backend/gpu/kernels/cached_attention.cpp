@@ -17,7 +17,8 @@ Attention<T> attention_of(const CachedAttentionShape& s, const T* qkv, const T* 
                                                     .causal = true,
                                                     .scale = s.scale,
                                                     .first_head = s.first_head,
-                                                    .alibi_heads = s.alibi_heads},
+                                                    .alibi_heads = s.alibi_heads,
+                                                    .soft_cap = s.soft_cap},
                                      qkv);
   a.window = static_cast<int>(s.window);
   a.k = key_cache;

@@ -15,7 +15,8 @@
 
 namespace trireme::gpu {
 
-// A dropout as kernels take it.
+// A dropout as kernels take it. Of attention, queries count from position first_row, and keys from
+// first_column, a multiple of 8.
 struct DropoutSite {
   const StepBlock* block;
   const std::int64_t* sample_ids;
@@ -143,17 +144,23 @@ class AttentionMask {
   GPU_FN AttentionMask(const DropoutSite& site, std::int64_t head, std::int64_t sample)
       : key_(detail::site_key(site, 1 + static_cast<std::uint32_t>(head))),
         sample_(static_cast<std::uint64_t>(sample)),
+        first_query_(static_cast<std::uint32_t>(site.first_row)),
+        first_eighth_(static_cast<std::uint32_t>(site.first_column) / 8),
         threshold_(site.threshold) {}
 
-  // Bit j: whether key 8 * eighth + j is kept.
-  GPU_FN std::uint32_t kept(std::uint32_t query, std::uint32_t eighth) const {
-    return detail::kept_draws(
-        key_, {query, eighth, detail::low_half(sample_), detail::high_half(sample_)}, threshold_);
+  // Bit j: whether key 8 * eighth + j is kept. What positions count from is added here, at the last
+  // moment: sums that are made earlier are held in registers throughout the kernel.
+  GPU_FN std::uint32_t kept(int query, int eighth) const {
+    return detail::kept_draws(key_,
+                              {first_query_ + static_cast<std::uint32_t>(recomputed(query)),
+                               first_eighth_ + static_cast<std::uint32_t>(recomputed(eighth)),
+                               detail::low_half(sample_), detail::high_half(sample_)},
+                              threshold_);
   }
 
  private:
   std::uint64_t key_, sample_;
-  std::uint32_t threshold_;
+  std::uint32_t first_query_, first_eighth_, threshold_;
 };
 
 }  // namespace trireme::gpu

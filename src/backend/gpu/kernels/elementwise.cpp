@@ -2,6 +2,7 @@
 // search for what is not finite.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
+#include "backend/gpu/kernels/tangent.h"
 #include "backend/gpu/launch.h"
 
 namespace trireme::gpu {
@@ -62,20 +63,6 @@ template <class T>
 void scale(Queue& queue, T* y, const T* x, std::int64_t count, double factor) {
   launch(queue, over((count + 7) / 8), scale_kernel<T>, y, x, count, static_cast<float>(factor),
          rows_are_aligned(8, y, x));
-}
-
-// By a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
-GPU_FN float tangent(float x) {
-  const float square = x * x;
-  if (square < 0.625f * 0.625f) {
-    float sum = -5.70498872745e-3f;
-    sum = sum * square + 2.06390887954e-2f;
-    sum = sum * square - 5.37397155531e-2f;
-    sum = sum * square + 1.33314422036e-1f;
-    sum = sum * square - 3.33332819422e-1f;
-    return sum * square * x + x;
-  }
-  return 2.0f / (1.0f + exp(-2.0f * x)) - 1.0f;
 }
 
 template <class T>

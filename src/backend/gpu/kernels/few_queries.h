@@ -41,7 +41,7 @@ struct SplitWeights {
 };
 
 // parts [query][splits][part_size]
-template <class T>
+template <class T, bool capped>
 GPU_KERNEL(split_keys)
 few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   const QueryPlace at = QueryPlace::of_block(a);
@@ -56,9 +56,13 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   float score = lowest;
   if (sees) {
     score = score_of(query, a.k + offset + key * a.kv_pitch, a.head_dim, a.in_packs);
-    // The query is the newest key that it sees.
-    if (a.alibi_heads > 0) score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
-    score *= a.scale;
+    if constexpr (capped) {
+      score = a.soft_cap * tangent(score * a.cap_part);
+    } else {
+      // The query is the newest key that it sees.
+      if (a.alibi_heads > 0) score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
+      score *= a.scale;
+    }
   }
   const float largest = block_max<split_keys>(score);
   const float weight = sees ? exp(score - largest) : 0.0f;
@@ -110,7 +114,8 @@ void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* parts,
   const auto samples = static_cast<unsigned>(a.batch);
   const auto count = static_cast<int>(splits);
   launch(queue, {.blocks = {static_cast<unsigned>(splits), rows, samples}, .threads = split_keys},
-         few_queries_kernel<T>, a, parts, count);
+         a.soft_cap > 0 ? few_queries_kernel<T, true> : few_queries_kernel<T, false>, a, parts,
+         count);
   launch(queue, {.blocks = {1, rows, samples}, .threads = 128}, join_splits_kernel<T>, a,
          static_cast<const float*>(parts), count, ctx);
 }

@@ -5,8 +5,9 @@
 // is a small attention of its own: the kernels of attention compute it as one of sequences as long
 // as a chunk. What it gives, in the storage type, is merged in fp32 with what other chunks gave, by
 // the log-sum-exps of both: each weight is at most one, so the error does not grow with their
-// number. Positions count from the chunk's first: documents begin that much earlier, and a slope
-// adds the same to all scores of a pair, which only its log-sum-exp has to know.
+// number. Positions count from the chunk's first: documents begin that much earlier, a slope adds
+// the same to all scores of a pair, which only its log-sum-exp has to know, and dropout is told
+// where the chunks lie, so that it drops what it would in whole sequences.
 #include "backend/gpu/kernels/ring.h"
 
 #include <limits>
@@ -244,6 +245,8 @@ class Pairs {
     shape.seq = chunk;
     shape.causal = pair.ahead == 0;
     shape.cut = {};
+    shape.dropout.first_row = s_.cut.first[pair.queries];
+    shape.dropout.first_column = keys_.first[pair.keys];
     if (s_.first_visible) {
       auto* const first = at<std::int32_t>(&RingScratch::first_visible);
       launch(queue_, over(s_.batch * chunk, threads), first_visible_kernel, RingRows(s_), s_.seq,

@@ -160,6 +160,16 @@ GPU_FN double sqrt(double x) {
 GPU_FN double round_to_even(double x) {
   return rint(x);
 }
+// 1 / x, to the last digit or next to it.
+GPU_FN float reciprocal(float x) {
+#if TRIREME_HIP
+  return __builtin_amdgcn_rcpf(x);
+#else
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
 GPU_FN float tanh(float x) {
   return tanhf(x);
 }
