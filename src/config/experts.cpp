@@ -10,11 +10,12 @@
 #include "base/error.h"
 #include "config/divisors.h"
 #include "config/families.h"
+#include "config/offload.h"
 
 namespace trireme {
 namespace {
 
-// Without experts every other key of the section would be forgotten in silence.
+// Without what they belong to these keys would be forgotten in silence.
 void check_unused(const ExpertConfig& moe) {
   const ExpertConfig none;
   const auto refuse = [](const char* key, bool set) {
@@ -22,15 +23,26 @@ void check_unused(const ExpertConfig& moe) {
       fail_input("moe.{} does nothing without moe.num_experts: set that, or leave {} out", key,
                  key);
   };
+  refuse("top_k", moe.top_k != none.top_k);
   refuse("ffn_hidden_size", moe.ffn_hidden_size > 0);
+  refuse("first_layer", moe.first_layer != none.first_layer);
+  refuse("layer_interval", moe.layer_interval != none.layer_interval);
   refuse("layers", !moe.layers.empty());
+  refuse("score", moe.score != none.score);
+  refuse("normalize_weights", moe.normalize_weights != none.normalize_weights);
+  refuse("scaling_factor", moe.scaling_factor != none.scaling_factor);
+  refuse("num_groups", moe.num_groups != none.num_groups);
+  refuse("top_groups", moe.top_groups != none.top_groups);
+  refuse("expert_bias", moe.expert_bias);
+  refuse("bias_update_rate", moe.bias_update_rate != none.bias_update_rate);
   refuse("shared_ffn_hidden_size", moe.shared_ffn_hidden_size > 0);
+  refuse("shared_gate", moe.shared_gate);
+  refuse("residual", moe.residual);
+  refuse("aux_loss", moe.aux_loss != none.aux_loss);
   refuse("aux_loss_coeff", moe.aux_loss_coeff > 0);
   refuse("z_loss_coeff", moe.z_loss_coeff > 0);
   refuse("capacity_factor", moe.capacity_factor > 0);
-  refuse("num_groups", moe.num_groups > 1);
-  refuse("expert_bias", moe.expert_bias);
-  refuse("residual", moe.residual);
+  refuse("drop_policy", moe.drop_policy != none.drop_policy);
 }
 
 void check_layers(const ModelConfig& model) {
@@ -199,7 +211,7 @@ void check_counts(const Config& config) {
         "round: use fp32",
         key, config.run.gradient_dtype);
   }
-  if (config.offload.optimizer != "none") {
+  if (leaves_memory(config, config.offload.optimizer)) {
     fail_input(
         "{} does not go with offload.optimizer = {:?} yet: leave one of them out, and balance with "
         "moe.aux_loss_coeff and moe.aux_loss = \"sequence\"",

@@ -206,8 +206,9 @@ std::vector<Field> build_table() {
                    "how the router's logits become scores"),
       EXPERT_FIELD(normalize_weights, any(), "",
                    "the weights of a token's experts add up to 1 (softmax: as if taken over the "
-                   "chosen ones alone); false: they are the scores"),
-      EXPERT_FIELD(scaling_factor, above(0), "", "multiplies the weights of the experts"),
+                   "chosen ones alone; with sigmoid a single one remains its score); false: they "
+                   "are the scores"),
+      EXPERT_FIELD(scaling_factor, between(1e-6, 1e6), "", "multiplies the weights of the experts"),
       EXPERT_FIELD(num_groups, between(1, kManyExperts), "groups",
                    "equal groups of neighbouring experts, of which a token uses some"),
       EXPERT_FIELD(top_groups, between(1, kManyExperts), "groups",

@@ -16,7 +16,15 @@
 namespace trireme {
 namespace {
 
-void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
+// What the numbers of experts of all layers are divisible by; 0 without experts.
+std::int64_t common_experts(const ExpertConfig& moe) {
+  std::int64_t common = moe.experts_by_layer.empty() ? moe.num_experts : 0;
+  for (const std::int64_t number : moe.experts_by_layer) common = std::gcd(common, number);
+  return common;
+}
+
+void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
+                   std::int64_t world_size) {
   const std::int64_t needed = parallel.tp * parallel.pp * parallel.cp * parallel.dp_replicate;
   if (world_size == 1 && needed > 1) {
     fail_input(
@@ -25,6 +33,12 @@ void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
         "is one: add --nproc {}, or start with mpirun -n {} or srun -n {}",
         parallel.tp, parallel.pp, parallel.cp, parallel.dp_replicate, needed, needed, needed,
         needed);
+  }
+  if (world_size == 1 && parallel.ep > 1) {
+    fail_input(
+        "parallel.ep = {} needs {} processes or a multiple, and this is one: add --nproc {}, or "
+        "start with mpirun -n {} or srun -n {}",
+        parallel.ep, parallel.ep, parallel.ep, parallel.ep, parallel.ep);
   }
   if (world_size % parallel.tp != 0) {
     fail_input("parallel.tp = {} does not divide the {} ranks: tp can be {}", parallel.tp,
@@ -58,7 +72,7 @@ void check_degrees(const ParallelConfig& parallel, std::int64_t world_size) {
         parallel.dp_replicate > 1
             ? fmt::format(" in each of parallel.dp_replicate = {} copies", parallel.dp_replicate)
             : "",
-        divisors_near(shard, parallel.ep));
+        divisors_near(std::gcd(shard, common_experts(model.moe)), parallel.ep));
   }
 }
 
@@ -179,7 +193,7 @@ std::int64_t global_batch_size(const Config& config, std::int64_t world_size) {
 }
 
 void validate_layout(const Config& config, std::int64_t world_size) {
-  check_degrees(config.parallel, world_size);
+  check_degrees(config.model, config.parallel, world_size);
   check_tensor(config.model, config.parallel);
   check_lengths(config);
   check_sequences(config);

@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "base/divide.h"
 #include "base/error.h"
@@ -39,33 +41,68 @@ void check_sizes(const ModelConfig& model) {
   }
 }
 
+double number(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+// Of the small and the large products of latent attention, in one layer.
+double latent_parameters(const ModelConfig& m) {
+  const double hidden = number(m.hidden_size), heads = number(m.num_heads);
+  const double queries = number(m.q_lora_rank), keys = number(m.kv_lora_rank);
+  return (hidden + heads * number(m.head_dim)) * queries +
+         (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
+}
+
+// Of all experts and of the one that all tokens pass, in one layer.
+double expert_parameters(const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  if (moe.num_experts == 0) return 0;
+  return 3 * number(m.hidden_size) *
+         (number(moe.num_experts) * number(moe.ffn_hidden_size) +
+          number(moe.shared_ffn_hidden_size));
+}
+
 // Numbers that no machine holds are refused before anything grows with them.
 void check_absurd(const ModelConfig& model) {
-  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const double hidden = number(model.hidden_size), heads = number(model.num_heads);
+  const double experts = expert_parameters(model), latent = latent_parameters(model);
   const double parameters =
       number(model.num_layers) * (4 * hidden * heads * number(model.head_dim) +
-                                  3 * hidden * number(model.ffn_hidden_size)) +
+                                  3 * hidden * number(model.ffn_hidden_size) + experts + latent) +
       hidden * (number(model.vocab_size) + number(model.max_positions));
   if (parameters > kMostParameters) {
     fail_input(
         "[model] has about {:.1g} parameters, and at most {:.0g} are supported: check num_layers, "
-        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size",
-        parameters, kMostParameters);
+        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size{}{}",
+        parameters, kMostParameters, latent > 0 ? ", kv_lora_rank and q_lora_rank" : "",
+        experts > 0 ? ", and num_experts and the sizes of [moe]" : "");
   }
 }
 
+// The widest of what a layer makes of a position, and its name.
+std::pair<std::string, std::int64_t> widest_activation(const ModelConfig& m) {
+  std::pair<std::string, std::int64_t> widest = {"hidden_size", m.hidden_size};
+  const auto compare = [&](const char* name, std::int64_t size) {
+    if (size > widest.second) widest = {name, size};
+  };
+  compare("ffn_hidden_size", m.ffn_hidden_size);
+  compare("num_heads x head_dim", m.num_heads * m.head_dim);
+  if (m.moe.num_experts == 0) return widest;
+  compare("moe.top_k x moe.ffn_hidden_size", m.moe.top_k * m.moe.ffn_hidden_size);
+  compare("moe.shared_ffn_hidden_size", m.moe.shared_ffn_hidden_size);
+  return widest;
+}
+
 void check_activations(const Config& config) {
-  const double kept = static_cast<double>(config.train.micro_batch_size) *
-                      static_cast<double>(config.model.seq_length) *
-                      static_cast<double>(config.model.hidden_size) *
-                      static_cast<double>(config.model.num_layers);
+  const auto [name, width] = widest_activation(config.model);
+  const double kept = number(config.train.micro_batch_size) * number(config.model.seq_length) *
+                      number(width) * number(config.model.num_layers);
   if (kept <= kMostActivations) return;
   fail_input(
-      "train.micro_batch_size x model.seq_length x hidden_size x num_layers = {} x {} x {} x {} "
+      "train.micro_batch_size x model.seq_length x {} x num_layers = {} x {} x {} x {} "
       "activations are too many, at most {:.0g} are supported: use a smaller micro-batch",
-      config.train.micro_batch_size, config.model.seq_length, config.model.hidden_size,
-      config.model.num_layers, kMostActivations);
+      name, config.train.micro_batch_size, config.model.seq_length, width, config.model.num_layers,
+      kMostActivations);
 }
 
 void check_heads(const ModelConfig& model) {
@@ -260,15 +297,23 @@ void check_batches(const TrainConfig& train) {
   check_rampup(train);
 }
 
-// Positions of a micro-batch are counted in 32 bits, also by the libraries that compute products.
+// Positions of a micro-batch, and the choices that they make of experts, are counted in 32 bits,
+// also by the libraries that compute products.
 void check_rows(const Config& config) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   const std::int64_t batch = config.train.micro_batch_size, length = config.model.seq_length;
-  if (length <= most && batch <= most / length) return;
+  if (length > most || batch > most / length) {
+    fail_input(
+        "train.micro_batch_size = {} times model.seq_length = {} is more than {} tokens in a "
+        "micro-batch: make one of them smaller",
+        batch, length, most);
+  }
+  const ExpertConfig& moe = config.model.moe;
+  if (moe.num_experts == 0 || moe.top_k <= most / (batch * length)) return;
   fail_input(
-      "train.micro_batch_size = {} times model.seq_length = {} is more than {} tokens in a "
-      "micro-batch: make one of them smaller",
-      batch, length, most);
+      "moe.top_k = {} choices of train.micro_batch_size = {} times model.seq_length = {} tokens "
+      "are more than {} in a micro-batch: use a micro_batch_size of at most {}, or a smaller top_k",
+      moe.top_k, batch, length, most, most / length / moe.top_k);
 }
 
 void check_length(const TrainConfig& train) {

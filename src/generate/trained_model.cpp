@@ -33,7 +33,9 @@ void check_memory(const Stage& stage) {
 
 TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>& overrides)
     : reader_(path),
-      config_(parse_config(reader_.state().config_toml, manifest_name(reader_), overrides)) {}
+      config_(parse_config(reader_.state().config_toml, manifest_name(reader_), overrides)) {
+  if (!overrides.empty()) validate(config_.model);
+}
 
 const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;

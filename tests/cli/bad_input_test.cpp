@@ -137,6 +137,9 @@ TEST_F(BadInput, Generation) {
   expect_refused(
       run({"eval", path("run"), "--text", path("corpus.txt"), "--set", "data.tokenizer="}),
       "--set data.tokenizer");
+  expect_refused(run({"generate", path("run"), "--prompt", "the", "--set", "moe.num_experts=4",
+                      "--set", "moe.top_k=5"}),
+                 "moe.top_k = 5");
   const Outcome loss = run({"eval", path("run"), "--data", path("corpus_text_document"), "--set",
                             "data.tokenizer=\"\""});
   EXPECT_EQ(loss.code, 0) << loss.out;

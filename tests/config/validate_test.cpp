@@ -146,12 +146,50 @@ TEST(Validate, AbsurdSizes) {
   EXPECT_THAT(refused({"model.num_layers=100000", "train.micro_batch_size=2000000",
                        "train.global_batch_size=0"}),
               HasSubstr("activations are too many, at most 1e+14"));
+  const std::vector<std::string> experts = {"moe.num_experts=1024", "moe.top_k=1024"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), experts.begin(), experts.end());
+    return refused(more);
+  };
+  EXPECT_THAT(with({"moe.ffn_hidden_size=16000000", "model.num_layers=100"}),
+              AllOf(HasSubstr("parameters, and at most 1e+14"), HasSubstr("sizes of [moe]")));
+  EXPECT_THAT(with({"moe.ffn_hidden_size=100000", "train.micro_batch_size=1024"}),
+              HasSubstr("x moe.top_k x moe.ffn_hidden_size x"));
+  EXPECT_THAT(with({"moe.ffn_hidden_size=1", "train.micro_batch_size=4096"}),
+              HasSubstr("use a micro_batch_size of at most"));
+  EXPECT_THAT(refused({"model.family=llama", "model.kv_lora_rank=16000000",
+                       "model.q_lora_rank=16000000", "model.qk_nope_head_dim=128",
+                       "model.qk_rope_head_dim=64", "model.num_layers=10000"}),
+              AllOf(HasSubstr("at most 1e+14"), HasSubstr("kv_lora_rank")));
 }
 
 TEST(Validate, KeysThatWouldDoNothing) {
   EXPECT_THAT(refused({"parallel.recompute_layers=2"}), HasSubstr("recompute = \"full\" only"));
   EXPECT_EQ(refused({"parallel.recompute_layers=2", "parallel.recompute=full"}), "accepted");
   EXPECT_THAT(refused({"run.dir="}), HasSubstr("run.dir = \"\" names no folder"));
+  for (const char* key : {"top_k=4",
+                          "ffn_hidden_size=8",
+                          "first_layer=1",
+                          "layer_interval=2",
+                          "layers=[1]",
+                          "score=sigmoid",
+                          "normalize_weights=false",
+                          "scaling_factor=2",
+                          "num_groups=2",
+                          "top_groups=2",
+                          "expert_bias=true",
+                          "bias_update_rate=0.1",
+                          "shared_ffn_hidden_size=8",
+                          "shared_gate=true",
+                          "residual=true",
+                          "aux_loss=batch",
+                          "aux_loss_coeff=0.1",
+                          "z_loss_coeff=0.1",
+                          "capacity_factor=2",
+                          "drop_policy=position"}) {
+    EXPECT_THAT(refused({std::string("moe.") + key}),
+                HasSubstr("does nothing without moe.num_experts"));
+  }
 }
 
 TEST(Validate, NormsOverAllHeads) {
@@ -376,6 +414,10 @@ TEST(ValidateLayout, DegreesAgainstRanks) {
   EXPECT_THAT(layout_refused(8, {"parallel.dp_replicate=3"}), HasSubstr("dp_replicate"));
   EXPECT_THAT(layout_refused(8, {"parallel.cp=3"}), HasSubstr("cp can be"));
   EXPECT_THAT(layout_refused(8, {"parallel.ep=3"}), HasSubstr("ep can be"));
+  EXPECT_THAT(layout_refused(6, {"parallel.ep=4", "moe.num_experts=8", "model.bias=false"}),
+              testing::EndsWith("ep can be 1 or 2"));
+  EXPECT_THAT(layout_refused(1, {"parallel.ep=4", "moe.num_experts=8", "model.bias=false"}),
+              HasSubstr("add --nproc 4"));
 }
 
 TEST(ValidateLayout, TensorParallelAgainstTheModel) {
