@@ -265,7 +265,7 @@ Json write_deepseek(const ModelConfig& m) {
   json["topk_method"] = "noaux_tc";
   json["n_group"] = moe.num_groups;
   json["topk_group"] = moe.top_groups;
-  json["norm_topk_prob"] = moe.normalize_weights;
+  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // a single score stays here
   json["routed_scaling_factor"] = moe.scaling_factor;
   json["aux_loss_alpha"] = moe.aux_loss_coeff;
   json["seq_aux"] = moe.aux_loss == "sequence";

@@ -45,7 +45,12 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
       moe.ffn_hidden_size * json.size("n_shared_experts", "shared_ffn_hidden_size", 1);
   moe.score = "sigmoid";
   moe.expert_bias = true;
-  moe.normalize_weights = json.flag("norm_topk_prob", true);
+  moe.normalize_weights = !json.is_null("norm_topk_prob") && json.flag("norm_topk_prob", true);
+  if (moe.normalize_weights && moe.top_k == 1) {
+    json.refuse("norm_topk_prob",
+                "with num_experts_per_tok = 1 every expert has the weight 1 there, and that of its "
+                "score here: it must be false");
+  }
   moe.scaling_factor = json.number("routed_scaling_factor", "scaling_factor", 2.5);
   moe.num_groups = json.size("n_group", "num_groups", 8);
   moe.top_groups = json.size("topk_group", "top_groups", 4);

@@ -112,7 +112,8 @@ void HuggingFaceReader::must_be_absent(const char* key, const char* why) const {
 }
 
 void HuggingFaceReader::refuse(const char* key, const std::string& why) const {
-  fail_input("'{}': {}{} is {}; {}", name_, prefix_, key, json_shown((*this)[key]), why);
+  fail_input("'{}': {}{} is {}; {}", name_, prefix_, key,
+             json_->contains(key) ? json_shown((*this)[key]) : "absent", why);
 }
 
 }  // namespace trireme

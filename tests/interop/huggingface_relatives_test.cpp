@@ -218,12 +218,14 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
                                {"original_max_position_embeddings", 16},
                                {"mscale", 1.0},
                                {"mscale_all_dim", 0.7}};
-  const nlohmann::json cases[] = {nlohmann::json::object(),
-                                  {{"q_lora_rank", nullptr}},
-                                  {{"rope_scaling", yarn}},
-                                  {{"first_k_dense_replace", 3}},
-                                  {{"seq_aux", false}, {"aux_loss_alpha", 0.01}},
-                                  {{"n_group", 1}, {"topk_group", 1}}};
+  const nlohmann::json cases[] = {
+      nlohmann::json::object(),
+      {{"q_lora_rank", nullptr}},
+      {{"rope_scaling", yarn}},
+      {{"first_k_dense_replace", 3}},
+      {{"seq_aux", false}, {"aux_loss_alpha", 0.01}},
+      {{"n_group", 1}, {"topk_group", 1}},
+      {{"n_group", 1}, {"topk_group", 1}, {"num_experts_per_tok", 1}, {"norm_topk_prob", false}}};
   for (const nlohmann::json& changes : cases) {
     const HuggingFaceModel first = parse_huggingface_config(deepseek(changes), "config.json");
     EXPECT_EQ(first.kind, HuggingFaceKind::deepseek_v3);
@@ -255,6 +257,9 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
   EXPECT_EQ(moe.score, "sigmoid");
   EXPECT_TRUE(moe.expert_bias);
   EXPECT_EQ(moe.scaling_factor, 2.5);
+  EXPECT_TRUE(moe.normalize_weights);
+  EXPECT_FALSE(parse_huggingface_config(deepseek({{"norm_topk_prob", nullptr}}), "config.json")
+                   .model.moe.normalize_weights);
 }
 
 TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
@@ -264,8 +269,10 @@ TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
       {{{"attention_bias", true}}, "attention_bias is true"},
       {{{"num_key_value_heads", 1}}, "num_key_value_heads is the number 1"},
       {{{"num_experts_per_tok", 2}}, "these must be two"},
+      {{{"num_experts_per_tok", 1}, {"n_group", 1}, {"topk_group", 1}}, "it must be false"},
       {{{"v_head_dim", 12}}, "model.v_head_dim = 12"},
       {{{"scoring_func", "softmax"}}, "scoring_func is the string"},
+      {{{"num_experts_per_tok", 1}, {"n_group", 1}, {"topk_group", 1}}, "norm_topk_prob is absent"},
       {{{"sliding_window", 16}}, "has no windows"},
   };
   for (const auto& [changes, message] : cases) {
