@@ -153,11 +153,15 @@ TransferFile::TransferFile(const TransferUse& use, const std::string& folder, st
   s.file = open_nameless(folder, O_DIRECT);
   s.direct = s.file >= 0;
   if (!s.direct) s.file = open_nameless(folder, 0);
-  if (s.file < 0)
-    fail("offload.path = '{}': a file cannot be made there: {}", folder, system_text(errno));
+  if (s.file < 0) {
+    fail_input(
+        "offload.path = '{}': a file cannot be made there: {}; choose a folder on a local disk "
+        "that you may write to",
+        folder, system_text(errno));
+  }
   const int full = ::posix_fallocate(s.file, 0, bytes);
   if (full != 0) {
-    fail(
+    fail_input(
         "offload.path = '{}': {} of this rank need {}, which cannot be reserved there: {}; free "
         "space, or {}",
         folder, use.what, bytes_to_text(bytes), system_text(full), use.instead);

@@ -359,14 +359,15 @@ TEST_F(Offload, AFolderThatCannotBeUsed) {
     try {
       body();
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::failed);
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
       return error.what();
     }
     return "";
   };
   std::ofstream(folder_) << "a file";
   EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), 4096, 60); }),
-              testing::HasSubstr("cannot be made there"));
+              testing::AllOf(testing::HasSubstr("cannot be made there"),
+                             testing::HasSubstr("choose a folder on a local disk")));
   fs::remove(folder_);
   EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), std::int64_t{1} << 60, 60); }),
               testing::AllOf(testing::HasSubstr("which cannot be reserved there"),
