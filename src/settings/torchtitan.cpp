@@ -164,7 +164,8 @@ void read_parallelism(Reader& reader, std::int64_t ranks) {
     reader.set_text("parallel.cp_attention", rotate == "alltoall" ? "ring" : "all_gather",
                     "parallelism.context_parallel_rotate_method");
   }
-  if (ep > 1) reader.set("parallel.ep", ep, "parallelism.expert_parallel_degree");
+  if (ep > 1)
+    reader.note("parallelism.expert_parallel_degree", "has no effect: the model has no experts");
   read_pipeline(reader, pp);
   const auto reshard = reader.text("parallelism.fsdp_reshard_after_forward").value_or("default");
   const bool keeps = reshard == "never" || (reshard == "default" && pp > 1);

@@ -204,6 +204,9 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
   EXPECT_EQ(c.optimizer.decay_style, "wsd");
   EXPECT_EQ(c.optimizer.wsd_decay_iters, 800);
   EXPECT_DOUBLE_EQ(c.optimizer.min_lr, 3e-5);
+  // Models without experts have no use for it.
+  const std::string experts = titan + "[parallelism]\nexpert_parallel_degree = 2\n";
+  EXPECT_EQ(config(read("job.toml", experts, 16)).parallel.ep, 1);
 }
 
 // What is offloaded with every strategy, and what with parameters in parts alone.
