@@ -19,6 +19,7 @@ std::vector<Flag> build_table() {
     }
   };
   add("Model", model_flags());
+  add("Experts", expert_flags());
   add("Training", training_flags());
   add("Learning rate", learning_rate_flags());
   add("Precision", precision_flags());

@@ -51,6 +51,7 @@ std::string fate_text(const Flag& flag);
 
 // The groups; flags_*.cpp hold them.
 std::vector<Flag> model_flags();
+std::vector<Flag> expert_flags();
 std::vector<Flag> training_flags();
 std::vector<Flag> learning_rate_flags();
 std::vector<Flag> precision_flags();

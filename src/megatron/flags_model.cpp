@@ -5,7 +5,6 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
-constexpr const char* kExpertKernels = "kernels and messages of experts are chosen here";
 constexpr const char* kOneInit = "all weights are drawn with model.init_std";
 
 }  // namespace
@@ -107,59 +106,11 @@ std::vector<Flag> model_flags() {
            "not with learned positions, which Megatron adds after that norm"),
       refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      rule(
-          "--num-experts", integers, "moe.num_experts, moe.experts_by_layer",
-          "1: no experts; Megatron-DeepSpeed's list may have a number for each layer with experts"),
-      refused("--num-experts-switch", integer, "use --num-experts"),
-      rule("--moe-router-topk", integer, "moe.top_k", ""),
-      rule("--moe-ffn-hidden-size", integer, "moe.ffn_hidden_size", ""),
-      rule("--moe-layer-freq", text, "moe.layer_interval, moe.layers",
-           "a number, or a list such as `([0]*3+[1]*58)`"),
-      rule("--moe-shared-expert-intermediate-size", integer, "moe.shared_ffn_hidden_size", ""),
-      rule("--moe-shared-expert-gate", none, "moe.shared_gate", "`true`"),
-      rule("--moe-router-score-function", choice, "moe.score", "", "softmax sigmoid"),
-      rule("--moe-router-pre-softmax", none, "moe.normalize_weights", "`false`"),
-      rule("--moe-router-topk-scaling-factor", number, "moe.scaling_factor", ""),
-      rule("--moe-router-num-groups", integer, "moe.num_groups", ""),
-      rule("--moe-router-group-topk", integer, "moe.top_groups", ""),
-      rule("--moe-router-enable-expert-bias", none, "moe.expert_bias", "`true`"),
-      rule("--moe-router-bias-update-rate", number, "moe.bias_update_rate", ""),
-      rule("--moe-router-load-balancing-type", choice, "moe.aux_loss, moe.aux_loss_coeff",
-           "`aux_loss` is over each micro-batch, `seq_aux_loss` over each sequence, "
-           "`global_aux_loss` over the whole batch, with a note",
-           "aux_loss seq_aux_loss global_aux_loss none"),
-      rule("--moe-aux-loss-coeff", number, "moe.aux_loss_coeff", ""),
-      rule("--moe-z-loss-coeff", number, "moe.z_loss_coeff", ""),
-      rule("--moe-expert-capacity-factor", number, "moe.capacity_factor",
-           "of a sequence, with a note"),
-      rule("--moe-token-drop-policy", choice, "moe.drop_policy", "", "probs position"),
-      rule("--topk", integer, "moe.top_k", "with --deepspeed"),
-      rule("--expert-interval", integer, "moe.first_layer, moe.layer_interval",
-           "with --deepspeed: layers N, 2 N and so on, counted from 1"),
-      rule("--mlp-type", choice, "moe.residual, moe.shared_ffn_hidden_size",
-           "with --deepspeed; residual: an MLP as wide as an expert, mixed with the experts",
-           "standard residual"),
-      refused("--moe-router-padding-for-fp8", none, "no rows are added for fp8"),
-      ignored("--moe-router-fusion", none, kExpertKernels),
-      refused("--moe-upcycling-granularity", integer, "experts are not made of a dense model", "1"),
-      refused("--moe-use-upcycling", none, "experts are not made of a dense model"),
-      refused("--moe-apply-probs-on-input", none, "weights multiply what experts make"),
-      refused("--moe-router-force-load-balancing", none, "it is for timings alone: leave it out"),
-      refused("--moe-input-jitter-eps", number, "the router's input is not changed at random",
-              "0 0.0"),
-      ignored("--moe-router-dtype", text, "logits are fp32, or fp64 with fp64"),
-      ignored("--moe-pad-expert-input-to-capacity", none, "nothing is padded"),
-      ignored("--disable-moe-top2-2nd-expert-sampling", none, "no choice is drawn at random"),
       refused("--spec", texts, "a module of Python: give the flags that say the same"),
       refused("--yaml-cfg", text, "bring the flags instead"),
   };
   add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
   add_refused(flags, kOtherModel, "--decoder-num-layers=N --mtp-num-layers=N");
-  add_ignored(flags, kExpertKernels,
-              "--moe-grouped-gemm --moe-token-dispatcher-type=TEXT --moe-permute-fusion "
-              "--moe-shared-expert-overlap --moe-per-layer-logging --use-tutel");
-  add_refused(flags, "experts are not cut over tensor-parallel ranks",
-              "--enable-expert-tensor-parallelism");
   add_ignored(flags, "there is one implementation", "--use-mcore-models --use-legacy-models");
   return flags;
 }

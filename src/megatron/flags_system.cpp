@@ -196,6 +196,7 @@ std::vector<Flag> parallel_flags() {
            "`a2a` is `ulysses`, `p2p` is `ring`; `a2a+p2p` and kinds that differ from layer to "
            "layer "
            "are refused"),
+      refused("--hybrid-context-parallel", none, "parallel.cp is the same for all sequences"),
       refused("--hierarchical-context-parallel-sizes", texts,
               "only for --cp-comm-type a2a+p2p, which is not available"),
       ignored("--use-tp-pp-dp-mapping", none,
@@ -339,8 +340,9 @@ std::vector<Flag> deepspeed_flags() {
   add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt");
   add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
               "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
-  add_ignored(flags, "evaluation drops no token",
-              "--moe-eval-capacity-factor=X --moe-min-capacity=N");
+  add_ignored(flags, "evaluation drops no token", "--moe-eval-capacity-factor=X");
+  add_ignored(flags, "the capacity factor has to give an expert so many tokens (absent: 4)",
+              "--moe-min-capacity=N");
   add_ignored(flags, kOther, "--use-pin-memory --disable-mem-efficient-ln --repeated-dataloader");
   return flags;
 }

@@ -128,7 +128,20 @@ std::vector<Flag> training_flags() {
               "--tile-factor=N --contigious-checkpointing "
               "--synchronize-each-layer --empty-unused-memory-level=N");
   add_ignored(flags, "only with --optimizer-cpu-offload",
-              "--use-torch-optimizer-for-cpu-offload --overlap-cpu-optimizer-d2h-h2d");
+              "--use-torch-optimizer-for-cpu-offload --overlap-cpu-optimizer-d2h-h2d "
+              "--no-pin-cpu-grads --no-pin-cpu-params");
+  add_refused(flags,
+              "all that layers save is offloaded, or none of it: give --cpu-offloading-num-layers",
+              "--fine-grained-activation-offloading --offload-modules=TEXT... "
+              "--activation-offload-fraction=X --cpu-offloading-weights");
+  add_ignored(flags, "layers in windows are offloaded while others compute",
+              "--min-offloaded-tensor-size=N --delay-offload-until-cuda-graph "
+              "--delta-offload-bytes-across-pp-ranks=N "
+              "--fine-grained-offloading-max-inflight-offloads=N --cpu-offloading-double-buffering "
+              "--cpu-offloading-retain-pinned-cpu-buffers --cpu-offloading "
+              "--cpu-offloading-activations");
+  add_ignored(flags, "kernels of optimizers are chosen here",
+              "--muon-use-syrk --optimizer-cuda-graph");
   add_ignored(flags, "there is no garbage collector",
               "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
   add_ignored(flags, "a run that is started again always resumes",

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "megatron/draft.h"
@@ -28,17 +30,53 @@ void layers(Draft& draft) {
   for (std::size_t layer = 0; layer < pattern->values.size(); ++layer)
     if (pattern->values[layer] != 0) sparse.push_back(layer);
   if (sparse.empty()) return draft.complaints().add(flag, "it leaves no layer with experts");
+  const auto layers = static_cast<std::int64_t>(pattern->values.size());
+  if (const std::int64_t all = draft.integer("--num-layers", layers); layers != all) {
+    return draft.complaints().add(
+        flag,
+        fmt::format("the list has {} entries, and --num-layers is {}: give one for each layer",
+                    layers, all));
+  }
   draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
+}
+
+// Groups are told by both numbers there; the number of groups alone limits nothing.
+void groups(Draft& draft, bool softmax_of_chosen) {
+  const std::string number = "--moe-router-num-groups", used = "--moe-router-group-topk";
+  if (!draft.has(used)) {
+    if (draft.has(number)) draft.note(number, "no effect without " + used + ", as in Megatron");
+    return;
+  }
+  if (!draft.has(number)) return draft.complaints().add(used, "needs " + number);
+  const std::int64_t top_groups = draft.integer(used, 1);
+  if (top_groups == draft.integer(number, 1))
+    return draft.note(used, "all groups are used, which limits nothing");
+  if (softmax_of_chosen && top_groups > 0 &&
+      draft.integer("--moe-router-topk", 2) / top_groups > 1) {
+    return draft.complaints().add(
+        used,
+        "groups with several experts of a token are compared by sums of logits there, and by sums "
+        "of scores here: add --moe-router-pre-softmax, or --moe-router-score-function sigmoid");
+  }
+  draft.set("moe.num_groups", draft.value(number), number);
+  draft.set("moe.top_groups", draft.value(used), used);
 }
 
 void router(Draft& draft) {
   const std::string score = draft.value("--moe-router-score-function");
+  const std::string before = "--moe-router-pre-softmax";
+  const bool softmax = score != "sigmoid", of_chosen = softmax && !draft.has(before);
   if (!score.empty()) draft.set_text("moe.score", score, "--moe-router-score-function");
-  if (draft.has("--moe-router-pre-softmax"))
-    draft.set("moe.normalize_weights", "false", "--moe-router-pre-softmax");
+  if (draft.has(before) && softmax) draft.set("moe.normalize_weights", "false", before);
+  if (draft.has(before) && !softmax)
+    draft.note(before, "no effect with --moe-router-score-function sigmoid, as in Megatron");
+  if (of_chosen && draft.integer("--moe-router-topk", 2) == 1) {
+    draft.complaints().add("--moe-router-topk",
+                           "the softmax of one choice is always 1: add --moe-router-pre-softmax, "
+                           "as Megatron asks for too");
+  }
   set_if_given(draft, "moe.scaling_factor", "--moe-router-topk-scaling-factor");
-  set_if_given(draft, "moe.num_groups", "--moe-router-num-groups");
-  set_if_given(draft, "moe.top_groups", "--moe-router-group-topk");
+  groups(draft, of_chosen);
   if (draft.has("--moe-router-enable-expert-bias"))
     draft.set("moe.expert_bias", "true", "--moe-router-enable-expert-bias");
   set_if_given(draft, "moe.bias_update_rate", "--moe-router-bias-update-rate");
@@ -68,6 +106,8 @@ void balance(Draft& draft) {
 void capacity(Draft& draft) {
   const std::string flag = "--moe-expert-capacity-factor";
   if (!draft.has(flag)) return;
+  if (draft.number(flag, 0) < 0)
+    return draft.note(flag, "below 0 no token is dropped, as in Megatron");
   draft.set("moe.capacity_factor", draft.value(flag), flag);
   draft.note(flag, "the capacity is that of a sequence here, not of a rank's micro-batch");
   const std::string policy = draft.value("--moe-token-drop-policy");
@@ -123,6 +163,25 @@ bool numbers_of_experts(Draft& draft) {
   return true;
 }
 
+// An expert takes so many tokens at least there, whatever the factor says.
+void least_capacity(Draft& draft, std::int64_t top_k) {
+  const std::string flag = "--moe-min-capacity";
+  const double least = draft.number(flag, 4);
+  const std::vector<std::string>& numbers = draft.line().flags.at("--num-experts");
+  double experts = 1;
+  for (const std::string& number : numbers) experts = std::max(experts, std::atof(number.c_str()));
+  const double tokens = draft.number("--micro-batch-size", 1) * draft.number("--seq-length", 0);
+  const double even = tokens * static_cast<double>(top_k) / experts;
+  const double taken = std::ceil(even * draft.number("--moe-train-capacity-factor", 1));
+  if (taken >= least) return;
+  draft.complaints().add(
+      flag,
+      fmt::format("{} is more than the {} tokens of a micro-batch that an expert takes with this "
+                  "capacity factor, and there is no such limit here: raise "
+                  "--moe-train-capacity-factor, or add --disable-moe-token-dropping",
+                  least, taken));
+}
+
 // Layers are counted from 1 there. The first of two choices alone enters its balance loss, and
 // which tokens of a full expert are kept is left to chance.
 void translate_deepspeed(Draft& draft) {
@@ -140,8 +199,9 @@ void translate_deepspeed(Draft& draft) {
             from("--moe-loss-coeff"));
   if (top_k > 1)
     draft.note("--topk",
-               "the balance loss counts all choices of a token, not the first alone, and no second "
-               "choice is drawn at random");
+               "the balance loss counts all choices of a token, not the first alone, no second "
+               "choice is drawn at random, and a choice that is dropped does not raise the weights "
+               "of the others");
   if (!draft.has("--disable-bias-linear")) {
     draft.note("--num-experts",
                "experts have no biases here; in Megatron-DeepSpeed they have one after the first "
@@ -156,6 +216,7 @@ void translate_deepspeed(Draft& draft) {
   draft.note("--num-experts",
              "the capacity is that of a sequence, a full expert keeps the tokens with the largest "
              "weights, and evaluation drops none; --disable-moe-token-dropping drops none at all");
+  least_capacity(draft, top_k);
 }
 
 // Flags of the other program, which it would not know.

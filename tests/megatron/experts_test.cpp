@@ -58,6 +58,35 @@ TEST(Experts, LayersAreANumberOrAList) {
               ElementsAre(1, 3));
   EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0,1"), HasSubstr("--moe-layer-freq"));
   EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0]*4"), HasSubstr("no layer with experts"));
+  EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0,1] --num-layers 4"),
+              HasSubstr("the list has 2 entries, and --num-layers is 4"));
+}
+
+// What megatron-core's router computes: pre-softmax and groups as its topk_routing has them.
+TEST(Experts, RoutersThatIgnoreAFlag) {
+  const std::string sigmoid = mixtral + "--moe-router-score-function sigmoid ";
+  const std::string before = "--moe-router-pre-softmax ";
+  EXPECT_FALSE(config(mixtral + before).model.moe.normalize_weights);
+  EXPECT_TRUE(config(sigmoid + before).model.moe.normalize_weights);
+  EXPECT_THAT(noted(translated(sigmoid + before)), Contains("--moe-router-pre-softmax"));
+  EXPECT_EQ(config(mixtral + "--moe-router-num-groups 4").model.moe.num_groups, 1);
+  EXPECT_THAT(noted(translated(mixtral + "--moe-router-num-groups 4")),
+              Contains("--moe-router-num-groups"));
+  const ExpertConfig all =
+      config(mixtral + "--moe-router-num-groups 4 --moe-router-group-topk 4").model.moe;
+  EXPECT_EQ(all.num_groups, 1);
+}
+
+TEST(Experts, RoutersThatCannotBeCarriedOver) {
+  const std::string groups = mixtral + "--moe-router-num-groups 4 --moe-router-group-topk ";
+  EXPECT_THAT(refusal(mixtral + "--moe-router-group-topk 2"), HasSubstr("--moe-router-num-groups"));
+  EXPECT_THAT(refusal(groups + "1"), HasSubstr("sums of logits"));
+  EXPECT_EQ(config(groups + "2").model.moe.top_groups, 2);
+  EXPECT_EQ(config(groups + "1 --moe-router-pre-softmax").model.moe.top_groups, 1);
+  EXPECT_THAT(refusal(mixtral + "--moe-router-topk 1"), HasSubstr("add --moe-router-pre-softmax"));
+  EXPECT_EQ(
+      config(mixtral + "--moe-router-topk 1 --moe-router-score-function sigmoid").model.moe.top_k,
+      1);
 }
 
 TEST(Experts, DropsArePerSequenceWithANote) {
@@ -67,6 +96,7 @@ TEST(Experts, DropsArePerSequenceWithANote) {
   EXPECT_EQ(moe.drop_policy, "position");
   EXPECT_EQ(config(more + "probs").model.moe.drop_policy, "weight");
   EXPECT_THAT(noted(translated(more + "probs")), Contains("--moe-expert-capacity-factor"));
+  EXPECT_EQ(config(mixtral + "--moe-expert-capacity-factor -1").model.moe.capacity_factor, 0);
 }
 
 TEST(Experts, OfMegatronDeepSpeed) {
@@ -80,6 +110,10 @@ TEST(Experts, OfMegatronDeepSpeed) {
   EXPECT_EQ(moe.capacity_factor, 1.0);
   EXPECT_EQ(config(more + "--disable-moe-token-dropping").model.moe.capacity_factor, 0);
   EXPECT_TRUE(config(more + "--topk 2").model.moe.normalize_weights);
+  EXPECT_THAT(refusal(more + "--moe-min-capacity 1000000"), HasSubstr("--moe-min-capacity"));
+  EXPECT_EQ(config(more + "--moe-min-capacity 1000000 --disable-moe-token-dropping")
+                .model.moe.capacity_factor,
+            0);
 }
 
 // A run of 1.3 billion parameters with 128 experts in every second layer, as Megatron-DeepSpeed's
