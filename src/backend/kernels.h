@@ -17,6 +17,7 @@
 
 #include "backend/step_block.h"
 #include "tensor/dtype.h"
+#include "tensor/fp8.h"
 #include "tensor/kinds.h"
 
 namespace trireme {
@@ -190,6 +191,37 @@ struct DispatchShape {
   std::int64_t capacity, unit_rows;
   bool by_weight;  // those with the largest weights, the earlier of equal ones; false: the earliest
   std::int64_t blocks = 1;  // equal blocks of rows, told apart in the offsets
+};
+
+// A matrix cut into tiles that are rounded to fp8 with a scale each. Rows come in runs (sequences,
+// or the rows of an expert) that no tile leaves; the last tiles of a run and of a row may be
+// smaller.
+struct Fp8Tiles {
+  std::int64_t rows, cols;
+  std::int64_t run;  // divides rows
+  std::int64_t tile_rows, tile_cols;
+  Fp8Type type;
+  bool power_of_2_scales;
+  // Runs of any length instead: the rows [offsets[g], offsets[g + 1]) of each of so many groups.
+  // What belongs to none is neither read nor written.
+  const std::int32_t* offsets = nullptr;
+  std::int64_t groups = 0;
+
+  constexpr std::int64_t tiles_of_row() const { return (cols + tile_cols - 1) / tile_cols; }
+  // Rows of tiles, in a run and in all, and the one that a row lies in.
+  constexpr std::int64_t bands_of_run() const { return (run + tile_rows - 1) / tile_rows; }
+  constexpr std::int64_t bands() const {
+    return groups > 0 ? rows / tile_rows + groups : rows / run * bands_of_run();
+  }
+  // That with which a group begins, whatever its length and those of others: some bands may be
+  // left over between groups.
+  constexpr std::int64_t first_band(std::int64_t group) const {
+    return offsets[group] / tile_rows + group;
+  }
+  constexpr std::int64_t band_of(std::int64_t row) const {
+    return row / run * bands_of_run() + row % run / tile_rows;
+  }
+  constexpr std::int64_t count() const { return bands() * tiles_of_row(); }
 };
 
 template <class T>
@@ -408,6 +440,17 @@ struct Kernels {
   void (*mix_rows_grad)(Queue&, T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b,
                         const T* logits, std::int64_t rows, std::int64_t cols);
 
+  // largest [tiles.count()]: the largest magnitude in each tile, as a float; NaN counts as nothing.
+  // Zero for tiles of bands that are left over.
+  void (*fp8_largest)(Queue&, const Fp8Tiles&, float* largest, const T* x);
+  // y = x as it is after rounding to fp8: with s = fp8_scale(largest), float(x) * s is rounded, and
+  // multiplied by 1 / s, both in float. What is not finite becomes NaN.
+  void (*fp8_round)(Queue&, const Fp8Tiles&, const float* largest, A* y, const T* x);
+  // The same, stored as T, which rounds nothing where T is bf16 and scales are powers of two.
+  void (*fp8_round_stored)(Queue&, const Fp8Tiles&, const float* largest, T* y, const T* x);
+  // y = x + bias, row by row; bias may be null.
+  void (*store_sums)(Queue&, T* y, const A* x, const T* bias, std::int64_t rows, std::int64_t cols);
+
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
   void (*bias_grad)(Queue&, A* dbias, bool accumulate, const T* dy, std::int64_t rows,
                     std::int64_t cols, A* workspace);
@@ -464,7 +507,8 @@ struct Kernels {
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(unit_choices) X(dispatch) \
   X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
-  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
+  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(fp8_largest) X(fp8_round) \
+  X(fp8_round_stored) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on

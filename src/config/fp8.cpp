@@ -66,18 +66,6 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
 void check_fp8(const Config& config) {
   const Fp8Config& fp8 = config.fp8;
   if (fp8.recipe == "none") return check_unused_fp8(fp8);
-  if (config.run.device != "cpu") {
-    fail_input(
-        "fp8.recipe = {:?} needs run.device = \"cpu\": products in fp8 have not been written for "
-        "{:?} yet",
-        fp8.recipe, config.run.device);
-  }
-  if (config.model.moe.residual) {
-    fail_input(
-        "fp8.recipe = {:?} does not go with moe.residual yet, whose coefficients would be rounded "
-        "like weights: use recipe = \"none\", or residual = false",
-        fp8.recipe);
-  }
   if (config.model.is_latent()) {
     fail_input(
         "fp8.recipe = {:?} does not go with model.kv_lora_rank yet, whose small layers would be "

@@ -104,6 +104,7 @@ struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
   // computes its gradient.
   bool adds_bias = true;
+  bool may_round = true;  // computes in fp8 where the graph's linear layers do
 };
 struct ActivationAttributes {
   ActivationKind kind;

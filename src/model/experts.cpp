@@ -127,7 +127,8 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
     ParameterSpec shift{"mlp.mix.bias", {2}, {2}, Init::zeros, 0, false};
     shift.partial_gradient = tp_.splits_rows();
     const ValueId weight = row_weight(g, "mlp.mix.weight", 2), bias = g.parameter(std::move(shift));
-    return ops::mix_rows(g, made, all, ops::linear(g, x, weight, bias));
+    const ValueId logits = ops::linear(g, x, weight, bias, {.may_round = false});
+    return ops::mix_rows(g, made, all, logits);
   }
   return ops::add(g, made, all, no_value, {}, seq_);
 }

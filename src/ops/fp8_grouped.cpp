@@ -8,8 +8,6 @@
 namespace trireme::ops {
 namespace {
 
-using cpu::Fp8Tiles;
-
 // All rows of a group share a scale, or blocks along the dimension that the product sums over.
 Fp8Tiles tiles_of_groups(const Fp8Products& fp8, std::int64_t cols, const GroupedShape& shape,
                          Fp8Type type, bool over_rows) {
@@ -29,7 +27,8 @@ Fp8Tiles tiles_of_groups(const Fp8Products& fp8, std::int64_t cols, const Groupe
   return tiles;
 }
 
-Fp8Operands operands_of(const Graph& g, Product product, const GroupedShape& shape) {
+Fp8Operands operands_of(DeviceKind device, const Graph& g, Product product,
+                        const GroupedShape& shape) {
   const Fp8Products& fp8 = g.fp8();
   const bool forward = product == Product::forward, sums = product == Product::weight_grad;
   const Fp8Tiles a = tiles_of_groups(fp8, forward ? shape.in : shape.out, shape,
@@ -37,7 +36,7 @@ Fp8Operands operands_of(const Graph& g, Product product, const GroupedShape& sha
   const Fp8Tiles b =
       sums ? tiles_of_groups(fp8, shape.in, shape, fp8.forward, true)
            : tiles_of_weights(fp8, {shape.groups * shape.out, shape.in}, shape.groups);
-  return {g, a, b, forward ? shape.out : shape.in, !sums};
+  return {device, g, a, b, forward ? shape.out : shape.in, !sums};
 }
 
 template <class T>
@@ -46,8 +45,8 @@ class Fp8Grouped final : public GroupedProduct {
   Fp8Grouped(Device& device, const Graph& g, Product product, const GroupedShape& shape)
       : device_(device),
         sums_(product == Product::weight_grad),
-        operands_(operands_of(g, product, shape)),
-        product_(device.grouped(g.accumulate(), product, shape)) {}
+        operands_(operands_of(device.target().device, g, product, shape)),
+        product_(device.grouped(operands_.type, product, shape)) {}
 
   void run(Queue& queue, void* dst, const void* a, const void* b, const std::int32_t* offsets,
            bool accumulate, void* workspace) const override {
@@ -99,14 +98,13 @@ std::shared_ptr<const GroupedProduct> make_grouped(Device& device, const Graph& 
 
 std::int64_t grouped_workspace(const Target& target, const Graph& g, Product product,
                                const GroupedShape& shape) {
-  if (is_fp8(g)) {
-    check_fp8_device(target);
-    return operands_of(g, product, shape).rest +
-           cpu::grouped_workspace(target, g.accumulate(), product, shape);
-  }
-  return target.device == DeviceKind::cpu
-             ? cpu::grouped_workspace(target, g.compute(), product, shape)
-             : 0;
+  const auto plain = [&](DType type) {  // GPUs' own kernels need none
+    const bool on_cpu = target.device == DeviceKind::cpu;
+    return on_cpu ? cpu::grouped_workspace(target, type, product, shape) : 0;
+  };
+  if (!is_fp8(g)) return plain(g.compute());
+  const Fp8Operands o = operands_of(target.device, g, product, shape);
+  return o.rest + plain(o.type);
 }
 
 }  // namespace trireme::ops

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "backend/cpu/workspace.h"
-#include "base/error.h"
+#include "backend/gpu_workspace.h"
 #include "ops/fp8_operands.h"
 
 namespace trireme::ops {
 namespace {
-
-using cpu::Fp8Tiles;
 
 // Activations or their gradient: one scale for each sequence, or for each block along the
 // dimension that the product sums over: columns, or in a weight's gradient rows, which then come in
@@ -29,7 +27,7 @@ Fp8Tiles tiles_of_rows(const Graph& g, const Shape& shape, Fp8Type type, bool ov
 }
 
 // The operands in the order of the node.
-Fp8Operands operands_of(const Graph& g, const Node& node, Product product) {
+Fp8Operands operands_of(DeviceKind device, const Graph& g, const Node& node, Product product) {
   const Shape& first = g.value(node.inputs[0]).shape;
   const Shape& second = g.value(node.inputs[1]).shape;
   const Fp8Products& fp8 = g.fp8();
@@ -39,7 +37,7 @@ Fp8Operands operands_of(const Graph& g, const Node& node, Product product) {
   const Fp8Tiles b =
       sums ? tiles_of_rows(g, second, fp8.forward, true) : tiles_of_weights(fp8, second, 1);
   TRIREME_CHECK(a.rows % a.run == 0 && b.rows % b.run == 0);
-  return {g, a, b, product == Product::forward ? second[0] : second[1], !sums};
+  return {device, g, a, b, product == Product::forward ? second[0] : second[1], !sums};
 }
 
 // One scale for what ranks have parts of.
@@ -52,10 +50,9 @@ void share_largest(const Launch& l, float* largest, std::int64_t count) {
 
 template <class T>
 void launch_as(const Launch& l, Product product) {
-  using A = Acc<T>;
   const Graph& g = l.graph;
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
-  const Fp8Operands o = operands_of(g, l.node, product);
+  const Fp8Operands o = operands_of(l.device.target().device, g, l.node, product);
   const bool sums = product == Product::weight_grad;
   const bool in_blocks = sums && g.exact_block() > 0;
   auto* const gradient = static_cast<std::byte*>(l.workspace);  // of one block
@@ -65,24 +62,25 @@ void launch_as(const Launch& l, Product product) {
   rounded.find_largest(l.input<T>(0), l.input<T>(1));
   share_largest(l, rounded.largest(), o.a.count() + o.b.count());
   rounded.round(l.input<T>(0), l.input<T>(1));
-  const A *const a = rounded.a(), *const b = rounded.b();
+  const std::byte *const a = rounded.a(), *const b = rounded.b();
 
   if (sums && !in_blocks)
     return linear.run(l.queue, l.out[0], a, b, nullptr, l.accumulate, scratch + o.rest);
   const T* bias = nullptr;
   if (product == Product::forward && l.node.as<LinearAttributes>().adds_bias)
     bias = l.input<const T>(2);
-  A* const made = o.stores ? rounded.made() : l.output<A>(0);
+  std::byte* const made = o.stores ? rounded.made() : l.output<std::byte>(0);
+  const std::int64_t element = size_of(o.type);
   const RowBlocks blocks(g, o.a.rows);
   for (std::int64_t i = 0; i < blocks.count; ++i) {
-    const A* const rows = a + i * blocks.rows * o.a.cols;
+    const std::int64_t first = i * blocks.rows * element;
+    const std::byte* const rows = a + first * o.a.cols;
     if (in_blocks) {
-      linear.run(l.queue, gradient, rows, b + i * blocks.rows * o.b.cols, nullptr, false,
-                 scratch + o.rest);
+      linear.run(l.queue, gradient, rows, b + first * o.b.cols, nullptr, false, scratch + o.rest);
       add_block(l, 0, gradient, !l.accumulate && i == 0);
     } else {
-      linear.run(l.queue, made + i * blocks.rows * o.result_cols, rows, b,
-                 o.stores ? nullptr : bias, false, scratch + o.rest);
+      linear.run(l.queue, made + first * o.result_cols, rows, b, o.stores ? nullptr : bias, false,
+                 scratch + o.rest);
     }
   }
   if (o.stores) rounded.store(l.output<T>(0), bias);
@@ -90,18 +88,12 @@ void launch_as(const Launch& l, Product product) {
 
 }  // namespace
 
-void check_fp8_device(const Target& target) {
-  if (target.device == DeviceKind::cpu) return;
-  fail_input(
-      "fp8.recipe: products in fp8 have not been written for GPUs yet: use run.device = \"cpu\", "
-      "or recipe = \"none\"");
-}
-
 std::int64_t fp8_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                            const LinearShape& shape) {
-  check_fp8_device(target);
-  return operands_of(g, node, product).rest +
-         cpu::linear_workspace(target, g.accumulate(), product, shape);
+  const Fp8Operands o = operands_of(target.device, g, node, product);
+  return o.rest + (target.device == DeviceKind::cpu
+                       ? cpu::linear_workspace(target, o.type, product, shape)
+                       : gpu::linear_workspace(target.device, o.type, product, shape));
 }
 
 void launch_fp8(const Launch& l, Product product) {

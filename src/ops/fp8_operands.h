@@ -2,7 +2,6 @@
 // (docs/decisions/fp8.md), and where the rounded numbers lie in scratch.
 #pragma once
 
-#include "backend/cpu/fp8.h"
 #include "base/line_parts.h"
 #include "ops/support.h"
 
@@ -13,13 +12,17 @@ constexpr std::int64_t fp8_block = 128;  // of the blockwise recipe (DeepSeek-AI
 inline bool is_fp8(const Graph& g) {
   return g.fp8().recipe != Fp8Recipe::none;
 }
-// Refuses devices without such products.
-void check_fp8_device(const Target&);
+// The type in which rounded operands lie in scratch and are multiplied. bf16 holds every one of
+// them where scales are powers of two, and then GPUs multiply with their matrix units.
+inline DType fp8_product_type(DeviceKind device, const Graph& g) {
+  const bool fits = g.compute() == DType::bf16 && g.fp8().power_of_2_scales;
+  return fits && device != DeviceKind::cpu ? DType::bf16 : g.accumulate();
+}
 
 // Weights of one or several matrices, one below the other: each has one scale, or one for each
 // square block.
-inline cpu::Fp8Tiles tiles_of_weights(const Fp8Products& fp8, const Shape& shape,
-                                      std::int64_t matrices) {
+inline Fp8Tiles tiles_of_weights(const Fp8Products& fp8, const Shape& shape,
+                                 std::int64_t matrices) {
   const bool whole = fp8.recipe == Fp8Recipe::tensorwise;
   const std::int64_t rows = shape[0] / matrices;
   return {shape[0],
@@ -32,16 +35,21 @@ inline cpu::Fp8Tiles tiles_of_weights(const Fp8Products& fp8, const Shape& shape
 }
 
 struct Fp8Operands {
-  cpu::Fp8Tiles a, b;
+  Fp8Tiles a, b;
   std::int64_t result_cols;  // its rows are those of a
-  bool stores;               // the result is not of the type of arithmetic
+  DType type;                // of the product
+  bool stores;               // the result is an activation of another type
   std::int64_t largest = 0, rounded_a = 0, rounded_b = 0, made = 0, rest = 0;  // bytes
 
   // `stored`: the result is an activation, and not the gradient of a weight.
-  Fp8Operands(const Graph& g, const cpu::Fp8Tiles& a, const cpu::Fp8Tiles& b,
+  Fp8Operands(DeviceKind device, const Graph& g, const Fp8Tiles& a, const Fp8Tiles& b,
               std::int64_t result_cols, bool stored)
-      : a(a), b(b), result_cols(result_cols), stores(stored && g.compute() != g.accumulate()) {
-    const std::int64_t element = size_of(g.accumulate());
+      : a(a),
+        b(b),
+        result_cols(result_cols),
+        type(fp8_product_type(device, g)),
+        stores(stored && g.compute() != type) {
+    const std::int64_t element = size_of(type);
     LineParts parts;
     largest = parts.add((a.count() + b.count()) * size_of(DType::f32));
     rounded_a = parts.add(a.rows * a.cols * element);
@@ -51,47 +59,43 @@ struct Fp8Operands {
   }
 };
 
-// The scratch of a running product, in which T becomes Acc<T>. A device that only records notes
-// that each operand is read twice and written once: the kernels are the CPU's alone, and no entries
-// of its table.
+// The scratch of a running product, in which T becomes the type of the product.
 template <class T>
 class Fp8Rounded {
  public:
-  using A = Acc<T>;
-
   Fp8Rounded(const Device& device, Queue& queue, const Fp8Operands& operands, std::byte* scratch)
-      : device_(device), queue_(queue), o_(operands), scratch_(scratch) {}
+      : kernels_(device.kernels<T>()), queue_(queue), o_(operands), scratch_(scratch) {}
 
   float* largest() const { return reinterpret_cast<float*>(scratch_ + o_.largest); }
-  A* a() const { return reinterpret_cast<A*>(scratch_ + o_.rounded_a); }
-  A* b() const { return reinterpret_cast<A*>(scratch_ + o_.rounded_b); }
-  A* made() const { return reinterpret_cast<A*>(scratch_ + o_.made); }
+  std::byte* a() const { return scratch_ + o_.rounded_a; }
+  std::byte* b() const { return scratch_ + o_.rounded_b; }
+  std::byte* made() const { return scratch_ + o_.made; }
   std::byte* rest() const { return scratch_ + o_.rest; }
 
   void find_largest(const T* a, const T* b) const {
-    if (!device_.computes()) return;
-    cpu::fp8_largest(largest(), a, o_.a);
-    cpu::fp8_largest(largest() + o_.a.count(), b, o_.b);
+    kernels_.fp8_largest(queue_, o_.a, largest(), a);
+    kernels_.fp8_largest(queue_, o_.b, largest() + o_.a.count(), b);
   }
   void round(const T* a, const T* b) const {
-    round_one(this->a(), a, largest(), o_.a);
-    round_one(this->b(), b, largest() + o_.a.count(), o_.b);
+    round_one(o_.a, largest(), this->a(), a);
+    round_one(o_.b, largest() + o_.a.count(), this->b(), b);
   }
   // y = made + bias, which may be null.
   void store(T* y, const T* bias) const {
-    if (device_.computes()) cpu::store_sums(y, made(), bias, o_.a.rows, o_.result_cols);
+    kernels_.store_sums(queue_, y, reinterpret_cast<const Acc<T>*>(made()), bias, o_.a.rows,
+                        o_.result_cols);
   }
 
  private:
-  void round_one(A* y, const T* x, const float* largest, const cpu::Fp8Tiles& tiles) const {
-    if (device_.computes()) {
-      cpu::fp8_round(y, x, largest, tiles);
+  void round_one(const Fp8Tiles& tiles, const float* largest, std::byte* y, const T* x) const {
+    if (o_.type == dtype_of<Acc<T>>) {
+      kernels_.fp8_round(queue_, tiles, largest, reinterpret_cast<Acc<T>*>(y), x);
     } else {
-      queue_.copy(y, x, tiles.rows * tiles.cols * size_of(DType::f32));
+      kernels_.fp8_round_stored(queue_, tiles, largest, reinterpret_cast<T*>(y), x);
     }
   }
 
-  const Device& device_;
+  const Kernels<T>& kernels_;
   Queue& queue_;
   const Fp8Operands& o_;
   std::byte* scratch_;

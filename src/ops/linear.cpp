@@ -11,6 +11,10 @@
 namespace trireme::ops {
 namespace {
 
+bool is_rounded(const Graph& g, const Node& node) {
+  return is_fp8(g) && node.as<LinearAttributes>().may_round;
+}
+
 // The shape of the product that a node computes; all three products have the same of a layer.
 template <Product product>
 LinearShape shape_of(const Graph& g, const Node& node) {
@@ -23,7 +27,7 @@ LinearShape shape_of(const Graph& g, const Node& node) {
 template <Product product>
 std::int64_t own_workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
-  if (is_fp8(g)) return fp8_workspace(target, g, node, product, shape);
+  if (is_rounded(g, node)) return fp8_workspace(target, g, node, product, shape);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
              : gpu::linear_workspace(target.device, g.compute(), product, shape);
@@ -39,8 +43,9 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 
 template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
-  return device.linear(is_fp8(g) ? g.accumulate() : g.compute(), product,
-                       shape_of<product>(g, node));
+  const DType type =
+      is_rounded(g, node) ? fp8_product_type(device.target().device, g) : g.compute();
+  return device.linear(type, product, shape_of<product>(g, node));
 }
 
 // Block `number` of the rows of an operand.
@@ -51,7 +56,7 @@ Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t n
 
 template <Product product>
 void launch(const Launch& l) {
-  if (is_fp8(l.graph)) return launch_fp8(l, product);
+  if (is_rounded(l.graph, l.node)) return launch_fp8(l, product);
   const void* bias = nullptr;
   if constexpr (product == Product::forward) {
     if (l.node.as<LinearAttributes>().adds_bias) bias = l.in[2];
@@ -66,7 +71,7 @@ void launch(const Launch& l) {
 }
 
 void launch_weight_grad(const Launch& l) {
-  if (is_fp8(l.graph)) return launch_fp8(l, Product::weight_grad);
+  if (is_rounded(l.graph, l.node)) return launch_fp8(l, Product::weight_grad);
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
   if (l.graph.exact_block() == 0)
     return linear.run(l.queue, l.out[0], l.in[0], l.in[1], nullptr, l.accumulate, l.workspace);
@@ -104,12 +109,15 @@ double flops_forward(const Graph& g, const Node& node) {
 void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const ValueId x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
+  const Attributes attributes = node.attributes;
   const ValueId dy = b.grad(node.outputs[0]);
   if (b.wants_grad(x)) {
-    b.add_grad(x,
-               b.emit(Phase::input_grad, OpKind::linear_input_grad, {}, {dy, weight}).outputs[0]);
+    b.add_grad(
+        x,
+        b.emit(Phase::input_grad, OpKind::linear_input_grad, attributes, {dy, weight}).outputs[0]);
   }
-  b.emit(Phase::weight_grad, OpKind::linear_weight_grad, {}, {dy, x, g.gradient_of(weight)});
+  b.emit(Phase::weight_grad, OpKind::linear_weight_grad, attributes,
+         {dy, x, g.gradient_of(weight)});
   if (bias != no_value) {
     b.emit(Phase::weight_grad, OpKind::bias_grad, {}, {dy, g.gradient_of(bias)});
   }
@@ -196,8 +204,9 @@ const OpDefinition bias_grad_op{.name = "bias_grad",
                                 .workspace = workspace_bias_grad,
                                 .launch = launch_bias_grad};
 
-ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias) {
-  return g.emit(OpKind::linear, LinearAttributes{adds_bias}, {x, weight, bias}).outputs[0];
+ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias,
+               const LinearAttributes& attributes) {
+  return g.emit(OpKind::linear, attributes, {x, weight, bias}).outputs[0];
 }
 
 }  // namespace trireme::ops

@@ -28,7 +28,7 @@ SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId 
 
 // x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
 // left to another rank, but still gets its gradient.
-ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, bool adds_bias = true);
+ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, const LinearAttributes& = {});
 
 ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 

@@ -133,7 +133,7 @@ ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) con
   const ValueId b =
       bias ? g.parameter({name + ".bias", {out}, {out}, Init::zeros, 0, false}) : no_value;
   // One rank adds the bias, so that the sum has it once; its gradient is whole on every rank.
-  return leave(g, tp, ops::linear(g, x, w, b, tp.rank == 0), true);
+  return leave(g, tp, ops::linear(g, x, w, b, {.adds_bias = tp.rank == 0}), true);
 }
 
 std::int64_t VocabTable::padded(const TensorParallel& tp) const {

@@ -127,6 +127,7 @@ class Fp8Experts : public Fp8Runs {};
 TEST_P(Fp8Experts, KeepTheirBits) {
   Config config = fp8_config(GetParam(), "bf16", "experts");
   config.model.moe.shared_ffn_hidden_size = 16;
+  config.model.moe.residual = GetParam() == "blockwise";
   expect_same_bits(config, {"one rank", 1, alone},
                    {{"data", 4, alone},
                     {"dealt", 2, dealt},

@@ -56,25 +56,25 @@ void largest_of_bands(float* largest, const T* x, const Fp8Tiles& s, std::int64_
     largest[b] = *std::max_element(found.begin() + b * parts, found.begin() + (b + 1) * parts);
 }
 
-template <class T>
-Acc<T> rounded(T x, float scale, const Fp8Rounding& round) {
-  return static_cast<Acc<T>>(round(static_cast<float>(x) * scale) * (1 / scale));
+template <class Y, class T>
+Y rounded(T x, float scale, const Fp8Rounding& round) {
+  return static_cast<Y>(round(static_cast<float>(x) * scale) * (1 / scale));
 }
 
-template <class T>
-void round_row(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
+template <class T, class Y>
+void round_row(Y* y, const T* x, const float* largest, const Fp8Tiles& s) {
   const Fp8Rounding round(s.type);
   const float top = round.largest();
   const bool power = s.power_of_2_scales;
   if (s.tile_cols == 1) {
     for (std::int64_t c = 0; c < s.cols; ++c)
-      y[c] = rounded(x[c], fp8_scale(largest[c], top, power), round);
+      y[c] = rounded<Y>(x[c], fp8_scale(largest[c], top, power), round);
     return;
   }
   for (std::int64_t begin = 0; begin < s.cols; begin += s.tile_cols, ++largest) {
     const std::int64_t end = std::min(begin + s.tile_cols, s.cols);
     const float scale = fp8_scale(*largest, top, power);
-    for (std::int64_t c = begin; c < end; ++c) y[c] = rounded(x[c], scale, round);
+    for (std::int64_t c = begin; c < end; ++c) y[c] = rounded<Y>(x[c], scale, round);
   }
 }
 
@@ -94,10 +94,11 @@ void for_each_group(const Fp8Tiles& s, const Body& body) {
 }  // namespace
 
 template <class T>
-void fp8_largest(float* largest, const T* x, const Fp8Tiles& s) {
+void fp8_largest(const Fp8Tiles& s, float* largest, const T* x) {
   if (s.groups > 0) {
+    std::fill_n(largest, s.count(), 0.f);
     return for_each_group(s, [&](const Fp8Tiles& group, std::int64_t row, std::int64_t tile) {
-      fp8_largest(largest + tile, x + row * s.cols, group);
+      fp8_largest(group, largest + tile, x + row * s.cols);
     });
   }
   const std::int64_t tiles = s.tiles_of_row(), part_rows = rows_per_task(s.cols);
@@ -116,11 +117,11 @@ void fp8_largest(float* largest, const T* x, const Fp8Tiles& s) {
   });
 }
 
-template <class T>
-void fp8_round(Acc<T>* y, const T* x, const float* largest, const Fp8Tiles& s) {
+template <class T, class Y>
+void fp8_round(const Fp8Tiles& s, const float* largest, Y* y, const T* x) {
   if (s.groups > 0) {
     return for_each_group(s, [&](const Fp8Tiles& group, std::int64_t row, std::int64_t tile) {
-      fp8_round(y + row * s.cols, x + row * s.cols, largest + tile, group);
+      fp8_round(group, largest + tile, y + row * s.cols, x + row * s.cols);
     });
   }
   parallel_ranges(s.rows, rows_per_task(s.cols), [&](std::int64_t begin, std::int64_t end) {
@@ -141,13 +142,15 @@ void store_sums(T* y, const Acc<T>* x, const T* bias, std::int64_t rows, std::in
 }
 
 #define TRIREME_FP8(T)                                                       \
-  template void fp8_largest(float*, const T*, const Fp8Tiles&);              \
-  template void fp8_round(Acc<T>*, const T*, const float*, const Fp8Tiles&); \
+  template void fp8_largest(const Fp8Tiles&, float*, const T*);              \
+  template void fp8_round(const Fp8Tiles&, const float*, Acc<T>*, const T*); \
   template void store_sums(T*, const Acc<T>*, const T*, std::int64_t, std::int64_t)
 TRIREME_FP8(float);
 TRIREME_FP8(bf16);
 TRIREME_FP8(f16);
 TRIREME_FP8(double);
 #undef TRIREME_FP8
+template void fp8_round(const Fp8Tiles&, const float*, bf16*, const bf16*);
+template void fp8_round(const Fp8Tiles&, const float*, f16*, const f16*);
 
 }  // namespace trireme::cpu

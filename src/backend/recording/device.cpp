@@ -5,6 +5,7 @@
 
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "backend/entry_name.h"
 
@@ -56,10 +57,15 @@ class MovedBytes {
     if (number >= 0 && number < counts_.number) elements_ *= count;
   }
   void see(DType dtype) { element_ = size_of(dtype); }
+  // The array that follows has a number for each tile, which are few.
+  void see(const Fp8Tiles& tiles) {
+    see(tiles.rows * tiles.cols);
+    are_few_ = true;
+  }
   template <class T>
   void see(T* array) {
     using Element = std::remove_const_t<T>;
-    if (!array) return;
+    if (!array || std::exchange(are_few_, false)) return;
     const int passes = std::is_const_v<T> ? 1 : 2;
     if constexpr (std::is_void_v<Element>) {
       untyped_ += passes;
@@ -77,6 +83,7 @@ class MovedBytes {
   Counts counts_;
   int seen_ = 0;
   std::int64_t elements_ = 1, typed_ = 0, untyped_ = 0, element_ = 1;
+  bool are_few_ = false;
 };
 
 template <auto entry, EntryName name>

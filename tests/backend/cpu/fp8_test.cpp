@@ -46,8 +46,8 @@ TYPED_TEST(Fp8Tiling, RoundsEachTileByItsLargest) {
         const Guarded<TypeParam> x(spread_numbers<TypeParam>(cut.rows * cut.cols));
         Guarded<float> largest(tiles.count());
         Guarded<Acc<TypeParam>> y(cut.rows * cut.cols);
-        fp8_largest<TypeParam>(largest.data(), x.data(), tiles);
-        fp8_round<TypeParam>(y.data(), x.data(), largest.data(), tiles);
+        fp8_largest<TypeParam>(tiles, largest.data(), x.data());
+        fp8_round<TypeParam>(tiles, largest.data(), y.data(), x.data());
         // Tile by tile, where each begins again with every run.
         std::int64_t number = 0;
         for (std::int64_t run = 0; run < cut.rows; run += cut.run)
@@ -86,8 +86,8 @@ TYPED_TEST(Fp8Tiling, WhatIsNotFiniteShowsAndSpoilsNothingElse) {
   const Guarded<TypeParam> x(values);
   Guarded<float> largest(tiles.count());
   Guarded<Acc<TypeParam>> y(cols);
-  fp8_largest<TypeParam>(largest.data(), x.data(), tiles);
-  fp8_round<TypeParam>(y.data(), x.data(), largest.data(), tiles);
+  fp8_largest<TypeParam>(tiles, largest.data(), x.data());
+  fp8_round<TypeParam>(tiles, largest.data(), y.data(), x.data());
   for (int c = 0; c < cols; ++c) {
     if (c == 3 || c == 9) {
       EXPECT_TRUE(std::isnan(to_double(y.data()[c])));

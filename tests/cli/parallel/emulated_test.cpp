@@ -114,6 +114,14 @@ TEST_F(SlowEmulatedJobs, WhatIsOffloadedKnowsNoOrderOfTheQueues) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
+// Ranks that share a sequence agree on its scale by the device's collectives.
+TEST_F(SlowEmulatedJobs, LayoutsInFp8GiveTheSameBits) {
+  expect_same_bits({{2, "parallel.cp=2 parallel.zero=1"}, {2, "parallel.ep=2"}},
+                   "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
+                   "model.family=llama moe.num_experts=4 fp8.recipe=tensorwise "
+                   "fp8.power_of_2_scales=true");
+}
+
 // Without a library of collectives too.
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");

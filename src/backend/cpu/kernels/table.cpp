@@ -1,6 +1,7 @@
 // The table of kernels of one instruction set.
 #include "backend/cpu/kernels/table.h"
 
+#include "backend/cpu/fp8.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/routing.h"
 #include "backend/cpu/small_kernels.h"
@@ -36,6 +37,10 @@ Kernels<T> make_table() {
   table.balance = at_once<balance<T>>;
   table.keep_load = at_once<keep_load<T>>;
   table.dispatch = at_once<dispatch<Acc<T>>>;
+  table.fp8_largest = at_once<fp8_largest<T>>;
+  table.fp8_round = at_once<fp8_round<T, Acc<T>>>;
+  table.fp8_round_stored = at_once<fp8_round<T, T>>;
+  table.store_sums = at_once<store_sums<T>>;
   return table;
 }
 

@@ -83,6 +83,11 @@ inline void atomic_min(std::uint64_t* to, std::uint64_t value) {
   for (std::uint64_t seen = now; value < seen && !now.compare_exchange_weak(seen, value);) {
   }
 }
+inline void atomic_max(std::uint32_t* to, std::uint32_t value) {
+  std::atomic_ref now(*to);
+  for (std::uint32_t seen = now; value > seen && !now.compare_exchange_weak(seen, value);) {
+  }
+}
 
 inline float half_to_float(f16 x) {
   return static_cast<float>(x);

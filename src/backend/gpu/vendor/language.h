@@ -99,7 +99,7 @@ GPU_FN T* dynamic_shared_memory() {
 // The hardware stops at an unaligned access by itself.
 GPU_FN void check_aligned(const void*, std::uintptr_t) {}
 
-// Integer sums alone: they do not depend on their order.
+// Integers alone: what they become does not depend on the order.
 GPU_FN void atomic_add(std::int64_t* to, std::int64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
@@ -108,6 +108,9 @@ GPU_FN void atomic_add(std::int32_t* to, std::int32_t value) {
 }
 GPU_FN void atomic_min(std::uint64_t* to, std::uint64_t value) {
   atomicMin(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+GPU_FN void atomic_max(std::uint32_t* to, std::uint32_t value) {
+  atomicMax(to, value);
 }
 
 // Conversions by the processor's instructions, where it has them.
