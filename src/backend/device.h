@@ -73,6 +73,26 @@ class LinearProduct {
                    bool accumulate, void* workspace) const = 0;
 };
 
+// An operand of a product in bytes: a matrix whose rows are what the product sums over, [rows of
+// the result or columns of it, numbers that are summed], as Kernels<T>::fp8_bytes makes it, and the
+// inverses of its scales: one or, blockwise, for each 128 numbers of all rows [blocks, rows]; those
+// of a weight, which has squares, [blocks of rows, blocks rounded up to a multiple of 4].
+struct Fp8Operand {
+  const std::uint8_t* bytes;
+  const float* inverse_scales;
+};
+
+// A product of a linear layer that a library computes from bytes in fp8, with sums in fp32.
+class Fp8Product {
+ public:
+  virtual ~Fp8Product() = default;
+  // Whether the library does that, with a bias or without; otherwise the caller has another way.
+  virtual bool computes(bool bias) const = 0;
+  // As LinearProduct::run. The result is of the type that the product was made with.
+  virtual void run(Queue&, void* dst, const Fp8Operand& a, const Fp8Operand& b, const void* bias,
+                   bool accumulate, void* workspace) const = 0;
+};
+
 // A product of several groups of rows, made once and run many times.
 class GroupedProduct {
  public:
@@ -158,6 +178,11 @@ class Device {
   const StateKernels& state_kernels() const { return *state_kernels_; }
   virtual std::shared_ptr<const LinearProduct> linear(DType compute, Product,
                                                       const LinearShape&) = 0;
+  // With operands in bytes, and a result of type `compute`. Null: no library has such products.
+  virtual std::shared_ptr<const Fp8Product> fp8_linear(DType /*compute*/, Product,
+                                                       const LinearShape&, const Fp8Bytes&) {
+    return nullptr;
+  }
   // Throws where the device has no such products.
   virtual std::shared_ptr<const GroupedProduct> grouped(DType compute, Product,
                                                         const GroupedShape&);

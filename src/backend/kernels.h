@@ -448,6 +448,16 @@ struct Kernels {
   void (*fp8_round)(Queue&, const Fp8Tiles&, const float* largest, A* y, const T* x);
   // The same, stored as T, which rounds nothing where T is bf16 and scales are powers of two.
   void (*fp8_round_stored)(Queue&, const Fp8Tiles&, const float* largest, T* y, const T* x);
+  // The bytes of these numbers before they are multiplied by 1 / s. There are no groups. With
+  // `chunk` > 0, a multiple of 4 that divides the rows, every so many rows are transposed: y is
+  // [rows / chunk, cols, chunk].
+  void (*fp8_bytes)(Queue&, const Fp8Tiles&, const float* largest, std::uint8_t* y, const T* x,
+                    std::int64_t chunk);
+  // 1 / s of each tile, in float, for what multiplies bytes. y is [bands(), ld], of which a row has
+  // tiles_of_row() numbers; or with `chunk` > 0, which divides the bands, [bands() / chunk,
+  // tiles_of_row(), ld], where a row has `chunk` numbers. What is left of a row becomes 0.
+  void (*fp8_inverse_scales)(Queue&, const Fp8Tiles&, const float* largest, float* y,
+                             std::int64_t chunk, std::int64_t ld);
   // y = x + bias, row by row; bias may be null.
   void (*store_sums)(Queue&, T* y, const A* x, const T* bias, std::int64_t rows, std::int64_t cols);
 
@@ -508,7 +518,7 @@ struct Kernels {
   X(unit_choices) X(dispatch) \
   X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
   X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(fp8_largest) X(fp8_round) \
-  X(fp8_round_stored) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
+  X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on

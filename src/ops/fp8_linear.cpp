@@ -1,11 +1,12 @@
-// Which tiles of each operand share a scale (docs/decisions/fp8.md), and the product in scratch.
+// Which tiles of each operand share a scale (docs/decisions/fp8.md), and the product in scratch: of
+// bytes where the device's library has one, else of the numbers that they mean.
 #include "ops/fp8_linear.h"
 
 #include <algorithm>
 
 #include "backend/cpu/workspace.h"
 #include "backend/gpu_workspace.h"
-#include "ops/fp8_operands.h"
+#include "ops/fp8_bytes.h"
 
 namespace trireme::ops {
 namespace {
@@ -51,7 +52,7 @@ void share_largest(const Launch& l, float* largest, std::int64_t count) {
 template <class T>
 void launch_as(const Launch& l, Product product) {
   const Graph& g = l.graph;
-  const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
+  const auto& prepared = *static_cast<const Fp8Prepared*>(l.prepared);
   const Fp8Operands o = operands_of(l.device.target().device, g, l.node, product);
   const bool sums = product == Product::weight_grad;
   const bool in_blocks = sums && g.exact_block() > 0;
@@ -61,14 +62,17 @@ void launch_as(const Launch& l, Product product) {
   const Fp8Rounded<T> rounded(l.device, l.queue, o, scratch);
   rounded.find_largest(l.input<T>(0), l.input<T>(1));
   share_largest(l, rounded.largest(), o.a.count() + o.b.count());
+  const T* bias = nullptr;
+  if (product == Product::forward && l.node.as<LinearAttributes>().adds_bias)
+    bias = l.input<const T>(2);
+  if (prepared.library && prepared.library->computes(bias != nullptr))
+    return launch_fp8_bytes(l, product, o, *prepared.library, bias, gradient, scratch);
+  const LinearProduct& linear = *prepared.own;
   rounded.round(l.input<T>(0), l.input<T>(1));
   const std::byte *const a = rounded.a(), *const b = rounded.b();
 
   if (sums && !in_blocks)
     return linear.run(l.queue, l.out[0], a, b, nullptr, l.accumulate, scratch + o.rest);
-  const T* bias = nullptr;
-  if (product == Product::forward && l.node.as<LinearAttributes>().adds_bias)
-    bias = l.input<const T>(2);
   std::byte* const made = o.stores ? rounded.made() : l.output<std::byte>(0);
   const std::int64_t element = size_of(o.type);
   const RowBlocks blocks(g, o.a.rows);
@@ -91,9 +95,16 @@ void launch_as(const Launch& l, Product product) {
 std::int64_t fp8_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                            const LinearShape& shape) {
   const Fp8Operands o = operands_of(target.device, g, node, product);
-  return o.rest + (target.device == DeviceKind::cpu
-                       ? cpu::linear_workspace(target, o.type, product, shape)
-                       : gpu::linear_workspace(target.device, o.type, product, shape));
+  if (target.device == DeviceKind::cpu)
+    return o.rest + cpu::linear_workspace(target, o.type, product, shape);
+  return std::max(o.rest, fp8_bytes_scratch(g, product, o)) +
+         gpu::linear_workspace(target.device, o.type, product, shape);
+}
+
+std::shared_ptr<const void> prepare_fp8(Device& device, const Graph& g, const Node& node,
+                                        Product product, const LinearShape& shape) {
+  return prepare_fp8(device, g, product, shape,
+                     operands_of(device.target().device, g, node, product));
 }
 
 void launch_fp8(const Launch& l, Product product) {

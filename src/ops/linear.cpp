@@ -43,9 +43,9 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 
 template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
-  const DType type =
-      is_rounded(g, node) ? fp8_product_type(device.target().device, g) : g.compute();
-  return device.linear(type, product, shape_of<product>(g, node));
+  const LinearShape shape = shape_of<product>(g, node);
+  if (is_rounded(g, node)) return prepare_fp8(device, g, node, product, shape);
+  return device.linear(g.compute(), product, shape);
 }
 
 // Block `number` of the rows of an operand.

@@ -46,7 +46,9 @@ class Fp8Rounding {
   constexpr explicit Fp8Rounding(Fp8Type type)
       : largest_(format_of(type).largest),
         lowest_(static_cast<std::uint32_t>(127 + format_of(type).lowest_exponent()) << 23),
-        shift_(1.5f * static_cast<float>(1 << (23 - format_of(type).mantissa_bits))) {}
+        shift_(1.5f * static_cast<float>(1 << (23 - format_of(type).mantissa_bits))),
+        bits_(format_of(type).mantissa_bits),
+        fnuz_(format_of(type).fnuz) {}
 
   constexpr float largest() const { return largest_; }
 
@@ -63,12 +65,28 @@ class Fp8Rounding {
     return finite ? rounded : std::bit_cast<float>(nan);
   }
 
+  // The byte of that number.
+  [[gnu::always_inline]] constexpr std::uint8_t byte(float x) const {
+    const std::uint32_t number = std::bit_cast<std::uint32_t>((*this)(x));
+    const std::uint32_t magnitude = number & 0x7fffffff, sign = number >> 24 & 0x80;
+    if (magnitude > exponents) return fnuz_ ? 0x80 : 0x7f;
+    if (magnitude == 0 && fnuz_) return 0;
+    const std::uint32_t one = 1u << bits_;  // in units of the last place of its exponent
+    if (magnitude >= lowest_)
+      return static_cast<std::uint8_t>(sign | (((magnitude - lowest_) >> (23 - bits_)) + one));
+    const float units = std::bit_cast<float>(magnitude) / std::bit_cast<float>(lowest_);
+    return static_cast<std::uint8_t>(sign |
+                                     static_cast<std::uint32_t>(units * static_cast<float>(one)));
+  }
+
  private:
   static constexpr std::uint32_t exponents = 0x7f800000, nan = 0x7fc00000;
 
   float largest_;
   std::uint32_t lowest_;  // the bits of the smallest normal number
   float shift_;
+  int bits_;  // of the mantissa
+  bool fnuz_;
 };
 
 // The byte of the nearest number: NaN for NaN, infinity where the format has it, else NaN.

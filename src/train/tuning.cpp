@@ -19,6 +19,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array products = {Product::forward, Product::input_grad, Product::weight_grad};
 constexpr std::array types = {DType::f32, DType::bf16, DType::f16};
+constexpr std::array byte_types = {Fp8Type::e4m3, Fp8Type::e5m2, Fp8Type::e4m3_fnuz,
+                                   Fp8Type::e5m2_fnuz};
+constexpr std::array scales = {Fp8Recipe::tensorwise, Fp8Recipe::blockwise};
 
 // The value among `all` that is written as `text`.
 template <class Value, std::size_t count, class NameOf>
@@ -28,6 +31,15 @@ Value named(const std::array<Value, count>& all, const std::string& text, const 
   return *found;
 }
 
+// Lines of other products have none of it.
+Fp8Bytes bytes_from(const nlohmann::json& json) {
+  if (!json.contains("scales")) return {};
+  const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
+  const auto type = [](Fp8Type value) { return record_name(value); };
+  return {named(byte_types, text("a"), type), named(byte_types, text("b"), type),
+          named(scales, text("scales"), [](Fp8Recipe value) { return record_name(value); })};
+}
+
 ProductKey key_from(const nlohmann::json& json) {
   const auto size = [&](const char* key) {
     const auto value = json.at(key).get<std::int64_t>();
@@ -35,12 +47,14 @@ ProductKey key_from(const nlohmann::json& json) {
     return value;
   };
   return {
-      named(products, json.at("product").get<std::string>(), record_name),
+      named(products, json.at("product").get<std::string>(),
+            [](Product product) { return record_name(product); }),
       json.at("bias").get<bool>(),
       named(types, json.at("type").get<std::string>(), [](DType dtype) { return name_of(dtype); }),
       size("rows"),
       size("in"),
-      size("out")};
+      size("out"),
+      bytes_from(json)};
 }
 
 bool same_library(const LibraryChoices& a, const LibraryChoices& b) {
@@ -62,13 +76,18 @@ std::string maker(const LibraryChoices& choices, const std::string& device) {
 std::string to_json(const LibraryChoices& choices) {
   std::string lines;
   for (const auto& [key, algorithm] : choices.algorithms) {
-    const Json line = {{"product", record_name(key.product)},
-                       {"bias", key.bias},
-                       {"type", name_of(key.compute)},
-                       {"rows", key.rows},
-                       {"in", key.in},
-                       {"out", key.out},
-                       {"algorithm", algorithm}};
+    Json line = {{"product", record_name(key.product)},
+                 {"bias", key.bias},
+                 {"type", name_of(key.compute)},
+                 {"rows", key.rows},
+                 {"in", key.in},
+                 {"out", key.out}};
+    if (key.fp8.is_used()) {
+      line["a"] = record_name(key.fp8.a);
+      line["b"] = record_name(key.fp8.b);
+      line["scales"] = record_name(key.fp8.scales);
+    }
+    line["algorithm"] = algorithm;
     lines += (lines.empty() ? "\n  " : ",\n  ") + line.dump();
   }
   return fmt::format("{{\"device\": {},\n \"library\": {},\n \"products\": [{}]}}\n",

@@ -463,6 +463,74 @@ TEST_F(EmulatedLibrary, WrongNumbersSwitchAProductOff) {
   EXPECT_EQ(metrics("run"), metrics("plain"));
 }
 
+// The library multiplies bytes, of sequences or of blocks with a scale each, where the own kernels
+// multiply the numbers that they mean.
+class EmulatedBytes : public EmulatedLibrary, public testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<std::string> settings() const {
+    const std::string recipe = GetParam();
+    std::vector<std::string> all = {"fp8.recipe=" + recipe,  "fp8.format=hybrid",
+                                    "train.iters=4",         "train.global_batch_size=2",
+                                    "train.eval_interval=0", "optimizer.warmup_iters=1",
+                                    "model.hidden_dropout=0"};
+    if (recipe == "tensorwise") return with(all, {"run.precision=fp16", "fp8.encoding=fnuz"});
+    return with(all, {"run.precision=bf16", "model.num_layers=1", "model.hidden_size=128",
+                      "model.seq_length=128", "model.ffn_hidden_size=256", "model.num_heads=1"});
+  }
+};
+
+TEST_P(EmulatedBytes, LearnAsNumbersOnTheCpu) {
+  expect_trained("cpu", settings());
+  for (const char* wave : {"32", "64"}) {
+    const std::string dir = std::string("wave") + wave;
+    auto environment = version("1.0");
+    environment.emplace_back("TRIREME_WAVE", wave);
+    expect_trained(dir, with(settings(), {emulated}), environment);
+    EXPECT_LE(difference(dir, "cpu"), 2e-3);
+    for (const char* product : {"forward", "input_grad", "weight_grad"})
+      EXPECT_THAT(record(dir), testing::ContainsRegex("\"product\":\"" + std::string(product) +
+                                                      "\"[^}]*\"scales\":\"" + GetParam() +
+                                                      "\",\"algorithm\":\"first\""));
+  }
+}
+
+TEST_P(EmulatedBytes, GoOnAsTheCheckpointSays) {
+  const auto all = with(settings(), {emulated});
+  expect_trained("whole", all, version("1.0"));
+  expect_trained("cut", with(all, {"train.exit_interval=2"}), version("1.0"));
+  expect_trained("cut", all, version("1.0"));
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+INSTANTIATE_TEST_SUITE_P(SlowRecipes, EmulatedBytes, testing::Values("tensorwise", "blockwise"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+// A record can leave products of bytes to the own kernels, and so can the comparison at the start.
+TEST_F(EmulatedLibrary, LeavesBytesToTheOwnKernels) {
+  const auto settings =
+      with(settings_, {"fp8.recipe=tensorwise", "train.iters=2", "optimizer.warmup_iters=1"});
+  expect_trained("plain", settings);
+  expect_trained("run", settings, version("1.0"));
+  EXPECT_NE(metrics("run"), metrics("plain"));
+  std::string text = record("run");
+  const std::string bytes = "\"scales\":\"tensorwise\",\"algorithm\":\"first\"";
+  for (std::size_t at; (at = text.find(bytes)) != std::string::npos;)
+    text.replace(at, bytes.size(), "\"scales\":\"tensorwise\",\"algorithm\":\"own\"");
+  fs::create_directories(path("own"));
+  write("own/tuning.json", text);
+  expect_trained("own", settings, version("1.0"));
+  EXPECT_EQ(metrics("own"), metrics("plain"));
+
+  const Outcome faulty =
+      train("faulty", settings,
+            {{"TRIREME_EMULATED_LIBRARY", "1.0"}, {"TRIREME_EMULATED_FAULT", "wrong library"}});
+  EXPECT_EQ(faulty.code, 0) << faulty.out;
+  EXPECT_THAT(faulty.out, HasSubstr("weight_grad of bytes in e4m3 and e4m3 (tensorwise) in f32: "
+                                    "differs from the host's sums"));
+  EXPECT_THAT(record("faulty"), testing::ContainsRegex("weight_grad[^}]*\"scales\":\"tensorwise\","
+                                                       "\"algorithm\":\"own\""));
+}
+
 TEST_F(Emulated, WhatIsNotThereIsRefused) {
   const Outcome precise = train("fp64", {emulated, "run.precision=fp64"});
   EXPECT_EQ(precise.code, 2);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -102,6 +103,19 @@ TEST_P(Fp8, LargeNumbersSaturateAndWhatIsNotFiniteShows) {
   for (const float x : {infinity, -infinity}) {
     const float back = from_fp8(type_, to_fp8(type_, x));
     EXPECT_TRUE(format_of(type_).has_infinity ? back == x : std::isnan(back));
+  }
+}
+
+// Of numbers of every exponent: those that are far too large or too small, and what lies between.
+TEST_P(Fp8, TheByteIsThatOfTheRoundedNumber) {
+  const Fp8Rounding round(type_);
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper) {
+    const float x = std::bit_cast<float>(upper << 16);
+    const float rounded = round(x), meant = from_fp8(type_, round.byte(x));
+    if (std::isnan(rounded))
+      EXPECT_TRUE(std::isnan(meant)) << x;
+    else
+      EXPECT_EQ(meant, rounded) << x;
   }
 }
 

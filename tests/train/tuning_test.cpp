@@ -15,6 +15,13 @@ namespace {
 using testing::HasSubstr;
 
 const ProductKey everywhere{Product::forward, true, DType::bf16, 64, 32, 96};
+const ProductKey bytes{Product::input_grad,
+                       false,
+                       DType::bf16,
+                       64,
+                       32,
+                       96,
+                       {Fp8Type::e5m2, Fp8Type::e4m3, Fp8Recipe::blockwise}};
 const ProductKey head{Product::weight_grad, false, DType::bf16, 64, 32, 512};
 
 LibraryChoices choices(std::map<ProductKey, std::string> algorithms,
@@ -35,7 +42,7 @@ class ChoosingDevice final : public testing_device::WrappedDevice {
 };
 
 TEST(Tuning, RecordsAreReadAsTheyAreWritten) {
-  const LibraryChoices all = choices({{everywhere, "5ca1ab1e"}, {head, "own"}});
+  const LibraryChoices all = choices({{everywhere, "5ca1ab1e"}, {head, "own"}, {bytes, "8b17"}});
   const LibraryChoices read = parse_choices(to_json(all), "a file");
   EXPECT_EQ(read.device, all.device);
   EXPECT_EQ(read.library, all.library);
@@ -43,7 +50,7 @@ TEST(Tuning, RecordsAreReadAsTheyAreWritten) {
 }
 
 TEST(Tuning, RefusesWhatIsNoRecord) {
-  const std::string text = to_json(choices({{everywhere, "0"}}));
+  const std::string text = to_json(choices({{everywhere, "0"}, {bytes, "1"}}));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
@@ -51,7 +58,8 @@ TEST(Tuning, RefusesWhatIsNoRecord) {
   };
   for (const std::string& wrong :
        {std::string(), std::string("[]"), with("\"forward\"", "\"backward\""), with("bf16", "bf17"),
-        with("64", "-64"), with("true", "1"), with("\"rows\"", "\"row\"")}) {
+        with("64", "-64"), with("true", "1"), with("\"rows\"", "\"row\""), with("e5m2", "e5m3"),
+        with("blockwise", "none")}) {
     try {
       parse_choices(wrong, "runs/x/tuning.json");
       ADD_FAILURE() << wrong;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -131,6 +132,34 @@ void fp8_round(const Fp8Tiles& s, const float* largest, Y* y, const T* x) {
 }
 
 template <class T>
+void fp8_bytes(const Fp8Tiles& s, const float* largest, std::uint8_t* y, const T* x,
+               std::int64_t chunk) {
+  TRIREME_CHECK(s.groups == 0 && (chunk == 0 || s.rows % chunk == 0));
+  const Fp8Rounding round(s.type);
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    const float* const of_row = largest + s.band_of(r) * s.tiles_of_row();
+    for (std::int64_t c = 0; c < s.cols; ++c) {
+      const float scale = fp8_scale(of_row[c / s.tile_cols], round.largest(), s.power_of_2_scales);
+      const std::int64_t at =
+          chunk == 0 ? r * s.cols + c : (r / chunk * s.cols + c) * chunk + r % chunk;
+      y[at] = round.byte(static_cast<float>(x[r * s.cols + c]) * scale);
+    }
+  }
+}
+
+void fp8_inverse_scales(const Fp8Tiles& s, const float* largest, float* y, std::int64_t chunk,
+                        std::int64_t ld) {
+  TRIREME_CHECK(s.groups == 0 && (chunk == 0 || s.bands() % chunk == 0));
+  const float top = Fp8Rounding(s.type).largest();
+  const std::int64_t bands = s.bands(), tiles = s.tiles_of_row();
+  std::fill_n(y, (chunk == 0 ? bands : bands / chunk * tiles) * ld, 0.f);
+  for (std::int64_t b = 0; b < bands; ++b)
+    for (std::int64_t t = 0; t < tiles; ++t)
+      y[chunk == 0 ? b * ld + t : (b / chunk * tiles + t) * ld + b % chunk] =
+          1 / fp8_scale(largest[b * tiles + t], top, s.power_of_2_scales);
+}
+
+template <class T>
 void store_sums(T* y, const Acc<T>* x, const T* bias, std::int64_t rows, std::int64_t cols) {
   parallel_ranges(rows, rows_per_task(cols), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r)
@@ -141,9 +170,10 @@ void store_sums(T* y, const Acc<T>* x, const T* bias, std::int64_t rows, std::in
   });
 }
 
-#define TRIREME_FP8(T)                                                       \
-  template void fp8_largest(const Fp8Tiles&, float*, const T*);              \
-  template void fp8_round(const Fp8Tiles&, const float*, Acc<T>*, const T*); \
+#define TRIREME_FP8(T)                                                                           \
+  template void fp8_largest(const Fp8Tiles&, float*, const T*);                                  \
+  template void fp8_round(const Fp8Tiles&, const float*, Acc<T>*, const T*);                     \
+  template void fp8_bytes(const Fp8Tiles&, const float*, std::uint8_t*, const T*, std::int64_t); \
   template void store_sums(T*, const Acc<T>*, const T*, std::int64_t, std::int64_t)
 TRIREME_FP8(float);
 TRIREME_FP8(bf16);

@@ -1,5 +1,5 @@
 // Rounding to fp8 on the CPU, which has no products of 8-bit numbers: what is rounded stays in the
-// type of arithmetic, and a product of that type reads it.
+// type of arithmetic, and a product of that type reads it. The bytes are a reference for GPUs.
 #pragma once
 
 #include "backend/kernels.h"
@@ -11,6 +11,11 @@ template <class T>
 void fp8_largest(const Fp8Tiles&, float* largest, const T* x);
 template <class T, class Y>
 void fp8_round(const Fp8Tiles&, const float* largest, Y* y, const T* x);
+template <class T>
+void fp8_bytes(const Fp8Tiles&, const float* largest, std::uint8_t* y, const T* x,
+               std::int64_t chunk);
+void fp8_inverse_scales(const Fp8Tiles&, const float* largest, float* y, std::int64_t chunk,
+                        std::int64_t ld);
 template <class T>
 void store_sums(T* y, const Acc<T>* x, const T* bias, std::int64_t rows, std::int64_t cols);
 

@@ -52,6 +52,11 @@ class GpuDevice final : public Device {
                                               const LinearShape& shape) override {
     return products_->linear(compute, product, shape);
   }
+  std::shared_ptr<const Fp8Product> fp8_linear(DType compute, Product product,
+                                               const LinearShape& shape,
+                                               const Fp8Bytes& bytes) override {
+    return products_->fp8_linear(compute, product, shape, bytes);
+  }
   std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
                                                 const GroupedShape& shape) override {
     return own_grouped(compute, product, shape);

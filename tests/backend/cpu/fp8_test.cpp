@@ -97,6 +97,36 @@ TYPED_TEST(Fp8Tiling, WhatIsNotFiniteShowsAndSpoilsNothingElse) {
   }
 }
 
+// The byte of each element and the inverse of its scale are what the rounded number is made of.
+TYPED_TEST(Fp8Tiling, BytesTimesInverseScalesAreTheRoundedNumbers) {
+  for (const Cut& cut : cuts)
+    for (const bool chunked : {false, true}) {
+      const Fp8Tiles tiles{cut.rows,      cut.cols,      cut.run, cut.tile_rows,
+                           cut.tile_cols, Fp8Type::e4m3, false};
+      const Guarded<TypeParam> x(spread_numbers<TypeParam>(cut.rows * cut.cols));
+      const std::int64_t bands = tiles.bands(), per_row = tiles.tiles_of_row();
+      const std::int64_t chunk = !chunked ? 0 : cut.rows % 2 == 0 ? cut.rows / 2 : cut.rows;
+      const std::int64_t ld = (chunked ? bands : per_row) + 2;
+      Guarded<float> largest(tiles.count()), inverse((chunked ? per_row : bands) * ld);
+      Guarded<Acc<TypeParam>> y(cut.rows * cut.cols);
+      Guarded<std::uint8_t> bytes(cut.rows * cut.cols);
+      fp8_largest<TypeParam>(tiles, largest.data(), x.data());
+      fp8_round<TypeParam>(tiles, largest.data(), y.data(), x.data());
+      fp8_bytes<TypeParam>(tiles, largest.data(), bytes.data(), x.data(), chunk);
+      fp8_inverse_scales(tiles, largest.data(), inverse.data(), chunked ? bands : 0, ld);
+      for (std::int64_t r = 0; r < cut.rows; ++r)
+        for (std::int64_t c = 0; c < cut.cols; ++c) {
+          const std::int64_t band = tiles.band_of(r), tile = c / cut.tile_cols;
+          const std::uint8_t byte =
+              bytes.data()[chunked ? (r / chunk * cut.cols + c) * chunk + r % chunk
+                                   : r * cut.cols + c];
+          const float scale = inverse.data()[chunked ? tile * ld + band : band * ld + tile];
+          ASSERT_EQ(to_double(y.data()[r * cut.cols + c]), from_fp8(Fp8Type::e4m3, byte) * scale)
+              << testing::PrintToString(cut) << " row " << r << ", column " << c;
+        }
+    }
+}
+
 TYPED_TEST(Fp8Tiling, SumsAreStoredWithTheirBias) {
   constexpr std::int64_t rows = 5, cols = 37;
   const std::vector<double> sums = random_values<float>(rows * cols, 1),

@@ -88,6 +88,54 @@ TEST_P(Fp8, RoundsEachTileAsTheCpu) {
   });
 }
 
+// Straight and transposed, whole and in chunks, of which some are cut by bands; and the inverses of
+// the scales, in rows with room.
+TEST_P(Fp8, MakesTheCpusBytes) {
+  struct Bytes {
+    Fp8Cut cut;
+    std::int64_t chunk, bands_of_chunk;
+  };
+  const Bytes all[] = {
+      {{5, 300, 5, 1, 128}, 0, 0},       {{36, 256, 36, 1, 128}, 0, 36},
+      {{16, 264, 16, 1, 128}, 0, 4},     {{12, 33, 4, 4, 33}, 0, 0},
+      {{200, 304, 200, 128, 128}, 0, 2}, {{200, 304, 200, 128, 128}, 200, 0},
+      {{256, 72, 256, 128, 1}, 256, 0},  {{264, 7, 132, 128, 1}, 44, 0},
+      {{160, 130, 80, 80, 130}, 80, 0},  {{160, 16, 80, 80, 16}, 160, 0},
+      {{4, 3, 2, 2, 3}, 4, 1},
+  };
+  for_storage_types([&]<class T>(T) {
+    for (const auto& [cut, chunk, bands_of_chunk] : all)
+      for (const Fp8Type type :
+           {Fp8Type::e4m3, Fp8Type::e5m2, Fp8Type::e4m3_fnuz, Fp8Type::e5m2_fnuz}) {
+        SCOPED_TRACE(testing::Message() << cut.rows << " x " << cut.cols << ", chunk " << chunk
+                                        << ", type " << static_cast<int>(type));
+        const Fp8Tiles tiles{
+            cut.rows, cut.cols, cut.run, cut.tile_rows, cut.tile_cols, type, type == Fp8Type::e5m2};
+        const auto count = static_cast<std::size_t>(cut.rows * cut.cols);
+        const std::int64_t ld = (bands_of_chunk > 0 ? bands_of_chunk : tiles.tiles_of_row()) + 3;
+        const std::int64_t lines = bands_of_chunk > 0
+                                       ? tiles.bands() / bands_of_chunk * tiles.tiles_of_row()
+                                       : tiles.bands();
+        const auto made = on_both([&](Device& device) {
+          const OnDevice<T> x(device, spread_values<T>(count));
+          const OnDevice<float> largest(device, static_cast<std::size_t>(tiles.count()));
+          const OnDevice<float> inverse(device, static_cast<std::size_t>(lines * ld));
+          const OnDevice<std::uint8_t> y(device, count);
+          const Kernels<T>& kernels = device.kernels<T>();
+          kernels.fp8_largest(device.queue(), tiles, largest.get(), x.get());
+          kernels.fp8_bytes(device.queue(), tiles, largest.get(), y.get(), x.get(), chunk);
+          kernels.fp8_inverse_scales(device.queue(), tiles, largest.get(), inverse.get(),
+                                     bands_of_chunk, ld);
+          std::vector<std::uint32_t> bits;
+          append_bits(bits, inverse.values());
+          for (const std::uint8_t byte : y.values()) bits.push_back(byte);
+          return bits;
+        });
+        expect_equal(made);
+      }
+  });
+}
+
 TEST_P(Fp8, StoresSumsAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : {37, 1040})

@@ -122,6 +122,17 @@ TEST_F(SlowEmulatedJobs, LayoutsInFp8GiveTheSameBits) {
                    "fp8.power_of_2_scales=true");
 }
 
+// Bytes that a library multiplies, block by block of exact numerics.
+TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
+  const Variable library("TRIREME_EMULATED_LIBRARY", "1.0");
+  expect_same_bits({{2, "parallel.cp=2 parallel.zero=1"}, {2, "parallel.zero=3"}},
+                   "parallel.numerics=exact parallel.exact_block=16 run.precision=bf16 "
+                   "model.seq_length=64 fp8.recipe=tensorwise fp8.format=hybrid");
+  EXPECT_THAT(read("reference/tuning.json"), HasSubstr("\"rows\":16,"));
+  EXPECT_THAT(read("reference/tuning.json"),
+              HasSubstr("\"scales\":\"tensorwise\",\"algorithm\":\"first\""));
+}
+
 // Without a library of collectives too.
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");

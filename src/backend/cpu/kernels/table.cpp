@@ -40,6 +40,8 @@ Kernels<T> make_table() {
   table.fp8_largest = at_once<fp8_largest<T>>;
   table.fp8_round = at_once<fp8_round<T, Acc<T>>>;
   table.fp8_round_stored = at_once<fp8_round<T, T>>;
+  table.fp8_bytes = at_once<fp8_bytes<T>>;
+  table.fp8_inverse_scales = at_once<fp8_inverse_scales>;
   table.store_sums = at_once<store_sums<T>>;
   return table;
 }

@@ -1,5 +1,5 @@
-// Rounding to fp8 with a scale for each tile: the largest magnitudes, the rounded numbers as a
-// product reads them, and the sums that are stored after it.
+// Rounding to fp8 with a scale for each tile: the largest magnitudes, the rounded numbers or their
+// bytes as a product reads them, and the sums that are stored after it.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -190,6 +190,131 @@ void fp8_round(Queue& queue, const Fp8Tiles& s, const float* largest, Y* y, cons
          rows_are_aligned(s.cols, x) && rows_are_aligned(s.cols, y));
 }
 
+// --- bytes ---
+// One block for each row.
+template <class T>
+GPU_KERNEL(row_threads)
+fp8_bytes_kernel(std::uint8_t* y, const T* x, const float* largest, const Fp8Tiles s,
+                 bool aligned) {
+  const std::int64_t row = block_index().x;
+  const Fp8Rounding round(s.type);
+  const float* const of_band = largest + s.band_of(row) * s.tiles_of_row();
+  const auto scale_of = [&](std::int64_t tile) {
+    return fp8_scale(of_band[tile], round.largest(), s.power_of_2_scales);
+  };
+  for (std::int64_t c = 8 * thread_index(); c < s.cols; c += 8 * row_threads) {
+    const Columns at = columns_at(c, s.cols, aligned);
+    Eight values = load(x + row * s.cols, at);
+    if (s.tile_cols == 1) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (at.has(i)) values.v[i] *= scale_of(c + i);
+    } else {
+      const float scale = scale_of(c / s.tile_cols);
+      values = each([&](float v) { return v * scale; }, values);
+    }
+    Pack<std::uint8_t, 8> bytes;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) bytes.v[i] = round.byte(values.v[i]);
+    std::uint8_t* const to = y + row * s.cols + c;
+    if (at.packed) {
+      check_aligned(to, 8);
+      *reinterpret_cast<Pack<std::uint8_t, 8>*>(to) = bytes;
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (at.has(i)) to[i] = bytes.v[i];
+    }
+  }
+}
+
+// Transposed: a block brings a square by way of shared memory, so that it reads rows and writes
+// columns, four bytes at a time.
+constexpr int side = 64, word = 4;
+
+struct Square {
+  alignas(word) std::uint8_t of[side][side + word];  // by column
+};
+
+template <class T>
+GPU_KERNEL(threads)
+fp8_transposed_kernel(std::uint8_t* y, const T* x, const float* largest, const Fp8Tiles s,
+                      std::int64_t chunk, std::int64_t squares) {
+  auto& square = shared_memory<Square>();
+  const auto thread = static_cast<int>(thread_index());
+  const std::int64_t number = block_index().y / squares;  // of the chunk
+  const std::int64_t first_row = block_index().y % squares * side;
+  const std::int64_t first_column = std::int64_t{block_index().x} * side;
+  const std::int64_t rows = chunk - first_row < side ? chunk - first_row : side;
+  const std::int64_t begin = number * chunk + first_row, tiles = s.tiles_of_row();
+  const Fp8Rounding round(s.type);
+
+  const std::int64_t column = first_column + thread % side;
+  if (column < s.cols) {
+    const float* const of_column = largest + column / s.tile_cols;
+    const auto scale_of = [&](std::int64_t band) {
+      return fp8_scale(of_column[band * tiles], round.largest(), s.power_of_2_scales);
+    };
+    const std::int64_t band = s.band_of(begin);
+    const bool same = s.band_of(begin + rows - 1) == band;  // of all rows, as is usual
+    const float scale = scale_of(band);
+    for (std::int64_t line = thread / side; line < rows; line += threads / side) {
+      const std::int64_t row = begin + line;
+      const float value = to_float(x[row * s.cols + column]);
+      square.of[thread % side][line] =
+          round.byte(value * (same ? scale : scale_of(s.band_of(row))));
+    }
+  }
+  sync_block();
+  constexpr int words = side / word;
+  const int line = thread % words * word;
+  if (line >= rows) return;
+  for (int c = thread / words; c < side && first_column + c < s.cols; c += threads / words) {
+    using Word = Pack<std::uint8_t, word>;
+    std::uint8_t* const to = y + (number * s.cols + first_column + c) * chunk + first_row + line;
+    check_aligned(to, word);
+    *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(&square.of[c][line]);
+  }
+}
+
+template <class T>
+void fp8_bytes(Queue& queue, const Fp8Tiles& s, const float* largest, std::uint8_t* y, const T* x,
+               std::int64_t chunk) {
+  if (chunk == 0) {
+    launch(queue, one_block_each(s.rows, row_threads), fp8_bytes_kernel<T>, y, x, largest, s,
+           rows_are_aligned(s.cols, x) && s.cols % 8 == 0);
+    return;
+  }
+  const std::int64_t squares = (chunk + side - 1) / side;
+  launch(queue,
+         {.blocks = Size{static_cast<unsigned>((s.cols + side - 1) / side),
+                         static_cast<unsigned>(s.rows / chunk * squares)},
+          .threads = threads},
+         fp8_transposed_kernel<T>, y, x, largest, s, chunk, squares);
+}
+
+// Zero for what is left of a row.
+GPU_KERNEL(threads)
+fp8_inverse_scales_kernel(float* y, const float* largest, const Fp8Tiles s, std::int64_t chunk,
+                          std::int64_t ld, std::int64_t count) {
+  const float top = Fp8Rounding(s.type).largest();
+  const std::int64_t tiles = s.tiles_of_row();
+  for_each(count, [&](std::int64_t i) {
+    const std::int64_t line = i / ld, place = i % ld;
+    const std::int64_t band = chunk == 0 ? line : line / tiles * chunk + place;
+    const std::int64_t tile = chunk == 0 ? place : line % tiles;
+    const bool is_left = place >= (chunk == 0 ? tiles : chunk);
+    y[i] = is_left ? 0.0f : 1 / fp8_scale(largest[band * tiles + tile], top, s.power_of_2_scales);
+  });
+}
+
+void fp8_inverse_scales(Queue& queue, const Fp8Tiles& s, const float* largest, float* y,
+                        std::int64_t chunk, std::int64_t ld) {
+  const std::int64_t bands = s.bands();
+  const std::int64_t count = (chunk == 0 ? bands : bands / chunk * s.tiles_of_row()) * ld;
+  launch(queue, over(count, threads), fp8_inverse_scales_kernel, y, largest, s, chunk, ld, count);
+}
+
 // --- sums ---
 // y = x + bias; one block for each row.
 template <class T>
@@ -218,6 +343,8 @@ void set_fp8(Kernels<T>& table) {
   table.fp8_largest = fp8_largest<T>;
   table.fp8_round = fp8_round<T, float>;
   table.fp8_round_stored = fp8_round<T, T>;
+  table.fp8_bytes = fp8_bytes<T>;
+  table.fp8_inverse_scales = fp8_inverse_scales;
   table.store_sums = store_sums<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_fp8);

@@ -22,8 +22,15 @@ struct ColumnMajor {
   Stored a, b;
 };
 
-inline ColumnMajor column_major(Product product, const LinearShape& s) {
-  switch (product) {
+inline ColumnMajor column_major(const ProductKey& key) {
+  const LinearShape s = key.shape();
+  if (key.fp8.is_used()) {  // both operands have rows that are summed over
+    ColumnMajor what = column_major({key.product, key.bias, key.compute, s.rows, s.in, s.out});
+    what.a = {what.k, what.m, true};
+    what.b = {what.k, what.n, false};
+    return what;
+  }
+  switch (key.product) {
     case Product::forward:  // y^T = weight x^T
       return {s.out, s.rows, s.in, {s.in, s.out, true}, {s.in, s.rows, false}};
     case Product::input_grad:  // dx^T = weight^T dy^T
@@ -39,25 +46,30 @@ inline DType result_type(Product product, DType compute) {
   return product == Product::weight_grad ? DType::f32 : compute;
 }
 
+// Of an element of an operand.
+inline std::int64_t operand_bytes(const ProductKey& key) {
+  return key.fp8.is_used() ? 1 : size_of(key.compute);
+}
+
 // What the address of a matrix is a multiple of: values begin at multiples of 64 bytes, and parts
 // of them at some row.
-inline std::uint32_t alignment_of(std::int64_t row_length, DType dtype) {
+inline std::uint32_t alignment_of(std::int64_t row_length, std::int64_t element) {
   constexpr std::uint64_t most = 64;
-  const auto bytes = static_cast<std::uint64_t>(row_length * size_of(dtype));
+  const auto bytes = static_cast<std::uint64_t>(row_length * element);
   return static_cast<std::uint32_t>(std::uint64_t{1} << std::countr_zero(bytes | most));
 }
 
 // Heuristics were told how operands lie.
 inline void check_alignment(const ProductKey& key, const void* dst, const void* a, const void* b) {
-  const ColumnMajor what = column_major(key.product, key.shape());
-  const auto check = [](const void* p, std::int64_t row_length, DType dtype) {
-    if (reinterpret_cast<std::uintptr_t>(p) % alignment_of(row_length, dtype) != 0)
+  const ColumnMajor what = column_major(key);
+  const auto check = [](const void* p, std::int64_t row_length, std::int64_t element) {
+    if (reinterpret_cast<std::uintptr_t>(p) % alignment_of(row_length, element) != 0)
       fail("an operand of a matrix product lies at {}, in the midst of a row of {} elements", p,
            row_length);
   };
-  check(b, what.a.rows, key.compute);
-  check(a, what.b.rows, key.compute);
-  check(dst, what.m, result_type(key.product, key.compute));
+  check(b, what.a.rows, operand_bytes(key));
+  check(a, what.b.rows, operand_bytes(key));
+  check(dst, what.m, size_of(result_type(key.product, key.compute)));
 }
 
 }  // namespace trireme::gpu

@@ -1,10 +1,26 @@
 // The table of choices.
 #include "backend/gpu/libraries/products.h"
 
+#include "backend/gpu/libraries/fp8_check.h"
 #include "backend/gpu/libraries/self_check.h"
 #include "base/error.h"
 
 namespace trireme::gpu {
+namespace {
+
+ProductClass class_of(const ProductKey& key) {
+  return {key.product, key.compute, key.fp8};
+}
+
+}  // namespace
+
+std::string name_of(const ProductClass& of) {
+  const std::string bytes = of.fp8.is_used()
+                                ? fmt::format(" of bytes in {} and {} ({})", record_name(of.fp8.a),
+                                              record_name(of.fp8.b), record_name(of.fp8.scales))
+                                : "";
+  return fmt::format("{}{} in {}", record_name(of.product), bytes, trireme::name_of(of.compute));
+}
 
 // A product with or without a bias, and who computes it.
 class Products::Chosen {
@@ -20,7 +36,9 @@ class Products::Chosen {
     algorithm_ = algorithm;
   }
   const std::string& algorithm() const { return algorithm_; }
-  const LinearProduct& product() const { return algorithm_ == own_algorithm ? *own_ : *library_; }
+  bool is_own() const { return algorithm_ == own_algorithm; }
+  const LinearProduct& product() const { return is_own() ? *own_ : *library_; }
+  const LibraryProduct& of_library() const { return *library_; }
 
  private:
   // Who has no algorithm for a shape leaves it to the own kernel.
@@ -55,6 +73,25 @@ class Products::Linear final : public LinearProduct {
   std::shared_ptr<const Chosen> plain_, with_bias_;
 };
 
+// For products of bytes the caller has another way than the own kernel.
+class Products::Fp8Linear final : public Fp8Product {
+ public:
+  Fp8Linear(std::shared_ptr<const Chosen> plain, std::shared_ptr<const Chosen> with_bias)
+      : plain_(std::move(plain)), with_bias_(std::move(with_bias)) {}
+
+  bool computes(bool bias) const override { return !(bias ? with_bias_ : plain_)->is_own(); }
+  void run(Queue& queue, void* dst, const Fp8Operand& a, const Fp8Operand& b, const void* bias,
+           bool accumulate, void* workspace) const override {
+    TRIREME_CHECK(computes(bias) && !(bias && accumulate));
+    const LibraryProduct& product = (bias ? with_bias_ : plain_)->of_library();
+    product.take_scales(a.inverse_scales, b.inverse_scales);
+    product.run(queue, dst, a.bytes, b.bytes, bias, accumulate, workspace);
+  }
+
+ private:
+  std::shared_ptr<const Chosen> plain_, with_bias_;
+};
+
 Products::Products(std::string device, MakeProduct own, std::unique_ptr<ProductLibrary> library)
     : device_(std::move(device)), own_(std::move(own)), library_(std::move(library)) {}
 Products::~Products() = default;
@@ -63,7 +100,7 @@ std::shared_ptr<Products::Chosen> Products::chosen(
     const ProductKey& key, const std::shared_ptr<const LinearProduct>& own) {
   std::shared_ptr<Chosen>& chosen = chosen_[key];
   if (chosen) return chosen;
-  const bool off = off_.count({key.product, key.compute}) > 0;
+  const bool off = off_.contains(class_of(key));
   chosen = std::make_shared<Chosen>(own, off ? nullptr : library_->product(key));
   const auto recorded = taken_.algorithms.find(key);
   if (recorded != taken_.algorithms.end() && !off) chosen->use(recorded->second, library_->name());
@@ -83,6 +120,18 @@ std::shared_ptr<const LinearProduct> Products::linear(DType compute, Product pro
   return std::make_shared<Linear>(std::move(own), std::move(plain), std::move(with_bias));
 }
 
+std::shared_ptr<const Fp8Product> Products::fp8_linear(DType compute, Product product,
+                                                       const LinearShape& shape,
+                                                       const Fp8Bytes& bytes) {
+  if (!library_) return nullptr;
+  const auto key = [&](bool bias) {
+    return ProductKey{product, bias, compute, shape.rows, shape.in, shape.out, bytes};
+  };
+  auto plain = chosen(key(false), nullptr);
+  auto with_bias = product == Product::forward ? chosen(key(true), nullptr) : plain;
+  return std::make_shared<Fp8Linear>(std::move(plain), std::move(with_bias));
+}
+
 LibraryChoices Products::choices() const {
   if (!library_) return {};
   LibraryChoices choices{device_, library_->name(), {}};
@@ -95,7 +144,7 @@ void Products::take(const LibraryChoices& choices) {
   taken_ = choices;
   for (const auto& [key, chosen] : chosen_) {
     const auto recorded = choices.algorithms.find(key);
-    if (recorded != choices.algorithms.end() && off_.count({key.product, key.compute}) == 0)
+    if (recorded != choices.algorithms.end() && !off_.contains(class_of(key)))
       chosen->use(recorded->second, choices.library);
   }
 }
@@ -106,18 +155,21 @@ std::vector<std::string> Products::check(Device& device) {
   const auto library = [&](DType compute, Product product, const LinearShape& shape) {
     return linear(compute, product, shape);
   };
-  for (const Disagreement& found : disagreements(device, library, own_)) {
-    off_.insert({found.product, found.compute});
+  const auto bytes = [&](const ProductClass& of, const LinearShape& shape) {
+    return fp8_linear(of.compute, of.product, shape, of.fp8);
+  };
+  std::vector<Disagreement> all = disagreements(device, library, own_);
+  for (Disagreement& found : fp8_disagreements(device, bytes)) all.push_back(std::move(found));
+  for (const Disagreement& found : all) {
+    off_.insert(found.of);
     const std::string what =
         found.failure.empty()
-            ? fmt::format(
-                  "differs from the own kernel by {:.2g} of the largest element, and {:.2g} "
-                  "is allowed",
-                  found.error, found.allowed)
+            ? fmt::format("differs from {} by {:.2g} of the largest element, and {:.2g} is allowed",
+                          found.of.fp8.is_used() ? "the host's sums" : "the own kernel",
+                          found.error, found.allowed)
             : found.failure;
-    lines.push_back(fmt::format("{} on {}, {} in {}: {}; the own kernel takes its place",
-                                library_->name(), device_, record_name(found.product),
-                                name_of(found.compute), what));
+    lines.push_back(fmt::format("{} on {}, {}: {}; the own kernel takes its place",
+                                library_->name(), device_, gpu::name_of(found.of), what));
   }
   chosen_.clear();  // what the check made is no product of the run
   return lines;
@@ -126,8 +178,7 @@ std::vector<std::string> Products::check(Device& device) {
 std::string Products::signature() const {
   if (!library_) return "own products";
   std::string text = library_->name();
-  for (const auto& [product, compute] : off_)
-    text += fmt::format(", own {} in {}", record_name(product), name_of(compute));
+  for (const ProductClass& off : off_) text += ", own " + gpu::name_of(off);
   return text;
 }
 

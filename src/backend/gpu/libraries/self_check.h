@@ -10,8 +10,7 @@ namespace trireme::gpu {
 // A class of products whose results differ by more than rounding explains. Both are shares of the
 // largest element; NaN counts as a difference.
 struct Disagreement {
-  Product product;
-  DType compute;
+  ProductClass of;
   double error, allowed;
   std::string failure;  // of a call, where there is no result
 };

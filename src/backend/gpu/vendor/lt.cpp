@@ -44,6 +44,42 @@ DataType data_type(DType dtype) {
   }
 }
 
+// The types of bytes that the library knows, of those of its vendor's processors.
+std::optional<DataType> byte_type(Fp8Type type) {
+  switch (type) {
+    case Fp8Type::e4m3:
+      return LT_DATA(R_8F_E4M3);
+    case Fp8Type::e5m2:
+      return LT_DATA(R_8F_E5M2);
+#if TRIREME_HIP
+    case Fp8Type::e4m3_fnuz:
+      return HIP_R_8F_E4M3_FNUZ;
+    case Fp8Type::e5m2_fnuz:
+      return HIP_R_8F_E5M2_FNUZ;
+#endif
+    default:
+      return std::nullopt;
+  }
+}
+
+// cuBLASLt scales blocks since 12.9, hipBLASLt does not.
+#if !TRIREME_HIP && CUBLAS_VERSION >= 120900
+constexpr bool scales_blocks = true;
+#else
+constexpr bool scales_blocks = false;
+#endif
+
+// Whether a product of bytes can be said in the library's words; which processors have it, and for
+// which types together, its heuristic says. Tensor cores want sizes that are multiples of 16.
+bool has_words_for(const ProductKey& key) {
+  if (!key.fp8.is_used()) return true;
+  const bool fits = key.rows % 16 == 0 && key.in % 16 == 0 && key.out % 16 == 0;
+  const bool known = byte_type(key.fp8.a) && byte_type(key.fp8.b);
+  const bool scaled = key.fp8.scales == Fp8Recipe::tensorwise || scales_blocks;
+  const bool biased = key.bias && result_type(key.product, key.compute) == DType::f32;
+  return fits && known && scaled && !biased;  // results in fp32 take biases in bf16 alone
+}
+
 // Workspaces begin at multiples of 64 bytes; the libraries' own begin at multiples of this.
 constexpr std::uintptr_t workspace_alignment = 256;
 
@@ -80,29 +116,37 @@ class LtProduct final : public LibraryProduct {
   LtProduct(const Context& context, const ProductKey& key)
       : c_(context),
         key_(key),
-        what_(column_major(key.product, key.shape())),
+        what_(column_major(key)),
         result_(result_type(key.product, key.compute)),
         description_(context.functions.MatmulDescDestroy),
         a_(context.functions.MatrixLayoutDestroy),
         b_(context.functions.MatrixLayoutDestroy),
         d_(context.functions.MatrixLayoutDestroy) {
     describe();
-    lay_out(a_, key.compute, what_.a.rows, what_.a.columns);
-    lay_out(b_, key.compute, what_.b.rows, what_.b.columns);
-    lay_out(d_, result_, what_.m, what_.n);
+    const bool bytes = key.fp8.is_used();
+    lay_out(a_, bytes ? *byte_type(key.fp8.b) : data_type(key.compute), what_.a.rows,
+            what_.a.columns);
+    lay_out(b_, bytes ? *byte_type(key.fp8.a) : data_type(key.compute), what_.b.rows,
+            what_.b.columns);
+    lay_out(d_, data_type(result_), what_.m, what_.n);
   }
 
   std::string first_answer() const override;
   bool use(const std::string& algorithm) override;
+  void take_scales(const float* a, const float* b) const override {
+    set(LT_CONSTANT(MATMUL_DESC_A_SCALE_POINTER), static_cast<const void*>(b));
+    set(LT_CONSTANT(MATMUL_DESC_B_SCALE_POINTER), static_cast<const void*>(a));
+  }
   void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override;
 
  private:
   // Sums are in fp32 whatever the operands are, without the shortcut of TF32.
   void describe();
-  void lay_out(Owned<LT(MatrixLayout_t)>& matrix, DType dtype, std::int64_t rows,
+  void describe_scales();
+  void lay_out(Owned<LT(MatrixLayout_t)>& matrix, DataType type, std::int64_t rows,
                std::int64_t columns) {
-    LT_CALL(c_.functions, MatrixLayoutCreate, matrix.address(), data_type(dtype),
+    LT_CALL(c_.functions, MatrixLayoutCreate, matrix.address(), type,
             static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows);
   }
   template <class Value>
@@ -129,13 +173,29 @@ void LtProduct::describe() {
   };
   set(LT_CONSTANT(MATMUL_DESC_TRANSA), operation(what_.a.transposed));
   set(LT_CONSTANT(MATMUL_DESC_TRANSB), operation(what_.b.transposed));
+  if (key_.fp8.is_used()) describe_scales();
   // Activations, and gradients of biases, would be further epilogues here.
   if (!key_.bias) return;
   set(LT_CONSTANT(MATMUL_DESC_EPILOGUE), static_cast<std::uint32_t>(LT_CONSTANT(EPILOGUE_BIAS)));
   set(LT_CONSTANT(MATMUL_DESC_BIAS_DATA_TYPE), static_cast<std::int32_t>(data_type(result_)));
   // Heuristics read the alignment of the bias off its address.
   set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER),
-      reinterpret_cast<const void*>(std::uintptr_t{alignment_of(0, result_)}));
+      reinterpret_cast<const void*>(std::uintptr_t{alignment_of(0, size_of(result_))}));
+}
+
+// Sums stay in fp32, without the library's fast accumulation.
+void LtProduct::describe_scales() {
+#if !TRIREME_HIP && CUBLAS_VERSION >= 120900
+  if (key_.fp8.scales == Fp8Recipe::blockwise) {
+    const auto rows = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+    const auto squares = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F);
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, key_.product == Product::weight_grad ? rows : squares);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, rows);
+  }
+#endif
+  // Heuristics want to see that there are scales, and how they are aligned.
+  const auto* const somewhere = reinterpret_cast<const float*>(std::uintptr_t{64});
+  take_scales(somewhere, somewhere);
 }
 
 void LtProduct::set_preferences(LT(MatmulPreference_t) preference) const {
@@ -148,10 +208,10 @@ void LtProduct::set_preferences(LT(MatmulPreference_t) preference) const {
   // Where the sum over k is cut into parts, they are added in fp32 and in a step of their own.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(what_.a.rows, key_.compute));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(what_.b.rows, key_.compute));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(what_.m, result_));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(what_.m, result_));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(what_.a.rows, operand_bytes(key_)));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(what_.b.rows, operand_bytes(key_)));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(what_.m, size_of(result_)));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(what_.m, size_of(result_)));
 #endif
 }
 
@@ -218,6 +278,7 @@ class Library final : public ProductLibrary {
     return std::string(library_name) + " " + std::to_string(version);
   }
   std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
+    if (!has_words_for(key)) return nullptr;
     return std::make_unique<LtProduct>(context_, key);
   }
 

@@ -51,7 +51,7 @@ class RocblasProduct final : public LibraryProduct {
   RocblasProduct(const Context& context, const ProductKey& key)
       : c_(context),
         key_(key),
-        what_(column_major(key.product, key.shape())),
+        what_(column_major(key)),
         result_(result_type(key.product, key.compute)) {}
 
   std::string first_answer() const override { return standard; }
@@ -114,6 +114,7 @@ class Library final : public ProductLibrary {
   }
   std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
     const std::int64_t largest = std::max({key.rows, key.in, key.out});
+    if (key.fp8.is_used()) return nullptr;
     if (largest > std::numeric_limits<rocblas_int>::max()) return nullptr;
     return std::make_unique<RocblasProduct>(context_, key);
   }

@@ -5,6 +5,7 @@
 #if TRIREME_TEST_CUBLASLT
 #include <dlfcn.h>
 
+#include "backend/gpu/libraries/fp8_on_host.h"
 #include "backend/gpu/libraries/host_products.h"
 #include "backend/gpu/vendor/lt.h"
 #include "backend/gpu_workspace.h"
@@ -81,7 +82,16 @@ auto with_type(std::uint32_t type, const Body& body) {
   }
 }
 
+bool are_bytes(std::uint32_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 double load(const void* data, std::uint32_t type, std::int64_t index) {
+  if (are_bytes(type)) {
+    const auto* const p = static_cast<const std::uint8_t*>(data) + index;
+    EXPECT_TRUE(lies_in_an_operand(p, 1));
+    return from_fp8(type == CUDA_R_8F_E4M3 ? Fp8Type::e4m3 : Fp8Type::e5m2, *p);
+  }
   return with_type(type, [&]<class T>(T) -> double {
     const T* const p = static_cast<const T*>(data) + index;
     if (!lies_in_an_operand(p, sizeof(T))) {
@@ -91,6 +101,28 @@ double load(const void* data, std::uint32_t type, std::int64_t index) {
     return static_cast<float>(*p);
   });
 }
+
+// What an element of a matrix of bytes is multiplied by, as NVIDIA documents the modes: its columns
+// are what is summed over.
+struct Scales {
+  std::int32_t mode;
+  const float* values;
+
+  double of(const Stored& matrix, std::uint64_t step, std::uint64_t column) const {
+    if (!are_bytes(matrix.type)) return 1;
+    const std::uint64_t block = step / 128, blocks = (matrix.rows + 127) / 128;
+    std::uint64_t index = 0;
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F) {
+      index = block * matrix.columns + column;
+    } else if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F) {
+      index = column / 128 * ((blocks + 3) / 4 * 4) + block;
+    } else {
+      EXPECT_EQ(mode, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F);
+    }
+    EXPECT_TRUE(lies_in_an_operand(values + index, sizeof(float)));
+    return values[index];
+  }
+};
 
 void store(void* data, std::uint32_t type, std::int64_t index, double value) {
   with_type(type, [&]<class T>(T) {
@@ -109,10 +141,10 @@ cublasStatus_t destroy(cublasLtHandle_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
-                         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                         cublasLtMatmulPreference_t preference, int wanted,
-                         cublasLtMatmulHeuristicResult_t* results, int* found) {
+cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                         cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t,
+                         cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                         int wanted, cublasLtMatmulHeuristicResult_t* results, int* found) {
   EXPECT_EQ(wanted, 1);
   const auto most = attribute<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
   EXPECT_LE(most, static_cast<std::uint64_t>(library_workspace));
@@ -122,12 +154,18 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixL
   const auto expect_aligned = [&](cublasLtMatrixLayout_t layout,
                                   cublasLtMatmulPreferenceAttributes_t which) {
     const Stored matrix(layout);
-    const std::int64_t column = matrix.leading * (matrix.type == CUDA_R_32F ? 4 : 2);
+    const std::int64_t element = matrix.type == CUDA_R_32F ? 4 : are_bytes(matrix.type) ? 1 : 2;
+    const std::int64_t column = matrix.leading * element;
     const auto alignment = attribute<std::uint32_t>(preference, which);
     EXPECT_LE(alignment, 64u);
     EXPECT_EQ(column % alignment, 0);
     EXPECT_TRUE(alignment == 64 || column % (2 * alignment) != 0);
   };
+  for (const auto which :
+       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER}) {
+    const bool scaled = attribute<const void*>(description, which) != nullptr;
+    EXPECT_EQ(scaled, are_bytes(Stored(a).type));
+  }
   expect_aligned(a, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
   expect_aligned(b, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
   expect_aligned(d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
@@ -179,6 +217,20 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t description, cons
   const Stored left(a_layout), right(b_layout), before(c_layout), result(d_layout);
   EXPECT_EQ(before.type, result.type);
   EXPECT_EQ(before.leading, result.leading);
+  const auto scales = [&](cublasLtMatmulDescAttributes_t mode,
+                          cublasLtMatmulDescAttributes_t pointer) {
+    return Scales{of(std::int32_t{}, mode),
+                  static_cast<const float*>(of(static_cast<const void*>(nullptr), pointer))};
+  };
+  const Scales left_scales =
+      scales(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+  const Scales right_scales =
+      scales(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+  if (are_bytes(left.type)) {  // the only order that Ada and Hopper have
+    EXPECT_TRUE(a_transposed && !b_transposed);
+    EXPECT_EQ(of(std::int8_t{}, CUBLASLT_MATMUL_DESC_FAST_ACCUM), 0);
+    EXPECT_FALSE(adds_bias && result.type == CUDA_R_32F);
+  }
   const std::uint64_t steps = a_transposed ? left.rows : left.columns;
   EXPECT_EQ(steps, b_transposed ? right.columns : right.rows);
   EXPECT_EQ(result.rows, a_transposed ? left.columns : left.rows);
@@ -189,6 +241,7 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t description, cons
       double sum = 0;
       for (std::uint64_t s = 0; s < steps; ++s)
         sum += load(a, left.type, a_transposed ? left.index(s, i) : left.index(i, s)) *
+               left_scales.of(left, s, i) * right_scales.of(right, s, j) *
                load(b, right.type, b_transposed ? right.index(j, s) : right.index(s, j));
       sum *= scale;
       // With beta 0 the library does not read C.
@@ -230,6 +283,90 @@ class CublasLt : public testing::Test {
 
 TEST_F(CublasLt, CallsSayWhatTheProductsMean) {
   expect_all_products(*library_, true);
+}
+
+// Bytes that are no NaN, and scales of about 1.
+struct Bytes {
+  Bytes(const Fp8Matrix& matrix, std::uint64_t seed)
+      : bytes_(matrix.count(), 0), scales_(matrix.scales(), seed) {
+    std::mt19937_64 generator(seed);
+    std::normal_distribution<float> normal(0, 8);
+    for (std::int64_t i = 0; i < matrix.count(); ++i)
+      bytes_.get()[i] = std::byte{to_fp8(matrix.type, normal(generator))};
+  }
+  Fp8Operand get() const {
+    return {reinterpret_cast<const std::uint8_t*>(bytes_.get()), scales_.get()};
+  }
+
+ private:
+  Operand<std::byte> bytes_;
+  Operand<float> scales_;
+};
+
+template <class C>
+void expect_bytes(ProductLibrary& library, const ProductKey& key, bool accumulate) {
+  SCOPED_TRACE(testing::Message() << record_name(key.product) << " of bytes in "
+                                  << record_name(key.fp8.a) << ", " << record_name(key.fp8.scales)
+                                  << ", " << key.rows << " x " << key.in << " x " << key.out
+                                  << ", bias " << key.bias);
+  const Bytes a(fp8_matrix_a(key), 1), b(fp8_matrix_b(key), 2);
+  const std::int64_t columns = fp8_matrix_b(key).rows;
+  const Operand<C> bias(columns, 3), result(fp8_matrix_a(key).rows * columns, 4);
+  const std::vector<double> before = result.values();
+  const Operand<std::byte> workspace(library_workspace, 5);
+  const auto product = library.product(key);
+  ASSERT_TRUE(product && product->use(product->first_answer()));
+  product->take_scales(a.get().inverse_scales, b.get().inverse_scales);
+  HostQueue queue;
+  product->run(queue, result.get(), a.get().bytes, b.get().bytes, key.bias ? bias.get() : nullptr,
+               accumulate, workspace.get());
+  const std::vector<double> sums = product_on_host(key, a.get(), b.get());
+  const double tolerance = std::is_same_v<C, float> ? 1e-5 : 0x1p-7;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    double expected = sums[i];
+    if (key.bias) expected += bias.at(static_cast<std::int64_t>(i) % columns);
+    if (accumulate) expected += before[i];
+    ASSERT_NEAR(result.at(static_cast<std::int64_t>(i)), expected,
+                tolerance * std::max(100.0, std::fabs(expected)))
+        << "element " << i;
+  }
+}
+
+TEST_F(CublasLt, CallsSayWhatProductsOfBytesMean) {
+  const auto e4m3 = Fp8Type::e4m3, e5m2 = Fp8Type::e5m2;
+  // Of one block and of several, in each size.
+  for (const LinearShape& shape :
+       {LinearShape{16, 32, 48}, LinearShape{64, 16, 32}, LinearShape{256, 16, 144},
+        LinearShape{16, 272, 16}, LinearShape{16, 144, 272}})
+    for (const Fp8Recipe scales : {Fp8Recipe::tensorwise, Fp8Recipe::blockwise})
+      for (const Fp8Type gradients : {e4m3, e5m2}) {
+        const auto key = [&](Product product, bool bias, DType result) {
+          const Fp8Type a = product == Product::forward ? e4m3 : gradients;
+          return ProductKey{product,  bias,      result,           shape.rows,
+                            shape.in, shape.out, {a, e4m3, scales}};
+        };
+        for (const bool bias : {false, true}) {
+          expect_bytes<bf16>(*library_, key(Product::forward, bias, DType::bf16), false);
+          expect_bytes<f16>(*library_, key(Product::forward, bias, DType::f16), false);
+        }
+        expect_bytes<float>(*library_, key(Product::forward, false, DType::f32), false);
+        expect_bytes<bf16>(*library_, key(Product::input_grad, false, DType::bf16), false);
+        for (const bool accumulate : {false, true})
+          expect_bytes<float>(*library_, key(Product::weight_grad, false, DType::f32), accumulate);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_F(CublasLt, HasNoBytesThatItCannotMultiply) {
+  const Fp8Bytes bytes{Fp8Type::e4m3, Fp8Type::e4m3, Fp8Recipe::tensorwise};
+  const auto has = [&](const ProductKey& key) { return library_->product(key) != nullptr; };
+  EXPECT_TRUE(has({Product::forward, true, DType::bf16, 16, 32, 48, bytes}));
+  for (const LinearShape& odd :
+       {LinearShape{8, 32, 48}, LinearShape{16, 40, 48}, LinearShape{16, 32, 56}})
+    EXPECT_FALSE(has({Product::forward, true, DType::bf16, odd.rows, odd.in, odd.out, bytes}));
+  EXPECT_FALSE(has({Product::forward, true, DType::f32, 16, 32, 48, bytes}));
+  const Fp8Bytes of_amd{Fp8Type::e4m3_fnuz, Fp8Type::e4m3_fnuz, Fp8Recipe::tensorwise};
+  EXPECT_FALSE(has({Product::forward, true, DType::bf16, 16, 32, 48, of_amd}));
 }
 
 TEST_F(CublasLt, NamesItsVersion) {

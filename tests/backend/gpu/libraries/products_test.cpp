@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "backend/cpu/device.h"
+#include "backend/gpu/libraries/fp8_on_host.h"
 #include "backend/gpu/libraries/products.h"
 #include "backend/gpu/libraries/self_check.h"
 #include "base/error.h"
@@ -27,6 +30,8 @@ struct Habits {
   Product faulty_product = Product::weight_grad;
   DType faulty_type = DType::bf16;
   bool without_bias = false;            // it has no algorithm for products with a bias
+  bool has_bytes = false;               // it multiplies bytes in fp8
+  Fp8Bytes faulty_bytes = {};           // of products of bytes
   std::vector<std::string> calls = {};  // the algorithm of each
 };
 
@@ -61,12 +66,56 @@ class PretendedProduct final : public LibraryProduct {
   std::string algorithm_;
 };
 
+// Of bytes, with results in fp32 and bf16.
+class PretendedBytes final : public LibraryProduct {
+ public:
+  PretendedBytes(Habits& habits, const ProductKey& key) : habits_(habits), key_(key) {}
+
+  std::string first_answer() const override { return "bytes"; }
+  bool use(const std::string& algorithm) override { return algorithm == "bytes"; }
+  void take_scales(const float* a, const float* b) const override {
+    scales_a_ = a;
+    scales_b_ = b;
+  }
+  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void*) const override {
+    habits_.calls.push_back("bytes");
+    const std::vector<double> sums =
+        product_on_host(key_, {static_cast<const std::uint8_t*>(a), scales_a_},
+                        {static_cast<const std::uint8_t*>(b), scales_b_});
+    if (key_.compute == DType::bf16)
+      store(static_cast<bf16*>(dst), sums, static_cast<const bf16*>(bias), accumulate);
+    else
+      store(static_cast<float*>(dst), sums, static_cast<const float*>(bias), accumulate);
+  }
+
+ private:
+  template <class C>
+  void store(C* dst, const std::vector<double>& sums, const C* bias, bool accumulate) const {
+    const bool faulty = key_.product == habits_.faulty_product &&
+                        key_.compute == habits_.faulty_type && key_.fp8 == habits_.faulty_bytes;
+    const auto columns = static_cast<std::size_t>(fp8_matrix_b(key_).rows);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      double sum = faulty ? 1.01 * sums[i] : sums[i];
+      if (bias) sum += static_cast<float>(bias[i % columns]);
+      if (accumulate) sum += static_cast<float>(dst[i]);
+      dst[i] = C(static_cast<float>(sum));
+    }
+  }
+
+  Habits& habits_;
+  ProductKey key_;
+  mutable const float *scales_a_ = nullptr, *scales_b_ = nullptr;
+};
+
 class PretendedLibrary final : public ProductLibrary {
  public:
   explicit PretendedLibrary(Habits& habits) : habits_(habits) {}
   std::string name() const override { return "a library 1.0"; }
   std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
-    return std::make_unique<PretendedProduct>(habits_, key);
+    if (!key.fp8.is_used()) return std::make_unique<PretendedProduct>(habits_, key);
+    if (!habits_.has_bytes || key.compute == DType::f16) return nullptr;
+    return std::make_unique<PretendedBytes>(habits_, key);
   }
 
  private:
@@ -155,6 +204,76 @@ TEST_F(OneProducts, AreTheOwnKernelsWithoutALibrary) {
   run(*none.linear(DType::f32, Product::forward, shape));
   EXPECT_EQ(none.choices().library, "");
   EXPECT_EQ(none.signature(), "own products");
+}
+
+class BytesInProducts : public OneProducts {
+ protected:
+  static constexpr Fp8Bytes whole{Fp8Type::e4m3, Fp8Type::e4m3, Fp8Recipe::tensorwise};
+  static constexpr ProductKey key{Product::forward, false, DType::f32, 4, 8, 16, whole};
+};
+
+TEST_F(BytesInProducts, AreTheLibrarysWhereItHasThem) {
+  EXPECT_FALSE(products_.fp8_linear(DType::f32, Product::forward, shape, whole)->computes(false));
+  EXPECT_EQ(products_.choices().algorithms.at(key), own_algorithm);
+  EXPECT_EQ(
+      Products("a device", own, nullptr).fp8_linear(DType::f32, Product::forward, shape, whole),
+      nullptr);
+
+  habits_.has_bytes = true;
+  Products products("a device", own, std::make_unique<PretendedLibrary>(habits_));
+  const auto product = products.fp8_linear(DType::f32, Product::forward, shape, whole);
+  ASSERT_TRUE(product->computes(false) && product->computes(true));
+  EXPECT_EQ(products.choices().algorithms.at(key), "bytes");
+  const std::vector<std::uint8_t> x(4 * 8, to_fp8(Fp8Type::e4m3, 3)),
+      weight(16 * 8, to_fp8(Fp8Type::e4m3, 5));
+  const float inverse_x = 2, inverse_weight = 0.5;
+  std::vector<float> bias(16, 1), y(4 * 16, 0);
+  product->run(cpu::device().queue(), y.data(), {x.data(), &inverse_x},
+               {weight.data(), &inverse_weight}, bias.data(), false, nullptr);
+  EXPECT_THAT(y, testing::Each(3 * 5 * 8 + 1.f));
+}
+
+TEST_F(BytesInProducts, FollowARecord) {
+  habits_.has_bytes = true;
+  const auto product = products_.fp8_linear(DType::f32, Product::forward, shape, whole);
+  LibraryChoices record = recorded("first");
+  record.algorithms[key] = own_algorithm;
+  products_.take(record);
+  EXPECT_FALSE(product->computes(false));
+  EXPECT_TRUE(product->computes(true));
+  record.algorithms[key] = "bytes";
+  products_.take(record);
+  EXPECT_TRUE(product->computes(false));
+}
+
+using SlowBytesInProducts = BytesInProducts;
+
+TEST_F(SlowBytesInProducts, AreComparedWithTheHostsSums) {
+  habits_.has_bytes = true;
+  EXPECT_THAT(products_.check(cpu::device()), IsEmpty());
+  EXPECT_GT(std::ranges::count(habits_.calls, "bytes"), 0);
+  const auto e5m2 = Fp8Type::e5m2, e4m3 = Fp8Type::e4m3;
+  for (const auto& [product, type, bytes] : {
+           std::tuple{Product::forward, DType::bf16, Fp8Bytes{e4m3, e4m3, Fp8Recipe::blockwise}},
+           std::tuple{Product::input_grad, DType::f32, Fp8Bytes{e5m2, e4m3, Fp8Recipe::blockwise}},
+           std::tuple{Product::weight_grad, DType::f32,
+                      Fp8Bytes{Fp8Type::e4m3_fnuz, Fp8Type::e4m3_fnuz, Fp8Recipe::tensorwise}},
+       }) {
+    habits_.faulty_product = product;
+    habits_.faulty_type = type;
+    habits_.faulty_bytes = bytes;
+    Products products("a device", own, std::make_unique<PretendedLibrary>(habits_));
+    const std::vector<std::string> lines = products.check(cpu::device());
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_THAT(lines[0], HasSubstr(std::string(record_name(product)) + " of bytes in " +
+                                    record_name(bytes.a) + " and " + record_name(bytes.b) + " (" +
+                                    record_name(bytes.scales) + ") in " +
+                                    std::string(name_of(type)) + ": differs from the host's sums"));
+    EXPECT_FALSE(products.fp8_linear(type, product, shape, bytes)->computes(false));
+    // Others go on.
+    const Fp8Bytes other{e4m3, e4m3, Fp8Recipe::tensorwise};
+    EXPECT_TRUE(products.fp8_linear(type, product, shape, other)->computes(false));
+  }
 }
 
 class SelfCheck : public OneProducts {};
