@@ -49,7 +49,7 @@ struct Stack {
   Blocking blocking_sends = Blocking::never;
   // Whether each rank of a tensor group sends its share, which the receivers gather again.
   bool shared_sends = false;
-  // Whether a stage is ready to receive before it needs to (replay.cpp says when).
+  // Whether a stage is ready to receive before it needs to (rank_replay.cpp says when).
   bool early_receives = false;
   // Bytes of an element relative to ours: gradients (4), master weights (4), moments (4 each), and
   // what is kept of activations.
