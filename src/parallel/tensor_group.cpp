@@ -2,6 +2,18 @@
 #include "parallel/tensor_group.h"
 
 namespace trireme {
+namespace {
+
+class WorkPassing final : public RankGroup::Passing {
+ public:
+  explicit WorkPassing(Work work) : work_(std::move(work)) {}
+  void wait() override { work_.wait(); }
+
+ private:
+  Work work_;
+};
+
+}  // namespace
 
 const TensorGroup::Names TensorGroup::of_layers = {
     "sum over tensor-parallel ranks",         "maximum over tensor-parallel ranks",
@@ -36,19 +48,6 @@ void TensorGroup::reduce_scatter(Queue&, const void* src, void* dst, std::int64_
 void TensorGroup::all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) {
   communicator_.all_to_all(src, dst, count, dtype, names_.exchange).wait();
 }
-
-namespace {
-
-class WorkPassing final : public RankGroup::Passing {
- public:
-  explicit WorkPassing(Work work) : work_(std::move(work)) {}
-  void wait() override { work_.wait(); }
-
- private:
-  Work work_;
-};
-
-}  // namespace
 
 std::unique_ptr<RankGroup::Passing> TensorGroup::start_send_receive(Queue&, const void* src,
                                                                     std::int64_t sent, int to,

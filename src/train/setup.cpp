@@ -13,6 +13,27 @@
 #include "interop/foreign.h"
 
 namespace trireme {
+namespace {
+
+// Of what a checkpoint has of this rank, which is copied before it is written during training.
+std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
+  if (!config.checkpoint.async) return 0;
+  std::int64_t bytes = 0;
+  for (int c = 0; c < engine.chunks(); ++c) {
+    const Optimizer& optimizer = engine.optimizer(c);
+    for (const OwnedSlice& slice : optimizer.layout().owned()) {
+      const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
+      const std::int64_t count = std::min(slice.end, spec.spoken_for()) - slice.begin;
+      if (engine.speaks_for(c, spec) && count > 0)
+        bytes += count * (size_of(optimizer.dtype()) +
+                          optimizer.moments(slice.parameter) * size_of(optimizer.moment_dtype()));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
@@ -81,27 +102,6 @@ std::int64_t resolve_vocabulary(Config& config) {
   }
   return tokenizer->eod_id();
 }
-
-namespace {
-
-// Of what a checkpoint has of this rank, which is copied before it is written during training.
-std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
-  if (!config.checkpoint.async) return 0;
-  std::int64_t bytes = 0;
-  for (int c = 0; c < engine.chunks(); ++c) {
-    const Optimizer& optimizer = engine.optimizer(c);
-    for (const OwnedSlice& slice : optimizer.layout().owned()) {
-      const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
-      const std::int64_t count = std::min(slice.end, spec.spoken_for()) - slice.begin;
-      if (engine.speaks_for(c, spec) && count > 0)
-        bytes += count * (size_of(optimizer.dtype()) +
-                          optimizer.moments(slice.parameter) * size_of(optimizer.moment_dtype()));
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
 
 MemoryPlan planned_memory(const Engine& engine, const Config& config) {
   MemoryPlan plan = engine.memory();
