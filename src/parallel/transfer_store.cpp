@@ -30,8 +30,10 @@ class RecordedStore final : public TransferStore {
   Ticket write(std::vector<Piece> pieces, std::int64_t) override {
     return add(Kind::store, in_file_ ? use_.to_file : use_.to_host, pieces);
   }
+  // What an earlier record has is over: its numbers mean nothing in this one.
   void wait(Ticket ticket) override {
-    if (ticket > 0) record_.add_wait(static_cast<std::int32_t>(ticket - 1));
+    if (ticket > 0 && ticket >> 32 == record_.cleared())
+      record_.add_wait(static_cast<std::int32_t>(ticket & 0xffffffff) - 1);
   }
   void wait_for_all() override {
     for (Ticket& last : last_) wait(std::exchange(last, 0));
@@ -51,7 +53,8 @@ class RecordedStore final : public TransferStore {
       return 0;
     }
     Ticket& last = last_[kind == Kind::load ? 0 : 1];
-    last = static_cast<Ticket>(record_.add_operation(work)) + 1;
+    const auto number = static_cast<Ticket>(record_.add_operation(work));
+    last = Ticket{record_.cleared()} << 32 | (number + 1);
     return last;
   }
 

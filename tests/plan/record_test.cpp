@@ -5,11 +5,13 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "comm/local.h"
 #include "plan/counting_device.h"
 #include "plan/layout_plan.h"
 #include "plan/small_config.h"
+#include "runtime/devices.h"
 #include "train/setup.h"
 
 namespace trireme {
@@ -270,6 +272,28 @@ TEST(Record, KeepsTheOrderOfAStep) {
     const auto begin = segments.begin() + part * 6;
     EXPECT_EQ(std::vector<int>(begin, begin + 6), part % 2 ? back : along);
     EXPECT_EQ(passes[static_cast<std::size_t>(part) * 6], part % 2);
+  }
+}
+
+// A step is recorded more than once where it is long: it waits for what it has begun itself.
+TEST(Record, OfALongStepWaitsForItsOwnCopies) {
+  for (const char* schedule : {"1f1b", "zbv"}) {
+    const LayoutPlan plan = plan_layout(
+        config_of({"run.device=cuda", "parallel.pp=2", std::string("parallel.schedule=") + schedule,
+                   "parallel.zero=3", "offload.optimizer=host", "offload.activations=host",
+                   "offload.parameters=host", "train.global_batch_size=1200"}),
+        4, target_of("cuda"));
+    ASSERT_GT(plan.schedule.more_turns, 2) << schedule;
+    for (const RankPlan& rank : plan.ranks) {
+      std::set<std::int32_t> begun;
+      for (const RecordedWork& work : rank.program.rest().work) {
+        if (work.kind == RecordedWork::Kind::wait)
+          EXPECT_TRUE(begun.contains(work.operation)) << work.operation;
+        else if (work.operation >= 0)
+          begun.insert(work.operation);
+      }
+      EXPECT_GT(begun.size(), 0u);
+    }
   }
 }
 

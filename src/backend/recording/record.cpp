@@ -7,8 +7,10 @@ namespace trireme {
 
 void Record::clear() {
   std::vector<RecordedGroup> groups = std::move(groups_);
+  const std::uint32_t cleared = cleared_ + 1;
   *this = {};
   groups_ = std::move(groups);
+  cleared_ = cleared;
 }
 
 bool Record::begin(const WorkKey& key) {

@@ -78,8 +78,10 @@ struct RecordedPiece {
 
 class Record {
  public:
-  // Forgets all work, and keeps the groups.
+  // Forgets all work, and keeps the groups. Numbers of operations begin anew.
   void clear();
+  // How often that was done.
+  std::uint32_t cleared() const { return cleared_; }
 
   // As Device::begin_once() and end_once().
   bool begin(const WorkKey& key);
@@ -127,6 +129,7 @@ class Record {
   RecordedPiece rest_{.work = {}, .times = 1};
   RecordedPiece* open_ = nullptr;
   std::int32_t operations_ = 0;
+  std::uint32_t cleared_ = 0;
   const char* op_ = "";
   std::size_t op_begin_ = 0;  // among the open work
 };
