@@ -90,10 +90,16 @@ nlohmann::json to_json(const Verdict& verdict) {
   nlohmann::json fitting = nlohmann::json::array();
   for (const Alternative& one : verdict.fitting)
     fitting.push_back({{"overrides", one.overrides}, {"needed", one.needed}});
-  return {{"fits", verdict.fits()},     {"limit", verdict.limit},
-          {"needed", verdict.needed()}, {"planned", verdict.planned},
-          {"besides", verdict.besides}, {"pipeline_rank", verdict.pipeline_rank},
-          {"alternatives", fitting}};
+  nlohmann::json json = {{"fits", verdict.fits()},     {"limit", verdict.limit},
+                         {"needed", verdict.needed()}, {"planned", verdict.planned},
+                         {"besides", verdict.besides}, {"pipeline_rank", verdict.pipeline_rank},
+                         {"alternatives", fitting}};
+  if (verdict.host.memory > 0)
+    json["host"] = {{"fits", verdict.fits_host()},
+                    {"limit", verdict.host.memory},
+                    {"kept", verdict.on_host},
+                    {"ranks_on_node", verdict.host.ranks}};
+  return json;
 }
 
 nlohmann::json to_json(const LayoutPlan& plan) {
@@ -175,6 +181,13 @@ nlohmann::json to_json(const StartPlan& start) {
           {"files_total", to_json(start.total)}};
 }
 
+// Of the nodes of a machine; the ranks of one that is not full have it to themselves.
+NodeHost host_of(const Machine& machine, int ranks) {
+  if (!machine.speed) return {};
+  return {static_cast<std::int64_t>(machine.speed->host_bytes),
+          std::min(ranks, machine.speed->devices)};
+}
+
 // Where the machine does not say how many devices a node has, it has eight.
 StartPlan start_of(const PlanArguments& arguments, const Config& config, int ranks,
                    const Machine& machine) {
@@ -230,7 +243,9 @@ void run(const PlanArguments& arguments) {
   if (!time && !arguments.trace.empty())
     fail_input("--trace needs a machine with figures of its speed: name one with --machine");
   std::optional<Verdict> verdict;
-  if (limit > 0) verdict = judge(plan, config, static_cast<int>(ranks), limit);
+  if (limit > 0)
+    verdict = judge(plan, config, static_cast<int>(ranks), limit,
+                    host_of(machine, static_cast<int>(ranks)));
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };
   if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
   if (!arguments.trace.empty())

@@ -51,6 +51,7 @@ RankSet rank_set(const Config& config, const Machine& machine, const SearchReque
   set.ranks_per_node = speed.devices;
   const auto device = static_cast<std::int64_t>(speed.memory_bytes);
   set.memory = request.memory > 0 ? std::min(request.memory, device) : device;
+  set.host = static_cast<std::int64_t>(speed.host_bytes);
   return set;
 }
 
@@ -78,6 +79,7 @@ nlohmann::json to_json(const LayoutSearch& search, const Config& config, const R
                            {"too_large_at_least", counts.too_large_at_least},
                            {"too_slow_at_least", counts.too_slow_at_least},
                            {"too_large", counts.too_large},
+                           {"too_large_on_host", counts.too_large_on_host},
                            {"refused", counts.refused},
                            {"simulated", counts.simulated}}}};
   const GuidelineChoice& guideline = search.guideline;
@@ -95,13 +97,22 @@ nlohmann::json to_json(const LayoutSearch& search, const Config& config, const R
 [[noreturn]] void refuse_all(const LayoutSearch& search, const Config& config, const RankSet& set,
                              const Machine& machine) {
   const int fewest = fewest_ranks(config, set, machine);
+  const std::string more =
+      fewest > 0 ? fmt::format("It fits into {}: --devices {}", counted(fewest, "device"), fewest)
+                 : "It fits into no number of them: use a smaller model or shorter sequences";
+  if (search.counts.too_large_on_host > 0)
+    fail(
+        "{} of this model fit into {} and keep more on the host of a node than {} of its {}: the "
+        "least, {}, keeps {} there. Offload less, or set checkpoint.async = false. {}",
+        counted(search.counts.too_large_on_host, "layout"), counted(set.ranks, "device"),
+        bytes_to_text(search.host_limit), bytes_to_text(set.host),
+        layout_text(search.closest_layout_on_host, set.ranks),
+        bytes_to_text(search.closest_on_host), more);
   fail(
       "no layout of this model fits into {} with {} of {} each: the smallest, {}, needs at least "
       "{}. {}",
       counted(set.ranks, "device"), bytes_to_text(search.limit), bytes_to_text(set.memory),
-      layout_text(search.closest_layout, set.ranks), bytes_to_text(search.closest),
-      fewest > 0 ? fmt::format("It fits into {}: --devices {}", counted(fewest, "device"), fewest)
-                 : "It fits into no number of them: use a smaller model or shorter sequences");
+      layout_text(search.closest_layout, set.ranks), bytes_to_text(search.closest), more);
 }
 
 }  // namespace

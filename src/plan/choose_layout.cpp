@@ -53,7 +53,7 @@ void widen(LayoutChoice& choice, const RankSet& set, const Target& target, std::
        size *= 2) {
     Config wider = choice.config;
     wider.train.micro_batch_size = size;
-    const std::int64_t bytes = layout_memory(wider, set.ranks, target, room);
+    const std::int64_t bytes = layout_memory(wider, set, target, room).needed;
     if (bytes > room) return;
     choice.config = std::move(wider);
     choice.needed = bytes;
@@ -73,7 +73,7 @@ std::string reason_to_cut(const Layout& simplest, const Config& config, const Ra
 }
 
 std::int64_t room_of(const RankSet& set) {
-  return static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+  return usable_of(set.memory);
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ LayoutChoice keep_layout(const Config& config, const RankSet& set, bool wider) {
   validate_layout(config, set.ranks);
   refuse_what_is_not_there(config);
   const Target target = target_of(config.run.device);
-  LayoutChoice choice{config, layout_memory(config, set.ranks, target), ""};
+  LayoutChoice choice{config, layout_memory(config, set, target).needed, ""};
   if (wider && choice.needed <= room_of(set)) widen(choice, set, target, room_of(set));
   return choice;
 }
@@ -99,7 +99,7 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
   std::string reason;
   for (const Layout* layout : layouts) {
     const Config tried = with_layout(config, *layout);
-    const std::int64_t bytes = layout_memory(tried, set.ranks, target);
+    const std::int64_t bytes = layout_memory(tried, set, target).needed;
     if (bytes <= room) {
       LayoutChoice choice{tried, bytes,
                           why_cut + (why_cut.empty() || reason.empty() ? "" : " ") + reason};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/host_memory.h"
 #include "plan/recorded_rank.h"
 #include "train/setup.h"
 
@@ -21,6 +22,7 @@ struct PositionKind {
 struct Planned {
   PositionKind kind;
   PipelineBuffers buffers;
+  std::int64_t on_host = 0;
 };
 
 PositionKind kind_of(const Config& config, const StagePlacement& placement,
@@ -48,10 +50,10 @@ std::vector<int> in_order(int positions) {
 
 }  // namespace
 
-std::int64_t layout_memory(const Config& config, int ranks, const Target& target,
+LayoutMemory layout_memory(const Config& config, const RankSet& set, const Target& target,
                            std::int64_t limit, std::shared_ptr<PlannedSchedules> schedules) {
   if (!schedules) schedules = std::make_shared<PlannedSchedules>();
-  const int pp = static_cast<int>(config.parallel.pp);
+  const int ranks = set.ranks, pp = static_cast<int>(config.parallel.pp);
   const std::int64_t micro_batches =
       global_batch_size(config, ranks) /
       (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));
@@ -59,32 +61,40 @@ std::int64_t layout_memory(const Config& config, int ranks, const Target& target
   const bool one_schedule = config.train.rampup_batch_size.empty();
   std::vector<Planned> planned;
   std::vector<LayerRange> layers;
-  std::int64_t most = 0;
+  std::vector<std::int64_t> on_host(static_cast<std::size_t>(pp));  // by position
+  LayoutMemory memory;
   for (const int position : in_order(pp)) {
-    if (one_schedule && !planned.empty()) {
+    Planned one;
+    if (!planned.empty()) {
       const PlannedSchedule& known = schedules->at(micro_batches);
-      const PositionKind kind = kind_of(config, known.schedule.placement, layers, position);
-      const PipelineBuffers buffers = buffers_of(known.schedule, known.report, position);
+      one = {kind_of(config, known.schedule.placement, layers, position),
+             buffers_of(known.schedule, known.report, position)};
       const auto stands_for = [&](const Planned& other) {
-        return other.kind == kind && other.buffers.hold(buffers);
+        return other.kind == one.kind && other.buffers.hold(one.buffers);
       };
-      if (std::any_of(planned.begin(), planned.end(), stands_for)) continue;
-      planned.push_back({kind, buffers});
+      const auto other = std::find_if(planned.begin(), planned.end(), stands_for);
+      if (one_schedule && other != planned.end()) {
+        on_host[static_cast<std::size_t>(position)] = other->on_host;
+        continue;
+      }
     }
     RecordedRank rank(config, target, {ranks / pp * position, ranks}, schedules);
     if (planned.empty()) {
       const Schedule& schedule = rank.engine.schedule(micro_batches);
       layers =
           assign_layers(config.model.num_layers, schedule.placement, config.parallel.stage_layers);
-      planned.push_back(
-          {kind_of(config, schedule.placement, layers, position),
-           buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)});
+      one = {kind_of(config, schedule.placement, layers, position),
+             buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)};
     }
-    most = std::max(most, planned_memory(rank.engine, config).total() +
-                              memory_besides(rank.engine, config, threads_of(target)).total());
-    if (most > limit) return most;
+    const std::int64_t besides = memory_besides(rank.engine, config, threads_of(target)).total();
+    one.on_host = planned_on_host(rank.engine, config).total() + besides;
+    on_host[static_cast<std::size_t>(position)] = one.on_host;
+    planned.push_back(std::move(one));
+    memory.needed = std::max(memory.needed, planned_memory(rank.engine, config).total() + besides);
+    if (memory.needed > limit) return memory;
   }
-  return most;
+  memory.on_host = on_fullest_node(on_host, ranks, set.ranks_per_node);
+  return memory;
 }
 
 }  // namespace trireme

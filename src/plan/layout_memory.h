@@ -5,15 +5,27 @@
 #include <memory>
 
 #include "backend/target.h"
-#include "config/config.h"
+#include "plan/layout_space.h"
 #include "train/engine.h"
 
 namespace trireme {
 
-// Bytes of the rank that needs most, to the byte what plan_layout() says: its memory, and what it
-// holds besides. Once a rank needs more than `limit`, the others are not looked at. `config` is
+struct LayoutMemory {
+  // Bytes of the rank that needs most, to the byte what plan_layout() says: its memory, and what it
+  // holds besides.
+  std::int64_t needed = 0;
+  // Bytes that the ranks of the fullest node of GPUs keep in the memory of their host, at most.
+  std::int64_t on_host = 0;
+
+  // Into so much of a rank's memory, and of a node's host where that is known.
+  bool fits(std::int64_t room, std::int64_t host) const {
+    return needed <= room && (host == 0 || on_host <= host);
+  }
+};
+
+// Once a rank needs more than `limit`, the others are not looked at, and on_host is 0. `config` is
 // valid for that many ranks and knows its vocabulary. `schedules`: as for plan_layout().
-std::int64_t layout_memory(const Config& config, int ranks, const Target& target,
+LayoutMemory layout_memory(const Config& config, const RankSet& set, const Target& target,
                            std::int64_t limit = INT64_MAX,
                            std::shared_ptr<PlannedSchedules> schedules = nullptr);
 

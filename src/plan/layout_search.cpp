@@ -29,8 +29,9 @@ struct Bounded {
 
 // What became of a layout that was looked at closely.
 struct Outcome {
-  enum { refused, too_large, simulated } what = refused;
+  enum { refused, too_large, too_large_on_host, simulated } what = refused;
   FoundLayout found;
+  std::int64_t on_host = 0;
 };
 
 class Search {
@@ -44,7 +45,8 @@ class Search {
         stack_(find_stack("trireme")),
         costs_(costs_of_plan(config, machine, stack_)),
         bounds_(config, set.ranks, machine, &costs_) {
-    result_.limit = static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+    result_.limit = usable_of(set.memory);
+    result_.host_limit = usable_of(set.host);
   }
 
   LayoutSearch run(const LayoutSpace& space) {
@@ -71,6 +73,13 @@ class Search {
     if (result_.closest > 0 && needed >= result_.closest) return;
     result_.closest = needed;
     result_.closest_layout = layout;
+  }
+
+  void keep_closest_on_host(const Outcome& outcome) {
+    ++result_.counts.too_large_on_host;
+    if (result_.closest_on_host > 0 && outcome.on_host >= result_.closest_on_host) return;
+    result_.closest_on_host = outcome.on_host;
+    result_.closest_layout_on_host = outcome.found.layout;
   }
 
   // Looks at layouts side by side. Whether one is hopeless follows from those that came at least
@@ -134,9 +143,13 @@ class Search {
       validate_layout(config, set_.ranks);
       refuse_what_is_not_there(config);
       const auto schedules = std::make_shared<PlannedSchedules>();
-      found.needed = layout_memory(config, set_.ranks, machine_.target, result_.limit, schedules);
-      if (found.needed > result_.limit) {
-        outcome.what = Outcome::too_large;
+      const LayoutMemory memory =
+          layout_memory(config, set_, machine_.target, result_.limit, schedules);
+      found.needed = memory.needed;
+      outcome.on_host = memory.on_host;
+      if (!memory.fits(result_.limit, result_.host_limit)) {
+        outcome.what =
+            memory.needed > result_.limit ? Outcome::too_large : Outcome::too_large_on_host;
         return outcome;
       }
       found.time = plan_time(plan_layout(config, set_.ranks, machine_.target, schedules), config,
@@ -152,6 +165,7 @@ class Search {
   void add(Outcome outcome) {
     if (outcome.what == Outcome::refused) ++result_.counts.refused;
     if (outcome.what == Outcome::too_large) ++result_.counts.too_large;
+    if (outcome.what == Outcome::too_large_on_host) keep_closest_on_host(outcome);
     if (outcome.what != Outcome::simulated) return;
     ++result_.counts.simulated;
     std::vector<FoundLayout>& best = result_.best;
@@ -264,7 +278,7 @@ LayoutSearch search_layouts(const Config& config, const RankSet& set, const Mach
 int fewest_ranks(const Config& config, const RankSet& set, const Machine& machine) {
   constexpr std::int64_t most = 100'000;
   constexpr std::size_t tried = 4;
-  const auto limit = static_cast<std::int64_t>(usable_memory * static_cast<double>(set.memory));
+  const std::int64_t limit = usable_of(set.memory), host = usable_of(set.host);
   const int node = set.ranks_per_node;
   for (std::int64_t ranks = set.ranks / node * node + node; ranks <= most;
        ranks += ranks < 32 * node ? node : ranks / 2 / node * node) {
@@ -281,7 +295,7 @@ int fewest_ranks(const Config& config, const RankSet& set, const Machine& machin
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < std::min(tried, fitting.size()); ++i) {
       const Config one = with_layout(config, *fitting[i].second);
-      if (layout_memory(one, other.ranks, machine.target, limit) <= limit) return other.ranks;
+      if (layout_memory(one, other, machine.target, limit).fits(limit, host)) return other.ranks;
     }
   }
   return 0;

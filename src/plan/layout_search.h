@@ -37,6 +37,7 @@ struct SearchCounts {
   std::int64_t too_large_at_least = 0;  // by the bound on memory
   std::int64_t too_slow_at_least = 0;   // by the bound on time
   std::int64_t too_large = 0;           // as planned
+  std::int64_t too_large_on_host = 0;   // of a node of GPUs
   std::int64_t refused = 0;             // by the rules of a run, or by the model of time
   std::int64_t simulated = 0;
 };
@@ -52,9 +53,12 @@ struct LayoutSearch {
   std::vector<FoundLayout> best;  // fastest first
   SearchCounts counts;
   GuidelineChoice guideline;
-  std::int64_t limit = 0;    // bytes that a rank may need
-  std::int64_t closest = 0;  // where nothing fits: what the layout that needs least needs
-  Layout closest_layout;
+  std::int64_t limit = 0;       // bytes that a rank may need
+  std::int64_t host_limit = 0;  // bytes that the ranks of a node may keep on its host; 0: any
+  // Where nothing fits: what the layout that needs least needs; and of those that fit into devices,
+  // what the one that keeps least on a host keeps there, or 0.
+  std::int64_t closest = 0, closest_on_host = 0;
+  Layout closest_layout, closest_layout_on_host;
 };
 
 struct SearchOptions {
@@ -62,9 +66,12 @@ struct SearchOptions {
   bool exhaustive = false;  // every layout is planned and simulated: to check the bounds
 };
 
-// Part of a device's memory that a layout may fill: drivers, libraries and other programs want some
-// too.
+// Part of a device's memory that a layout may fill, and of a host's: drivers, libraries and other
+// programs want some too.
 inline constexpr double usable_memory = 0.95;
+constexpr std::int64_t usable_of(std::int64_t memory) {
+  return static_cast<std::int64_t>(usable_memory * static_cast<double>(memory));
+}
 
 // `config` is valid, has its global batch and knows its vocabulary; `machine` has figures. Fails
 // (exit code 2) where the model and the batch have no layout on so many ranks, and says what would.

@@ -79,8 +79,11 @@ std::string guideline_text(const LayoutSearch& search, const RankSet& set) {
 std::string counts_text(const SearchCounts& counts) {
   return fmt::format(
       "{} layouts: {} certainly need too much memory, {} are certainly slower than these, {} need "
-      "too much memory as planned, {} are refused, {} were simulated\n",
+      "too much memory as planned{}, {} are refused, {} were simulated\n",
       counts.considered, counts.too_large_at_least, counts.too_slow_at_least, counts.too_large,
+      counts.too_large_on_host > 0
+          ? fmt::format(", {} keep too much on the host of a node", counts.too_large_on_host)
+          : "",
       counts.refused, counts.simulated);
 }
 

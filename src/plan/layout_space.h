@@ -14,6 +14,7 @@ struct RankSet {
   int ranks = 1;
   int ranks_per_node = 1;   // tensor parallelism stays within a node
   std::int64_t memory = 0;  // bytes of each
+  std::int64_t host = 0;    // bytes of the host of a node of GPUs; 0: not known
 };
 
 // All that a search chooses.

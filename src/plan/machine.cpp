@@ -83,7 +83,11 @@ Machine parse_machine(const std::string& text, const std::string& where) {
   if (target.isa == cpu::Isa::avx2 && target.bf16_dot_products)
     fail_input("{}: processors with isa avx2 have no bf16_dot_products", where);
   if (target.isa == cpu::Isa::amx) target.bf16_dot_products = true;
-  return {std::filesystem::path(where).stem().string(), target, parse_speed(parsed, where)};
+  const std::optional<MachineSpeed> speed = parse_speed(parsed, where);
+  if (is_cpu && speed && speed->host_bytes > 0)
+    fail_input("{}: host_bytes of [memory] is for GPUs: on processors ranks have all of it (bytes)",
+               where);
+  return {std::filesystem::path(where).stem().string(), target, speed};
 }
 
 }  // namespace

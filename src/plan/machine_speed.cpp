@@ -184,6 +184,7 @@ std::optional<MachineSpeed> parse_speed(const toml::table& file, const std::stri
   speed.memory_bytes = memory.figure("bytes", 1e8, 1e14, "of one device");
   speed.memory_rate = memory.figure("rate", 1e8, 1e14, "achieved bytes per second of one device");
   speed.host_rate = memory.figure("host_rate", 1e8, 1e14, "bytes per second from and to the host");
+  speed.host_bytes = memory.figure_or("host_bytes", 0, 1e9, 1e15, "of the host of a node");
   memory.refuse_others();
   parse_products(file, where, speed);
   Table attention(file, "attention", where);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
+#include "config/offload.h"
 
 namespace trireme {
 namespace {
@@ -19,14 +20,29 @@ const RankPlan& largest_rank(const LayoutPlan& plan) {
       });
 }
 
+// What the ranks of the fullest node keep in the memory of their host.
+std::int64_t on_host_of(const LayoutPlan& plan, const NodeHost& host) {
+  std::vector<std::int64_t> of_position;
+  for (const RankPlan& rank : plan.ranks)
+    of_position.push_back(rank.on_host.total() + rank.besides.total());
+  return on_fullest_node(of_position, plan.mesh.size(), host.ranks);
+}
+
 struct Change {
   std::string text;
   void (*apply)(Config&);
 };
 
 // Settings that save memory and keep the model and the batch, gentle ones first.
-std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan) {
+std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan, bool host_is_short) {
   std::vector<Change> changes;
+  if (host_is_short) {
+    if (config.checkpoint.async)
+      changes.push_back({"checkpoint.async=false", [](Config& c) { c.checkpoint.async = false; }});
+    if (leaves_memory(config, config.offload.activations))
+      changes.push_back(
+          {"offload.activations=none", [](Config& c) { c.offload.activations = "none"; }});
+  }
   const ParallelConfig& p = config.parallel;
   if (p.tp > 1 && !p.sequence_parallel) {
     changes.push_back({"parallel.sequence_parallel=true",
@@ -61,15 +77,17 @@ std::string key_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
 }
 
-// Plans with some of the changes; a layout that they make invalid needs endless memory.
+// Bytes of the rank that needs most, with some of the changes; endless memory where that does not
+// fit or the changes make the layout invalid.
 std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks,
-                         const Target& target) {
+                         const Target& target, const NodeHost& host) {
   // A step keeps its samples.
   config.train.global_batch_size = global_batch_size(config, ranks);
   for (const Change* change : changes) change->apply(config);
   try {
     validate_layout(config, ranks);
     const LayoutPlan plan = plan_layout(config, ranks, target);
+    if (host.memory > 0 && on_host_of(plan, host) > host.memory) return INT64_MAX;
     const RankPlan& largest = largest_rank(plan);
     return largest.memory.total() + largest.besides.total();
   } catch (const Error&) {
@@ -78,12 +96,13 @@ std::int64_t needed_with(const std::vector<const Change*>& changes, Config confi
 }
 
 std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, int ranks,
-                                  std::int64_t limit) {
+                                  std::int64_t limit, const NodeHost& host) {
   constexpr std::size_t enough = 4;
-  const std::vector<Change> changes = changes_for(config, plan);
+  const bool host_is_short = host.memory > 0 && on_host_of(plan, host) > host.memory;
+  const std::vector<Change> changes = changes_for(config, plan, host_is_short);
   std::vector<Alternative> fitting;
   const auto attempt = [&](const std::vector<const Change*>& chosen) {
-    const std::int64_t needed = needed_with(chosen, config, ranks, plan.target);
+    const std::int64_t needed = needed_with(chosen, config, ranks, plan.target, host);
     if (needed > limit) return;
     Alternative found{{}, needed};
     for (const Change* change : chosen) found.overrides.push_back(change->text);
@@ -108,9 +127,46 @@ std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, 
   return fitting;
 }
 
+// "fits 64.00 GiB", and how much is left or too much.
+std::string limit_text(std::int64_t needed, std::int64_t limit) {
+  return fmt::format("{} {}", needed <= limit ? "fits" : "does not fit", bytes_to_text(limit));
+}
+std::string rest_text(std::int64_t needed, std::int64_t limit) {
+  return needed <= limit ? fmt::format("{} are left", bytes_to_text(limit - needed))
+                         : fmt::format("{} too much", bytes_to_text(needed - limit));
+}
+
+std::string host_text(const Verdict& v) {
+  return fmt::format(
+      "verdict: {} of the host of a node; the {} ranks of the fullest one keep {} there: {}\n",
+      limit_text(v.on_host, v.host.memory), v.host.ranks, bytes_to_text(v.on_host),
+      rest_text(v.on_host, v.host.memory));
+}
+
+std::string largest_text(const Verdict& v) {
+  std::string text = "  the largest regions:";
+  for (const MemoryRegion& region : v.largest) {
+    if (region.bytes > 0)
+      text += fmt::format("{} {} {}", &region == &v.largest[0] ? "" : ",", region.name,
+                          bytes_to_text(region.bytes));
+  }
+  return text + '\n';
+}
+
+std::string kept_text(const StoredBytes& kept) {
+  std::vector<std::string> parts;
+  for (const auto& [what, bytes] : {std::pair{"optimizer states", kept.states},
+                                    {"parameters", kept.parameters},
+                                    {"activations", kept.activations},
+                                    {"copy for checkpoints", kept.copies}})
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", what, bytes_to_text(bytes)));
+  return fmt::format("  a rank keeps on its host: {}\n", fmt::join(parts, ", "));
+}
+
 }  // namespace
 
-Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit) {
+Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit,
+              const NodeHost& host) {
   const RankPlan& rank = largest_rank(plan);
   Verdict verdict;
   verdict.limit = limit;
@@ -121,29 +177,27 @@ Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int6
   std::stable_sort(verdict.largest.begin(), verdict.largest.end(),
                    [](const MemoryRegion& a, const MemoryRegion& b) { return a.bytes > b.bytes; });
   if (verdict.largest.size() > 5) verdict.largest.resize(5);
+  verdict.host = host;
+  verdict.on_host = on_host_of(plan, host);
+  for (const RankPlan& one : plan.ranks)
+    if (one.on_host.total() > verdict.kept.total()) verdict.kept = one.on_host;
   if (!verdict.fits()) {
     verdict.tried = true;
-    verdict.fitting = look_for(plan, config, ranks, limit);
+    verdict.fitting = look_for(plan, config, ranks, limit, host);
   }
   return verdict;
 }
 
 std::string to_text(const Verdict& v) {
   std::string text = fmt::format(
-      "verdict: {} {} of memory per rank; pipeline rank {} needs most, {} planned and about {} "
-      "besides: {}",
-      v.fits() ? "fits" : "does not fit", bytes_to_text(v.limit), v.pipeline_rank,
-      bytes_to_text(v.planned), bytes_to_text(v.besides),
-      v.fits() ? fmt::format("{} are left\n", bytes_to_text(v.limit - v.needed()))
-               : fmt::format("{} too much\n", bytes_to_text(v.needed() - v.limit)));
+      "verdict: {} of memory per rank; pipeline rank {} needs most, {} planned and about {} "
+      "besides: {}\n",
+      limit_text(v.needed(), v.limit), v.pipeline_rank, bytes_to_text(v.planned),
+      bytes_to_text(v.besides), rest_text(v.needed(), v.limit));
+  if (v.host.memory > 0 && v.kept.total() > 0) text += host_text(v);
   if (v.fits()) return text;
-  text += "  the largest regions:";
-  for (const MemoryRegion& region : v.largest) {
-    if (region.bytes > 0)
-      text += fmt::format("{} {} {}", &region == &v.largest[0] ? "" : ",", region.name,
-                          bytes_to_text(region.bytes));
-  }
-  text += '\n';
+  if (!v.fits_device()) text += largest_text(v);
+  if (!v.fits_host()) text += kept_text(v.kept);
   if (v.fitting.empty()) {
     return text +
            "  no setting that keeps the model and the batch fits: use a larger parallel.tp or "

@@ -1,10 +1,11 @@
-// Whether a layout fits into a memory, and what would.
+// Whether a layout fits into the memory of its ranks and of their hosts, and what would.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "plan/host_memory.h"
 #include "plan/layout_plan.h"
 
 namespace trireme {
@@ -21,15 +22,21 @@ struct Verdict {
   std::int64_t planned = 0;           // its memory in the plan
   std::int64_t besides = 0;           // and outside of it, estimated
   std::vector<MemoryRegion> largest;  // its regions, largest first, at most five
+  NodeHost host;                      // of GPUs
+  std::int64_t on_host = 0;           // what the ranks of the fullest node keep there
+  StoredBytes kept;                   // of it, by the rank that keeps most
   std::vector<Alternative> fitting;   // if it does not fit: what would, smallest change first
   bool tried = false;                 // whether alternatives were looked for
 
   std::int64_t needed() const { return planned + besides; }
-  bool fits() const { return needed() <= limit; }
+  bool fits_device() const { return needed() <= limit; }
+  bool fits_host() const { return host.memory == 0 || on_host <= host.memory; }
+  bool fits() const { return fits_device() && fits_host(); }
 };
 
 // `config` is what `plan` was made of, for `ranks` ranks. Plans alternatives if it does not fit.
-Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit);
+Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit,
+              const NodeHost& host = {});
 
 // As printed by `trireme plan --memory`.
 std::string to_text(const Verdict& verdict);

@@ -43,10 +43,11 @@ struct MachineSpeed {
   std::vector<ProductTile> tiles = {{}};
   double attention = 1, attention_grad = 1;  // shares of the ceiling
   double flash2 = 1, flash2_grad = 1;        // the same of FlashAttention 2
-  double spread = 0;     // of the speed of devices: standard deviation, as a share
-  double launch = 0;     // seconds between two kernels of a queue
-  double host = 0;       // seconds that the host needs for one kernel
-  double host_rate = 0;  // between the host's memory and the device's
+  double spread = 0;      // of the speed of devices: standard deviation, as a share
+  double launch = 0;      // seconds between two kernels of a queue
+  double host = 0;        // seconds that the host needs for one kernel
+  double host_rate = 0;   // between the host's memory and the device's
+  double host_bytes = 0;  // of the memory of a node's host; 0: not known
 
   int devices = 1;             // on a node
   std::vector<BusRate> bus;    // rising; empty: nodes have one device

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "plan/host_memory.h"
 #include "plan/layout_bounds.h"
 #include "plan/layout_memory.h"
 #include "plan/small_config.h"
@@ -42,6 +43,13 @@ std::int64_t planned(const LayoutPlan& plan) {
   return most;
 }
 
+std::int64_t on_host(const LayoutPlan& plan, int ranks_on_node) {
+  std::vector<std::int64_t> of_position;
+  for (const RankPlan& rank : plan.ranks)
+    of_position.push_back(rank.on_host.total() + rank.besides.total());
+  return on_fullest_node(of_position, plan.mesh.size(), ranks_on_node);
+}
+
 // Layouts of all sorts, of models with and without what makes ranks differ.
 TEST(LayoutBounds, AreNeverAboveThePlan) {
   const Machine machine = find_machine("lumi-g");
@@ -51,7 +59,8 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
        {std::vector<std::string>{"model.family=llama", "train.global_batch_size=16"},
         {"model.tie_embeddings=true", "model.vocab_size=4000", "model.num_layers=6"},
         {"model.seq_length=32768", "model.family=llama", "train.global_batch_size=8"},
-        {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"}}) {
+        {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"},
+        {"offload.optimizer=host", "offload.activations=host", "checkpoint.async=true"}}) {
     const Config config = small([&] {
       std::vector<std::string> all = {"run.device=hip"};
       all.insert(all.end(), model.begin(), model.end());
@@ -69,7 +78,12 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
       validate(one);
       validate_layout(one, set.ranks);
       const LayoutPlan plan = plan_layout(one, set.ranks, machine.target);
-      EXPECT_EQ(layout_memory(one, set.ranks, machine.target), planned(plan));
+      const LayoutMemory memory = layout_memory(one, set, machine.target);
+      EXPECT_EQ(memory.needed, planned(plan));
+      EXPECT_GE(memory.on_host, on_host(plan, set.ranks_per_node));
+      if (one.parallel.pp == 1) {
+        EXPECT_EQ(memory.on_host, on_host(plan, set.ranks_per_node));
+      }
       EXPECT_LE(bounds.memory(layout), planned(plan));
       const double seconds = plan_time(plan, one, machine, stack).seconds;
       EXPECT_LE(bounds.seconds(layout), seconds * (1 + 1e-9));
@@ -94,10 +108,34 @@ TEST(LayoutSearch, FindsWhatLookingAtAllLayoutsFinds) {
     const SearchCounts& counts = pruned.counts;
     EXPECT_EQ(counts.considered, all.counts.considered);
     EXPECT_EQ(counts.considered, counts.too_large_at_least + counts.too_slow_at_least +
-                                     counts.too_large + counts.refused + counts.simulated);
+                                     counts.too_large + counts.too_large_on_host + counts.refused +
+                                     counts.simulated);
     EXPECT_LT(counts.simulated, all.counts.simulated);
     for (const FoundLayout& found : pruned.best) EXPECT_LE(found.needed, pruned.limit);
   }
+}
+
+// Two ranks that both have all states do not fit on their host; those that share them do.
+TEST(LayoutSearch, LeavesOutWhatHasNoRoomOnAHost) {
+  const Machine machine = find_machine("lumi-g");
+  const Config config = tiny({"model.hidden_size=512", "model.seq_length=128",
+                              "offload.optimizer=host", "checkpoint.async=true"});
+  RankSet set{2, 8, std::int64_t{1} << 36};
+  const auto kept_by = [&](const FoundLayout& found) {
+    return layout_memory(with_layout(config, found.layout), set, machine.target).on_host;
+  };
+  const LayoutSearch roomy = search_layouts(config, set, machine, {.exhaustive = true});
+  EXPECT_EQ(roomy.counts.too_large_on_host, 0);
+  set.host = 640 * MiB;
+  const LayoutSearch tight = search_layouts(config, set, machine, {.exhaustive = true});
+  ASSERT_FALSE(tight.best.empty());
+  EXPECT_GT(tight.counts.too_large_on_host, 0);
+  EXPECT_LT(tight.counts.simulated, roomy.counts.simulated);
+  for (const FoundLayout& found : tight.best) EXPECT_LE(kept_by(found), usable_of(set.host));
+  set.host = 8 * MiB;
+  const LayoutSearch none = search_layouts(config, set, machine);
+  EXPECT_TRUE(none.best.empty());
+  EXPECT_GT(none.closest_on_host, usable_of(set.host));
 }
 
 // Its lines, put into a file, are the layout.

@@ -82,6 +82,7 @@ TEST(Machine, HasFiguresOfItsSpeed) {
   EXPECT_EQ(lumi.target.device, DeviceKind::hip);
   EXPECT_DOUBLE_EQ(lumi.speed->bf16.peak, 191.5e12);
   EXPECT_EQ(lumi.speed->devices, 8);
+  EXPECT_DOUBLE_EQ(lumi.speed->host_bytes, 515e9);
   EXPECT_FALSE(lumi.speed->fits.empty());
   EXPECT_FALSE(find_machine("cpu-avx2").speed.has_value());
 }
@@ -129,6 +130,12 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
   EXPECT_THAT(changed("rate = 1.3e12", "rate = nan"), HasSubstr("rate of [memory] is nan"));
   EXPECT_THAT(changed("rate = 1.3e12", "rate = -1e12"), HasSubstr("it must be from"));
   EXPECT_THAT(changed("rate = 1.3e12", "rate = \"fast\""), HasSubstr("must be a number"));
+  EXPECT_THAT(
+      changed("host_bytes = 515e9", "host_bytes = 515"),
+      AllOf(HasSubstr("host_bytes of [memory] is 515"), HasSubstr("of the host of a node")));
+  EXPECT_EQ(changed("host_bytes = 515e9", ""), "");  // not known
+  EXPECT_THAT(changed("device = \"hip\"", "device = \"cpu\"\nisa = \"avx2\""),
+              HasSubstr("host_bytes of [memory] is for GPUs"));
   EXPECT_THAT(changed("bf16_ceiling = 147.0e12", "bf16_ceiling = 200e12"),
               HasSubstr("above bf16_peak"));
   EXPECT_THAT(changed("bf16_ceiling = 147.0e12", ""), HasSubstr("needs both"));
