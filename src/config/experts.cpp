@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -68,48 +69,55 @@ void check_layers(const ModelConfig& model) {
   }
 }
 
-// The numbers of experts that layers have, and the key that says so.
-struct Counts {
-  const char* key;
-  std::vector<std::int64_t> numbers;
+// A number of experts that layers have, and what says so: "moe.experts_by_layer[1]".
+struct Count {
+  std::string name;
+  std::int64_t number;
 };
-Counts counts_of(const ExpertConfig& moe) {
-  if (moe.experts_by_layer.empty()) return {"num_experts", {moe.num_experts}};
-  return {"experts_by_layer", moe.experts_by_layer};
+std::vector<Count> counts_of(const ExpertConfig& moe) {
+  if (moe.experts_by_layer.empty()) return {{"moe.num_experts", moe.num_experts}};
+  std::vector<Count> counts;
+  for (const std::int64_t number : moe.experts_by_layer)
+    counts.push_back({fmt::format("moe.experts_by_layer[{}]", counts.size()), number});
+  return counts;
+}
+Count fewest_of(const ExpertConfig& moe) {
+  const std::vector<Count> counts = counts_of(moe);
+  return *std::ranges::min_element(counts, {}, &Count::number);
+}
+Count most_of(const ExpertConfig& moe) {
+  const std::vector<Count> counts = counts_of(moe);
+  return *std::ranges::max_element(counts, {}, &Count::number);
 }
 
 // Refuses a number of experts that is not divisible by what section.key holds.
 void check_divides(const ExpertConfig& moe, const char* section, const char* key, std::int64_t by) {
-  const Counts counts = counts_of(moe);
+  const std::vector<Count> counts = counts_of(moe);
   std::int64_t common = 0;
-  for (const std::int64_t number : counts.numbers) common = std::gcd(common, number);
-  for (const std::int64_t number : counts.numbers) {
-    if (number % by == 0) continue;
-    fail_input("moe.{} = {} is not divisible by {}.{} = {}: {} can be {}", counts.key, number,
+  for (const Count& count : counts) common = std::gcd(common, count.number);
+  for (const Count& count : counts) {
+    if (count.number % by == 0) continue;
+    fail_input("{} = {} is not divisible by {}.{} = {}: {} can be {}", count.name, count.number,
                section, key, by, key, divisors_near(common, by));
   }
 }
 
 void check_numbers(const ModelConfig& model) {
   const ExpertConfig& moe = model.moe;
-  const Counts counts = counts_of(moe);
-  for (const std::int64_t number : counts.numbers) {
-    if (moe.top_k <= number) continue;
-    fail_input("moe.top_k = {} is more than moe.{} = {}: use at most {}", moe.top_k, counts.key,
-               number, *std::ranges::min_element(counts.numbers));
-  }
+  if (const Count fewest = fewest_of(moe); moe.top_k > fewest.number)
+    fail_input("moe.top_k = {} is more than {} = {}: use at most that", moe.top_k, fewest.name,
+               fewest.number);
   if (moe.experts_by_layer.empty()) return;
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
     layers += moe.in_layer(layer) ? 1 : 0;
-  if (static_cast<std::int64_t>(counts.numbers.size()) != layers) {
+  if (static_cast<std::int64_t>(moe.experts_by_layer.size()) != layers) {
     fail_input(
         "moe.experts_by_layer has {} numbers, and {} of model.num_layers = {} layers have experts "
         "(moe.layers, or moe.first_layer and moe.layer_interval): give one number for each of them",
-        counts.numbers.size(), layers, model.num_layers);
+        moe.experts_by_layer.size(), layers, model.num_layers);
   }
-  if (const std::int64_t most = *std::ranges::max_element(counts.numbers);
-      moe.num_experts != most) {
+  if (const std::int64_t most = most_of(moe).number; moe.num_experts != most) {
     fail_input(
         "moe.num_experts = {} and moe.experts_by_layer, whose largest number is {}, say how many "
         "experts there are in two ways: leave num_experts out",
@@ -130,9 +138,7 @@ void check_groups(const ExpertConfig& moe) {
         "top_k / top_groups scores; top_groups can be {}",
         moe.top_k, moe.top_groups, divisors_near(moe.top_k, moe.top_groups));
   }
-  const Counts counts = counts_of(moe);
-  const std::int64_t fewest = *std::ranges::min_element(counts.numbers);
-  const std::int64_t reachable = fewest / moe.num_groups * moe.top_groups;
+  const std::int64_t reachable = fewest_of(moe).number / moe.num_groups * moe.top_groups;
   if (moe.top_k > reachable) {
     fail_input(
         "moe.top_k = {} is more than the {} experts of moe.top_groups = {} groups: raise "
@@ -141,12 +147,17 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-void check_bias(const ExpertConfig& moe) {
-  constexpr std::int64_t most = 256;  // what no cut between ranks goes through
-  if (moe.keeps_load() && moe.num_experts > most) {
-    fail_input("moe.aux_loss = \"global\" supports at most {} experts, and moe.num_experts = {}",
-               most, moe.num_experts);
-  }
+// What says how many choices each expert had is kept in one piece: no cut goes through it, between
+// ranks or between blocks that are offloaded (ShardOptions::grain).
+void check_choice_counts(const ExpertConfig& moe) {
+  constexpr std::int64_t most = 256;
+  const Count largest = most_of(moe);
+  const auto check_number = [&](const char* key) {
+    if (largest.number > most)
+      fail_input("{} supports at most {} experts, and {} = {}", key, most, largest.name,
+                 largest.number);
+  };
+  if (moe.keeps_load()) check_number("moe.aux_loss = \"global\"");
   if (!moe.expert_bias) return;
   if (moe.score != "sigmoid") {
     fail_input(
@@ -154,10 +165,7 @@ void check_bias(const ExpertConfig& moe) {
         "with moe.aux_loss_coeff",
         moe.score);
   }
-  if (moe.num_experts > most) {
-    fail_input("moe.expert_bias supports at most {} experts, and moe.num_experts = {}", most,
-               moe.num_experts);
-  }
+  check_number("moe.expert_bias");
 }
 
 // The experts of a layer are dealt out evenly. Exact numerics add the squares of gradients in
@@ -166,14 +174,14 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
   constexpr std::int64_t block = 256;
   check_divides(moe, "parallel", "ep", p.ep);
   if (p.ep == 1 || p.numerics != "exact") return;
-  for (const std::int64_t number : counts_of(moe).numbers) {
-    const std::int64_t columns = number / p.ep * model.hidden_size;
+  for (const Count& count : counts_of(moe)) {
+    const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
     if (columns * moe.ffn_hidden_size % block == 0) continue;
     fail_input(
         "parallel.numerics = \"exact\" with parallel.ep = {} needs weights of {} numbers or a "
         "multiple on each rank, and {} experts of {} x {} are not: make moe.ffn_hidden_size a "
         "multiple of {}, or use numerics = \"fast\"",
-        p.ep, block, number / p.ep, model.hidden_size, moe.ffn_hidden_size,
+        p.ep, block, experts, model.hidden_size, moe.ffn_hidden_size,
         block / std::gcd(block, columns));
   }
 }
@@ -237,7 +245,7 @@ void check_experts(const ModelConfig& model) {
         "moe.residual mixes what experts make with what a shared expert makes: set "
         "moe.shared_ffn_hidden_size, and leave moe.shared_gate out");
   }
-  check_bias(moe);
+  check_choice_counts(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
         "moe.capacity_factor = {} is below 1: experts could not take all tokens even with an even "

@@ -220,12 +220,17 @@ TEST(Validate, PyramidsOfExperts) {
   EXPECT_EQ(with("[4,8]", {"parallel.ep=4"}), "accepted");
   EXPECT_THAT(with("[4,8,8]"), HasSubstr("has 3 numbers, and 2 of model.num_layers = 4 layers"));
   EXPECT_THAT(with("[4,8]", {"moe.num_experts=6"}), HasSubstr("leave num_experts out"));
-  EXPECT_THAT(with("[1,8]"),
-              HasSubstr("moe.top_k = 2 is more than moe.experts_by_layer = 1: use at most 1"));
-  EXPECT_THAT(with("[4,8]", {"parallel.ep=8"}),
-              HasSubstr("moe.experts_by_layer = 4 is not divisible by parallel.ep = 8: ep can be"));
-  EXPECT_THAT(with("[6,8]", {"moe.num_groups=4", "moe.top_groups=2"}),
-              HasSubstr("moe.experts_by_layer = 6 is not divisible by moe.num_groups = 4"));
+  EXPECT_THAT(
+      with("[1,8]"),
+      HasSubstr("moe.top_k = 2 is more than moe.experts_by_layer[0] = 1: use at most that"));
+  EXPECT_THAT(
+      with("[4,8]", {"parallel.ep=8"}),
+      HasSubstr("moe.experts_by_layer[0] = 4 is not divisible by parallel.ep = 8: ep can be"));
+  EXPECT_THAT(with("[8,6]", {"moe.num_groups=4", "moe.top_groups=2"}),
+              HasSubstr("moe.experts_by_layer[1] = 6 is not divisible by moe.num_groups = 4"));
+  EXPECT_THAT(
+      with("[256,257]", {"moe.score=sigmoid", "moe.expert_bias=true"}),
+      HasSubstr("moe.expert_bias supports at most 256 experts, and moe.experts_by_layer[1] = 257"));
 }
 
 TEST(Validate, WhatOnlyTheCpuComputes) {
