@@ -217,7 +217,7 @@ void require_gemma(const ModelConfig& m, const char* kind, const char* norm_plac
   require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
 }
 
-// Scores are divided by the root of a whole number there.
+// Scores are divided by the root of a whole number there: transformers takes no fraction.
 void require_gemma2(const ModelConfig& m) {
   const char* kind = "Gemma2ForCausalLM";
   require_gemma(m, kind, "both");

@@ -113,6 +113,16 @@ void read_gemma_window(const HuggingFaceReader& json, ModelConfig& m) {
   if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
 }
 
+// What scores are divided by the root of: a fraction too, though newer versions of transformers
+// know whole numbers alone.
+double score_width(const HuggingFaceReader& json) {
+  const char* const key = "query_pre_attn_scalar";
+  if (!json.has(key)) return 256;
+  const double width = json[key].is_number() ? json[key].get<double>() : 0;
+  if (width < 1) json.refuse(key, "it must be a number of at least 1");
+  return width;
+}
+
 ModelConfig read_gemma2(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kGemma2);
   json.must_be("attention_bias", false);
@@ -128,9 +138,7 @@ ModelConfig read_gemma2(const HuggingFaceReader& json) {
   };
   m.attention_soft_cap = cap("attn_logit_softcapping", "attention_soft_cap", 50);
   m.logit_soft_cap = cap("final_logit_softcapping", "logit_soft_cap", 30);
-  // Of the width that scores are divided by the root of.
-  const double width = static_cast<double>(json.size("query_pre_attn_scalar", "head_dim", 256));
-  if (width < 1) json.refuse("query_pre_attn_scalar", "it must be at least 1");
+  const double width = score_width(json);
   if (width != static_cast<double>(m.head_dim)) m.attention_scale = 1 / std::sqrt(width);
   return m;
 }

@@ -178,11 +178,28 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"deepseek_v3", "", "num_key_value_heads is the number 2"},
       {"gemma2", R"("hidden_activation": "gelu")", "only gelu_pytorch_tanh is supported"},
       {"gemma2", R"("sliding_window": null)", "layers with a window need it"},
+      {"gemma2", R"("query_pre_attn_scalar": 0.5)", "it must be a number of at least 1"},
+      {"gemma2", R"("query_pre_attn_scalar": "144")", "it must be a number of at least 1"},
       {"gemma2", R"("layer_types": ["full_attention"])", "for each layer"},
       {"gemma3_text", "", "model_type is the string \"gemma3_text\""},
   };
   for (const auto& [type, more, message] : cases)
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;
+}
+
+// Read, and not written: transformers refuses the file.
+TEST(HuggingFaceConfig, ScoresOfGemma2HaveAnyScale) {
+  const ModelConfig model =
+      parse_huggingface_config(relative_of_llama("gemma2", R"("query_pre_attn_scalar": 144.5)"),
+                               "config.json")
+          .model;
+  EXPECT_EQ(model.attention_scale, 1 / std::sqrt(144.5));
+  try {
+    huggingface_kind(model);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("attention_scale"));
+  }
 }
 
 // A config.json of DeepSeek-V3 with other keys than these.
