@@ -265,7 +265,8 @@ void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, vo
   }
 }
 
-// A router's bias or load, which is too small to be cut.
+// A router's bias or load, of so few experts that no cut goes through it, between ranks or blocks
+// (ShardOptions::grain).
 void Optimizer::balance(const OwnedSlice& slice) {
   TRIREME_CHECK(slice.begin == 0 && slice.count() == spec(slice).shape.count());
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {

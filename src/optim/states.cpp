@@ -17,6 +17,8 @@ constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_momen
 constexpr std::int64_t most_elements = 1 << 20;
 // So many elements of two bytes fill what transfers are multiples of.
 constexpr std::int64_t unit = TransferStore::alignment / 2;
+// Blocks begin where ranks may begin: what no cut between ranks goes through lies in one block.
+static_assert(unit % ShardOptions{}.grain == 0 && most_elements % unit == 0);
 
 constexpr TransferUse use_of_states = {"the optimizer's states",
                                        "choose a folder on another disk",

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -81,6 +82,43 @@ TEST_F(Offload, BlocksPassThroughAFewSlots) {
   }
   EXPECT_EQ(in_flight, 4 * 12 * (std::int64_t{1} << 20));
   EXPECT_GT(engine.stored(OffloadPlace::file).states, 1.5 * static_cast<double>(in_flight));
+}
+
+// Of routers' biases that end where a block of states ends, begin where one begins, and lie across
+// the border but for the grain in which parameters are laid out: none is cut.
+TEST_F(SlowOffload, BlocksLeaveRoutersBiasesWhole) {
+  constexpr std::int64_t block = std::int64_t{1} << 20;
+  struct Case {
+    std::int64_t experts, begin;
+  };
+  for (const Case& c : {Case{250, block - 256}, Case{252, block}, Case{253, block + 256}}) {
+    SCOPED_TRACE(fmt::format("{} experts", c.experts));
+    Config config = config_of("bf16", 1, "llama");
+    ModelConfig& m = config.model;
+    m.num_layers = 1;
+    m.hidden_size = 128;
+    m.num_heads = m.num_kv_heads = 8;
+    m.head_dim = 248;
+    m.moe.num_experts = c.experts;
+    m.moe.ffn_hidden_size = 1;
+    m.moe.score = "sigmoid";
+    m.moe.expert_bias = true;
+    m.moe.bias_update_rate = 0.01;
+    const auto engine = Engine(in_file(config), build_options(config), {});
+    const auto& parameters = engine.stage().definition().parameters;
+    const StateLayout& layout = engine.optimizer().layout();
+    const auto bias = std::find_if(parameters.begin(), parameters.end(), [](const Parameter& p) {
+      return p.spec.counts == ParameterSpec::Counts::bias;
+    });
+    ASSERT_NE(bias, parameters.end());
+    const auto number = static_cast<int>(bias - parameters.begin());
+    EXPECT_EQ(layout.slice_of(number, 0).offset, c.begin);
+    const Result expected = train(config, 1, 2), result = train(in_file(config), 1, 2);
+    EXPECT_EQ(result.norms, expected.norms);
+    EXPECT_TRUE(result.weights == expected.weights);
+    const std::vector<double>& biases = result.weights.at(bias->name);
+    EXPECT_TRUE(std::any_of(biases.begin(), biases.end(), [](double b) { return b != 0; }));
+  }
 }
 
 Config parameters_in_file(Config config, const fs::path& folder) {
