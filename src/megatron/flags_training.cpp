@@ -45,7 +45,7 @@ std::vector<Flag> training_flags() {
       chooses("--optimizer", "optimizer.name",
               "adam=adamw sgd=sgd lion=lion muon=muon dist_muon=muon", "adamw",
               "Megatron's adam decays weights apart from the gradient; dist_muon also means "
-              "--use-distributed-optimizer"),
+              "--use-distributed-optimizer; a note names the matrices that muon takes otherwise"),
       turns("--no-decoupled-weight-decay", "optimizer.name", "adam", ""),
       to_key("--adam-beta1", number, "optimizer.beta1", "0.9"),
       to_key("--adam-beta2", number, "optimizer.beta2", "0.999"),
@@ -65,7 +65,10 @@ std::vector<Flag> training_flags() {
            "0.2 with spectral is our match_rms"),
       ignored("--muon-fp32-matmul-prec", text,
               "products of Newton-Schulz are in bf16 in a run in bf16, else in full precision"),
-      ignored("--muon-tp-mode", text, "matrices are always taken whole, as with duplicated"),
+      ignored(
+          "--muon-tp-mode", text,
+          "matrices are always taken whole, as with duplicated; blockwise is refused with tensor "
+          "parallelism"),
       refused("--muon-no-split-qkv", none, "q, k and v are always matrices of their own"),
       refused("--muon-scalar-optimizer", text, "AdamW takes the parameters that Muon does not",
               "adam"),

@@ -1,6 +1,8 @@
 // Keys of Muon and Lion, whose defaults in Megatron are not ours.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <string>
 #include <vector>
 
 #include "megatron/draft.h"
@@ -33,7 +35,22 @@ void set_choice(Draft& draft, const char* flag, const char* key, const char* abs
     if (theirs == given) draft.set_text(key, ours, flag);
 }
 
+// Megatron takes every weight of two dimensions but word tables and output layers, as it lies.
+void note_other_matrices(Draft& draft) {
+  std::vector<std::string> others;
+  if (draft.has("--swiglu") || draft.has("--glu-activation"))
+    others.emplace_back("gate and up of SwiGLU are a matrix each, and one together there");
+  if (draft.integer("--num-experts", 1) > 1)
+    others.emplace_back("routers and gates of shared experts are AdamW's, and Muon's there");
+  const std::string position = draft.value("--position-embedding-type");
+  if ((position.empty() || position == "learned_absolute") &&
+      !draft.has("--use-rotary-position-embeddings") && !draft.has("--no-position-embedding"))
+    others.emplace_back("the table of positions is AdamW's, and Muon's there");
+  if (!others.empty()) draft.note("--optimizer", fmt::format("{}", fmt::join(others, "; ")));
+}
+
 void muon(Draft& draft) {
+  note_other_matrices(draft);
   set_each(draft, {{"--muon-momentum", "optimizer.muon_momentum", "0.9"},
                    {"--muon-num-ns-steps", "optimizer.muon_steps", "5"},
                    {"--muon-extra-scale-factor", "optimizer.muon_scale_factor", "1.0"}});
@@ -44,10 +61,16 @@ void muon(Draft& draft) {
                                                             : nullptr;
   draft.set("optimizer.muon_nesterov", nesterov ? "true" : "false",
             nesterov ? nesterov : default_of_megatron);
-  const std::string mode = draft.value("--muon-tp-mode");
-  if (draft.integer("--tensor-model-parallel-size", 1) > 1 && mode != "duplicated") {
-    draft.note("--muon-tp-mode",
-               "matrices that tensor parallelism splits are taken whole, as with duplicated");
+  const std::string flag = "--muon-tp-mode", mode = draft.value(flag);
+  if (draft.integer("--tensor-model-parallel-size", 1) == 1) return;
+  if (mode == "blockwise") {
+    draft.complaints().add(flag,
+                           "blockwise takes a rank's part of a matrix for a matrix, and here they "
+                           "are whole: use duplicated");
+  } else if (mode.empty()) {
+    draft.note(flag,
+               "matrices that tensor parallelism splits are taken whole, as with duplicated; older "
+               "versions of Megatron take the parts for matrices");
   }
 }
 

@@ -172,6 +172,27 @@ TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   EXPECT_EQ(lion.lion_beta2, 0.98);
 }
 
+TEST(Translate, MuonsMatricesAreWhole) {
+  const std::string split = "--optimizer muon --tensor-model-parallel-size 2 ";
+  EXPECT_THAT(noted(translated(split)), ::testing::Contains("--muon-tp-mode"));
+  EXPECT_EQ(config(split + "--muon-tp-mode distributed").parallel.tp, 2);
+  EXPECT_THAT(refusal(split + "--muon-tp-mode blockwise"), HasSubstr("use duplicated"));
+  EXPECT_EQ(config("--optimizer muon --muon-tp-mode blockwise").optimizer.name, "muon");
+}
+
+TEST(Translate, MatricesThatMuonTakesOtherwise) {
+  const std::string rotary = "--optimizer muon --use-rotary-position-embeddings ";
+  const auto note = [](const std::string& flags) {
+    for (const Note& one : translated(flags).notes)
+      if (one.flag == "--optimizer") return one.text;
+    return std::string();
+  };
+  EXPECT_EQ(note(rotary), "");
+  EXPECT_THAT(note("--optimizer muon"), HasSubstr("table of positions"));
+  EXPECT_THAT(note(rotary + "--swiglu"), HasSubstr("gate and up"));
+  EXPECT_THAT(note(rotary + "--disable-bias-linear --num-experts 8"), HasSubstr("routers"));
+}
+
 TEST(Translate, GroupsOfQueries) {
   EXPECT_EQ(config("--group-query-attention").model.num_kv_heads, 1);
   const Translation alone = translated("--num-query-groups 2");
