@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "config/divisors.h"
 #include "config/families.h"
-#include "config/offload.h"
 
 namespace trireme {
 namespace {
@@ -218,12 +217,6 @@ void check_counts(const Config& config) {
         "{} counts choices where gradients are summed, which run.gradient_dtype = {:?} would "
         "round: use fp32",
         key, config.run.gradient_dtype);
-  }
-  if (leaves_memory(config, config.offload.optimizer)) {
-    fail_input(
-        "{} does not go with offload.optimizer = {:?} yet: leave one of them out, and balance with "
-        "moe.aux_loss_coeff and moe.aux_loss = \"sequence\"",
-        key, config.offload.optimizer);
   }
 }
 

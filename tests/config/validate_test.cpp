@@ -507,6 +507,9 @@ TEST(Validate, Muon) {
 TEST(Validate, Offload) {
   EXPECT_EQ(refused({"offload.optimizer=host"}), "accepted");
   EXPECT_EQ(refused({"offload.optimizer=file", "offload.path=/tmp"}), "accepted");
+  EXPECT_EQ(refused({"offload.optimizer=file", "offload.path=/tmp", "moe.num_experts=8",
+                     "moe.score=sigmoid", "moe.expert_bias=true", "model.bias=false"}),
+            "accepted");
   EXPECT_THAT(refused({"offload.optimizer=file"}), HasSubstr("needs offload.path"));
   EXPECT_THAT(refused({"offload.optimizer=file", "offload.path=/tmp", "checkpoint.async=true"}),
               HasSubstr("checkpoint.async"));

@@ -59,6 +59,22 @@ TEST_F(Offload, GivesTheSameBits) {
   }
 }
 
+// What routers have of their experts' loads is kept with the states, and moved by a rule of its
+// own.
+TEST_F(Offload, RoutersBiasesAndLoadsGiveTheSameBits) {
+  for (const char* family : {"experts", "residual"}) {
+    for (const int zero : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{}, ZeRO {}", family, zero));
+      Config config = config_of("bf16", 4, family);
+      config.parallel.zero = zero;
+      const Result expected = train(config, 2, 3), result = train(in_file(config), 2, 3);
+      EXPECT_EQ(result.losses, expected.losses);
+      EXPECT_EQ(result.norms, expected.norms);
+      EXPECT_TRUE(result.weights == expected.weights);
+    }
+  }
+}
+
 // Larger than all slots together, in parts that no block divides.
 TEST_F(Offload, BlocksPassThroughAFewSlots) {
   Config config = config_of("bf16", 2, "gpt");

@@ -106,6 +106,11 @@ TEST_F(SlowEmulatedJobs, WhatIsOffloadedGivesTheSameBits) {
                    "parallel.numerics=exact run.precision=bf16 optimizer.name=muon "
                    "parallel.recompute=selective");
 }
+TEST_F(SlowEmulatedJobs, OffloadedBiasesOfRoutersGiveTheSameBits) {
+  expect_same_bits({{2, "parallel.zero=3 offload.optimizer=host"}},
+                   "parallel.numerics=exact run.precision=bf16 model.family=llama "
+                   "moe.num_experts=4 moe.score=sigmoid moe.expert_bias=true");
+}
 TEST_F(SlowEmulatedJobs, WhatIsOffloadedKnowsNoOrderOfTheQueues) {
   const Variable order("TRIREME_STREAM_ORDER", "7");
   expect_same_bits({{2,
