@@ -38,7 +38,7 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
   const std::string experts = "model.family=llama moe.num_experts=6 ";
   expect_refused({2, "parallel.ep=2"}, "parallel.ep = 2", "moe.num_experts");
   expect_refused({8, experts + "parallel.ep=4"}, "moe.num_experts = 6", "ep can be 2, 3 or 6");
-  expect_refused({4, experts + "parallel.ep=3"}, "parallel.ep = 3", "ep can be 1, 2 or 4");
+  expect_refused({4, experts + "parallel.ep=3"}, "parallel.ep = 3", "ep can be 1 or 2");
   expect_refused({4, experts + "parallel.ep=2 parallel.tp=2"}, "parallel.tp = 2",
                  "parallel.sequence_parallel = true");
   expect_refused({4, experts + "parallel.ep=2 parallel.cp=2 moe.capacity_factor=1.5"},
