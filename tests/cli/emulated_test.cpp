@@ -473,7 +473,9 @@ class EmulatedBytes : public EmulatedLibrary, public testing::WithParamInterface
                                     "train.iters=4",         "train.global_batch_size=2",
                                     "train.eval_interval=0", "optimizer.warmup_iters=1",
                                     "model.hidden_dropout=0"};
-    if (recipe == "tensorwise") return with(all, {"run.precision=fp16", "fp8.encoding=fnuz"});
+    if (recipe == "tensorwise")
+      return with(all,
+                  {"run.precision=fp16", "fp8.encoding=fnuz", "optimizer.initial_loss_scale=1024"});
     return with(all, {"run.precision=bf16", "model.num_layers=1", "model.hidden_size=128",
                       "model.seq_length=128", "model.ffn_hidden_size=256", "model.num_heads=1"});
   }
@@ -486,7 +488,12 @@ TEST_P(EmulatedBytes, LearnAsNumbersOnTheCpu) {
     auto environment = version("1.0");
     environment.emplace_back("TRIREME_WAVE", wave);
     expect_trained(dir, with(settings(), {emulated}), environment);
-    EXPECT_LE(difference(dir, "cpu"), 2e-3);
+    // Of the first step closely, the sizes of gradients too; then roundings go apart.
+    EXPECT_LE(difference(dir, "cpu"), 1e-2);
+    for (const char* number : {"loss", "grad_norm"}) {
+      const double there = values_of(metrics(dir), number).at(0);
+      EXPECT_NEAR(there / values_of(metrics("cpu"), number).at(0), 1, 5e-4) << number;
+    }
     for (const char* product : {"forward", "input_grad", "weight_grad"})
       EXPECT_THAT(record(dir), testing::ContainsRegex("\"product\":\"" + std::string(product) +
                                                       "\"[^}]*\"scales\":\"" + GetParam() +
