@@ -355,8 +355,8 @@ std::string training_lines(const Training& training, const LayoutChoice& choice,
 
 // That of the file, if it has one.
 LayoutChoice layout_of(const Config& config, const Answers& answers) {
-  constexpr std::array<const char*, 6> of_a_layout = {"tp", "pp",   "cp",
-                                                      "ep", "zero", "dp_replicate"};
+  constexpr std::array<const char*, 7> of_a_layout = {"tp",        "pp",   "cp",          "ep",
+                                                      "expert_tp", "zero", "dp_replicate"};
   const bool has_one = std::ranges::any_of(of_a_layout, [&](const char* key) {
     return !answers.known(fmt::format("parallel.{}", key)).empty();
   });

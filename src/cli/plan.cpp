@@ -143,6 +143,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
            {{"tp", degrees.tp},
             {"cp", degrees.cp},
             {"ep", degrees.ep},
+            {"expert_tp", degrees.expert_tp},
             {"dp", degrees.dp()},
             {"dp_replicate", degrees.dp_replicate},
             {"pp", degrees.pp}}},

@@ -19,6 +19,7 @@ void require_positive(const MeshDegrees& d) {
   require_positive("tp", d.tp);
   require_positive("cp", d.cp);
   require_positive("ep", d.ep);
+  require_positive("expert_tp", d.expert_tp);
   require_positive("dp_shard", d.dp_shard);
   require_positive("dp_replicate", d.dp_replicate);
   require_positive("pp", d.pp);
@@ -48,6 +49,11 @@ std::string proposal(const char* key, int wanted, int ranks, std::int64_t others
       fmt::join(proposals, ", or "));
 }
 
+std::string text_of_experts(const MeshDegrees& d) {
+  if (d.expert_tp > 1) return fmt::format(" (ep {} x expert_tp {})", d.ep, d.expert_tp);
+  return d.ep > 1 ? fmt::format(" (ep {})", d.ep) : "";
+}
+
 }  // namespace
 
 MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
@@ -66,20 +72,27 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
   }
   if (ranks % product) refuse_product(ranks, d, product);
   d.dp_shard = static_cast<int>(ranks / product);
-  if (const int sharing = d.tp * d.cp * d.dp_shard; sharing % d.ep) {
+  if (const int sharing = d.tp * d.cp * d.dp_shard; sharing % d.expert_ranks()) {
+    const std::string of_slices =
+        d.expert_tp > 1 ? fmt::format(" times expert_tp = {}", d.expert_tp) : "";
     fail_input(
-        "parallel.ep is {}, but experts are spread within the {} ranks of a stage that share one "
-        "copy of the states ({} ranks / pp {} / dp_replicate {}): set parallel.ep = {}",
-        d.ep, sharing, ranks, d.pp, d.dp_replicate, divisors_near(sharing, d.ep));
+        "parallel.ep is {}{}, but experts are spread within the {} ranks of a stage that share one "
+        "copy of the states ({} ranks / pp {} / dp_replicate {}): set {}",
+        d.ep, of_slices, sharing, ranks, d.pp, d.dp_replicate,
+        sharing % d.expert_tp
+            ? fmt::format("parallel.expert_tp = {}", divisors_near(sharing, d.expert_tp))
+            : fmt::format("parallel.ep = {}", divisors_near(sharing / d.expert_tp, d.ep)));
   }
   return d;
 }
 
 Mesh::Mesh(const MeshDegrees& degrees) : degrees_(degrees) {
   require_positive(degrees);
-  if (const int sharing = degrees.tp * degrees.cp * degrees.dp_shard; sharing % degrees.ep) {
-    fail_input("ep {} does not divide tp x cp x dp_shard = {}: set ep = {}", degrees.ep, sharing,
-               divisors_near(sharing, degrees.ep));
+  if (const int sharing = degrees.tp * degrees.cp * degrees.dp_shard;
+      sharing % degrees.expert_ranks()) {
+    fail_input(
+        "ep {} x expert_tp {} does not divide tp x cp x dp_shard = {}: their product can be {}",
+        degrees.ep, degrees.expert_tp, sharing, divisors_near(sharing, degrees.expert_ranks()));
   }
   TRIREME_CHECK(degrees.kv_copies >= 1 && degrees.tp % degrees.kv_copies == 0);
   const int sizes[axis_count] = {degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate,
@@ -170,12 +183,15 @@ std::vector<int> Mesh::embedding_group(int rank) const {
 
 std::vector<int> Mesh::expert_group(int rank) const {
   const std::vector<int> ranks = group(rank, Axes::experts);
-  const int first = index_in_group(rank, Axes::experts) / degrees_.ep * degrees_.ep;
-  return {ranks.begin() + first, ranks.begin() + first + degrees_.ep};
+  const int size = degrees_.expert_ranks();
+  const int first = index_in_group(rank, Axes::experts) / size * size;
+  return {ranks.begin() + first, ranks.begin() + first + size};
 }
 
 std::vector<int> Mesh::expert_dp_group(int rank) const {
-  const auto number = [&](int of) { return index_in_group(of, Axes::experts) % degrees_.ep; };
+  const auto number = [&](int of) {
+    return index_in_group(of, Axes::experts) % degrees_.expert_ranks();
+  };
   std::vector<int> same;
   for (const int other : group(rank, Axes::stage)) {
     if (number(other) == number(rank)) same.push_back(other);
@@ -195,7 +211,7 @@ std::string Mesh::text() const {
                      d.dp_replicate > 1
                          ? fmt::format(" (shard {} x replicate {})", d.dp_shard, d.dp_replicate)
                          : "",
-                     d.ep > 1 ? fmt::format(" (ep {})", d.ep) : "", d.pp, size_);
+                     text_of_experts(d), d.pp, size_);
 }
 
 }  // namespace trireme

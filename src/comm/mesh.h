@@ -6,9 +6,9 @@
 //
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
-// Expert parallelism takes no ranks of its own: an expert group is `ep` consecutive ranks of those
-// that differ along tp, cp and dp_shard. Nor do heads of keys and values that ranks share: these
-// are `kv_copies` consecutive members of a tp group.
+// Expert parallelism takes no ranks of its own: an expert group is ep x expert_tp consecutive ranks
+// of those that differ along tp, cp and dp_shard, slices of an expert innermost. Nor do heads of
+// keys and values that ranks share: these are `kv_copies` consecutive members of a tp group.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ namespace trireme {
 struct MeshDegrees {
   int tp = 1;
   int cp = 1;
-  int ep = 1;            // divides tp * cp * dp_shard
+  int ep = 1;            // ranks, or groups of expert_tp ranks, with experts of their own
+  int expert_tp = 1;     // slices of an expert
   int dp_shard = 1;      // ranks that share one copy of the sharded states
   int dp_replicate = 1;  // copies of such a group
   int pp = 1;
@@ -28,7 +29,9 @@ struct MeshDegrees {
   bool experts = false;  // the model has some
 
   // The ranks that share gradients and states of experts are not those that share all others.
-  bool experts_apart() const { return experts && (ep > 1 || tp > 1); }
+  bool experts_apart() const { return experts && (expert_ranks() > 1 || tp > 1); }
+  // That together hold the experts of a layer; divides tp * cp * dp_shard.
+  int expert_ranks() const { return ep * expert_tp; }
 
   int dp() const { return dp_shard * dp_replicate; }
 };
@@ -92,7 +95,8 @@ class Mesh {
   // First and last stage at the same place of the other axes: they share tied embeddings. A single
   // rank where pp is 1; empty for the stages between.
   std::vector<int> embedding_group(int rank) const;
-  // Ranks that hold different experts of the same layers; and those that hold the same experts.
+  // Ranks that hold different experts of the same layers, or slices of them; and those that hold
+  // the same ones.
   std::vector<int> expert_group(int rank) const;
   std::vector<int> expert_dp_group(int rank) const;
 

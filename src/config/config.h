@@ -231,6 +231,7 @@ struct ParallelConfig {
   std::int64_t cp = 1;
   std::string cp_attention = "all_gather";  // all_gather | ulysses | ring
   std::int64_t ep = 1;
+  std::int64_t expert_tp = 1;
   std::int64_t dp_replicate = 1;  // hybrid sharding: copies of a sharded group
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers;  // layers of each stage; empty: even

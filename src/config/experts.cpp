@@ -172,16 +172,22 @@ void check_choice_counts(const ExpertConfig& moe) {
 void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
   constexpr std::int64_t block = 256;
   check_divides(moe, "parallel", "ep", p.ep);
-  if (p.ep == 1 || p.numerics != "exact") return;
+  if (moe.ffn_hidden_size % p.expert_tp != 0) {
+    fail_input(
+        "moe.ffn_hidden_size = {} is not divisible by parallel.expert_tp = {}: expert_tp can be {}",
+        moe.ffn_hidden_size, p.expert_tp, divisors_near(moe.ffn_hidden_size, p.expert_tp));
+  }
+  if (p.ep * p.expert_tp == 1 || p.numerics != "exact") return;
+  const std::int64_t inner = moe.ffn_hidden_size / p.expert_tp;
   for (const Count& count : counts_of(moe)) {
     const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
-    if (columns * moe.ffn_hidden_size % block == 0) continue;
+    if (columns * inner % block == 0) continue;
     fail_input(
         "parallel.numerics = \"exact\" with parallel.ep = {} needs weights of {} numbers or a "
         "multiple on each rank, and {} experts of {} x {} are not: make moe.ffn_hidden_size a "
         "multiple of {}, or use numerics = \"fast\"",
-        p.ep, block, experts, model.hidden_size, moe.ffn_hidden_size,
-        block / std::gcd(block, columns));
+        p.ep, block, experts, model.hidden_size, inner,
+        p.expert_tp * block / std::gcd(block, columns));
   }
 }
 
@@ -253,11 +259,19 @@ void check_experts(const ModelConfig& model) {
 void check_experts(const Config& config) {
   const ParallelConfig& p = config.parallel;
   if (config.model.moe.num_experts == 0) {
-    if (p.ep > 1) {
-      fail_input("parallel.ep = {} does nothing without moe.num_experts: set that, or leave ep out",
-                 p.ep);
+    for (const auto& [key, degree] : {std::pair{"ep", p.ep}, {"expert_tp", p.expert_tp}}) {
+      if (degree == 1) continue;
+      fail_input(
+          "parallel.{0} = {1} does nothing without moe.num_experts: set that, or leave {0} out",
+          key, degree);
     }
     return;
+  }
+  if (p.expert_tp > 1 && config.optimizer.name == "muon") {
+    fail_input(
+        "parallel.expert_tp = {} does not go with optimizer.name = \"muon\", which needs each "
+        "expert's matrices whole on a rank: deal out more experts with parallel.ep instead",
+        p.expert_tp);
   }
   check_tokens(config.model.moe, p);
   check_ranks(config.model.moe, config.model, p);

@@ -433,6 +433,9 @@ std::vector<Field> build_table() {
             "keys and values pass from rank to rank"),
       FIELD(parallel, ep, between(1, kWide), "ranks",
             "degree of expert parallelism, among the ranks of a pipeline stage"),
+      FIELD(parallel, expert_tp, between(1, kWide), "ranks",
+            "degree of tensor parallelism of experts: an expert lies in slices on so many of those "
+            "ranks"),
       FIELD(parallel, dp_replicate, between(1, kWide), "",
             "hybrid sharding: number of copies of a sharded group of data-parallel ranks"),
       FIELD(parallel, virtual_stages, between(1, kManyLayers), "stages",

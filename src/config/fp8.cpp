@@ -61,6 +61,20 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   }
 }
 
+// Slices of experts have scales of their own: blocks do, whole experts and their rows do not.
+void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int64_t expert_tp) {
+  if (moe.num_experts == 0 || expert_tp == 1) return;
+  if (fp8.recipe == "tensorwise") {
+    fail_input(
+        "fp8.recipe = \"tensorwise\" has one scale for an expert, which parallel.expert_tp = {} "
+        "would cut: use recipe = \"blockwise\", or deal out experts with parallel.ep instead",
+        expert_tp);
+  }
+  if (moe.ffn_hidden_size / expert_tp % fp8_block != 0)
+    refuse_size("moe.ffn_hidden_size", moe.ffn_hidden_size, expert_tp, "parallel.expert_tp",
+                "expert_tp = 1");
+}
+
 }  // namespace
 
 void check_fp8(const Config& config) {

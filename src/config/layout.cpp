@@ -59,14 +59,24 @@ void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
         parallel.dp_replicate, dp, divisors_near(dp, parallel.dp_replicate));
   }
   const std::int64_t shard = dp / parallel.dp_replicate * parallel.cp * parallel.tp;
-  if (shard % parallel.ep != 0) {
+  const std::string copies =
+      parallel.dp_replicate > 1
+          ? fmt::format(" in each of parallel.dp_replicate = {} copies", parallel.dp_replicate)
+          : "";
+  if (shard % parallel.expert_tp != 0) {
     fail_input(
-        "parallel.ep = {} does not divide the {} ranks of a pipeline stage{}: ep can be {}",
-        parallel.ep, shard,
-        parallel.dp_replicate > 1
-            ? fmt::format(" in each of parallel.dp_replicate = {} copies", parallel.dp_replicate)
-            : "",
-        divisors_near(std::gcd(shard, common_experts(model.moe)), parallel.ep));
+        "parallel.expert_tp = {} does not divide the {} ranks of a pipeline stage{}: expert_tp can "
+        "be {}",
+        parallel.expert_tp, shard, copies, divisors_near(shard, parallel.expert_tp));
+  }
+  if (shard / parallel.expert_tp % parallel.ep != 0) {
+    fail_input(
+        "parallel.ep = {}{} does not divide the {} ranks of a pipeline stage{}: ep can be {}",
+        parallel.ep,
+        parallel.expert_tp > 1 ? fmt::format(" times expert_tp = {}", parallel.expert_tp) : "",
+        shard, copies,
+        divisors_near(std::gcd(shard / parallel.expert_tp, common_experts(model.moe)),
+                      parallel.ep));
   }
 }
 

@@ -59,6 +59,8 @@ struct ParameterSpec {
   // Expert parallelism: `pieces` and matrix_rows are those of this rank's experts. Its gradient is
   // summed over the ranks that have the same experts, which share its states too.
   bool of_experts = false;
+  // Then: elements of this rank's part, cut alike, that experts of other ranks have before it.
+  std::int64_t expert_elements_before = 0;
   // Its gradient arises as 64-bit fixed-point numbers: one pass adds what several micro-batches
   // make of it, each by itself.
   bool fixed_point = false;

@@ -217,6 +217,7 @@ struct CollectiveAttributes {
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
+  int slices;  // of an expert, on neighbours
   ActivationKind kind;
   std::int64_t round_rows;  // that an owner takes at once
   std::int64_t blocks = 1;  // of the rows of each expert

@@ -57,6 +57,8 @@ std::vector<Flag> expert_flags() {
               "0 0.0"),
       ignored("--moe-router-dtype", text, "logits are fp32, or fp64 with fp64"),
       ignored("--moe-pad-expert-input-to-capacity", none, "nothing is padded"),
+      rule("--enable-expert-tensor-parallelism", none, "parallel.expert_tp",
+           "with --deepspeed: --tensor-model-parallel-size"),
       ignored("--disable-moe-top2-2nd-expert-sampling", none, "no choice is drawn at random"),
   };
   add_ignored(flags, "kernels and messages of experts are chosen here",
@@ -83,9 +85,8 @@ std::vector<Flag> expert_flags() {
               "--moe-router-padding-for-fp8 --moe-router-padding-for-quantization");
   add_refused(flags, "it is for timings alone: leave it out",
               "--moe-router-force-load-balancing --moe-router-force-biased=X");
-  add_refused(flags, "experts are not cut over tensor-parallel ranks",
-              "--enable-expert-tensor-parallelism --moe-extended-tp "
-              "--expert-tensor-parallel-num-weight-shards=N");
+  add_refused(flags, "give --expert-tensor-parallel-size",
+              "--moe-extended-tp --expert-tensor-parallel-num-weight-shards=N");
   add_refused(flags, "models do not learn from a teacher",
               "--mos --kd --kd-alpha-ce=X --kd-beta-ce=X --kd-temp=X --load-teacher=TEXT "
               "--num-layers-teacher=N --num-experts-teacher=N... --hidden-size-teacher=N "

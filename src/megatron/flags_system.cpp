@@ -16,7 +16,6 @@ constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not
 constexpr const char* kTimings = "timings.jsonl holds the times of each step";
 constexpr const char* kNvrx = "the run survives kills by itself: start it again";
 constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
-constexpr const char* kExpertRanks = "no expert is cut over ranks";
 constexpr const char* kLongSequences =
     "attention in pieces of one rank's sequence is not available";
 constexpr const char* kWeightedSplits =
@@ -162,7 +161,8 @@ std::vector<Flag> parallel_flags() {
       to_key("--pipeline-model-parallel-size", integer, "parallel.pp", "1"),
       to_key("--context-parallel-size", integer, "parallel.cp", "1"),
       to_key("--expert-model-parallel-size", integer, "parallel.ep", "1"),
-      refused("--expert-tensor-parallel-size", integer, kExpertRanks, "1"),
+      rule("--expert-tensor-parallel-size", integer, "parallel.expert_tp",
+           "absent, with experts: that of --tensor-model-parallel-size"),
       refused("--model-parallel-size", integer,
               "Megatron itself renamed it: --tensor-model-parallel-size"),
       rule("--num-layers-per-virtual-pipeline-stage", integer,

@@ -115,6 +115,19 @@ void capacity(Draft& draft) {
                  policy.empty() ? kDefault : "--moe-token-drop-policy");
 }
 
+// Megatron-LM cuts experts like all other layers where nothing is said. Muon needs them whole here.
+void slices(Draft& draft) {
+  const std::string flag = "--expert-tensor-parallel-size", tensor = "--tensor-model-parallel-size";
+  const std::int64_t size = draft.integer(flag, draft.integer(tensor, 1));
+  if (size <= 1) return;
+  if (!draft.has(flag) && draft.value("--optimizer").find("muon") != std::string::npos) {
+    return draft.note("--optimizer",
+                      "Muon needs each expert whole on a rank: parallel.expert_tp is 1, where "
+                      "Megatron-LM cuts experts by --tensor-model-parallel-size");
+  }
+  draft.set("parallel.expert_tp", fmt::format("{}", size), draft.has(flag) ? flag : tensor);
+}
+
 void translate_megatron(Draft& draft) {
   if (!draft.has("--disable-bias-linear")) {
     draft.complaints().add("--num-experts",
@@ -125,6 +138,7 @@ void translate_megatron(Draft& draft) {
   set_if_given(draft, "moe.shared_ffn_hidden_size", "--moe-shared-expert-intermediate-size");
   if (draft.has("--moe-shared-expert-gate"))
     draft.set("moe.shared_gate", "true", "--moe-shared-expert-gate");
+  slices(draft);
   layers(draft);
   router(draft);
   balance(draft);
@@ -208,6 +222,10 @@ void translate_deepspeed(Draft& draft) {
                "of their two products. All other layers keep theirs");
   }
   residual(draft);
+  const std::string cut = "--enable-expert-tensor-parallelism";
+  if (const std::int64_t tp = draft.integer("--tensor-model-parallel-size", 1);
+      draft.has(cut) && tp > 1)
+    draft.set("parallel.expert_tp", fmt::format("{}", tp), cut);
   if (draft.has("--disable-moe-token-dropping")) return;
   draft.set(
       "moe.capacity_factor",

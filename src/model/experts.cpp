@@ -11,25 +11,44 @@ namespace {
 using Init = ParameterSpec::Init;
 
 // Weights of all experts of a layer, one after the other, or of those that this rank has: [experts
-// * out, in]. Each is `blocks` matrices.
-ValueId expert_weights(Graph& g, const ExpertParallel& ep, std::string name, std::int64_t experts,
-                       std::int64_t out, std::int64_t in, double init_std, int blocks = 1) {
-  const std::int64_t own = ep.share(experts);
-  ParameterSpec spec{std::move(name), {own * out, in}, {experts * out, in},
-                     Init::normal,    init_std,        true};
-  spec.matrix_rows.assign(static_cast<std::size_t>(own * blocks), out / blocks);
-  if (ep.apart) {
-    spec.of_experts = true;
-    spec.pieces = {{0, ep.rank * own * out, own * out}};
+// * matrices * out, in].
+struct ExpertWeights {
+  std::string name;
+  std::int64_t out, in;
+  int matrices;
+  double init_std;
+
+  // Cut along `out` or along `in` where each expert is cut.
+  ValueId operator()(Graph& g, const ExpertParallel& ep, std::int64_t experts,
+                     bool cuts_out) const {
+    const std::int64_t own = ep.share(experts), all = matrices * out;
+    const std::int64_t part = cuts_out ? out / ep.slices : out;
+    const std::int64_t columns = cuts_out ? in : in / ep.slices;
+    ParameterSpec spec{
+        name, {own * matrices * part, columns}, {experts * all, in}, Init::normal, init_std, true};
+    spec.matrix_rows.assign(static_cast<std::size_t>(own * matrices), part);
+    if (ep.apart) {
+      spec.of_experts = true;
+      spec.expert_elements_before = ep.owner() * spec.shape.count();
+      spec.pieces = {{0, ep.owner() * own * all, own * all}};
+    }
+    if (ep.slices > 1 && cuts_out) {
+      spec.pieces.clear();
+      for (std::int64_t m = 0; m < own * matrices; ++m) {
+        const std::int64_t row = (ep.owner() * own * matrices + m) * out + ep.slice() * part;
+        spec.pieces.push_back({m * part, row, part});
+      }
+    }
+    if (!cuts_out) spec.first_column = ep.slice() * columns;
+    spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
+    return g.parameter(std::move(spec));
   }
-  spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
-  return g.parameter(std::move(spec));
-}
+};
 
 // What an owner takes of another rank's rows at once: their even share, and at least all rows of
 // one expert.
 std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::int64_t rows) {
-  return rows * ((moe.top_k + ep.size - 1) / ep.size);
+  return rows * ((moe.top_k + ep.owners() - 1) / ep.owners());
 }
 
 // How many choices of a sequence an expert takes: its share of them, times the factor.
@@ -98,15 +117,15 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   if (dispatch.capacity > 0) taken = std::min(taken, options_.batch * dispatch.capacity * count);
 
   const ExpertParallel& ep = options_.expert;
-  const ValueId up = expert_weights(g, ep, "mlp.experts.up.weight", count, blocks * inner, hidden,
-                                    m_.init_std, blocks);
+  const ValueId up = ExpertWeights{"mlp.experts.up.weight", inner, hidden, blocks, m_.init_std}(
+      g, ep, count, true);
   const ValueId down =
-      expert_weights(g, ep, "mlp.experts.down.weight", count, hidden, inner, deep_std());
+      ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
   ValueId rows = ops::spread_rows(g, x, places, taken);
   if (ep.size > 1) {
-    rows =
-        ops::remote_experts(g, rows, places.offsets, up, down,
-                            {ep.group(), kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
+    rows = ops::remote_experts(
+        g, rows, places.offsets, up, down,
+        {ep.group(), ep.slices, kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
   } else {
     const auto grouped = [&](ValueId x, ValueId weight) {
       return ops::grouped_linear(g, x, weight, places.offsets, dispatch.blocks);

@@ -6,6 +6,9 @@
 // than memory was planned for: as many experts at once as fit, each with all its rows. So an expert
 // sees the rows of a micro-batch in one product, whatever the ranks and the balance.
 //
+// An expert may lie in slices of its inner width on neighbours of the group. Then a row travels to
+// each of them, and what they make of it is added where it came from, in the order of the slices.
+//
 // What the first product makes is kept for the backward pass at the ranks of the experts: of as
 // many rows as a rank has itself, which is all where loads are even. Rows beyond that are
 // multiplied again, so that an overloaded rank needs no more memory than the others.
@@ -43,8 +46,8 @@ std::vector<Round> rounds_of(const std::int32_t* offsets, std::int64_t blocks, s
 }
 
 struct Sizes {
-  std::int64_t ranks, experts, own, blocks;  // experts of all ranks, and of each
-  std::int64_t taken, round_rows, width, wide, inner, element;
+  std::int64_t ranks, slices, experts, own, blocks;             // experts of all ranks, and of each
+  std::int64_t taken, round_rows, width, wide, inner, element;  // wide, inner: of a slice
 
   // inputs of both directions: rows, offsets, up, down
   Sizes(const Graph& g, const Node& node) {
@@ -54,7 +57,8 @@ struct Sizes {
     ranks = a.group.size;
     blocks = a.blocks;
     experts = (g.value(node.inputs[1]).shape.count() - 1) / blocks;
-    own = experts / ranks;
+    slices = a.slices;
+    own = experts / (ranks / slices);
     taken = rows[0];
     round_rows = a.round_rows;
     width = rows[1];
@@ -66,6 +70,11 @@ struct Sizes {
   GroupedShape down() const { return {round_rows, inner, width, own, blocks}; }
   // Elements of an expert's larger weight.
   std::int64_t most_weights() const { return width * std::max(wide, inner); }
+  // Rows that a rank takes where loads are even.
+  std::int64_t even_rows() const { return taken * slices; }
+  // The experts of a rank begin here, and this slice of them it has.
+  std::int64_t first_expert(int rank) const { return rank / slices * own; }
+  std::int64_t slice(int rank) const { return rank % slices; }
   // Offsets of a source's rows, and of those that one owner has.
   std::int64_t offsets() const { return experts * blocks + 1; }
   std::int64_t own_offsets() const { return own * blocks + 1; }
@@ -121,10 +130,12 @@ class Scratch : public LineParts {
       inner_grad = rows(s.inner);
     }
     if (fixed_point) weights = add(s.most_weights() * size_of(DType::f32));
+    slices = add((s.slices - 1) * s.taken * s.width * s.element);
     product = bytes;
   }
 
   std::int64_t own_offsets, all_offsets, x, wide, inner, y;
+  std::int64_t slices;  // what all but the first slice make of this rank's rows
   std::int64_t wide_grad = 0, inner_grad = 0, weights = 0, product;
 };
 
@@ -162,7 +173,8 @@ class Exchange {
   std::int64_t used_rows() const { return offsets_of(group_.rank())[s_.offsets() - 1]; }
 
   // `inputs`: of rows by expert, and where those of another rank arrive. take(round, pointers to
-  // the rows of each input) leaves its results in `made`; they go to `output`, rows by expert.
+  // the rows of each input) leaves its results in `made`; they go to `output`, rows by expert,
+  // summed over slices.
   struct Input {
     const std::byte* rows;
     std::byte* arrived;
@@ -187,7 +199,7 @@ class Exchange {
           write_own_offsets(from, come);
           take(come, rows);
         }
-        std::byte* const result = output + go.row * row_bytes();
+        std::byte* const result = results_of(to, output) + go.row * row_bytes();
         if (turn == 0) {
           l_.queue.copy(result, made, go.rows * row_bytes());
         } else {
@@ -195,6 +207,7 @@ class Exchange {
         }
       }
     }
+    add_slices(output);
     const std::int64_t rest = s_.taken - used_rows();
     if (rest > 0) l_.queue.fill(output + used_rows() * row_bytes(), 0, rest * row_bytes());
   }
@@ -205,8 +218,21 @@ class Exchange {
     return offsets_.data() + source * s_.offsets();
   }
   std::vector<Round> rounds(int source, int owner) const {
-    return rounds_of(offsets_of(source), s_.blocks, owner * s_.own, (owner + 1) * s_.own,
-                     s_.round_rows);
+    const std::int64_t first = s_.first_expert(owner);
+    return rounds_of(offsets_of(source), s_.blocks, first, first + s_.own, s_.round_rows);
+  }
+  // Where what an owner makes of this rank's rows comes: the first slice's lies in the output.
+  std::byte* results_of(int owner, std::byte* output) const {
+    const std::int64_t slice = s_.slice(owner);
+    return slice == 0 ? output : at(scratch_.slices) + (slice - 1) * s_.taken * row_bytes();
+  }
+  void add_slices(std::byte* output) const {
+    const std::int64_t count = used_rows() * s_.width, stride = s_.taken * s_.width;
+    if (s_.slices == 1 || count == 0) return;
+    // Part k of reduce_parts is slice k, and the first is the output.
+    l_.device.state_kernels().reduce_parts(l_.queue, l_.graph.compute(), false, output, output,
+                                           at(scratch_.slices) - stride * s_.element, stride,
+                                           static_cast<int>(s_.slices), 0, count);
   }
 
   // Of every rank's rows. Where nothing computes nobody knows them: experts have equal loads.
@@ -228,7 +254,7 @@ class Exchange {
 
   // Where each of this rank's experts begins among the rows that have come.
   void write_own_offsets(int source, const Round& round) const {
-    const std::int32_t* const all = offsets_of(source) + group_.rank() * s_.own * s_.blocks;
+    const std::int32_t* const all = offsets_of(source) + s_.first_expert(group_.rank()) * s_.blocks;
     l_.device.write(at(scratch_.own_offsets), s_.own_offsets() * size_of(DType::i32),
                     [&](std::byte* host) {
                       auto* const own = reinterpret_cast<std::int32_t*>(host);
@@ -282,7 +308,7 @@ class RoundProducts {
 template <class T>
 class KeptRows {
  public:
-  KeptRows(T* rows, const Sizes& s) : rows_(rows), left_(s.taken), width_(s.wide) {}
+  KeptRows(T* rows, const Sizes& s) : rows_(rows), left_(s.even_rows()), width_(s.wide) {}
 
   // Null where there is no room for a round.
   T* next(const Round& round) {
@@ -303,18 +329,19 @@ class KeptRows {
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RemoteExpertsAttributes>();
   const Sizes s(g, node);
-  require(s.experts % s.ranks == 0, g, node, "the experts must divide among the ranks");
+  require(s.ranks % s.slices == 0 && s.experts % (s.ranks / s.slices) == 0, g, node,
+          "the experts must divide among the ranks, or groups of ranks with slices of them");
   const Shape &up = g.value(node.inputs[2]).shape, &down = g.value(node.inputs[3]).shape;
   require(up[1] == s.width && down[0] == s.own * s.width &&
               up[0] == s.own * s.inner * (is_gated(a.kind) ? 2 : 1),
           g, node, "up is [own experts * wide, in] and down [own experts * in, inner]");
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
-  add_output(g, node, 1, g.compute(), {s.taken, s.wide});
+  add_output(g, node, 1, g.compute(), {s.even_rows(), s.wide});
 }
 
 double flops(const Graph& g, const Node& node) {
   const Sizes s(g, node);
-  return 2.0 * static_cast<double>(s.taken) * static_cast<double>(s.width) *
+  return 2.0 * static_cast<double>(s.even_rows()) * static_cast<double>(s.width) *
          static_cast<double>(s.wide + s.inner);
 }
 

@@ -27,9 +27,9 @@ class GlobalElement {
   std::int64_t operator()(std::int64_t i) const {
     const std::int64_t local = i / columns_;
     std::int64_t row = local;
-    for (const RowPiece& piece : spec_.pieces) {
-      if (local >= piece.local_row) row = piece.row + local - piece.local_row;
-    }
+    // The last piece that begins at or before it.
+    const auto after = std::ranges::upper_bound(spec_.pieces, local, {}, &RowPiece::local_row);
+    if (after != spec_.pieces.begin()) row = after[-1].row + local - after[-1].local_row;
     if (row >= spec_.saved_shape[0]) return -1;
     return row * all_columns_ + spec_.first_column + i % columns_;
   }
@@ -248,9 +248,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
 void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, void* const* values) {
   // The name and the element's place in its parameter, not in this rank's part of a bucket, nor
   // among its experts.
-  const std::int64_t begin =
-      slice.begin +
-      (spec(slice).of_experts ? spec(slice).pieces.front().row * spec(slice).shape[1] : 0);
+  const std::int64_t begin = slice.begin + spec(slice).expert_elements_before;
   const auto stream =
       static_cast<std::uint32_t>(hash64(stage_.definition().parameters[slice.parameter].name));
   for (int m = 0; m < moments(slice.parameter); ++m) {

@@ -70,7 +70,7 @@ Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, 
   groups.shard = along(shard_axes(zero), "shard", QueueRole::reduce);
   groups.gather = along(shard_axes(zero), "gather", QueueRole::gather);
   groups.replicate = along(replicate_axes(zero), "replicate", QueueRole::reduce);
-  if (mesh.degrees().ep > 1)
+  if (mesh.degrees().expert_ranks() > 1)
     groups.expert = make(mesh.expert_group(rank), "expert", QueueRole::compute);
   if (mesh.degrees().experts_apart()) {
     const std::vector<int> shard = expert_shard_group(mesh, rank, zero);

@@ -230,7 +230,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
   const Elements elements = elements_of(cut, 0);
   const auto shares = static_cast<double>(cut.shards);
   const double expert_shares =
-      std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep));
+      std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep * p.expert_tp));
   std::int64_t slot = 0;
   // What files, the host or other ranks keep, in part or in full.
   const bool elsewhere = leaves_memory(config_, config_.offload.activations);

@@ -354,14 +354,15 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
   }
   const std::vector<const RankPlan*> ranks = shown(plan);
   text += '\n' + memory_table(ranks) + '\n' + traffic_table(ranks);
-  if (const std::int64_t ep = config.parallel.ep; ep > 1) {
+  const std::int64_t ep = config.parallel.ep, sharing = ep * config.parallel.expert_tp;
+  if (sharing > 1) {
     const ExpertConfig& moe = config.model.moe;
     const std::int64_t at_once = (moe.top_k + ep - 1) / ep;
     const std::int64_t most = std::min(moe.top_k, moe.num_experts / ep);
     text += fmt::format(
         "experts: with even loads, where every rank takes one round from each of the {0} others; a "
         "rank whose experts get all rows takes {1} and sends {2} times as much\n",
-        ep - 1, (most + at_once - 1) / at_once, ep);
+        sharing - 1, (most + at_once - 1) / at_once, ep);
   }
   return text;
 }

@@ -77,7 +77,7 @@ class SpaceMaker {
     p.recompute = "none";
     basis_.micro_batch_size = 1;
     std::int64_t dp = 1;
-    while (p.tp * p.cp * dp % p.ep != 0) ++dp;
+    while (p.tp * p.cp * dp % (p.ep * p.expert_tp) != 0) ++dp;
     Config tried = with_layout(config_, basis_);
     tried.train.global_batch_size = dp;
     tried.train.rampup_batch_size = {};
@@ -153,7 +153,7 @@ class SpaceMaker {
     const std::int64_t most_layers = (layers + stages - 1) / stages;
     for (const std::int64_t replicate : replicates()) {
       p.dp_replicate = replicate;
-      if (dp_ / replicate * p.cp * p.tp % p.ep != 0) continue;
+      if (dp_ / replicate * p.cp * p.tp % (p.ep * p.expert_tp) != 0) continue;
       const bool shared = dp_ / replicate * p.cp > 1;
       for (std::int64_t zero = replicate > 1 ? 1 : 0; zero <= (shared ? 3 : 0); ++zero) {
         p.zero = zero;
@@ -215,6 +215,7 @@ std::vector<Setting> settings_of(const Layout& layout) {
   add("pp", std::to_string(p.pp), false);
   add("cp", std::to_string(p.cp), p.cp == usual.cp);
   add("ep", std::to_string(p.ep), p.ep == usual.ep);
+  add("expert_tp", std::to_string(p.expert_tp), p.expert_tp == usual.expert_tp);
   add("schedule", quoted(p.schedule), p.schedule == usual.schedule);
   add("virtual_stages", std::to_string(p.virtual_stages), p.virtual_stages == usual.virtual_stages);
   add("stage_layers", fmt::format("[{}]", fmt::join(p.stage_layers, ", ")), p.stage_layers.empty());
@@ -251,6 +252,7 @@ std::string layout_text(const Layout& layout, int ranks) {
   std::string text = fmt::format("tp {} pp {} dp {}", p.tp, p.pp, data_parallel_size(p, ranks));
   if (p.cp > 1) text += fmt::format(" cp {}", p.cp);
   if (p.ep > 1) text += fmt::format(" ep {}", p.ep);
+  if (p.expert_tp > 1) text += fmt::format(" expert_tp {}", p.expert_tp);
   if (p.pp > 1) text += ", " + p.schedule;
   if (p.virtual_stages > 1) text += fmt::format(" x {}", p.virtual_stages);
   text += fmt::format(", ZeRO {}", p.zero);

@@ -41,7 +41,7 @@ Small small_model(const Config& config, const Layout& layout, bool splits) {
   p.stage_layers = splits ? std::vector<std::int64_t>{layers - 1, 1} : std::vector<std::int64_t>{};
   small.config.model.num_layers = layers;
   std::int64_t dp = p.zero > 0 ? 2 : 1;
-  while (p.tp * p.cp * dp % p.ep != 0) ++dp;
+  while (p.tp * p.cp * dp % (p.ep * p.expert_tp) != 0) ++dp;
   small.ranks = static_cast<int>(p.tp * p.cp * dp * p.pp);
   TrainConfig& train = small.config.train;
   train.global_batch_size = 2 * train.micro_batch_size * dp;

@@ -144,7 +144,7 @@ CostModel costs_for(const Config& config, const Machine& machine, const Stack& s
 // What a rank does for one round of another rank's rows in the forward pass of a layer: with even
 // loads each turn is one, and the first turn has no messages.
 double expert_round(const LayoutPlan& plan, const Config& config, const CostModel& costs) {
-  const auto ranks = static_cast<double>(config.parallel.ep);
+  const auto ranks = static_cast<double>(config.parallel.ep * config.parallel.expert_tp);
   double launches = 0, computing = 0, travelling = 0;
   for (const RankPlan& rank : plan.ranks) {
     rank.program.for_each([&](const RecordedWork& work, std::int64_t times) {

@@ -171,7 +171,7 @@ int CorruptionGuard::partner(int rank, int shift) const {
 // Ranks that deal out experts among them compute together.
 int CorruptionGuard::shift() const {
   const MeshDegrees& d = engine_.mesh().degrees();
-  const int unit = std::max(1, d.ep / (d.tp * d.cp));
+  const int unit = std::max(1, d.expert_ranks() / (d.tp * d.cp));
   return comparable_ && unit < d.dp() ? unit : 0;
 }
 

@@ -21,6 +21,7 @@ MeshDegrees degrees_of(const Config& config, int ranks) {
   degrees.tp = static_cast<int>(p.tp);
   degrees.cp = static_cast<int>(p.cp);
   degrees.ep = static_cast<int>(p.ep);
+  degrees.expert_tp = static_cast<int>(p.expert_tp);
   degrees.experts = config.model.moe.num_experts > 0;
   degrees.kv_copies = static_cast<int>(std::max<std::int64_t>(1, p.tp / config.model.num_kv_heads));
   degrees.pp = static_cast<int>(p.pp);
@@ -121,7 +122,8 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
   local.context.size = mesh.degrees().cp;
   local.context.rank = mesh.place_of(rank).cp;
-  local.expert.size = mesh.degrees().ep;
+  local.expert.size = mesh.degrees().expert_ranks();
+  local.expert.slices = mesh.degrees().expert_tp;
   local.expert.rank = index_of(mesh.expert_group(rank), rank);
   local.expert.exact = config.parallel.numerics == "exact";
   local.expert.apart = mesh.degrees().experts_apart();
@@ -262,7 +264,7 @@ std::array<std::int64_t, 2> Engine::sum_bytes() const {
     return std::max(least, align_up(std::min(most, bytes)));
   };
   const MeshDegrees& degrees = mesh_.degrees();
-  const std::int64_t others = degrees.cp > 1 || degrees.ep > 1 ? least : 0;
+  const std::int64_t others = degrees.cp > 1 || degrees.expert_ranks() > 1 ? least : 0;
   return {degrees.tp > 1 ? within(chunks_[0]->stage->boundary_bytes()) : others, within(gradients)};
 }
 

@@ -33,7 +33,8 @@ RankOf rank_of(const Transport* transport) {
 // A library of collectives on GPUs chooses the order of a sum for each group of ranks.
 bool sums_are_the_same_on_all_ranks(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return config.run.device == "cpu" || p.numerics == "exact" || (p.tp == 1 && p.ep == 1);
+  return config.run.device == "cpu" || p.numerics == "exact" ||
+         (p.tp == 1 && p.ep * p.expert_tp == 1);
 }
 
 // What a rank that is busy with files answers to those that wait for it.

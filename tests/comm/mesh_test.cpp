@@ -99,6 +99,10 @@ TEST(Mesh, ExpertGroupsLieInsideACopyOfTheStates) {
   const Mesh stages({.ep = 2, .dp_shard = 4, .pp = 2});
   EXPECT_THAT(stages.expert_group(5), ElementsAre(4, 5));
   EXPECT_THAT(stages.expert_dp_group(5), ElementsAre(5, 7));
+  const Mesh sliced({.ep = 2, .expert_tp = 2, .dp_shard = 8});
+  EXPECT_THAT(sliced.expert_group(5), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(sliced.expert_dp_group(5), ElementsAre(1, 5));
+  EXPECT_EQ(sliced.text(), "tp 1 x cp 1 x dp 8 (ep 2 x expert_tp 2) x pp 1 = 8 ranks");
 }
 
 TEST(Mesh, DataParallelismIsWhatIsLeft) {
@@ -114,6 +118,8 @@ TEST(Mesh, RefusalsProposeDegreesThatFit) {
   EXPECT_THAT(refusal(8, {.tp = 2, .pp = 3}), HasSubstr("Start 6 or 12 ranks"));
   EXPECT_THAT(refusal(4, {.tp = 8}), HasSubstr("Start 8 ranks"));
   EXPECT_THAT(refusal(8, {.ep = 3}), HasSubstr("parallel.ep = 1, 2, 4 or 8"));
+  EXPECT_THAT(refusal(8, {.ep = 4, .expert_tp = 4}), HasSubstr("parallel.ep = 1 or 2"));
+  EXPECT_THAT(refusal(8, {.expert_tp = 3}), HasSubstr("parallel.expert_tp = 1, 2, 4 or 8"));
   EXPECT_THAT(refusal(8, {.tp = 0}), HasSubstr("parallel.tp is 0"));
   EXPECT_THAT(refusal(8, {.tp = 1 << 30, .cp = 1 << 30, .pp = 1 << 30}), HasSubstr("far more"));
   EXPECT_THAT(refusal(7, {.tp = 3, .pp = 3}), HasSubstr("smaller degrees"));

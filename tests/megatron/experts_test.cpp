@@ -31,6 +31,14 @@ TEST(Experts, OfMixtral) {
   EXPECT_EQ(moe.capacity_factor, 0);
 }
 
+TEST(Experts, AreCutLikeOtherLayersWhereNothingIsSaid) {
+  const std::string flags = mixtral + "--tensor-model-parallel-size 4 --sequence-parallel ";
+  EXPECT_EQ(config(mixtral).parallel.expert_tp, 1);
+  EXPECT_EQ(config(flags).parallel.expert_tp, 4);
+  EXPECT_EQ(config(flags + "--expert-tensor-parallel-size 1 ").parallel.expert_tp, 1);
+  EXPECT_EQ(config(flags + "--expert-tensor-parallel-size 2 ").parallel.expert_tp, 2);
+}
+
 TEST(Experts, OfDeepSeek) {
   const ExpertConfig moe =
       config(
@@ -148,6 +156,15 @@ TEST(Experts, OfTheScriptFor128) {
   EXPECT_EQ(run.optimizer.decay_tokens, 300000000000);
   EXPECT_THAT(noted(translated(moe_128)), Contains("--num-experts"));
   EXPECT_NO_THROW(validate_layout(run, 64));
+}
+
+TEST(Experts, OfDeepSpeedAreCutOnRequest) {
+  const std::string flags =
+      "--deepspeed --disable-bias-linear --num-experts 8 "
+      "--tensor-model-parallel-size 2 --sequence-parallel "
+      "--disable-moe-token-dropping ";
+  EXPECT_EQ(config(flags).parallel.expert_tp, 1);
+  EXPECT_EQ(config(flags + "--enable-expert-tensor-parallelism ").parallel.expert_tp, 2);
 }
 
 TEST(Experts, ResidualOnesAreMixedWithAnMlpOfTheirWidth) {

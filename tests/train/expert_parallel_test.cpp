@@ -17,12 +17,14 @@ struct Dealt {
   int cp = 1;
   const char* cp_attention = "all_gather";
   int tp = 1;
+  int expert_tp = 1;
 };
 
 std::string text_of(const Dealt& d) {
-  return fmt::format("{} ranks, ep {}, ZeRO {} x {}, {}, recompute {}, cp {} {}, tp {}", d.ranks,
-                     d.ep, d.zero, d.dp_replicate, *d.schedule ? d.schedule : "no pipeline",
-                     d.recompute, d.cp, d.cp_attention, d.tp);
+  return fmt::format("{} ranks, ep {} x {}, ZeRO {} x {}, {}, recompute {}, cp {} {}, tp {}",
+                     d.ranks, d.ep, d.expert_tp, d.zero, d.dp_replicate,
+                     *d.schedule ? d.schedule : "no pipeline", d.recompute, d.cp, d.cp_attention,
+                     d.tp);
 }
 void PrintTo(const Dealt& d, std::ostream* out) {
   *out << text_of(d);
@@ -49,6 +51,7 @@ constexpr Dealt layouts[] = {
 Config on(Config config, const Dealt& d) {
   ParallelConfig& p = config.parallel;
   p.ep = d.ep;
+  p.expert_tp = d.expert_tp;
   p.zero = d.zero;
   p.recompute = d.recompute;
   p.dp_replicate = d.dp_replicate;
@@ -161,6 +164,60 @@ TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "", 2}), 4), expected);
 }
 
+// Experts in slices.
+constexpr Dealt cut(Dealt layout, int slices) {
+  layout.expert_tp = slices;
+  return layout;
+}
+constexpr Dealt sliced[] = {
+    cut({4, 1, 3, "", "full"}, 2),
+    cut({4, 1, 2, "1f1b"}, 2),
+    cut({4, 1, 1}, 4),
+    cut({8, 2, 3, "zb1p", "selective"}, 2),
+    cut({8, 2, 1, "", "none", 2}, 2),
+    cut({2, 1, 0, "", "none", 1, 1, "", 2}, 2),
+    cut({4, 1, 1, "", "none", 1, 2, "", 2}, 4),
+    cut({8, 2, 2, "", "none", 1, 2, "ulysses", 2}, 2),
+};
+
+class SlicedExperts : public testing::TestWithParam<Dealt> {};
+
+TEST_P(SlicedExperts, ComputeWhatOneRankComputes) {
+  Config config = without_capacity("fp64");
+  config.parallel.numerics = "fast";
+  config.optimizer.name = "sgd";
+  static const Result expected = train(config, 1);
+  expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
+}
+
+// As the fewest ranks with as many slices and cuts of layers.
+TEST_P(SlicedExperts, GiveTheSameBits) {
+  const auto [tp, slices] = std::pair(GetParam().tp, GetParam().expert_tp);
+  for (const std::string precision : {"bf16", "fp32"}) {
+    SCOPED_TRACE(precision);
+    Config config = without_capacity(precision);
+    config.parallel.exact_block = 1;
+    const int ranks = std::max(tp, slices);
+    const Dealt reference = cut({ranks, 1, 0, "", "none", 1, 1, "", tp}, slices);
+    expect_equal(train(on(config, GetParam()), GetParam().ranks),
+                 train(on(config, reference), ranks));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dealt, SlicedExperts, testing::Values(cut({4, 2, 1}, 2)));
+INSTANTIATE_TEST_SUITE_P(SlowSlices, SlicedExperts, testing::ValuesIn(sliced));
+
+// Without blocks of tokens, and moments that are rounded by their places among all experts.
+TEST(SlicedExpertsOf, WholeMicroBatchesAndNarrowMoments) {
+  Config config = config_of("bf16", 4, "experts");
+  config.optimizer.moment_dtype = "bf16";
+  const Result expected = train(on(config, cut({2, 1, 0}, 2)), 2);
+  for (const Dealt& layout : {cut({4, 2, 0}, 2), cut({4, 2, 2}, 2), cut({4, 1, 3}, 2)}) {
+    SCOPED_TRACE(text_of(layout));
+    expect_equal(train(on(config, layout), layout.ranks), expected);
+  }
+}
+
 // Whole matrices of each expert, and moments that are rounded by their places in the model.
 TEST(DealtExpertsOf, MuonAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
@@ -220,6 +277,8 @@ TEST(DealtExpertsOf, AllRowsAtOneRankTakeMoreRounds) {
     expect_equal(train_on_one_expert(on(config, layout), layout.ranks, imbalance), expected);
     for (const double load : imbalance) EXPECT_DOUBLE_EQ(load, 2);
   }
+  const Result in_slices = train_on_one_expert(on(config, cut({2, 1, 0}, 2)), 2, imbalance);
+  expect_equal(train_on_one_expert(on(config, cut({4, 2, 1}, 2)), 4, imbalance), in_slices);
 }
 
 }  // namespace
