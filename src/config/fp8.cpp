@@ -97,6 +97,8 @@ void check_fp8(const Config& config) {
 
 void check_fp8_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
+  if (config.fp8.recipe == "none") return;
+  check_uncut_experts(config.fp8, config.model.moe, p.expert_tp);
   if (config.fp8.recipe != "blockwise") return;
   check_uncut_blocks(config.model, p.tp);
   if (p.cp == 1 || p.exact_block > 0) return;

@@ -233,6 +233,23 @@ TEST(Validate, PyramidsOfExperts) {
       HasSubstr("moe.expert_bias supports at most 256 experts, and moe.experts_by_layer[1] = 257"));
 }
 
+TEST(Validate, ExpertsInSlices) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"moe.num_experts=4", "model.bias=false", "moe.ffn_hidden_size=384"});
+    return layout_refused(4, more);
+  };
+  const std::string slices = "parallel.expert_tp=2";
+  EXPECT_EQ(with({slices}), "accepted");
+  EXPECT_THAT(refused({slices}), HasSubstr("parallel.expert_tp = 2 does nothing without moe"));
+  EXPECT_THAT(refused({slices, "moe.num_experts=4", "model.bias=false", "moe.ffn_hidden_size=75"}),
+              HasSubstr("moe.ffn_hidden_size = 75 is not divisible by parallel.expert_tp = 2"));
+  EXPECT_THAT(refused({slices, "moe.num_experts=4", "model.bias=false", "optimizer.name=muon"}),
+              HasSubstr("does not go with optimizer.name = \"muon\""));
+  EXPECT_THAT(with({slices, "fp8.recipe=tensorwise"}), HasSubstr("use recipe = \"blockwise\""));
+  EXPECT_THAT(with({slices, "fp8.recipe=blockwise"}),
+              HasSubstr("moe.ffn_hidden_size = 384 over parallel.expert_tp = 2 is 192"));
+}
+
 TEST(Validate, WhatOnlyTheCpuComputes) {
   EXPECT_EQ(refused({"run.precision=fp64"}), "accepted");
   EXPECT_THAT(refused({"run.precision=fp64", "run.device=cuda"}),
@@ -419,6 +436,10 @@ TEST(ValidateLayout, DegreesAgainstRanks) {
               testing::EndsWith("ep can be 1 or 2"));
   EXPECT_THAT(layout_refused(1, {"parallel.ep=4", "moe.num_experts=8", "model.bias=false"}),
               HasSubstr("add --nproc 4"));
+  EXPECT_THAT(layout_refused(8, {"parallel.expert_tp=3"}),
+              HasSubstr("expert_tp can be 1, 2, 4 or 8"));
+  EXPECT_THAT(layout_refused(8, {"parallel.ep=4", "parallel.expert_tp=4"}),
+              HasSubstr("parallel.ep = 4 times expert_tp = 4 does not divide the 8 ranks"));
 }
 
 TEST(ValidateLayout, TensorParallelAgainstTheModel) {

@@ -99,6 +99,15 @@ TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
   expect_same_bits(four, two, more);
 }
 
+// Slices of experts lie side by side in a checkpoint. Their sums differ by roundings.
+TEST_F(AnyLayout, ExpertsInSlices) {
+  const std::string more = compared_run + "model.family=llama moe.num_experts=4 ";
+  ASSERT_EQ(train_on("reference", {1, more}).code, 0);
+  const Layout slices{4, "parallel.ep=2 parallel.expert_tp=2 parallel.zero=1"};
+  expect_same_losses({1, ""}, slices, more);
+  expect_same_losses(slices, {2, "parallel.expert_tp=2 parallel.zero=3"}, more);
+}
+
 // The weights of norms over all heads are whole in a checkpoint, however ranks share the heads.
 TEST_F(AnyLayout, NormsOfAllHeads) {
   const std::string more = compared_run +
