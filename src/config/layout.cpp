@@ -26,13 +26,15 @@ std::int64_t common_experts(const ExpertConfig& moe) {
 void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
                    std::int64_t world_size) {
   const std::int64_t needed =
-      std::lcm(parallel.tp * parallel.cp, parallel.ep) * parallel.pp * parallel.dp_replicate;
+      std::lcm(parallel.tp * parallel.cp, parallel.ep * parallel.expert_tp) * parallel.pp *
+      parallel.dp_replicate;
   if (world_size == 1 && needed > 1) {
     fail_input(
-        "parallel.tp = {}, pp = {}, cp = {}, ep = {} and dp_replicate = {} need {} processes or a "
-        "multiple, and this is one: add --nproc {}, or start with mpirun -n {} or srun -n {}",
-        parallel.tp, parallel.pp, parallel.cp, parallel.ep, parallel.dp_replicate, needed, needed,
-        needed, needed);
+        "parallel.tp = {}, pp = {}, cp = {}, ep = {}, expert_tp = {} and dp_replicate = {} need {} "
+        "processes or a multiple, and this is one: add --nproc {}, or start with mpirun -n {} or "
+        "srun -n {}",
+        parallel.tp, parallel.pp, parallel.cp, parallel.ep, parallel.expert_tp,
+        parallel.dp_replicate, needed, needed, needed, needed);
   }
   if (world_size % parallel.tp != 0) {
     fail_input("parallel.tp = {} does not divide the {} ranks: tp can be {}", parallel.tp,

@@ -38,8 +38,10 @@ TEST(Mesh, TensorParallelRanksAreNeighboursAndStagesFarApart) {
 }
 
 TEST(Mesh, PlacesAndRanksAreInverseForManyShapes) {
-  for (const MeshDegrees& d : {MeshDegrees{}, MeshDegrees{2, 3, 1, 4, 2, 3},
-                               MeshDegrees{1, 1, 2, 6, 1, 5}, MeshDegrees{8, 2, 1, 1, 3, 1}}) {
+  for (const MeshDegrees& d :
+       {MeshDegrees{}, MeshDegrees{.tp = 2, .cp = 3, .dp_shard = 4, .dp_replicate = 2, .pp = 3},
+        MeshDegrees{.ep = 2, .dp_shard = 6, .pp = 5},
+        MeshDegrees{.tp = 8, .cp = 2, .dp_replicate = 3}}) {
     const Mesh mesh(d);
     std::set<int> seen;
     for (int rank = 0; rank < mesh.size(); ++rank) {
