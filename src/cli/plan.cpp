@@ -224,7 +224,7 @@ void run(const PlanArguments& arguments) {
   if (!arguments.startup && (arguments.resumes || arguments.ranks_on_node > 0))
     fail_input("--resume and --ranks-on-node belong to --startup: add it");
   const ParallelConfig& p = config.parallel;
-  const std::int64_t fewest = std::lcm(p.tp * p.cp, p.ep) * p.pp * p.dp_replicate;
+  const std::int64_t fewest = std::lcm(p.tp * p.cp, p.ep * p.expert_tp) * p.pp * p.dp_replicate;
   const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : fewest;
   const std::string& memory = arguments.memory.empty() ? config.run.memory : arguments.memory;
   std::int64_t limit = memory.empty() ? 0 : parse_byte_size(memory, "--memory");
@@ -289,8 +289,8 @@ void add_plan(CLI::App& app) {
   command
       ->add_option(
           "--ranks,--devices", arguments->ranks,
-          "Number of ranks, each with a device; by default the fewest that tp, cp, pp, ep and "
-          "dp_replicate take")
+          "Number of ranks, each with a device; by default the fewest that tp, cp, pp, ep, "
+          "expert_tp and dp_replicate take")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option(
       "--memory", arguments->memory,
