@@ -183,10 +183,11 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
     const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
     if (columns * inner % block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.ep = {} needs weights of {} numbers or a "
-        "multiple on each rank, and {} experts of {} x {} are not: make moe.ffn_hidden_size a "
-        "multiple of {}, or use numerics = \"fast\"",
-        p.ep, block, experts, model.hidden_size, inner,
+        "parallel.numerics = \"exact\" with parallel.ep = {} and expert_tp = {} needs weights of "
+        "{} "
+        "numbers or a multiple on each rank, and {} experts of {} x {} are not: make "
+        "moe.ffn_hidden_size a multiple of {}, or use numerics = \"fast\"",
+        p.ep, p.expert_tp, block, experts, model.hidden_size, inner,
         p.expert_tp * block / std::gcd(block, columns));
   }
 }

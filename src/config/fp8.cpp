@@ -40,7 +40,7 @@ void check_unused_fp8(const Fp8Config& fp8) {
 void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   if (tp == 1) return;
   const std::string other = "recipe = \"tensorwise\", or parallel.tp = 1";
-  // Experts are whole, those that all rows pass are not.
+  // tp does not cut experts, but those that all rows pass.
   const std::int64_t shared = model.moe.num_experts > 0 ? model.moe.shared_ffn_hidden_size : 0;
   for (const auto& [key, size] : {std::pair{"model.ffn_hidden_size", model.ffn_hidden_size},
                                   {"moe.shared_ffn_hidden_size", shared}}) {

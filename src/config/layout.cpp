@@ -69,7 +69,8 @@ void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
     fail_input(
         "parallel.expert_tp = {} does not divide the {} ranks of a pipeline stage{}: expert_tp can "
         "be {}",
-        parallel.expert_tp, shard, copies, divisors_near(shard, parallel.expert_tp));
+        parallel.expert_tp, shard, copies,
+        divisors_near(std::gcd(shard, model.moe.ffn_hidden_size), parallel.expert_tp));
   }
   if (shard / parallel.expert_tp % parallel.ep != 0) {
     fail_input(

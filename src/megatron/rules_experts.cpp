@@ -115,15 +115,17 @@ void capacity(Draft& draft) {
                  policy.empty() ? kDefault : "--moe-token-drop-policy");
 }
 
-// Megatron-LM cuts experts like all other layers where nothing is said. Muon needs them whole here.
+// Megatron-LM cuts experts like all other layers where nothing is said. Muon and scales of fp8 need
+// them whole here.
 void slices(Draft& draft) {
   const std::string flag = "--expert-tensor-parallel-size", tensor = "--tensor-model-parallel-size";
   const std::int64_t size = draft.integer(flag, draft.integer(tensor, 1));
-  if (size <= 1) return;
-  if (!draft.has(flag) && draft.value("--optimizer").find("muon") != std::string::npos) {
-    return draft.note("--optimizer",
-                      "Muon needs each expert whole on a rank: parallel.expert_tp is 1, where "
-                      "Megatron-LM cuts experts by --tensor-model-parallel-size");
+  if (size == 1) return;
+  const bool muon = draft.value("--optimizer").find("muon") != std::string::npos;
+  if (!draft.has(flag) && (muon || draft.has("--fp8-format"))) {
+    return draft.note(muon ? "--optimizer" : "--fp8-format",
+                      "each expert is whole on a rank: parallel.expert_tp is 1, where Megatron-LM "
+                      "cuts experts by --tensor-model-parallel-size");
   }
   draft.set("parallel.expert_tp", fmt::format("{}", size), draft.has(flag) ? flag : tensor);
 }
@@ -240,11 +242,14 @@ void translate_deepspeed(Draft& draft) {
 // Flags of the other program, which it would not know.
 void note_others(Draft& draft, bool deepspeed) {
   for (const char* flag : {"--topk", "--expert-interval", "--moe-loss-coeff", "--mlp-type",
-                           "--moe-train-capacity-factor", "--disable-moe-token-dropping"}) {
+                           "--moe-train-capacity-factor", "--disable-moe-token-dropping",
+                           "--enable-expert-tensor-parallelism"}) {
     if (!deepspeed && draft.has(flag)) draft.note(flag, "has an effect only with --deepspeed");
   }
   for (const Flag& other : all_flags()) {
-    if (deepspeed && other.name.starts_with("--moe-router-") && draft.has(other.name))
+    const bool megatron =
+        other.name.starts_with("--moe-router-") || other.name == "--expert-tensor-parallel-size";
+    if (deepspeed && megatron && draft.has(other.name))
       draft.note(other.name, "has no effect with --deepspeed");
   }
 }
@@ -255,7 +260,8 @@ void translate_experts(Draft& draft) {
   const std::string flag = "--num-experts";
   if (!numbers_of_experts(draft)) {
     for (const Flag& other : all_flags()) {
-      if (other.keys.starts_with("moe.") && other.name != flag && draft.has(other.name))
+      const bool of_experts = other.keys.starts_with("moe.") || other.keys == "parallel.expert_tp";
+      if (of_experts && other.name != flag && draft.has(other.name))
         draft.note(other.name, "has an effect only with --num-experts above 1");
     }
     return;

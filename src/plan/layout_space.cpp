@@ -103,6 +103,13 @@ class SpaceMaker {
     for (const std::int64_t pp : divisors(rest, config_.model.num_layers)) {
       p.pp = pp;
       dp_ = rest / pp;
+      if (const std::int64_t stage = dp_ * p.cp * p.tp; stage % (p.ep * p.expert_tp) != 0) {
+        refuse(
+            fmt::format("parallel.ep = {} times expert_tp = {} does not divide the {} ranks of a "
+                        "pipeline stage",
+                        p.ep, p.expert_tp, stage));
+        continue;
+      }
       if (batch_ % dp_ != 0) {
         units_.insert(dp_);
         refuse(fmt::format(

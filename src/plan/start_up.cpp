@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <set>
 
@@ -17,6 +18,7 @@
 #include "parallel/groups.h"
 #include "plan/recorded_rank.h"
 #include "train/ranks.h"
+#include "train/slices.h"
 
 namespace trireme {
 namespace {
@@ -43,10 +45,13 @@ Position position_of(Engine& engine, int number, const Config& config) {
     const Optimizer& optimizer = engine.optimizer(c);
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = definition.parameters[slice.parameter].spec;
-      const int arrays = 1 + optimizer.moments(slice.parameter);
+      const int kinds = 1 + optimizer.moments(slice.parameter);
+      // Slices of experts lie apart in the whole parameter.
+      const std::int64_t regions = std::ssize(regions_of(spec, slice.begin, slice.end));
+      const std::int64_t arrays = kinds * std::max<std::int64_t>(1, regions);
       const bool is_shared = !spec.split && !spec.of_experts;
       (is_shared ? position.shared_slices : position.slices) += arrays;
-      position.bytes += (slice.end - slice.begin) * arrays * size_of(optimizer.dtype());
+      position.bytes += (slice.end - slice.begin) * kinds * size_of(optimizer.dtype());
       if (spec.name == "embedding.word.weight") {
         position.tied += slice.end - slice.begin;
         position.has_tied_copy |= number > 0 || c > 0;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/hash.h"
 #include "base/thread_pool.h"
@@ -171,7 +172,8 @@ int CorruptionGuard::partner(int rank, int shift) const {
 // Ranks that deal out experts among them compute together.
 int CorruptionGuard::shift() const {
   const MeshDegrees& d = engine_.mesh().degrees();
-  const int unit = std::max(1, d.expert_ranks() / (d.tp * d.cp));
+  const int sharing = d.tp * d.cp;  // of a data-parallel rank's samples
+  const int unit = std::lcm(d.expert_ranks(), sharing) / sharing;
   return comparable_ && unit < d.dp() ? unit : 0;
 }
 

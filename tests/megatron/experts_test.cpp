@@ -37,6 +37,11 @@ TEST(Experts, AreCutLikeOtherLayersWhereNothingIsSaid) {
   EXPECT_EQ(config(flags).parallel.expert_tp, 4);
   EXPECT_EQ(config(flags + "--expert-tensor-parallel-size 1 ").parallel.expert_tp, 1);
   EXPECT_EQ(config(flags + "--expert-tensor-parallel-size 2 ").parallel.expert_tp, 2);
+  const std::string fp8 = "--fp8-format hybrid --fp8-recipe tensorwise ";
+  EXPECT_EQ(config(flags + fp8).parallel.expert_tp, 1);
+  EXPECT_THAT(noted(translated(flags + fp8)), Contains("--fp8-format"));
+  EXPECT_THAT(noted(translated("--expert-tensor-parallel-size 2 ")),
+              Contains("--expert-tensor-parallel-size"));
 }
 
 TEST(Experts, OfDeepSeek) {

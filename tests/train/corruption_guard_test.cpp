@@ -125,6 +125,11 @@ TEST(SlowCorruptionGuard, FindsNothingOnSoundRanksInAnyLayout) {
     }
   }
   for (const int ranks : {2, 4}) expect_nothing(layout("experts", 1, 1, 1, 2), ranks);
+  // Ranks that share experts begin in the midst of those that share a sequence.
+  Config crossing = layout("experts", 1, 1, 1, 1, 2);
+  crossing.model.moe.capacity_factor = 0;
+  crossing.parallel.expert_tp = 3;
+  expect_nothing(crossing, 6);
   Config narrow = layout("gpt", 1, 2);
   narrow.run.gradient_dtype = narrow.optimizer.moment_dtype = "bf16";
   expect_nothing(narrow, 4);
