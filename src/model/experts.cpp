@@ -30,14 +30,10 @@ struct ExpertWeights {
     if (ep.apart) {
       spec.of_experts = true;
       spec.expert_elements_before = ep.owner() * spec.shape.count();
-      spec.pieces = {{0, ep.owner() * own * all, own * all}};
-    }
-    if (ep.slices > 1 && cuts_out) {
-      spec.pieces.clear();
-      for (std::int64_t m = 0; m < own * matrices; ++m) {
-        const std::int64_t row = (ep.owner() * own * matrices + m) * out + ep.slice() * part;
-        spec.pieces.push_back({m * part, row, part});
-      }
+      const std::int64_t first = ep.owner() * own * all;
+      if (part == out) spec.pieces = {{0, first, own * all}};
+      for (std::int64_t m = 0; part < out && m < own * matrices; ++m)
+        spec.pieces.push_back({m * part, first + m * out + ep.slice() * part, part});
     }
     if (!cuts_out) spec.first_column = ep.slice() * columns;
     spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;

@@ -126,8 +126,7 @@ void Trainer::Parts::check_memory() const {
     fail_input(
         "what is offloaded, and the copy of checkpoint.async, take {} of the memory of the host "
         "for each of its {} ranks, and it has {}: offload less, set checkpoint.async = false, or "
-        "use "
-        "more machines",
+        "use more machines",
         bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
   }
   const std::int64_t of_device = device_of(config.run.device).memory_bytes();
