@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_bytes.h"
 
 namespace trireme {
 namespace {
@@ -104,6 +105,7 @@ json parse_json(std::string_view text, const std::string& name, JsonComments com
   return parse_json(
       text,
       [&](const JsonFault& fault) {
+        refuse_if_foreign(name, text);
         fail_input("'{}' is not JSON: line {}, column {}: {}", name, fault.line, fault.column,
                    fault.what);
       },
