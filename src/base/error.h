@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Exit codes of the program, as documented in the README.
+// Exit codes of the program, as documented in docs/operations.md.
 enum class ExitCode { ok = 0, failed = 1, bad_input = 2, interrupted = 3 };
 
 // Thrown for what the caller cannot repair. The message says what was wrong, where, and what to do.
