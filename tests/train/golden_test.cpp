@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "model/golden/golden_file.h"
 #include "model/golden/golden_weights.h"
 #include "train/engine.h"
 
@@ -16,8 +16,7 @@ using nlohmann::json;
 
 json read_golden(const std::string& name) {
   const fs::path tests = fs::path(TRIREME_TEST_DATA).parent_path().parent_path();
-  std::ifstream file(tests / "model/golden" / (name + ".json"));
-  return json::parse(file);
+  return golden::read_file(tests / "model/golden" / (name + ".safetensors"));
 }
 
 void set_experts(ExpertConfig& moe, const json& from) {

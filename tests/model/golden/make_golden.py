@@ -3,9 +3,9 @@
 
     python make_golden.py [--check]
 
-Needs torch and numpy; --check also compares the models with the classes of transformers.
+Needs torch, numpy and safetensors; --check also compares the models with the classes of transformers.
 The models are in golden_variants.py, and the other files hold their parts. Weights, tokens and
-projections come from the formulas of golden_weights.h. A JSON file holds the
+projections come from the formulas of golden_weights.h. A file (golden_file.py) holds the
 configuration, and for each run (fp64, fp32, bf16) the losses and the norms of the gradients before
 clipping. The first step's gradient and the final weights are those of the fp64 run: per tensor its
 norm, projections onto fixed vectors of +1 and -1, and the first values.
@@ -23,11 +23,11 @@ papers: Muon takes the matrices of the layers, with q, k and v apart and gate an
 """
 
 import argparse
-import json
 import pathlib
 
 import torch
 
+import golden_file
 from golden_check import check
 from golden_formulas import summary
 from golden_training import train
@@ -50,7 +50,7 @@ def make(name, folder):
         model=m, optimizer=o, masked=masked, batch=BATCH, steps=STEPS, runs=runs,
         first_gradient={k: summary(v) for k, v in first.items()},
         final_weights={k: summary(v) for k, v in final.items() if not k.endswith("qkv.bias")})
-    (folder / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
+    golden_file.write(folder / f"{name}.safetensors", golden)
     gap = max(abs(a / b - 1) for a, b in zip(runs["fp32"]["losses"], runs["fp64"]["losses"]))
     grad = max(float((first32[k].double() - first[k]).norm() / first[k].norm()) for k in first)
     print(f"{name}: loss {runs['fp64']['losses'][0]:.4f} -> {runs['fp64']['losses'][-1]:.4f}; fp32 "
