@@ -23,6 +23,8 @@ struct ImportArgsOptions {
   std::vector<std::string> set;
   std::string output;
   std::string isolation = "auto";
+  std::string device;
+  std::string program;
   double timeout = 20;
   int devices = 0;
   std::int64_t ranks = 0;
@@ -36,6 +38,8 @@ megatron::ImportOptions import_options(const ImportArgsOptions& options) {
   result.file =
       options.output.empty() ? fs::path(options.script).stem().string() + ".toml" : options.output;
   result.launch = options.launch;
+  result.device = options.device;
+  result.program = options.program;
   result.script.arguments = options.arguments;
   result.script.devices = options.devices;
   result.script.limit =
@@ -96,15 +100,29 @@ void print_json(const megatron::Import& import) {
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void require_consent(const ImportArgsOptions& options) {
+// What keeps the script from harm, as far as this machine really goes.
+const char* promise(script::Isolation isolation) {
+  switch (isolation) {
+    case script::Isolation::overlay:
+      return "it sees copies of files whose changes vanish with it, and it reaches no network, no "
+             "socket and no process but its own";
+    case script::Isolation::landlock:
+      return "it can write in a scratch folder only, which vanishes with it, and it reaches no "
+             "network, no socket and no process but its own";
+    case script::Isolation::none:
+      break;
+  }
+  return "nothing keeps it from changing files and from using the network";
+}
+
+void require_consent(const ImportArgsOptions& options, const script::Reached& reached) {
   if (options.run) return;
   fail_input(
       "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
-      "Launchers and Python are replaced by programs that only record how they were called; files "
-      "that the script writes vanish afterwards, it has no network, and it is ended after {} s. "
-      "Without executing anything: put 'trireme pretrain-gpt --print-config' in place of "
-      "'python pretrain_gpt.py' in front of the flags",
-      options.script, options.timeout);
+      "Launchers and Python are replaced by programs that only record how they were called; {}; "
+      "it is ended after {} s. Without executing anything: put 'trireme pretrain-gpt "
+      "--print-config' in place of 'python pretrain_gpt.py' in front of the flags",
+      options.script, promise(reached.isolation), options.timeout);
 }
 
 void run_import_args(const ImportArgsOptions& options) {
@@ -115,15 +133,20 @@ void run_import_args(const ImportArgsOptions& options) {
       fail_input(
           "'{}' is read, not executed: --run, --json and arguments of a script do not go with it",
           options.script);
-    return import_settings(options.script, options.ranks, options.output);
+    return import_settings(options.script, options.ranks, options.device, options.output);
   }
   if (options.ranks > 0)
     fail_input("--ranks goes with settings files only: a script says how many it starts");
-  require_consent(options);
-  const megatron::ImportOptions how = import_options(options);
-  fmt::print(stderr, "note: executing {} with bash, {}\n", options.script,
-             options.isolation == "none" ? "with nothing that keeps it from changing files"
-                                         : "in a scratch layer that vanishes afterwards");
+  megatron::require_shell_script(options.script);
+  megatron::ImportOptions how = import_options(options);
+  const script::Reached reached = script::reach_isolation(how.script);
+  require_consent(options, reached);
+  how.script.isolations = {reached.isolation};
+  fmt::print(stderr, "note: executing {} with bash: {}\n", options.script,
+             promise(reached.isolation));
+  if (!reached.weaker.empty())
+    fmt::print(stderr, "note: this machine does not allow copies of files ({})\n",
+               reached.weaker);
   std::fflush(stderr);
   megatron::Import import;
   stoppable([&] { import = megatron::import_script(options.script, how); });
@@ -142,11 +165,13 @@ void run_import_args(const ImportArgsOptions& options) {
         one_line(import.incomplete));
   }
   if (import.lost.empty()) return;
+  if (import.lost.size() == 1)
+    fail_input("this would be a different training: {}: {}", one_line(import.lost[0].flag),
+               one_line(import.lost[0].text));
   fail_input(
-      "{} of the script could not be carried over, so this would be a different training: "
+      "{} parts of the script could not be carried over, so this would be a different training: "
       "see 'Not carried over' above",
-      import.lost.size() == 1 ? fmt::format("'{}'", one_line(import.lost[0].flag))
-                              : fmt::format("{} parts", import.lost.size()));
+      import.lost.size());
 }
 
 }  // namespace
@@ -176,6 +201,16 @@ void add_import_args(CLI::App& app) {
       ->add_option("--devices", options->devices,
                    "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--device", options->device,
+                   "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that "
+                   "the source names, and cuda with a note where it does not say whose")
+      ->check(CLI::IsMember({"cpu", "cuda", "hip"}));
+  command
+      ->add_option("--program", options->program,
+                   "Read the flags of a program that is not Megatron's own (pretrain_llama.py) as "
+                   "those of pretrain_gpt.py or pretrain_bert.py: gpt, bert")
+      ->check(CLI::IsMember({"gpt", "bert"}));
   command
       ->add_option("--ranks", options->ranks,
                    "Number of processes, for settings files that leave it open")

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "megatron/run_device.h"
 #include "script/launch.h"
 #include "script/report.h"
 #include "settings/settings_file.h"
@@ -16,6 +17,16 @@ namespace trireme::cli {
 namespace {
 
 using settings::SettingsFile;
+
+// The three systems train on GPUs, unless the file itself says otherwise.
+void set_device(SettingsFile& file, const std::string& said, const std::string& name) {
+  const bool decided = std::ranges::any_of(file.translation.settings, [](const auto& setting) {
+    return setting.key == "run.device";
+  });
+  if (decided && said.empty()) return;
+  const std::string text = read_file(name);
+  megatron::set_run_device(file.translation, said, {&text, 1});
+}
 
 std::string launch_of(const SettingsFile& file, const std::string& configuration) {
   script::LaunchSize size;
@@ -43,8 +54,10 @@ std::string text_of(const std::string& name, const SettingsFile& file, const std
 
 }  // namespace
 
-void import_settings(const std::string& name, std::int64_t ranks, const std::string& output) {
-  const SettingsFile file = settings::read_settings_file(name, ranks);
+void import_settings(const std::string& name, std::int64_t ranks, const std::string& device,
+                     const std::string& output) {
+  SettingsFile file = settings::read_settings_file(name, ranks);
+  set_device(file, device, name);
   const std::string text = text_of(name, file, output);
   if (output.empty()) {
     fmt::print("{}", text);

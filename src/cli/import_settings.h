@@ -7,9 +7,10 @@
 namespace trireme::cli {
 
 // Prints the settings as TOML, with what could not be carried over, and writes them to `output`
-// where that is not
-// "". `ranks`: 0 where they are not known. Fails (exit code 2) where the training would be another
-// one; the settings are written all the same.
-void import_settings(const std::string& file, std::int64_t ranks, const std::string& output);
+// where that is not "". `ranks`: 0 where they are not known; `device`: run.device, "" as the file
+// says. Fails (exit code 2) where the training would be another one; the settings are written all
+// the same.
+void import_settings(const std::string& file, std::int64_t ranks, const std::string& device,
+                     const std::string& output);
 
 }  // namespace trireme::cli

@@ -1,5 +1,6 @@
 // `trireme pretrain-gpt` and `pretrain-bert`: train from the flags of an existing Megatron script.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -58,8 +59,12 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
     fmt::print("{}", megatron::help(program));
     return;
   }
-  if (const auto level = take_text(arguments, "--log-level"))
+  if (const auto level = take_text(arguments, "--log-level")) {
+    if (std::ranges::find(log_level_names, *level) == log_level_names.end())
+      fail_input("--log-level: expected one of {}, found '{}'", fmt::join(log_level_names, ", "),
+                 *level);
     arguments.push_back("log.level=" + *level);
+  }
   const bool print_config = take(arguments, "--print-config");
   TrainCommand command;
   command.json = take(arguments, "--json");

@@ -9,6 +9,7 @@
 
 #include "base/divide.h"
 #include "base/error.h"
+#include "config/blend_list.h"
 #include "config/config.h"
 #include "config/divisors.h"
 #include "config/experts.h"
@@ -373,6 +374,10 @@ void check_data(const DataConfig& data) {
   if (!is_split(data.split)) {
     fail_input("data.split = {:?} is not up to three shares such as \"969,30,1\"", data.split);
   }
+  parse_blend(data.path, "data.path");
+  parse_blend(data.train_path, "data.train_path");
+  parse_blend(data.valid_path, "data.valid_path");
+  parse_blend(data.test_path, "data.test_path");
 }
 
 // Training straight from text: what it goes with.

@@ -8,19 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "config/blend_list.h"
+
 namespace trireme {
-
-// Files and, where they were given, their weights.
-struct BlendSpec {
-  std::vector<std::string> prefixes;
-  std::vector<double> weights;  // empty: by size
-};
-
-// Reads "prefix ..." or "weight prefix weight prefix ...". A list of even length whose first,
-// third,
-// ... elements are all numbers is of the second kind.
-// Messages call it `key`.
-BlendSpec parse_blend(const std::vector<std::string>& path, const std::string& key = "data.path");
 
 // Weights divided by their sum, which is taken in numpy's order of additions.
 std::vector<double> normalized(std::span<const double> weights);

@@ -41,12 +41,6 @@ constexpr std::string_view kRead[] = {
 };
 // clang-format on
 
-std::optional<std::string> read_if_there(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
-  return read_file(path, kLargestFile);
-}
-
 // The value of a key, or null.
 const Json& at(const Json& json, const char* key) {
   static const Json nothing;
@@ -297,8 +291,7 @@ class Deepspeed {
 void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   if (!draft.has("--deepspeed_config")) return read_curriculum(draft, "", Json::object());
   const std::string path = draft.value("--deepspeed_config");
-  const std::optional<std::string> text =
-      options.read_file ? options.read_file(path) : read_if_there(path);
+  const std::optional<std::string> text = text_of_file(options, path);
   if (!text) {
     return draft.complaints().add(
         "--deepspeed_config", fmt::format("there is no file '{}', whose values would hold", path));

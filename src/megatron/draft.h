@@ -3,7 +3,9 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "megatron/command_line.h"
 
@@ -30,6 +32,7 @@ class Draft {
 
   // Another flag, as if it had been given.
   void give(const std::string& flag, const std::string& value);
+  void give(const std::string& flag, std::vector<std::string> values);
 
   // `value` is TOML; a later call for the same key wins.
   void set(const std::string& key, const std::string& value, const std::string& origin);
@@ -49,13 +52,18 @@ class Draft {
   std::map<std::string, std::size_t> index_;  // key: place in translation_.settings
 };
 
-// The rules, in the order in which they run. The first two only change the given flags; then
+// The text of a file that a flag names, or nothing where it is not there.
+std::optional<std::string> text_of_file(const TranslateOptions& options, const std::string& path);
+
+// The rules, in the order in which they run. The first three only change the given flags; then
 // flags that correspond to one key become settings, before the others.
 void read_deepspeed(Draft& draft, const TranslateOptions& options);
 // Its section curriculum_learning as our [curriculum]; `path` names the file, and "" means that
 // there is none. Complains where --curriculum-learning-legacy says otherwise, and about what
 // [curriculum] cannot express.
 void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
+// Files that hold what --data-path or --train-data-path and its relatives would be given.
+void read_blend_files(Draft& draft, const TranslateOptions& options);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
 void translate_latent(Draft& draft);

@@ -37,8 +37,15 @@ std::vector<Flag> data_flags() {
       to_key("--train-data-path", texts, "data.train_path"),
       to_key("--valid-data-path", texts, "data.valid_path"),
       to_key("--test-data-path", texts, "data.test_path"),
-      refused("--per-split-data-args-path", text,
-              "give its contents to --train-data-path, --valid-data-path and --test-data-path"),
+      rule("--data-args-path", text, "data.path", "a file with what --data-path would be given"),
+      rule("--per-split-data-args-path", text, "data.train_path, data.valid_path, data.test_path",
+           "a JSON file with the lists `train`, `valid` and `test`"),
+      refused("--multiple-validation-sets", none,
+              "a run evaluates one validation set: give one to --valid-data-path and evaluate the "
+              "others with `trireme eval RUN --data ...`"),
+      refused("--full-validation", none,
+              "an evaluation has a number of iterations: give --eval-iters, or evaluate a whole "
+              "set with `trireme eval`"),
       refused("--mock-data", none,
               "mock data is not available; make a dataset with `trireme preprocess`"),
       refused("--sample-rate", number, "all samples are used", "1.0 1"),
@@ -95,8 +102,7 @@ std::vector<Flag> data_flags() {
       ignored("--fim-eod-token", text, "the tokenizer knows what ends a document"),
       refused("--fim-no-prefix", text, "every document may be rewritten"),
   };
-  add_refused(flags, "give its contents to --data-path",
-              "--data-args-path=TEXT --data-file-list=TEXT");
+  add_refused(flags, "give its contents to --data-path", "--data-file-list=TEXT");
   add_refused(flags, kWeightedSplits,
               "--train-weighted-split-paths=TEXT... --valid-weighted-split-paths=TEXT... "
               "--test-weighted-split-paths=TEXT... --train-weighted-split-paths-path=TEXT "
@@ -236,6 +242,13 @@ std::vector<Flag> parallel_flags() {
   add_ignored(flags, kStartup,
               "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT --disable-gloo-process-groups "
               "--nccl-communicator-config-path=TEXT");
+  add_refused(flags,
+              "belongs to torchrun: ranks are started by --nproc N on one machine, and by mpirun or "
+              "srun on several, which need no addresses",
+              "--nproc_per_node=TEXT --nproc-per-node=TEXT --nnodes=TEXT --node_rank=TEXT "
+              "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
+              "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
+              "--rdzv-endpoint=TEXT --rdzv_id=TEXT --rdzv-id=TEXT");
   return flags;
 }
 

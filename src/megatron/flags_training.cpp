@@ -36,7 +36,7 @@ std::vector<Flag> training_flags() {
       to_key("--exit-duration-in-mins", number, "train.exit_duration_minutes"),
       ignored("--exit-signal-handler", none, "a signal always saves before the run ends"),
       to_key("--eval-interval", integer, "train.eval_interval", "1000"),
-      rule("--eval-iters", integer, "train.eval_iters",
+      rule("--eval-iters", text, "train.eval_iters",
            "absent: `100`; below 0: no evaluation, as in Megatron"),
       refused("--skip-train", none, "use `trireme eval`"),
       ignored("--test-mode", none, "belongs to the tests of Megatron itself"),
@@ -79,7 +79,10 @@ std::vector<Flag> training_flags() {
       turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
       ignored("--check-for-nan-in-loss-and-grad", none, "train.check_nan is on unless turned off"),
       ignored("--calculate-per-token-loss", none, "tokens always weigh equally"),
-      refused("--step-batch-size-schedule", texts, "the batch grows as --rampup-batch-size says"),
+      refused("--step-batch-size-schedule", texts,
+              "the batch can grow evenly: --rampup-batch-size START INCREMENT SAMPLES; for steps of "
+              "other sizes train one part after another, each with its --global-batch-size and the "
+              "same --save"),
       refused("--random-ltd", none, "layers cannot drop tokens"),
       rule("--recompute-granularity", choice, "parallel.recompute", "absent: `none`",
            "full selective"),

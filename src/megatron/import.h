@@ -23,8 +23,13 @@ struct Import {
 struct ImportOptions {
   script::ScriptOptions script;
   std::string file;  // the name of the configuration in the launch line
+  std::string device;  // run.device, where the user says it
+  std::string program;  // "gpt", "bert": how flags of a program are read that is not Megatron's own
   int launch = 0;    // which of several trainings; 0: there must be one
 };
+
+// Refuses (exit code 2) a file that is no shell script: a program of Python, a binary file.
+void require_shell_script(const fs::path& path);
 
 // Runs the script and translates the flags of the training that it starts, leniently. Files that
 // the flags name (DeepSpeed's configuration) are read as they are when the training starts. Throws

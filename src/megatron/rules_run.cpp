@@ -170,31 +170,45 @@ void fill_in_the_middle(Draft& draft) {
   }
 }
 
-// Megatron takes the numbers that it finds in the text, whatever else is there.
+// Shares between commas, slashes or blanks, in brackets or quotes. Anything else is a typing error,
+// which older versions of Megatron read as other shares.
 void split(Draft& draft) {
-  const std::string text = draft.value("--split");
+  std::string text = draft.value("--split");
   if (!draft.has("--split")) {
     if (!draft.has("--train-data-path"))
       draft.set_text("data.split", "969, 30, 1", "Megatron's default");
     return;
   }
-  std::string numbers;
-  bool inside = false;
-  for (const char c : text) {
-    const bool digit = (c >= '0' && c <= '9') || c == '.';
-    if (digit && !inside && !numbers.empty()) numbers += ",";
-    if (digit) numbers += c;
-    inside = digit;
+  if (text.find_first_not_of("0123456789.,/ []()\"'") != std::string::npos) {
+    return draft.complaints().add(
+        "--split", fmt::format("'{}': expected up to three shares such as 969,30,1", text));
   }
-  const bool plain = text.find_first_not_of("0123456789., ") == std::string::npos;
-  draft.set_text("data.split", plain || numbers.empty() ? text : numbers, "--split");
+  std::erase_if(text, [](char c) { return std::string_view("[]()\"'").find(c) != std::string_view::npos; });
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin != std::string::npos && text.find_first_of(",/") == std::string::npos)
+    std::replace(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), ' ', ',');
+  draft.set_text("data.split", text, "--split");
 }
 
 void evaluation(Draft& draft) {
-  const std::int64_t iters = draft.integer("--eval-iters", 100);
+  constexpr const char* flag = "--eval-iters";
+  std::int64_t iters = 100;
+  if (draft.has(flag)) {
+    const std::string text = integer_text(draft.value(flag));
+    if (text.empty()) {
+      const bool list = draft.value(flag).find(',') != std::string::npos;
+      draft.complaints().add(
+          flag, fmt::format("'{}' is {}", draft.value(flag),
+                            list ? "a list for several validation sets, of which a run evaluates "
+                                   "one: give one number"
+                                 : "not an integer"));
+    } else {
+      iters = draft.integer(flag, 100);
+    }
+  }
   draft.set("train.eval_iters", fmt::format("{}", std::max<std::int64_t>(iters, 0)),
-            draft.has("--eval-iters") ? "--eval-iters" : "Megatron's default");
-  if (iters < 0) draft.note("--eval-iters", "is below 0: no evaluation, as in Megatron");
+            draft.has(flag) ? flag : "Megatron's default");
+  if (iters < 0) draft.note(flag, "is below 0: no evaluation, as in Megatron");
 }
 
 void profile(Draft& draft) {

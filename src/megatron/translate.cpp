@@ -155,6 +155,11 @@ void Draft::give(const std::string& flag, const std::string& value) {
   line_.flags[flag] = {value};
 }
 
+void Draft::give(const std::string& flag, std::vector<std::string> values) {
+  if (!has(flag)) line_.order.push_back(flag);
+  line_.flags[flag] = std::move(values);
+}
+
 void Draft::set(const std::string& key, const std::string& value, const std::string& origin) {
   const auto [at, is_new] = index_.emplace(key, translation_.settings.size());
   if (is_new) {
@@ -190,6 +195,7 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   CommandLine line = parse_command_line(arguments, options.program, complaints);
   Draft draft(options.program, line, complaints, translation);
   read_deepspeed(draft, options);
+  read_blend_files(draft, options);
   reconcile(draft);
   take_defaults(draft);
   take_given(draft);
@@ -203,6 +209,12 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   translation.overrides = line.overrides;
   sort(translation.settings);
   return translation;
+}
+
+void put(Translation& translation, Setting setting) {
+  std::erase_if(translation.settings, [&](const Setting& s) { return s.key == setting.key; });
+  translation.settings.push_back(std::move(setting));
+  sort(translation.settings);
 }
 
 void check(const Config& config) {

@@ -53,6 +53,9 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
 // The settings and overrides as a configuration. Throws bad_input for overrides that are wrong.
 Config to_config(const Translation& translation);
 
+// Adds a setting at its place, or replaces the one of its key.
+void put(Translation& translation, Setting setting);
+
 // Throws bad_input, in terms of flags, where the configuration cannot work on any number of ranks.
 void check(const Config& config);
 

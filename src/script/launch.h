@@ -10,11 +10,17 @@
 
 namespace trireme::script {
 
-// A command that starts pretrain_gpt.py or pretrain_bert.py.
+// A command that starts pretrain_gpt.py or pretrain_bert.py, or another program that is given
+// Megatron's flags.
 struct Launch {
   std::size_t call = 0;                          // the place of its call in the run of the script
   int line = 0;                                  // of the script, or of the script that it ran
   bool bert = false;                             // pretrain_bert.py
+  bool own = true;                               // the program is Megatron's own
+  // The command between launcher and program which did not start the program here: its flags may be
+  // others. "" where there is none.
+  std::string wrapper;
+  bool wrapper_absent = false;
   std::string script;                            // as it is called: "examples/pretrain_gpt.py"
   std::vector<std::string> launcher;             // the words before it: srun ... torchrun ...
   std::vector<std::string> arguments;            // the words after it

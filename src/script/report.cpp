@@ -54,26 +54,55 @@ std::string ending(const ScriptRun& run) {
   return "it ended normally";
 }
 
+// What hindered the script, from what the shims wrote down.
+std::string hindrances(const ScriptRun& run) {
+  std::string text;
+  for (const Call& call : run.calls) {
+    if (call.kind == Call::Kind::absent || call.kind == Call::Kind::failed)
+      text += fmt::format("; line {}: '{}' {}", call.line, fmt::join(call.arguments, " "),
+                          call.kind == Call::Kind::absent ? "is not there" : "failed");
+  }
+  return text;
+}
+
+// A settings file of another system among the arguments: the training may be described there.
+std::string settings_hint(const ScriptRun& run) {
+  for (const Call& call : run.calls) {
+    for (const std::string& word : call.arguments) {
+      const std::string name = word.substr(word.find('=') + 1);
+      for (const char* end : {".toml", ".yaml", ".yml", ".json"}) {
+        if (call.kind == Call::Kind::call && name.ends_with(end))
+          return fmt::format(". 'trireme import-args {}' reads settings of torchtitan, accelerate "
+                             "and DeepSpeed", name);
+      }
+    }
+  }
+  return "";
+}
+
 void fail_no_launch(const ScriptRun& run, const std::string& name) {
   std::string seen;
   const std::vector<std::string> others = find_other_trainings(run);
   if (!others.empty()) {
-    seen = fmt::format("; it started {}, which Trireme does not know", fmt::join(others, ", "));
+    seen = fmt::format("it started {}, whose flags are not Megatron's", fmt::join(others, ", "));
   } else {
     std::vector<std::string> programs;
     for (const Call& call : run.calls) {
       const std::string program = call.arguments.empty() ? "" : call.arguments[0];
-      if (std::find(programs.begin(), programs.end(), program) == programs.end())
+      const bool called = call.kind == Call::Kind::call;
+      if (called && std::find(programs.begin(), programs.end(), program) == programs.end())
         programs.push_back(program);
     }
-    if (!programs.empty()) seen = fmt::format("; it called {}", fmt::join(programs, ", "));
+    seen = ending(run);
+    if (!programs.empty()) seen += fmt::format("; it called {}", fmt::join(programs, ", "));
   }
   const char* help = run.problem.empty()
                          ? ". Values that it expects from outside are given with --set NAME=VALUE "
-                           "and as arguments after its name"
+                           "and as arguments after its name; what only the cluster has is to be "
+                           "taken out of a copy of the script"
                          : "";
-  fail_input("{}: the script did not start pretrain_gpt.py or pretrain_bert.py: {}{}{}{}", name,
-             ending(run), seen, help, last_lines(run.output));
+  fail_input("{}: the script did not start pretrain_gpt.py or pretrain_bert.py: {}{}{}{}{}", name,
+             seen, hindrances(run), settings_hint(run), help, last_lines(run.output));
 }
 
 std::string launch_line(const LaunchSize& size, const std::string& file) {

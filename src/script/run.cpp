@@ -108,6 +108,15 @@ class Fields {
   std::size_t at_ = 0;
 };
 
+Call::Kind kind_of(const std::string& word) {
+  static const std::map<std::string, Call::Kind> kinds = {
+      {"asked", Call::Kind::asked},     {"devices", Call::Kind::devices},
+      {"wrapper", Call::Kind::wrapper}, {"absent", Call::Kind::absent},
+      {"failed", Call::Kind::failed}};
+  const auto found = kinds.find(word);
+  return found == kinds.end() ? Call::Kind::call : found->second;
+}
+
 Call parse_call(const std::string& record) {
   Fields fields(record);
   Call call;
@@ -115,9 +124,7 @@ Call parse_call(const std::string& record) {
   call.parent = fields.number(-1);
   call.line = fields.number(0);
   const std::string kind = fields.next();
-  call.kind = kind == "asked"     ? Call::Kind::asked
-              : kind == "devices" ? Call::Kind::devices
-                                  : Call::Kind::call;
+  call.kind = kind_of(kind);
   for (int count = fields.number(0); count > 0 && fields.more(); --count)
     call.arguments.push_back(fields.next());
   for (int count = fields.number(0); count > 1 && fields.more(); count -= 2) {
@@ -140,39 +147,83 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
+// As its user runs it: what it reaches is decided by `isolation`.
+SandboxRequest request_for(const Scratch& scratch, Isolation isolation, std::uint64_t memory) {
+  SandboxRequest request;
+  request.scratch = scratch.path();
+  request.isolation = isolation;
+  request.folder = fs::current_path();
+  request.memory = memory;
+  request.shown = {fs::current_path(), scratch.path()};
+  return request;
+}
+
+[[noreturn]] void fail_no_isolation(const std::string& problems) {
+  fail_input(
+      "the script was not run: this machine offers nothing that would keep it from changing files, "
+      "reaching the network and other processes ({}); --isolation none runs it all the same",
+      problems);
+}
+
+void add_problem(std::string& problems, const std::string& problem) {
+  problems += (problems.empty() ? "" : "; ") + problem;
+}
+
 }  // namespace
+
+Reached reach_isolation(const ScriptOptions& options) {
+  const Scratch scratch;
+  std::string weaker;
+  for (const Isolation isolation : options.isolations) {
+    if (isolation == Isolation::none) return {isolation, weaker};
+    SandboxRequest request = request_for(scratch, isolation, options.memory);
+    request.command = {bash_path(), "-c", ":"};
+    request.folder = "/";
+    request.limit = std::chrono::seconds(20);
+    const SandboxResult result = run_in_sandbox(request);
+    if (result.started && result.status == 0) return {isolation, weaker};
+    add_problem(weaker, result.started ? "bash does not start in it" : result.problem);
+  }
+  fail_no_isolation(weaker);
+}
 
 ScriptRun run_script(const fs::path& script, const ScriptOptions& options) {
   const Scratch scratch;
   write_shims(scratch.path());
-  SandboxRequest request;
-  request.command = {(scratch.path() / "bin" / "trireme-script").string(), script.string()};
-  request.command.insert(request.command.end(), options.arguments.begin(), options.arguments.end());
-  request.environment = environment(options, scratch.path());
-  request.scratch = scratch.path();
-  request.limit = options.limit;
   std::string weaker;
   for (const Isolation isolation : options.isolations) {
-    request.isolation = isolation;
-    request.folder =
-        isolation == Isolation::landlock ? linked_folder(scratch.path()) : fs::current_path();
+    SandboxRequest request = request_for(scratch, isolation, options.memory);
+    request.command = {(scratch.path() / "bin" / "trireme-script").string(), script.string()};
+    request.command.insert(request.command.end(), options.arguments.begin(),
+                           options.arguments.end());
+    request.environment = environment(options, scratch.path());
+    request.limit = options.limit;
+    request.shown.push_back(script.parent_path());
+    if (isolation == Isolation::landlock) {
+      request.folder = linked_folder(scratch.path());
+      make_folders(scratch.path() / "run" / "tmp");
+      std::erase_if(request.environment,
+                    [](const std::string& text) { return text.starts_with("TMPDIR="); });
+      request.environment.push_back("TMPDIR=" + (scratch.path() / "run" / "tmp").string());
+    }
     SandboxResult result = run_in_sandbox(request);
     if (!result.started) {
-      weaker += (weaker.empty() ? "" : "; ") + result.problem;
+      add_problem(weaker, result.problem);
       continue;
     }
-    ScriptRun run{{},        result.status, std::move(result.problem), std::move(result.output),
-                  isolation, weaker};
+    ScriptRun run;
+    run.status = result.status;
+    run.problem = std::move(result.problem);
+    run.output = std::move(result.output);
+    run.isolation = isolation;
+    run.weaker = weaker;
     for (std::string& call : result.calls) {
       replace_all(call, (scratch.path() / "run" / "work").string(), fs::current_path().string());
       run.calls.push_back(parse_call(call));
     }
     return run;
   }
-  fail_input(
-      "the script was not run: this machine offers nothing that would keep it from changing files "
-      "({}); --isolation none runs it without",
-      weaker);
+  fail_no_isolation(weaker);
 }
 
 }  // namespace trireme::script

@@ -16,6 +16,7 @@ struct ScriptOptions {
   std::map<std::string, std::string> variables;  // as if set before the script, and by its queue
   std::int64_t devices = 0;                      // of a node; 0: as its #SBATCH lines say
   std::chrono::milliseconds limit{20'000};
+  std::uint64_t memory = std::uint64_t{2} << 30;  // bytes that all its processes may hold
   // Which isolation to use; without a value the best that the machine allows, and never none.
   std::vector<Isolation> isolations = {Isolation::overlay, Isolation::landlock};
 };
@@ -26,6 +27,9 @@ struct Call {
     call,     // a program that was not run
     asked,    // its output was read by the script, but is not known here
     devices,  // a list of devices was asked for, whose number was assumed
+    wrapper,  // the command of a launcher, which was run
+    absent,   // what is not on this machine: the command of a launcher, or "cd" and a folder
+    failed,   // a command that failed where the script would have ended, or that reads settings
   };
   Kind kind = Kind::call;
   fs::path folder;
@@ -41,9 +45,18 @@ struct ScriptRun {
   int status = 0;       // exit code of the script
   std::string problem;  // a limit that ended it; empty where it ended by itself
   std::string output;   // the last part of what it printed
+  std::string text;     // of the script; may be empty
   Isolation isolation = Isolation::overlay;
   std::string weaker;  // why the isolation is not the best one
 };
+
+// The first of the wanted isolations that this machine can keep, found by trying it on nothing.
+// Throws bad_input where there is none.
+struct Reached {
+  Isolation isolation = Isolation::overlay;
+  std::string weaker;  // why it is not the best one
+};
+Reached reach_isolation(const ScriptOptions& options);
 
 // Throws bad_input where no wanted isolation can be had.
 ScriptRun run_script(const fs::path& script, const ScriptOptions& options);

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,7 +22,10 @@
 
 #include "base/error.h"
 #include "base/stop.h"
+#include "script/landlock.h"
+#include "script/processes.h"
 #include "script/sandbox_files.h"
+#include "script/system_calls.h"
 
 namespace trireme::script {
 namespace {
@@ -31,6 +33,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kLargestFile = 64 << 20;
+constexpr std::uint64_t kMostFiles = 256 << 20;
+constexpr std::uint64_t kMostAddresses = std::uint64_t{16} << 30;
 constexpr std::size_t kMostProcesses = 500;
 constexpr std::size_t kMostOutput = 16 << 10;
 constexpr std::size_t kMostCalls = 1000;
@@ -55,20 +59,40 @@ bool unshare_with_user(int flags) {
          write_text("/proc/self/gid_map", fmt::format("{} {} 1", group, group));
 }
 
-std::string isolate(const SandboxRequest& request) {
-  constexpr int others = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
+// What of its own a process has after isolate().
+struct Isolated {
+  std::string problem;             // why this isolation cannot be had; "": it is there
+  std::vector<fs::path> writable;  // the folders whose changes reach nobody else
+  bool gaps = false;               // namespaces alone do not keep the rest
+};
+
+Isolated isolate(const SandboxRequest& request) {
   switch (request.isolation) {
-    case Isolation::overlay:
-      if (!unshare_with_user(CLONE_NEWNS | others))
-        return fmt::format("namespaces: {}", std::strerror(errno));
-      return layer_files(request.scratch);
+    case Isolation::overlay: {
+      if (!unshare_with_user(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC))
+        return {fmt::format("namespaces: {}", std::strerror(errno)), {}};
+      Layered layers = layer_files(request.scratch, request.shown);
+      return {std::move(layers.problem), std::move(layers.writable), layers.gaps};
+    }
     case Isolation::landlock:
-      unshare_with_user(others);  // an extra, which many machines forbid
-      return lock_files(request.scratch);
+      return {"", {request.scratch / "run"}, true};
     case Isolation::none:
       break;
   }
-  return "";
+  return {};
+}
+
+// The last steps, in the program's own process. "" or what was not possible.
+std::string confine(Isolation isolation, const Isolated& isolated) {
+  if (isolation == Isolation::none) return "";
+  const bool layered = isolation == Isolation::overlay;
+  // Where folders could not be layered, Landlock also closes the pipes in them. Its version 1
+  // forbids to move files between folders.
+  if (!layered || (isolated.gaps && landlock_version() >= 2)) {
+    const std::string problem = lock_files(isolated.writable);
+    if (!problem.empty()) return problem;
+  }
+  return filter_calls({.own_processes = layered, .own_files = layered});
 }
 
 // ---- in the process that keeps the limits ----
@@ -79,7 +103,14 @@ void append(std::string& report, const std::string& text) {
   report += text;
 }
 
+// The program may have put a link, a pipe or a device in the place of a file.
+bool is_plain_file(const fs::path& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 std::string file_text(const fs::path& path, std::size_t most) {
+  if (!is_plain_file(path)) return "";
   std::ifstream file(path, std::ios::binary);
   file.seekg(0, std::ios::end);
   const auto size = static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0));
@@ -112,12 +143,19 @@ rlim_t own_processes() {
   return count;
 }
 
-// `most` holds for users other than root, whom the kernel does not count.
-[[noreturn]] void run_program(const SandboxRequest& request, const fs::path& output, rlim_t most) {
+// What the program needs to begin, from the process that keeps its limits.
+struct Start {
+  Isolated isolated;
+  rlim_t most;  // processes; holds for users other than root, whom the kernel does not count
+  int problem;  // takes what kept the program from being confined
+};
+
+[[noreturn]] void run_program(const SandboxRequest& request, const fs::path& output,
+                              const Start& start) {
   setpgid(0, 0);
   // The process that keeps the limits has to come first.
   setpriority(PRIO_PROCESS, 0, 10);
-  const rlimit processes{most, most};
+  const rlimit processes{start.most, start.most};
   setrlimit(RLIMIT_NPROC, &processes);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int input = open("/dev/null", O_RDONLY);
@@ -127,7 +165,9 @@ rlim_t own_processes() {
   dup2(file, 1);
   dup2(file, 2);
   const rlimit size{kLargestFile, kLargestFile}, none{0, 0};
+  const rlimit addresses{kMostAddresses, kMostAddresses};
   setrlimit(RLIMIT_FSIZE, &size);
+  setrlimit(RLIMIT_AS, &addresses);
   setrlimit(RLIMIT_CORE, &none);
   for (int signal = 1; signal < 32; ++signal) std::signal(signal, SIG_DFL);
   sigset_t nothing;
@@ -139,7 +179,12 @@ rlim_t own_processes() {
     environment.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   environment.push_back(nullptr);
-  syscall(SYS_close_range, 3, ~0U, 0);
+  const std::string refused = confine(request.isolation, start.isolated);
+  if (!refused.empty()) {
+    [[maybe_unused]] const ssize_t told = write(start.problem, refused.data(), refused.size());
+    _exit(126);
+  }
+  for (int fd = 3; syscall(SYS_close_range, 3, ~0U, 0) != 0 && fd < 1024; ++fd) close(fd);
   if (chdir(request.folder.c_str()) == 0) execve(argv[0], argv.data(), environment.data());
   const std::string problem = fmt::format("cannot start {} in {}: {}\n", argv[0],
                                           request.folder.string(), std::strerror(errno));
@@ -147,16 +192,31 @@ rlim_t own_processes() {
   _exit(126);
 }
 
-// The processes below this one; only in a namespace of processes are there no others.
-std::size_t count_processes(bool alone) {
-  if (!alone) return 0;
-  std::size_t count = 0;
+// The bytes of all files below a folder.
+std::uint64_t size_of_files(const fs::path& folder) {
+  std::uint64_t bytes = 0;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    count += name[0] >= '0' && name[0] <= '9' ? 1 : 0;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat status {};
+    if (lstat(at->path().c_str(), &status) == 0)
+      bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
   }
-  return count;
+  return bytes;
+}
+
+// The limit that the program has passed, or "".
+std::string passed_limit(const SandboxRequest& request) {
+  const Usage usage = usage_below(getpid());
+  if (usage.processes > kMostProcesses)
+    return fmt::format("it started more than {} processes", kMostProcesses);
+  if (usage.bytes > request.memory)
+    return fmt::format("it took more than {} MiB of memory", request.memory >> 20);
+  // An overlay's memory has a size of its own.
+  if (request.isolation == Isolation::landlock &&
+      size_of_files(request.scratch / "run") > kMostFiles)
+    return fmt::format("it wrote more than {} MiB", kMostFiles >> 20);
+  return "";
 }
 
 // Ends all remaining processes: those of a namespace at once, else the children, until none is
@@ -180,21 +240,53 @@ void end_all(bool alone, pid_t program) {
   }
 }
 
-[[noreturn]] void keep_limits(const SandboxRequest& request, int report_fd, rlim_t most) {
+// All that comes out of a pipe until its other end is closed.
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[256];
+  for (ssize_t count = 0; (count = read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  return text;
+}
+
+void send_report(int fd, const std::string& report) {
+  for (std::size_t at = 0; at < report.size();) {
+    const ssize_t written = write(fd, report.data() + at, report.size() - at);
+    if (written <= 0) break;
+    at += static_cast<std::size_t>(written);
+  }
+}
+
+[[noreturn]] void report_not_started(int fd, const std::string& problem) {
+  std::string report;
+  append(report, "");
+  append(report, problem);
+  send_report(fd, report);
+  _exit(1);
+}
+
+[[noreturn]] void keep_limits(const SandboxRequest& request, int report_fd, Start start) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  const bool alone = getpid() == 1;
-  if (alone && request.isolation == Isolation::overlay)
-    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
-  const bool own_proc = alone && fs::read_symlink("/proc/self").string() == "1";
-  if (own_proc && has_own_pid_limit())
-    write_text("/proc/sys/kernel/pid_max", fmt::format("{}", kMostProcesses + 100));
+  const bool alone = request.isolation == Isolation::overlay;
+  if (alone) {
+    const std::string problem = mount_proc(has_own_pid_limit() ? kMostProcesses + 100 : 0);
+    if (!problem.empty()) report_not_started(report_fd, problem);
+  }
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) report_not_started(report_fd, std::strerror(errno));
+  start.problem = ends[1];
   const fs::path run = request.scratch / "run";
   const pid_t program = fork();
-  if (program == 0) run_program(request, run / "output", most);
+  if (program == 0) run_program(request, run / "output", start);
+  close(ends[1]);
+  const std::string refused = read_all(ends[0]);
+  if (program < 0 || !refused.empty())
+    report_not_started(report_fd, program < 0 ? std::strerror(errno) : refused);
   int status = 0;
   std::string problem;
   bool ended = false;
+  int rounds = 0;
   Clock::time_point deadline = Clock::now() + request.limit;
   while (true) {
     int one = 0;
@@ -212,10 +304,8 @@ void end_all(bool alone, pid_t program) {
                               static_cast<double>(request.limit.count()) / 1000);
       break;
     }
-    if (count_processes(own_proc) > kMostProcesses) {
-      problem = fmt::format("it started more than {} processes", kMostProcesses);
-      break;
-    }
+    if (++rounds % 4 == 0) problem = passed_limit(request);
+    if (!problem.empty()) break;
     usleep(5000);
   }
   end_all(alone, program);
@@ -225,14 +315,10 @@ void end_all(bool alone, pid_t program) {
   append(report, file_text(run / "output", kMostOutput));
   for (std::size_t i = 0; i < kMostCalls; ++i) {
     const fs::path call = run / "calls" / fmt::format("{}", i);
-    if (!fs::exists(call)) break;
+    if (!is_plain_file(call)) break;
     append(report, file_text(call, 16 << 20));
   }
-  for (std::size_t at = 0; at < report.size();) {
-    const ssize_t written = write(report_fd, report.data() + at, report.size() - at);
-    if (written <= 0) break;
-    at += static_cast<std::size_t>(written);
-  }
+  send_report(report_fd, report);
   _exit(0);
 }
 
@@ -242,17 +328,11 @@ void end_all(bool alone, pid_t program) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setsid();
   const rlim_t most = own_processes() + kMostProcesses;
-  std::string problem = isolate(request);
-  const pid_t keeper = problem.empty() ? fork() : -1;
-  if (keeper == 0) keep_limits(request, report_fd, most);
-  if (keeper < 0) {
-    if (problem.empty()) problem = std::strerror(errno);
-    std::string report;
-    append(report, "");
-    append(report, problem);
-    [[maybe_unused]] const ssize_t written = write(report_fd, report.data(), report.size());
-    _exit(1);
-  }
+  Isolated isolated = isolate(request);
+  if (!isolated.problem.empty()) report_not_started(report_fd, isolated.problem);
+  const pid_t keeper = fork();
+  if (keeper == 0) keep_limits(request, report_fd, {std::move(isolated), most, -1});
+  if (keeper < 0) report_not_started(report_fd, std::strerror(errno));
   close(report_fd);
   waitpid(keeper, nullptr, 0);
   _exit(0);

@@ -10,7 +10,9 @@
 
 namespace trireme::script {
 
-// How files are kept from changing, best first.
+// How files are kept from changing, best first. With the first two a program reaches no network, no
+// socket and no process but its own, and has no rights beyond those of an ordinary user; where the
+// kernel cannot promise that, the program is not started.
 enum class Isolation {
   overlay,   // namespaces: the program sees its own changes, which vanish with it
   landlock,  // the kernel forbids writing outside of the scratch folder
@@ -21,8 +23,10 @@ struct SandboxRequest {
   std::vector<std::string> command;      // a program by its full path, and its arguments
   std::vector<std::string> environment;  // NAME=VALUE
   fs::path folder;                       // where it starts
-  fs::path scratch;                      // an existing folder, writable whatever the isolation
+  fs::path scratch;                      // an existing folder; its run/ is writable
+  std::vector<fs::path> shown;           // folders that stay visible wherever they lie
   std::chrono::milliseconds limit{};     // of time
+  std::uint64_t memory = std::uint64_t{2} << 30;  // bytes that all processes together may hold
   Isolation isolation = Isolation::overlay;
 };
 
@@ -37,7 +41,7 @@ struct SandboxResult {
 };
 
 // Runs the command with no input until it and its children have ended, or a limit is reached: of
-// time, of processes (500), of the size of a file (64 MiB) and of all files in an overlay (256
+// time, of processes (500), of memory, of the size of a file (64 MiB) and of all files (256
 // MiB). Every process that it started has ended when this returns. Throws what check_stopped()
 // throws.
 SandboxResult run_in_sandbox(const SandboxRequest& request);

@@ -1,11 +1,9 @@
-// Overlays in a mount namespace, and Landlock.
+// Overlays in a mount namespace.
 #include "script/sandbox_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/landlock.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,13 +14,15 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 namespace trireme::script {
 namespace {
 
 // Folders of the system that hold mount points of their own and are only read.
-constexpr const char* kOnlyRead[] = {"/etc", "/proc", "/sys", "/dev", "/run", "/boot", "/usr"};
+constexpr const char* kOnlyRead[] = {"/etc", "/proc", "/sys", "/boot", "/usr"};
+// Sockets, locks and memory of running programs: absent.
+constexpr const char* kHidden[] = {"/dev", "/run", "/var/run"};
+constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom"};
 constexpr std::size_t kMostEntries = 4096;
 
 std::string because(const std::string& what) {
@@ -55,17 +55,34 @@ std::vector<fs::path> mount_points() {
   return result;
 }
 
+template <typename List>
+bool is_one_of(const fs::path& path, const List& list) {
+  return std::find(std::begin(list), std::end(list), path.string()) != std::end(list);
+}
+
+bool is_below(const fs::path& path, const std::string& folder) {
+  return path.string().starts_with(folder + "/");
+}
+
+bool set_attributes(const fs::path& path, std::uint64_t attributes) {
+  mount_attr wanted{};
+  wanted.attr_set = attributes;
+  return syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &wanted,
+                 sizeof wanted) == 0;
+}
+
 // Builds the tree of overlays under `root`, which lies in memory.
 class Layers {
  public:
   explicit Layers(fs::path scratch)
       : scratch_(std::move(scratch)), run_(scratch_ / "run"), mounts_(mount_points()) {}
 
-  std::string build() {
+  std::string build(const std::vector<fs::path>& shown) {
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return because("mounts");
     if (mount("tmpfs", run_.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=755") != 0)
       return because("memory for changed files");
-    for (const char* name : {"root", "upper", "work", "calls"}) mkdir((run_ / name).c_str(), 0755);
+    for (const char* name : {"root", "upper", "work", "calls", "memory"})
+      mkdir((run_ / name).c_str(), 0755);
     root_ = run_ / "root";
     // Only what belongs to a user of the namespace can be changed below an overlay, and for others
     // than root that is the user alone: the overlay has to begin at a folder of the user's.
@@ -76,10 +93,15 @@ class Layers {
       return because("a root folder");
     descend("/");
     if (overlays_ == 0) return problem_.empty() ? "no folder could be layered" : problem_;
+    hide();
+    for (const fs::path& path : shown) show(path);
+    if (!exposed_.empty()) return fmt::format("{} cannot be kept from changing", exposed_);
     const fs::path inside = root_ / scratch_.relative_path();
-    fs::create_directories(inside / "run");
+    std::error_code error;
+    fs::create_directories(inside / "run", error);
     if (mount(run_.c_str(), (inside / "run").c_str(), nullptr, MS_BIND, nullptr) != 0)
       return because("the scratch folder");
+    writable_.push_back(scratch_ / "run");
     if (chdir(root_.c_str()) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 ||
         umount2(".", MNT_DETACH) != 0 || chdir("/") != 0) {
       return because("a root of its own");
@@ -87,11 +109,14 @@ class Layers {
     return "";
   }
 
+  const std::vector<fs::path>& writable() const { return writable_; }
+  bool gaps() const { return gaps_; }
+
  private:
   bool has_mounts_below(const fs::path& folder) const {
-    const std::string prefix = folder == "/" ? "/" : folder.string() + "/";
+    const std::string prefix = folder == "/" ? "" : folder.string();
     return std::any_of(mounts_.begin(), mounts_.end(), [&](const fs::path& point) {
-      return point != folder && point.string().starts_with(prefix);
+      return point != folder && is_below(point, prefix);
     });
   }
 
@@ -102,7 +127,7 @@ class Layers {
       const fs::path path = entry.path();
       const fs::path target = root_ / path.relative_path();
       struct stat status {};
-      if (lstat(path.c_str(), &status) != 0) continue;
+      if (lstat(path.c_str(), &status) != 0 || is_one_of(path, kHidden)) continue;
       if (S_ISLNK(status.st_mode)) {
         fs::copy_symlink(path, target, error);
       } else if (S_ISDIR(status.st_mode)) {
@@ -116,11 +141,11 @@ class Layers {
   }
 
   void place(const fs::path& path, const fs::path& target) {
-    const bool only_read =
-        std::find(std::begin(kOnlyRead), std::end(kOnlyRead), path.string()) != std::end(kOnlyRead);
-    if (only_read) return bind(path, target);
+    if (is_one_of(path, kOnlyRead)) return bind(path, target);
     if (has_mounts_below(path)) return descend(path);
-    if (!overlay(path, target)) bind(path, target);
+    if (overlay(path, target) || access(path.c_str(), R_OK | X_OK) != 0) return;
+    gaps_ = true;
+    bind(path, target);
   }
 
   bool overlay(const fs::path& path, const fs::path& target) {
@@ -144,68 +169,82 @@ class Layers {
     if (!done) problem_ = because("an overlay over " + path.string());
     close(lower);
     overlays_ += done ? 1 : 0;
+    if (done) writable_.push_back(path);
     return done;
   }
 
-  // As it is, only for reading; devices stay usable.
+  // As it is, only for reading. Absent where that is not possible.
   void bind(const fs::path& path, const fs::path& target) {
     if (mount(path.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) return;
-    if (path == "/dev" || path == "/proc") return;
-    mount_attr read_only{};
-    read_only.attr_set = MOUNT_ATTR_RDONLY;
-    syscall(SYS_mount_setattr, AT_FDCWD, target.c_str(), AT_RECURSIVE, &read_only,
-            sizeof read_only);
+    if (set_attributes(target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)) return;
+    if (umount2(target.c_str(), MNT_DETACH) != 0) exposed_ = path.string();
+  }
+
+  // An empty folder in memory over one of the machine's, which vanishes from view.
+  void cover(const fs::path& path) {
+    const fs::path memory = run_ / "memory" / fmt::format("{}", layers_++);
+    const fs::path target = root_ / path.relative_path();
+    std::error_code error;
+    if (fs::is_symlink(root_ / path.relative_path(), error)) return;
+    fs::create_directories(target, error);
+    mkdir(memory.c_str(), 0755);
+    if (mount(memory.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) != 0)
+      exposed_ = path.string();
+    writable_.push_back(path);
+  }
+
+  void hide() {
+    for (const char* path : kHidden) {
+      if (fs::exists(path)) cover(path);
+    }
+    const fs::path dev = root_ / "dev";
+    for (const char* name : kDevices) {
+      std::ofstream(dev / name).close();
+      mount((fs::path("/dev") / name).c_str(), (dev / name).c_str(), nullptr, MS_BIND, nullptr);
+    }
+    std::error_code error;
+    fs::create_symlink("/proc/self/fd", dev / "fd", error);
+    for (int i = 0; i < 3; ++i) {
+      constexpr const char* names[] = {"stdin", "stdout", "stderr"};
+      fs::create_symlink(fmt::format("/proc/self/fd/{}", i), dev / names[i], error);
+    }
+    mkdir((dev / "shm").c_str(), 01777);
+    chmod((dev / "shm").c_str(), 01777);
+  }
+
+  // A folder below a hidden one, where the user works.
+  void show(const fs::path& path) {
+    const bool hidden = std::any_of(std::begin(kHidden), std::end(kHidden),
+                                    [&](const char* folder) { return is_below(path, folder); });
+    const fs::path target = root_ / path.relative_path();
+    std::error_code error;
+    if (!hidden || fs::exists(target, error)) return;
+    fs::create_directories(target, error);
+    if (!overlay(path, target)) bind(path, target);
   }
 
   fs::path scratch_, run_, root_;
-  std::vector<fs::path> mounts_;
+  std::vector<fs::path> mounts_, writable_;
   std::size_t entries_ = 0;
   int layers_ = 0, overlays_ = 0;
-  std::string problem_;
+  bool gaps_ = false;
+  std::string problem_, exposed_;
 };
-
-// Landlock's attributes as the newest kernels know them; older ones are told a shorter size.
-struct Rules {
-  std::uint64_t files, network, scopes;
-};
-
-bool allow(int rules, const char* path, std::uint64_t rights) {
-  landlock_path_beneath_attr beneath{};
-  beneath.allowed_access = rights;
-  beneath.parent_fd = open(path, O_PATH | O_CLOEXEC);
-  if (beneath.parent_fd < 0) return false;
-  const bool done =
-      syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) == 0;
-  close(beneath.parent_fd);
-  return done;
-}
 
 }  // namespace
 
-std::string layer_files(const fs::path& scratch) {
-  return Layers(scratch).build();
+Layered layer_files(const fs::path& scratch, const std::vector<fs::path>& shown) {
+  Layers layers(scratch);
+  std::string problem = layers.build(shown);
+  return {std::move(problem), layers.writable(), layers.gaps()};
 }
 
-std::string lock_files(const fs::path& scratch) {
-  const long version =
-      syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (version < 1) return because("Landlock");
-  constexpr std::uint64_t read =
-      LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-  // Version 1 knows 13 rights, 2 adds moving between folders, 3 truncating.
-  const std::uint64_t all = (std::uint64_t{1} << (12 + std::min(version, 3L))) - 1;
-  const Rules wanted{all, version >= 4 ? 3U : 0U, version >= 6 ? 3U : 0U};
-  const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
-  const int rules = static_cast<int>(syscall(SYS_landlock_create_ruleset, &wanted, size, 0));
-  if (rules < 0) return because("Landlock");
-  const std::uint64_t devices = read | LANDLOCK_ACCESS_FS_WRITE_FILE | (all & (1U << 14));
-  const bool done = allow(rules, "/", read) && allow(rules, "/dev", devices) &&
-                    allow(rules, scratch.c_str(), all) &&
-                    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                    syscall(SYS_landlock_restrict_self, rules, 0) == 0;
-  const std::string problem = done ? "" : because("Landlock");
-  close(rules);
-  return problem;
+std::string mount_proc(std::size_t most_processes) {
+  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
+    return because("a /proc of its own");
+  if (most_processes > 0) std::ofstream("/proc/sys/kernel/pid_max") << most_processes;
+  if (!set_attributes("/proc", MOUNT_ATTR_RDONLY)) return because("a /proc that is only read");
+  return "";
 }
 
 }  // namespace trireme::script

@@ -1,19 +1,28 @@
-// The two ways in which the kernel keeps files as they are, for the process that calls them.
+// A file system of a process's own: every folder is a copy-on-write layer above the real one.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
 namespace trireme::script {
 
-// Gives the process a file system of its own: every folder is a copy-on-write layer above the real
-// one, and `scratch` stays as it is with fresh memory at scratch/run. Needs a mount namespace of
-// the process's own. "" or what was not possible.
-std::string layer_files(const fs::path& scratch);
+struct Layered {
+  std::string problem;             // what was not possible; "": the layers are there
+  std::vector<fs::path> writable;  // what can be changed: copies and memory
+  bool gaps = false;               // some folders of the user's could not be layered
+};
 
-// Forbids the process and its children to write outside of `scratch` and /dev, and, where the
-// kernel knows how, to use TCP and to send signals to others. "" or what was not possible.
-std::string lock_files(const fs::path& scratch);
+// Gives the process such a file system; `scratch` stays as it is, with fresh memory at scratch/run.
+// What cannot be layered is only read, or absent. /dev holds /dev/null and its like alone; /run,
+// /var/run and /dev/shm are empty but for the folders `shown`. Needs a mount namespace of the
+// process's own.
+Layered layer_files(const fs::path& scratch, const std::vector<fs::path>& shown);
+
+// A fresh /proc that is only read, for the first process of a process namespace. `most_processes`:
+// how many there may be, where the kernel counts them by namespace; 0: any number. "" or what was
+// not possible.
+std::string mount_proc(std::size_t most_processes);
 
 }  // namespace trireme::script

@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "megatron/import.h"
 #include "script/launch.h"
+#include "megatron/script_folder.h"
 
 namespace trireme::megatron {
 namespace {
@@ -28,60 +29,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A folder of its own, which is the current one while the test lasts.
-class Script : public testing::Test {
- protected:
-  Script() : before_(fs::current_path()) {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("trireme_") + info->name() + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-    folder_ = fs::canonical(folder_);
-    fs::current_path(folder_);
-  }
-  ~Script() override {
-    fs::current_path(before_);
-    fs::remove_all(folder_);
-  }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-  ScriptRun run(const std::string& text, const ScriptOptions& options = {}) const {
-    write("run.sh", text);
-    return run_script(folder_ / "run.sh", options);
-  }
-  // The arguments of the one training that the script starts.
-  std::vector<std::string> launched(const std::string& text,
-                                    const ScriptOptions& options = {}) const {
-    const ScriptRun result = run(text, options);
-    const std::vector<Launch> launches = find_launches(result);
-    EXPECT_EQ(launches.size(), 1u) << text << "\n" << result.output;
-    return launches.empty() ? std::vector<std::string>{} : launches[0].arguments;
-  }
-  Import import(const std::string& text, ImportOptions options = {}) const {
-    write("run.sh", text);
-    options.file = "run.toml";
-    return import_script("run.sh", options);
-  }
-  std::string refusal(const std::string& text, const ImportOptions& options = {}) const {
-    try {
-      import(text, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::bad_input);
-      return error.what();
-    }
-    ADD_FAILURE() << "accepted: " << text;
-    return "";
-  }
-
-  fs::path before_, folder_;
-};
-
-constexpr const char* kFlags =
-    " --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
-    "--max-position-embeddings 8 --micro-batch-size 1 --global-batch-size 2 --lr 1e-3 "
-    "--train-iters 5 --data-path d --vocab-file v --merge-file m ";
+using Script = ScriptFolder;
 
 // Among them all that an interpreter of part of the language would get wrong.
 TEST_F(Script, ConstructsHaveTheValuesOfBash) {
@@ -244,7 +192,7 @@ TEST_F(Script, PythonSeesTheDevicesOfTheNodesThatTrain) {
 TEST_F(Script, AnswersThatAreNotKnownAreListed) {
   const Import import =
       this->import("URL=$(curl http://x)\ndeepspeed --num_gpus 2 pretrain_gpt.py" +
-                   std::string(kFlags) + "--save $URL/y\nDONE=$(squeue)");
+                   std::string(script_flags) + "--save $URL/y\nDONE=$(squeue)");
   ASSERT_EQ(import.lost.size(), 1u);
   EXPECT_EQ(import.lost[0].flag, "line 1");
   EXPECT_THAT(import.lost[0].text, HasSubstr("reads the output of 'curl http://x'"));
@@ -253,7 +201,7 @@ TEST_F(Script, AnswersThatAreNotKnownAreListed) {
 TEST_F(Script, DevicesAreCountedWhereTheirNumberIsKnown) {
   const std::string text =
       "N=$(nvidia-smi -L | wc -l)\ntorchrun --nproc_per_node $N pretrain_gpt.py" +
-      std::string(kFlags);
+      std::string(script_flags);
   ImportOptions four;
   four.script.devices = 4;
   EXPECT_EQ(import(text + "--global-batch-size 4", four).ranks, 4);
@@ -267,11 +215,11 @@ TEST_F(Script, DevicesAreCountedWhereTheirNumberIsKnown) {
 TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
   EXPECT_THAT(refusal(""),
               AllOf(HasSubstr("did not start pretrain_gpt.py"), HasSubstr("it ended normally")));
-  EXPECT_THAT(refusal("echo before >&2; cd /no/such/folder || exit 7"),
+  EXPECT_THAT(refusal("echo before >&2; ls /no/such/folder || exit 7"),
               AllOf(HasSubstr("it ended with exit code 7"), HasSubstr("| before"),
-                    HasSubstr("/no/such/folder: No such file")));
+                    HasSubstr("/no/such/folder': No such file")));
   EXPECT_THAT(refusal("torchrun train.py --x; python pretrain_t5.py"),
-              HasSubstr("it started train.py, pretrain_t5.py, which Trireme does not know"));
+              HasSubstr("it started train.py, pretrain_t5.py, whose flags are not Megatron's"));
   EXPECT_THAT(refusal("docker run image true"), HasSubstr("it called docker"));
   const std::string two = refusal(
       "python pretrain_gpt.py --lr 1 --seed 2\n"
@@ -292,7 +240,7 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
 
 TEST_F(Script, TheSameTrainingTwiceIsOne) {
   EXPECT_EQ(import("for i in 1 2; do torchrun --nproc_per_node 2 --node_rank $i pretrain_gpt.py" +
-                   std::string(kFlags) + "--tensorboard-dir tb$i --num-workers $i; done")
+                   std::string(script_flags) + "--tensorboard-dir tb$i --num-workers $i; done")
                 .ranks,
             2);
 }
@@ -308,7 +256,7 @@ TEST_F(Script, EndlessAndExplodingScriptsEnd) {
               HasSubstr("more than 500 processes"));
   EXPECT_THAT(refusal("yes"), HasSubstr("it ended with exit code"));
   EXPECT_THAT(refusal("srun bash run.sh"), HasSubstr("did not start pretrain_gpt.py"));
-  const Import after = import("torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(kFlags) +
+  const Import after = import("torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(script_flags) +
                                   "\nwhile true; do :; done",
                               quick);
   EXPECT_THAT(after.lost, IsEmpty());
@@ -330,12 +278,12 @@ TEST_F(Script, BlanksThatTheAuthorLeftAreListed) {
 }
 
 TEST_F(Script, NumberOfProcessesThatIsNotKnownIsNotOne) {
-  const Import known = import("torchrun pretrain_gpt.py" + std::string(kFlags));
+  const Import known = import("torchrun pretrain_gpt.py" + std::string(script_flags));
   EXPECT_EQ(known.ranks, 0);
   EXPECT_EQ(known.launch, "mpirun -n N trireme train run.toml");
   EXPECT_THAT(known.lost, IsEmpty());
   const Import unknown =
-      import("torchrun pretrain_gpt.py" + std::string(kFlags) + "--global-batch-size 0");
+      import("torchrun pretrain_gpt.py" + std::string(script_flags) + "--global-batch-size 0");
   ASSERT_EQ(unknown.lost.size(), 1u);
   EXPECT_EQ(unknown.lost[0].flag, "--global-batch-size");
 }
@@ -360,7 +308,7 @@ TEST_F(Script, ADeepspeedConfigurationOfTheScriptIsRead) {
       "{\"enabled\": true, \"loss_scale\": 0, \"loss_scale_window\": 500, \"initial_scale_power\": "
       "11}}\nE\ndeepspeed --num_gpus 2 pretrain_gpt.py --deepspeed --deepspeed_config=$CONFIG "
       "--loss-scale 12" +
-      std::string(kFlags));
+      std::string(script_flags));
   EXPECT_THAT(import.lost, IsEmpty());
   const Config c = parse_config(import.toml, "t");
   EXPECT_EQ(c.parallel.zero, 2);
@@ -371,7 +319,7 @@ TEST_F(Script, ADeepspeedConfigurationOfTheScriptIsRead) {
 }
 
 TEST_F(Script, AnotherFolderIsNoted) {
-  const Import import = this->import("mkdir x; cd x; python pretrain_gpt.py" + std::string(kFlags));
+  const Import import = this->import("mkdir x; cd x; python pretrain_gpt.py" + std::string(script_flags));
   EXPECT_EQ(import.notes.back().flag, "folder");
   EXPECT_THAT(import.notes.back().text, HasSubstr((folder_ / "x").string()));
 }

@@ -1,0 +1,19 @@
+// What the processes below one use.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace trireme::script {
+
+struct Usage {
+  std::size_t processes = 0;
+  std::uint64_t bytes = 0;  // of memory that they hold
+};
+
+// Of all descendants of a process, itself left out.
+Usage usage_below(pid_t process);
+
+}  // namespace trireme::script
