@@ -19,7 +19,7 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
       ->group(group);
   command.add_option("--merge-file", config.merge_file, "Merges: merges.txt (gpt2)")->group(group);
   command
-      .add_option("--tokenizer-model", config.model_file,
+      .add_option("--tokenizer-model,--tokenizer-name-or-path", config.model_file,
                   "File of ranks (tiktoken), tokenizer.json or its folder (hf), .model "
                   "(sentencepiece), folder with vocab.json and merges.txt (gpt2)")
       ->group(group);

@@ -133,9 +133,13 @@ std::string unknown_word(const Reading& reading) {
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const Reading reading = read_words(app, argc, argv);
-  if (!reading.unknown.empty()) return unknown_word(reading);
-  return fmt::format("{}: {}; see {} --help", reading.path, reworded(error.what(), *reading.at),
-                     reading.path);
+  const bool unexpected = !reading.unknown.empty() || error.get_name() == "ExtrasError";
+  const char* more = unexpected && reading.path == "trireme import-args"
+                         ? ". Arguments of the script that begin with '-' are given after --"
+                         : "";
+  if (!reading.unknown.empty()) return unknown_word(reading) + more;
+  return fmt::format("{}: {}; see {} --help{}", reading.path, reworded(error.what(), *reading.at),
+                     reading.path, more);
 }
 
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {

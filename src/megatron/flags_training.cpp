@@ -79,10 +79,7 @@ std::vector<Flag> training_flags() {
       turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
       ignored("--check-for-nan-in-loss-and-grad", none, "train.check_nan is on unless turned off"),
       ignored("--calculate-per-token-loss", none, "tokens always weigh equally"),
-      refused("--step-batch-size-schedule", texts,
-              "the batch can grow evenly: --rampup-batch-size START INCREMENT SAMPLES; for steps of "
-              "other sizes train one part after another, each with its --global-batch-size and the "
-              "same --save"),
+      refused("--step-batch-size-schedule", texts, "the batch grows as --rampup-batch-size says"),
       refused("--random-ltd", none, "layers cannot drop tokens"),
       rule("--recompute-granularity", choice, "parallel.recompute", "absent: `none`",
            "full selective"),

@@ -32,10 +32,6 @@ void units(Draft& draft) {
     draft.contradicts(run, name, "lengths are counted in iterations or in samples, as the run is");
   }
   draft.contradicts("--train-iters", "--rampup-batch-size", "a ramp-up counts samples");
-  for (const char* flag : {"--global-batch-size", "--rampup-batch-size"}) {
-    if (draft.has(flag) && draft.line().refused.contains("--step-batch-size-schedule"))
-      draft.complaints().add(flag, "contradicts --step-batch-size-schedule: each says the batch");
-  }
   for (const char* flag : {"--lr-warmup-iters", "--lr-warmup-samples"}) {
     if (draft.integer(flag, 0) != 0)
       draft.contradicts("--lr-warmup-fraction", flag, "the warm-up has one length");

@@ -184,9 +184,8 @@ void split(Draft& draft) {
         "--split", fmt::format("'{}': expected up to three shares such as 969,30,1", text));
   }
   std::erase_if(text, [](char c) { return std::string_view("[]()\"'").find(c) != std::string_view::npos; });
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin != std::string::npos && text.find_first_of(",/") == std::string::npos)
-    std::replace(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), ' ', ',');
+  if (text.find_first_of(",/") == std::string::npos) std::replace(text.begin(), text.end(), ' ', ',');
+  std::replace(text.begin(), text.end(), '/', ',');
   draft.set_text("data.split", text, "--split");
 }
 

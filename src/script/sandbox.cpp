@@ -49,11 +49,53 @@ bool write_text(const char* path, const std::string& text) {
   return done;
 }
 
+// All users of this process's namespace as themselves in a new one. Only a process outside of the
+// new one may say so: for root, whose scripts lie in folders of any user.
+std::string every_user(const char* map) {
+  std::ifstream file(map);
+  std::string text;
+  for (std::uint64_t inside = 0, outside = 0, count = 0; file >> inside >> outside >> count;)
+    text += fmt::format("{} {} {}\n", inside, inside, count);
+  return text;
+}
+
+// Waits for a byte and gives the parent's new namespace its users.
+[[noreturn]] void map_users_of_parent(int signal, pid_t parent) {
+  const std::string users = every_user("/proc/self/uid_map");
+  const std::string groups = every_user("/proc/self/gid_map");
+  char byte = 0;
+  const bool done = read(signal, &byte, 1) == 1 &&
+                    write_text(fmt::format("/proc/{}/uid_map", parent).c_str(), users) &&
+                    write_text(fmt::format("/proc/{}/gid_map", parent).c_str(), groups);
+  _exit(done ? 0 : 1);
+}
+
 // Namespaces of the process's own, in which it is still the same user.
 bool unshare_with_user(int flags) {
   const uid_t user = geteuid();
   const gid_t group = getegid();
-  if (unshare(CLONE_NEWUSER | flags) != 0) return false;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  const pid_t parent = getpid();
+  const pid_t helper = user == 0 ? fork() : -1;
+  if (helper == 0) {
+    close(ends[1]);
+    map_users_of_parent(ends[0], parent);
+  }
+  const bool apart = unshare(CLONE_NEWUSER | flags) == 0;
+  const int problem = errno;
+  bool mapped = false;
+  if (helper > 0) {
+    int status = 1;
+    mapped = apart && write(ends[1], "x", 1) == 1;
+    close(ends[1]);
+    ends[1] = -1;
+    mapped = waitpid(helper, &status, 0) == helper && mapped && status == 0;
+  }
+  close(ends[0]);
+  if (ends[1] >= 0) close(ends[1]);
+  errno = problem;
+  if (!apart || mapped) return apart;
   write_text("/proc/self/setgroups", "deny");
   return write_text("/proc/self/uid_map", fmt::format("{} {} 1", user, user)) &&
          write_text("/proc/self/gid_map", fmt::format("{} {} 1", group, group));
@@ -165,9 +207,7 @@ struct Start {
   dup2(file, 1);
   dup2(file, 2);
   const rlimit size{kLargestFile, kLargestFile}, none{0, 0};
-  const rlimit addresses{kMostAddresses, kMostAddresses};
   setrlimit(RLIMIT_FSIZE, &size);
-  setrlimit(RLIMIT_AS, &addresses);
   setrlimit(RLIMIT_CORE, &none);
   for (int signal = 1; signal < 32; ++signal) std::signal(signal, SIG_DFL);
   sigset_t nothing;
@@ -185,6 +225,8 @@ struct Start {
     _exit(126);
   }
   for (int fd = 3; syscall(SYS_close_range, 3, ~0U, 0) != 0 && fd < 1024; ++fd) close(fd);
+  const rlimit addresses{kMostAddresses, kMostAddresses};
+  setrlimit(RLIMIT_AS, &addresses);
   if (chdir(request.folder.c_str()) == 0) execve(argv[0], argv.data(), environment.data());
   const std::string problem = fmt::format("cannot start {} in {}: {}\n", argv[0],
                                           request.folder.string(), std::strerror(errno));

@@ -193,19 +193,31 @@ void deny_attributes(Filter& filter) {
     filter.deny(SYS_ioctl, EPERM, {is(1, request)});
 }
 
-// Even a program of root's starts without them.
-bool drop_capabilities() {
-  for (unsigned long one = 0; one < 64; ++one) prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+// Even a program of root's starts without them. What root may do with files of other users stays:
+// where they are copies, all, else to read them.
+bool drop_capabilities(bool own_files) {
+  const std::uint32_t kept =
+      own_files ? 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID |
+                      1U << CAP_DAC_READ_SEARCH
+                : 1U << CAP_DAC_READ_SEARCH;
+  for (unsigned long one = 0; one < 64; ++one) {
+    if (one >= 32 || !(kept >> one & 1)) prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+  }
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2]{};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
+  __user_cap_data_struct data[2]{};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  data[0].permitted &= geteuid() == 0 ? kept : 0;
+  data[0].effective = data[0].permitted;
+  data[0].inheritable = 0;
+  data[1] = {};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, data) == 0;
 }
 
 }  // namespace
 
 std::string filter_calls(const CallFilter& filter) {
-  if (!drop_capabilities()) return fmt::format("capabilities: {}", std::strerror(errno));
+  if (!drop_capabilities(filter.own_files)) return fmt::format("capabilities: {}", std::strerror(errno));
   Filter calls;
   deny_connections(calls);
   deny_administration(calls);

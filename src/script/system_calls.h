@@ -13,7 +13,8 @@ struct CallFilter {
   bool own_files = false;
 };
 
-// Takes all capabilities from this process and its children, for good, and filters their system
+// Takes the capabilities from this process and its children, for good (root keeps those over files
+// of other users), and filters their system
 // calls: no connection to anything (TCP, UDP, unix sockets of either kind), no mounts, no
 // namespaces, no look into other processes, nothing that only an administrator may do. "" or what
 // was not possible.

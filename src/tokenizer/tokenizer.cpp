@@ -35,8 +35,13 @@ void need(const Config& config, const FileFlag& which) {
 const std::string& existing(const Config& config, const FileFlag& which) {
   need(config, which);
   const std::string& file = config.*which.file;
-  if (!fs::exists(file)) fail_input("{} ({}): there is no '{}'", which.flag, which.key, file);
-  return file;
+  if (fs::exists(file)) return file;
+  // What looks like the name of a model on a hub: "gpt2", "org/model".
+  const bool name = which.file == &Config::model_file && !fs::path(file).has_extension();
+  fail_input("{} ({}): there is no '{}'{}", which.flag, which.key, file,
+             name ? "; models are not downloaded: give the file, tokenizer.json for hf, or the "
+                    "folder that holds it"
+                  : "");
 }
 
 const std::string& vocab(const Config& c) {
@@ -108,6 +113,23 @@ constexpr Maker kMakers[] = {
     {"NullTokenizer", make_null},
 };
 
+// Names in programs that derive from Megatron, and the type and file that do the same here.
+struct ForeignName {
+  std::string_view theirs, ours, file;
+};
+constexpr ForeignName kForeignNames[] = {
+    {"HFTokenizer", "hf", "tokenizer.json or its folder"},
+    {"PretrainedFromHF", "hf", "tokenizer.json or its folder"},
+    {"HFGPT2Tokenizer", "hf", "tokenizer.json or its folder"},
+    {"HFGPT2TokenizerFast", "hf", "tokenizer.json or its folder"},
+    {"AutoTokenizer", "hf", "tokenizer.json or its folder"},
+    {"LLaMATokenizer", "hf", "tokenizer.json or its folder"},
+    {"LLaMA2Tokenizer", "llama2", "tokenizer.model"},
+    {"SPMTokenizer", "sentencepiece", "its .model file"},
+    {"SentencePiece", "sentencepiece", "its .model file"},
+    {"TiktokenTokenizer", "tiktoken", "its file of ranks"},
+};
+
 constexpr auto kNames = [] {
   std::array<std::string_view, std::size(kMakers)> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kMakers[i].name;
@@ -129,6 +151,12 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
           config.type);
     }
     return maker.make(config);
+  }
+  for (const ForeignName& name : kForeignNames) {
+    if (name.theirs == config.type)
+      fail_input("'{}' is not a tokenizer type here: use --tokenizer-type {} with "
+                 "--tokenizer-model and {}; models are not downloaded",
+                 config.type, name.ours, name.file);
   }
   fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));
 }

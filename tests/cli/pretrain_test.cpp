@@ -41,7 +41,7 @@ class Pretrain : public Workspace {
   // Imports a script of recipes/megatron into run.toml.
   void import(const std::string& name) const {
     const Outcome outcome =
-        run({"import-args", "--run", recipe(name), "--output", path("run.toml")});
+        run({"import-args", "--run", recipe(name), "--device", "cpu", "--output", path("run.toml")});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
   }
@@ -357,6 +357,15 @@ TEST_F(Pretrain, ImportArgsPrintsAndWrites) {
     const Outcome outcome = run(all);
     EXPECT_EQ(outcome.code, 2) << outcome.out;
   }
+}
+
+TEST_F(Pretrain, ArgumentsOfScriptsFollowTwoDashes) {
+  write("run.sh", "echo $@ >&2; exit 1\n");
+  for (const char* flag : {"-z", "--zero"})
+    EXPECT_THAT(run({"import-args", "--run", path("run.sh"), flag, "1"}).out,
+                HasSubstr("are given after --"));
+  EXPECT_THAT(run({"import-args", "--run", path("run.sh"), "--", "-z", "1"}).out,
+              HasSubstr("| -z 1"));
 }
 
 TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {

@@ -13,6 +13,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(Translate, AbsentFlagsMeanMegatronsDefaults) {
   const Config c = config("");
@@ -270,9 +272,50 @@ TEST(Translate, SplitsAndEvaluationsAsMegatronReadsThem) {
   EXPECT_EQ(config("--split '99,1,0'").data.split, "99,1,0");
   EXPECT_EQ(config("--split 949,50,1").data.split, "949,50,1");
   EXPECT_EQ(config("--split [90/8/2]").data.split, "90,8,2");
+  for (const char* wrong : {"90,abc5,5", "-1,1,0", "98,2%,0", "1e2,1"})
+    EXPECT_THAT(refusal(std::string("--split=") + wrong),
+                AllOf(HasSubstr("--split"), HasSubstr(wrong), HasSubstr("969,30,1")));
+  EXPECT_THAT(refusal("--eval-iters 10,20"), HasSubstr("give one number"));
+  EXPECT_THAT(refusal("--multiple-validation-sets"), HasSubstr("trireme eval"));
+  EXPECT_THAT(refusal("--full-validation"), HasSubstr("--eval-iters"));
   const Translation none = translated("--eval-iters -1");
   EXPECT_EQ(to_config(none).train.eval_iters, 0);
   EXPECT_THAT(noted(none), ::testing::Contains("--eval-iters"));
+}
+
+TEST(Translate, BlendsInFilesAreRead) {
+  const auto with = [](const std::string& flags, const std::string& text) {
+    std::vector<std::string> all = words(kSmall + flags);
+    std::erase(all, "--data-path");
+    std::erase(all, "corpus");
+    TranslateOptions options;
+    options.lenient = true;
+    options.read_file = [&](const std::string&) { return std::optional(text); };
+    return translate(all, options);
+  };
+  const Translation whole =
+      with("--data-args-path f --split 98,2,0", "0.30 a\n0.70\tb\n");
+  EXPECT_THAT(whole.lost, IsEmpty());
+  EXPECT_THAT(to_config(whole).data.path, ElementsAre("0.30", "a", "0.70", "b"));
+  const Translation parts =
+      with("--per-split-data-args-path f",
+           R"({"train": ["0.3", "a", 0.7, "b"], "valid": "v w", "test": null})");
+  EXPECT_THAT(parts.lost, IsEmpty());
+  EXPECT_THAT(to_config(parts).data.train_path, ElementsAre("0.3", "a", "0.7", "b"));
+  EXPECT_THAT(to_config(parts).data.valid_path, ElementsAre("v", "w"));
+  EXPECT_THAT(to_config(parts).data.test_path, IsEmpty());
+  for (const auto& [flags, text] :
+       {std::pair{"--data-args-path f", " \n"}, {"--per-split-data-args-path f", "{}"},
+        {"--per-split-data-args-path f", "[1]"}, {"--per-split-data-args-path f", "a b"},
+        {"--per-split-data-args-path f", R"({"train": [true], "valid": null, "test": null})"},
+        {"--data-args-path f --data-path x", "a"},
+        {"--data-args-path f --per-split-data-args-path f", "{}"}})
+    EXPECT_THAT(with(flags, text).lost, Not(IsEmpty())) << flags << text;
+}
+
+TEST(Translate, FlagsOfTorchrunSayHowRanksAreStarted) {
+  for (const char* flag : {"--nproc_per_node 8", "--nnodes 2", "--node_rank 0", "--master_addr x"})
+    EXPECT_THAT(refusal(flag), HasSubstr("mpirun or srun"));
 }
 
 TEST(Translate, StepsToProfileBecomeATrace) {

@@ -64,6 +64,12 @@ class BadInput : public testing::Test {
 
 TEST_F(BadInput, TypesAndFlags) {
   expect_refused([] { make_tokenizer({.type = "gtp2"}); }, "'gtp2' is not a tokenizer type");
+  for (const char* theirs : {"HFTokenizer", "PretrainedFromHF", "HFGPT2Tokenizer"})
+    expect_refused([&] { make_tokenizer({.type = theirs}); }, "use --tokenizer-type hf");
+  expect_refused([] { make_tokenizer({.type = "SPMTokenizer"}); }, "sentencepiece");
+  for (const char* name : {"gpt2", "org/model"})
+    expect_refused([&] { make_tokenizer({.type = "hf", .model_file = name}); },
+                   "models are not downloaded");
   expect_refused([] { make_tokenizer({.type = "gpt2"}); }, "needs --vocab-file");
   expect_refused([] { make_tokenizer({.type = "gpt2", .vocab_file = "v"}); }, "needs --merge-file");
   expect_refused([] { make_tokenizer({.type = "hf"}); }, "needs --tokenizer-model");
