@@ -145,8 +145,7 @@ void run_import_args(const ImportArgsOptions& options) {
   fmt::print(stderr, "note: executing {} with bash: {}\n", options.script,
              promise(reached.isolation));
   if (!reached.weaker.empty())
-    fmt::print(stderr, "note: this machine does not allow copies of files ({})\n",
-               reached.weaker);
+    fmt::print(stderr, "note: this machine does not allow copies of files ({})\n", reached.weaker);
   std::fflush(stderr);
   megatron::Import import;
   stoppable([&] { import = megatron::import_script(options.script, how); });
@@ -202,9 +201,10 @@ void add_import_args(CLI::App& app) {
                    "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
       ->check(CLI::Range(1, 1024));
   command
-      ->add_option("--device", options->device,
-                   "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that "
-                   "the source names, and cuda with a note where it does not say whose")
+      ->add_option(
+          "--device", options->device,
+          "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that "
+          "the source names, and cuda with a note where it does not say whose")
       ->check(CLI::IsMember({"cpu", "cuda", "hip"}));
   command
       ->add_option("--program", options->program,

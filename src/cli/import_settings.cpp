@@ -20,9 +20,8 @@ using settings::SettingsFile;
 
 // The three systems train on GPUs, unless the file itself says otherwise.
 void set_device(SettingsFile& file, const std::string& said, const std::string& name) {
-  const bool decided = std::ranges::any_of(file.translation.settings, [](const auto& setting) {
-    return setting.key == "run.device";
-  });
+  const bool decided = std::ranges::any_of(
+      file.translation.settings, [](const auto& setting) { return setting.key == "run.device"; });
   if (decided && said.empty()) return;
   const std::string text = read_file(name);
   megatron::set_run_device(file.translation, said, {&text, 1});

@@ -35,8 +35,7 @@ std::optional<std::string> blend_text(Draft& draft, const char* flag,
 
 // One list of the JSON file. Throws bad_input where it is none.
 std::vector<std::string> list_of(const Json& json, const char* name) {
-  if (!json.contains(name))
-    fail_input("lacks \"{}\": a list, a text, or null for no data", name);
+  if (!json.contains(name)) fail_input("lacks \"{}\": a list, a text, or null for no data", name);
   const Json& value = json.at(name);
   if (value.is_null()) return {};
   if (value.is_string()) return words_of(value.get<std::string>());

@@ -242,13 +242,14 @@ std::vector<Flag> parallel_flags() {
   add_ignored(flags, kStartup,
               "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT --disable-gloo-process-groups "
               "--nccl-communicator-config-path=TEXT");
-  add_refused(flags,
-              "belongs to torchrun: ranks are started by --nproc N on one machine, and by mpirun or "
-              "srun on several, which need no addresses",
-              "--nproc_per_node=TEXT --nproc-per-node=TEXT --nnodes=TEXT --node_rank=TEXT "
-              "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
-              "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
-              "--rdzv-endpoint=TEXT --rdzv_id=TEXT --rdzv-id=TEXT");
+  add_refused(
+      flags,
+      "belongs to torchrun: ranks are started by --nproc N on one machine, and by mpirun or "
+      "srun on several, which need no addresses",
+      "--nproc_per_node=TEXT --nproc-per-node=TEXT --nnodes=TEXT --node_rank=TEXT "
+      "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
+      "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
+      "--rdzv-endpoint=TEXT --rdzv_id=TEXT --rdzv-id=TEXT");
   return flags;
 }
 

@@ -86,9 +86,10 @@ bool only_prepares(const std::string& command) {
   std::istringstream words(command);
   std::string program, file;
   words >> program >> file;
-  for (const char* one : {"cp", "mv", "ln", "rsync", "install", "mkdir", "rmdir", "rm", "touch",
-                          "chmod", "chown", "chgrp", "tar", "unzip", "gunzip", "scp", "lfs",
-                          "mktemp", "ulimit", "ls", "df", "du", "free", "dmesg", "lscpu"}) {
+  for (const char* one :
+       {"cp",     "mv",    "ln",    "rsync", "install", "mkdir",  "rmdir", "rm",  "touch",
+        "chmod",  "chown", "chgrp", "tar",   "unzip",   "gunzip", "scp",   "lfs", "mktemp",
+        "ulimit", "ls",    "df",    "du",    "free",    "dmesg",  "lscpu"}) {
     if (program == one) return true;
   }
   if (program != "source" && program != ".") return false;
@@ -105,18 +106,19 @@ void note_absence(const Call& call, Import& result) {
   const std::string where = fmt::format("line {}", call.line);
   const std::string command = fmt::format("{}", fmt::join(call.arguments, " ")).substr(0, 120);
   if (call.kind == Call::Kind::absent && command.starts_with("cd ")) {
-    add_once(result.notes, {where, fmt::format("the folder '{}' is not on this machine",
-                                               command.substr(3))});
+    add_once(result.notes,
+             {where, fmt::format("the folder '{}' is not on this machine", command.substr(3))});
   } else if (call.kind == Call::Kind::absent) {
     add_once(result.notes, {where, fmt::format("'{}' is not on this machine", command)});
   } else if (only_prepares(command)) {
     add_once(result.notes, {where, fmt::format("'{}' failed on this machine", command)});
   } else {
-    add_once(result.lost,
-             {where, fmt::format("'{}' failed on this machine: where it decides about the training, "
-                                 "make it work here or give what it sets with --set NAME=VALUE, and "
-                                 "else take it out of a copy of the script",
-                                 command)});
+    add_once(
+        result.lost,
+        {where, fmt::format("'{}' failed on this machine: where it decides about the training, "
+                            "make it work here or give what it sets with --set NAME=VALUE, and "
+                            "else take it out of a copy of the script",
+                            command)});
   }
 }
 
@@ -147,13 +149,14 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
     }
   }
   if (!launch.wrapper.empty()) {
-    add_once(result.lost,
-             {launch.wrapper,
-              launch.wrapper_absent
-                  ? "is not on this machine and starts the training: the flags that it adds are not "
-                    "known. Put it there, or start the training without it in a copy of the script"
-                  : "was run and did not start the training: the flags that it adds are not known. "
-                    "Start the training without it in a copy of the script"});
+    add_once(
+        result.lost,
+        {launch.wrapper,
+         launch.wrapper_absent
+             ? "is not on this machine and starts the training: the flags that it adds are not "
+               "known. Put it there, or start the training without it in a copy of the script"
+             : "was run and did not start the training: the flags that it adds are not known. "
+               "Start the training without it in a copy of the script"});
   }
   if (!run.problem.empty() || run.status != 0)
     result.notes.push_back({"script", script::ending(run) + ", after it had started the training"});
@@ -173,16 +176,16 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
 // The program whose flags the launch has, as far as its name or the user says it.
 Program program_of(const Launch& launch, const ImportOptions& options, Import& result) {
   Program program = launch.bert ? Program::bert : Program::gpt;
-  if (!options.program.empty())
-    program = options.program == "bert" ? Program::bert : Program::gpt;
+  if (!options.program.empty()) program = options.program == "bert" ? Program::bert : Program::gpt;
   if (launch.own) return program;
   const char* name = program == Program::bert ? "bert" : "gpt";
   if (options.program.empty()) {
     result.lost.push_back(
-        {launch.script, fmt::format("is not Megatron's own program; its flags were read as those of "
-                                    "pretrain_{}.py. Add --program {} if it trains the same model "
-                                    "from the same flags",
-                                    name, name)});
+        {launch.script,
+         fmt::format("is not Megatron's own program; its flags were read as those of "
+                     "pretrain_{}.py. Add --program {} if it trains the same model "
+                     "from the same flags",
+                     name, name)});
   } else {
     result.notes.push_back(
         {launch.script, fmt::format("its flags are read as those of pretrain_{}.py", name)});

@@ -22,10 +22,10 @@ struct Import {
 
 struct ImportOptions {
   script::ScriptOptions script;
-  std::string file;  // the name of the configuration in the launch line
-  std::string device;  // run.device, where the user says it
+  std::string file;     // the name of the configuration in the launch line
+  std::string device;   // run.device, where the user says it
   std::string program;  // "gpt", "bert": how flags of a program are read that is not Megatron's own
-  int launch = 0;    // which of several trainings; 0: there must be one
+  int launch = 0;       // which of several trainings; 0: there must be one
 };
 
 // Refuses (exit code 2) a file that is no shell script: a program of Python, a binary file.

@@ -183,8 +183,10 @@ void split(Draft& draft) {
     return draft.complaints().add(
         "--split", fmt::format("'{}': expected up to three shares such as 969,30,1", text));
   }
-  std::erase_if(text, [](char c) { return std::string_view("[]()\"'").find(c) != std::string_view::npos; });
-  if (text.find_first_of(",/") == std::string::npos) std::replace(text.begin(), text.end(), ' ', ',');
+  std::erase_if(
+      text, [](char c) { return std::string_view("[]()\"'").find(c) != std::string_view::npos; });
+  if (text.find_first_of(",/") == std::string::npos)
+    std::replace(text.begin(), text.end(), ' ', ',');
   std::replace(text.begin(), text.end(), '/', ',');
   draft.set_text("data.split", text, "--split");
 }

@@ -59,8 +59,8 @@ std::string lock_files(const std::vector<fs::path>& writable) {
   if (rules < 0) return landlock_problem();
   bool done = allow(rules, "/", kRead);
   for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
-    allow(rules, device, LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-                             (all & kTruncate));
+    allow(rules, device,
+          LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | (all & kTruncate));
   for (const fs::path& path : writable) done = done && allow(rules, path.c_str(), all);
   done = done && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          syscall(SYS_landlock_restrict_self, rules, 0) == 0;

@@ -37,9 +37,10 @@ bool is_given(const std::vector<std::string>& words, const std::string& flag) {
 // other models, and those that train nothing, are not meant.
 bool trains_by_flags(const std::string& name, const std::vector<std::string>& words) {
   for (const char* other :
-       {"t5", "bart", "ict", "retro", "vision", "vit", "vlm", "mamba", "hybrid", "multimodal",
-        "biencoder", "realm", "mimo", "clip", "finetune", "sft", "dpo", "generat", "eval", "convert",
-        "checkpoint", "server", "inference", "preprocess"}) {
+       {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
+        "vlm",  "mamba",   "hybrid",     "multimodal", "biencoder", "realm",
+        "mimo", "clip",    "finetune",   "sft",        "dpo",       "generat",
+        "eval", "convert", "checkpoint", "server",     "inference", "preprocess"}) {
     if (name.find(other) != std::string::npos) return false;
   }
   for (const char* flag : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
@@ -190,7 +191,8 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
     // Without a file of hosts the only one is this node.
     const auto named = named_devices(exclude);
     if (hosts.empty() && named.size() == 1) {
-      for (std::int64_t i = 0; i < devices; ++i) hosts[named.begin()->first].insert(static_cast<int>(i));
+      for (std::int64_t i = 0; i < devices; ++i)
+        hosts[named.begin()->first].insert(static_cast<int>(i));
     }
     for (const auto& [host, left_out] : named) {
       if (left_out.empty()) hosts.erase(host);

@@ -13,10 +13,10 @@ namespace trireme::script {
 // A command that starts pretrain_gpt.py or pretrain_bert.py, or another program that is given
 // Megatron's flags.
 struct Launch {
-  std::size_t call = 0;                          // the place of its call in the run of the script
-  int line = 0;                                  // of the script, or of the script that it ran
-  bool bert = false;                             // pretrain_bert.py
-  bool own = true;                               // the program is Megatron's own
+  std::size_t call = 0;  // the place of its call in the run of the script
+  int line = 0;          // of the script, or of the script that it ran
+  bool bert = false;     // pretrain_bert.py
+  bool own = true;       // the program is Megatron's own
   // The command between launcher and program which did not start the program here: its flags may be
   // others. "" where there is none.
   std::string wrapper;

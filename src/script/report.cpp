@@ -72,8 +72,10 @@ std::string settings_hint(const ScriptRun& run) {
       const std::string name = word.substr(word.find('=') + 1);
       for (const char* end : {".toml", ".yaml", ".yml", ".json"}) {
         if (call.kind == Call::Kind::call && name.ends_with(end))
-          return fmt::format(". 'trireme import-args {}' reads settings of torchtitan, accelerate "
-                             "and DeepSpeed", name);
+          return fmt::format(
+              ". 'trireme import-args {}' reads settings of torchtitan, accelerate "
+              "and DeepSpeed",
+              name);
       }
     }
   }

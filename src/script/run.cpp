@@ -109,10 +109,11 @@ class Fields {
 };
 
 Call::Kind kind_of(const std::string& word) {
-  static const std::map<std::string, Call::Kind> kinds = {
-      {"asked", Call::Kind::asked},     {"devices", Call::Kind::devices},
-      {"wrapper", Call::Kind::wrapper}, {"absent", Call::Kind::absent},
-      {"failed", Call::Kind::failed}};
+  static const std::map<std::string, Call::Kind> kinds = {{"asked", Call::Kind::asked},
+                                                          {"devices", Call::Kind::devices},
+                                                          {"wrapper", Call::Kind::wrapper},
+                                                          {"absent", Call::Kind::absent},
+                                                          {"failed", Call::Kind::failed}};
   const auto found = kinds.find(word);
   return found == kinds.end() ? Call::Kind::call : found->second;
 }

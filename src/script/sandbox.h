@@ -20,12 +20,12 @@ enum class Isolation {
 };
 
 struct SandboxRequest {
-  std::vector<std::string> command;      // a program by its full path, and its arguments
-  std::vector<std::string> environment;  // NAME=VALUE
-  fs::path folder;                       // where it starts
-  fs::path scratch;                      // an existing folder; its run/ is writable
-  std::vector<fs::path> shown;           // folders that stay visible wherever they lie
-  std::chrono::milliseconds limit{};     // of time
+  std::vector<std::string> command;               // a program by its full path, and its arguments
+  std::vector<std::string> environment;           // NAME=VALUE
+  fs::path folder;                                // where it starts
+  fs::path scratch;                               // an existing folder; its run/ is writable
+  std::vector<fs::path> shown;                    // folders that stay visible wherever they lie
+  std::chrono::milliseconds limit{};              // of time
   std::uint64_t memory = std::uint64_t{2} << 30;  // bytes that all processes together may hold
   Isolation isolation = Isolation::overlay;
 };

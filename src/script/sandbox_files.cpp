@@ -67,8 +67,8 @@ bool is_below(const fs::path& path, const std::string& folder) {
 bool set_attributes(const fs::path& path, std::uint64_t attributes) {
   mount_attr wanted{};
   wanted.attr_set = attributes;
-  return syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &wanted,
-                 sizeof wanted) == 0;
+  return syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &wanted, sizeof wanted) ==
+         0;
 }
 
 // Builds the tree of overlays under `root`, which lies in memory.

@@ -120,8 +120,7 @@ class Filter {
 // Sockets can be made and bound, since scripts look for a free port, but lead nowhere. Those of
 // NETLINK_ROUTE list network interfaces.
 void deny_connections(Filter& filter) {
-  filter.deny(SYS_socket, EACCES,
-              {is_not(0, AF_INET), is_not(0, AF_INET6), is_not(0, AF_NETLINK)});
+  filter.deny(SYS_socket, EACCES, {is_not(0, AF_INET), is_not(0, AF_INET6), is_not(0, AF_NETLINK)});
   filter.deny(SYS_socket, EACCES, {is(0, AF_NETLINK), is_not(2, 0)});
   filter.deny(SYS_socket, EACCES, {is_not(0, AF_NETLINK), {1, 0xf, false, SOCK_STREAM}});
   filter.deny(SYS_socket, EACCES, {is_not(0, AF_NETLINK), is_not(2, 0), is_not(2, IPPROTO_TCP)});
@@ -136,17 +135,56 @@ void deny_connections(Filter& filter) {
 }
 
 void deny_administration(Filter& filter) {
-  filter.deny_all(
-      EPERM,
-      {SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, kOpenTree, kMoveMount, kFsopen,
-       kFsconfig, kFsmount, kFspick, kMountSetattr, kOpenTreeAttr, SYS_setns, SYS_unshare,
-       SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, kPidfdGetfd, SYS_kcmp,
-       kProcessMadvise, kProcessMrelease, SYS_migrate_pages, SYS_move_pages, SYS_open_by_handle_at,
-       SYS_name_to_handle_at, SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_fanotify_init,
-       SYS_keyctl, SYS_add_key, SYS_request_key, SYS_kexec_load, SYS_init_module, SYS_finit_module,
-       SYS_delete_module, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, kQuotactlFd,
-       SYS_settimeofday, SYS_clock_settime, SYS_clock_adjtime, SYS_adjtimex, SYS_sethostname,
-       SYS_setdomainname, SYS_syslog, SYS_vhangup});
+  filter.deny_all(EPERM, {SYS_mount,
+                          SYS_umount2,
+                          SYS_pivot_root,
+                          SYS_chroot,
+                          kOpenTree,
+                          kMoveMount,
+                          kFsopen,
+                          kFsconfig,
+                          kFsmount,
+                          kFspick,
+                          kMountSetattr,
+                          kOpenTreeAttr,
+                          SYS_setns,
+                          SYS_unshare,
+                          SYS_ptrace,
+                          SYS_process_vm_readv,
+                          SYS_process_vm_writev,
+                          kPidfdGetfd,
+                          SYS_kcmp,
+                          kProcessMadvise,
+                          kProcessMrelease,
+                          SYS_migrate_pages,
+                          SYS_move_pages,
+                          SYS_open_by_handle_at,
+                          SYS_name_to_handle_at,
+                          SYS_bpf,
+                          SYS_perf_event_open,
+                          SYS_userfaultfd,
+                          SYS_fanotify_init,
+                          SYS_keyctl,
+                          SYS_add_key,
+                          SYS_request_key,
+                          SYS_kexec_load,
+                          SYS_init_module,
+                          SYS_finit_module,
+                          SYS_delete_module,
+                          SYS_reboot,
+                          SYS_swapon,
+                          SYS_swapoff,
+                          SYS_acct,
+                          SYS_quotactl,
+                          kQuotactlFd,
+                          SYS_settimeofday,
+                          SYS_clock_settime,
+                          SYS_clock_adjtime,
+                          SYS_adjtimex,
+                          SYS_sethostname,
+                          SYS_setdomainname,
+                          SYS_syslog,
+                          SYS_vhangup});
 #ifdef __x86_64__
   filter.deny_all(EPERM, {SYS_iopl, SYS_ioperm});
 #endif
@@ -161,9 +199,9 @@ void deny_administration(Filter& filter) {
 void deny_other_processes(Filter& filter) {
   filter.deny_all(0, {SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
                       kPidfdSendSignal});
-  filter.deny_all(ENOSYS, {SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semop, SYS_semctl,
-                           SYS_semtimedop, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl,
-                           SYS_mq_open, SYS_mq_unlink});
+  filter.deny_all(
+      ENOSYS, {SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semop, SYS_semctl, SYS_semtimedop,
+               SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_mq_open, SYS_mq_unlink});
   filter.deny(SYS_prlimit64, EPERM, {is_not(0, 0)});
   filter.deny(SYS_setpriority, EPERM, {is_not(0, PRIO_PROCESS)});
   filter.deny(SYS_setpriority, EPERM, {is_not(1, 0)});
@@ -175,11 +213,11 @@ void deny_other_processes(Filter& filter) {
 
 // What Landlock does not watch, or only in newer kernels.
 void deny_attributes(Filter& filter) {
-  filter.deny_all(0, {SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat,
-                      SYS_utimensat});
-  filter.deny_all(EOPNOTSUPP, {SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, kSetxattrat,
-                               SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, kRemovexattrat,
-                               kFileSetattr});
+  filter.deny_all(0,
+                  {SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat, SYS_utimensat});
+  filter.deny_all(EOPNOTSUPP,
+                  {SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, kSetxattrat, SYS_removexattr,
+                   SYS_lremovexattr, SYS_fremovexattr, kRemovexattrat, kFileSetattr});
   filter.deny(SYS_truncate, EACCES);
   const std::uint32_t truncates = O_TRUNC | O_ACCMODE;
   filter.deny(SYS_openat, EACCES, {{2, truncates, true, O_TRUNC}});
@@ -196,10 +234,10 @@ void deny_attributes(Filter& filter) {
 // Even a program of root's starts without them. What root may do with files of other users stays:
 // where they are copies, all, else to read them.
 bool drop_capabilities(bool own_files) {
-  const std::uint32_t kept =
-      own_files ? 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID |
-                      1U << CAP_DAC_READ_SEARCH
-                : 1U << CAP_DAC_READ_SEARCH;
+  const std::uint32_t kept = own_files
+                                 ? 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER |
+                                       1U << CAP_FSETID | 1U << CAP_DAC_READ_SEARCH
+                                 : 1U << CAP_DAC_READ_SEARCH;
   for (unsigned long one = 0; one < 64; ++one) {
     if (one >= 32 || !(kept >> one & 1)) prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
   }
@@ -217,7 +255,8 @@ bool drop_capabilities(bool own_files) {
 }  // namespace
 
 std::string filter_calls(const CallFilter& filter) {
-  if (!drop_capabilities(filter.own_files)) return fmt::format("capabilities: {}", std::strerror(errno));
+  if (!drop_capabilities(filter.own_files))
+    return fmt::format("capabilities: {}", std::strerror(errno));
   Filter calls;
   deny_connections(calls);
   deny_administration(calls);

@@ -40,8 +40,8 @@ class Pretrain : public Workspace {
 
   // Imports a script of recipes/megatron into run.toml.
   void import(const std::string& name) const {
-    const Outcome outcome =
-        run({"import-args", "--run", recipe(name), "--device", "cpu", "--output", path("run.toml")});
+    const Outcome outcome = run(
+        {"import-args", "--run", recipe(name), "--device", "cpu", "--output", path("run.toml")});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
   }

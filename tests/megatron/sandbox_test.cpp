@@ -115,9 +115,9 @@ class Outside {
 
  private:
   static constexpr const char* kFiles[] = {
-      "removed", "moved",    "truncated", "written", "appended", "copied-over", "linked",
-      "moded",   "touched",  "emptied",   "edited",  "through",  "tee",         "dd",
-      "install", "swapped",  "renamed",   "by-cwd",  "by-root",  "late",        "times"};
+      "removed", "moved",   "truncated", "written", "appended", "copied-over", "linked",
+      "moded",   "touched", "emptied",   "edited",  "through",  "tee",         "dd",
+      "install", "swapped", "renamed",   "by-cwd",  "by-root",  "late",        "times"};
 
   void give(const fs::path& path) const {
     struct stat status {};
@@ -193,7 +193,8 @@ std::function<bool(const Outside&)> appeared(const char* name) {
 }
 
 std::vector<Way> ways_out() {
-  const std::string perl_socket = "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1; ";
+  const std::string perl_socket =
+      "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1; ";
   return {
       {"rm in /dev/shm", "rm -rf $SHARED/*",
        [](const Outside& o) { return !o.is_as_it_was(o.shared() / "kept"); }},
@@ -227,8 +228,7 @@ std::vector<Way> ways_out() {
        changed("by-cwd")},
       {"the root of another process", "echo x > /proc/$VICTIM/root/$FILES/by-root",
        changed("by-root")},
-      {"unix socket",
-       perl_socket + "connect(S, pack_sockaddr_un($ENV{SOCKET})) or exit 1'",
+      {"unix socket", perl_socket + "connect(S, pack_sockaddr_un($ENV{SOCKET})) or exit 1'",
        [](const Outside& o) { return got_connection(o.stream("unix")); }},
       {"abstract socket",
        perl_socket + "connect(S, pack_sockaddr_un(\"\\0$ENV{ABSTRACT}\")) or exit 1'",
@@ -249,10 +249,13 @@ std::vector<Way> ways_out() {
        "perl -e 'defined shmget($ENV{KEY}, 64, 0666 | 01000) or exit 1'",
        [](const Outside& o) { return shmget(o.key(), 0, 0) >= 0; }},
       {"priority of another process", "renice -n 7 -p $VICTIM",
-       [](const Outside& o) { return getpriority(PRIO_PROCESS, static_cast<id_t>(o.victim())) > 0; }},
-      {"keys", fmt::format("perl -e 'syscall({}, \"user\", \"trireme-test\", \"x\", 1, -3) > 0 or "
-                           "exit 1'",
-                           SYS_add_key),
+       [](const Outside& o) {
+         return getpriority(PRIO_PROCESS, static_cast<id_t>(o.victim())) > 0;
+       }},
+      {"keys",
+       fmt::format("perl -e 'syscall({}, \"user\", \"trireme-test\", \"x\", 1, -3) > 0 or "
+                   "exit 1'",
+                   SYS_add_key),
        nullptr, false},
       {"new privileges", "grep -q '^NoNewPrivs:[[:space:]]*0' /proc/self/status"},
       {"capabilities beyond files",
@@ -287,8 +290,7 @@ std::string script_of(const std::vector<Way>& ways) {
 
 // Namespaces and Landlock as they are missing on other machines: calls that fail.
 void forbid(std::initializer_list<int> calls) {
-  std::vector<sock_filter> code = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  std::vector<sock_filter> code = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (const int call : calls) {
     code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1));
     code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
@@ -335,9 +337,9 @@ struct Case {
 class WaysOut : public testing::TestWithParam<Case> {
  protected:
   WaysOut()
-      : folder_(fs::canonical(testing::TempDir()) /
-                fmt::format("trireme_ways_{}_{}", getpid(),
-                            static_cast<int>(GetParam().isolation))) {}
+      : folder_(
+            fs::canonical(testing::TempDir()) /
+            fmt::format("trireme_ways_{}_{}", getpid(), static_cast<int>(GetParam().isolation))) {}
 
   // The names of the ways that led out.
   std::vector<std::string> escaped(const Outside& outside, const std::vector<Way>& ways) {
@@ -394,8 +396,7 @@ INSTANTIATE_TEST_SUITE_P(Sandbox, WaysOut,
                                          Case{Isolation::landlock, 0},
                                          Case{Isolation::landlock, kNobody}));
 INSTANTIATE_TEST_SUITE_P(Sandbox, WaysOutOfNothing,
-                         testing::Values(Case{Isolation::none, 0},
-                                         Case{Isolation::none, kNobody}));
+                         testing::Values(Case{Isolation::none, 0}, Case{Isolation::none, kNobody}));
 
 std::string reached(const ScriptOptions& options) {
   const script::Reached reached = reach_isolation(options);

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "config/config.h"
 #include "megatron/import.h"
-#include "script/launch.h"
 #include "megatron/script_folder.h"
+#include "script/launch.h"
 
 namespace trireme::megatron {
 namespace {
@@ -256,8 +256,8 @@ TEST_F(Script, EndlessAndExplodingScriptsEnd) {
               HasSubstr("more than 500 processes"));
   EXPECT_THAT(refusal("yes"), HasSubstr("it ended with exit code"));
   EXPECT_THAT(refusal("srun bash run.sh"), HasSubstr("did not start pretrain_gpt.py"));
-  const Import after = import("torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(script_flags) +
-                                  "\nwhile true; do :; done",
+  const Import after = import("torchrun --nproc_per_node 2 pretrain_gpt.py" +
+                                  std::string(script_flags) + "\nwhile true; do :; done",
                               quick);
   EXPECT_THAT(after.lost, IsEmpty());
   EXPECT_THAT(after.notes, Contains(Note{"script",
@@ -319,7 +319,8 @@ TEST_F(Script, ADeepspeedConfigurationOfTheScriptIsRead) {
 }
 
 TEST_F(Script, AnotherFolderIsNoted) {
-  const Import import = this->import("mkdir x; cd x; python pretrain_gpt.py" + std::string(script_flags));
+  const Import import =
+      this->import("mkdir x; cd x; python pretrain_gpt.py" + std::string(script_flags));
   EXPECT_EQ(import.notes.back().flag, "folder");
   EXPECT_THAT(import.notes.back().text, HasSubstr((folder_ / "x").string()));
 }

@@ -293,8 +293,7 @@ TEST(Translate, BlendsInFilesAreRead) {
     options.read_file = [&](const std::string&) { return std::optional(text); };
     return translate(all, options);
   };
-  const Translation whole =
-      with("--data-args-path f --split 98,2,0", "0.30 a\n0.70\tb\n");
+  const Translation whole = with("--data-args-path f --split 98,2,0", "0.30 a\n0.70\tb\n");
   EXPECT_THAT(whole.lost, IsEmpty());
   EXPECT_THAT(to_config(whole).data.path, ElementsAre("0.30", "a", "0.70", "b"));
   const Translation parts =
@@ -305,8 +304,10 @@ TEST(Translate, BlendsInFilesAreRead) {
   EXPECT_THAT(to_config(parts).data.valid_path, ElementsAre("v", "w"));
   EXPECT_THAT(to_config(parts).data.test_path, IsEmpty());
   for (const auto& [flags, text] :
-       {std::pair{"--data-args-path f", " \n"}, {"--per-split-data-args-path f", "{}"},
-        {"--per-split-data-args-path f", "[1]"}, {"--per-split-data-args-path f", "a b"},
+       {std::pair{"--data-args-path f", " \n"},
+        {"--per-split-data-args-path f", "{}"},
+        {"--per-split-data-args-path f", "[1]"},
+        {"--per-split-data-args-path f", "a b"},
         {"--per-split-data-args-path f", R"({"train": [true], "valid": null, "test": null})"},
         {"--data-args-path f --data-path x", "a"},
         {"--data-args-path f --per-split-data-args-path f", "{}"}})

@@ -33,8 +33,9 @@ TEST_F(Wrappers, LaunchersFindThemInTheCurrentFolder) {
        {"srun -n 2 launch.sh", "srun -n 2 ./launch.sh", "srun -p gpu -n 2 --label launch.sh",
         "mpirun -np 2 launch.sh", "mpirun -np 2 --mca a b -x C wrapper", "srun -n 2 wrapper",
         "srun -n 2 -- launch.sh", "srun -n 2 singularity exec -B /a:/b image.sif ./wrapper",
-        "srun -n 2 numactl --localalloc ./launch.sh", "torchrun --nproc_per_node 2 --no-python ./launch.sh",
-        "mpiexec -n 2 -genv A B wrapper", "srun -n 2 --new-option wrapper"}) {
+        "srun -n 2 numactl --localalloc ./launch.sh",
+        "torchrun --nproc_per_node 2 --no-python ./launch.sh", "mpiexec -n 2 -genv A B wrapper",
+        "srun -n 2 --new-option wrapper"}) {
     const Import import = this->import(gpu + start + " pretrain_gpt.py" + script_flags);
     EXPECT_THAT(import.lost, IsEmpty()) << start;
     EXPECT_EQ(parse_config(import.toml, "t").run.seed, 99) << start;
@@ -45,9 +46,12 @@ TEST_F(Wrappers, LaunchersFindThemInTheCurrentFolder) {
 TEST_F(Wrappers, ThatDidNotStartTheTrainingAreNamed) {
   write("quits.sh", "exit 0\n");
   for (const auto& [start, name] :
-       {std::pair{"srun absent.sh", "absent.sh"}, {"mpirun -np 2 ./deep/absent.sh", "./deep/absent.sh"},
-        {"srun ./no-such-wrapper", "./no-such-wrapper"}, {"srun no-such-wrapper", "no-such-wrapper"},
-        {"srun bash absent.sh", "bash"}, {"srun ./quits.sh", "./quits.sh"},
+       {std::pair{"srun absent.sh", "absent.sh"},
+        {"mpirun -np 2 ./deep/absent.sh", "./deep/absent.sh"},
+        {"srun ./no-such-wrapper", "./no-such-wrapper"},
+        {"srun no-such-wrapper", "no-such-wrapper"},
+        {"srun bash absent.sh", "bash"},
+        {"srun ./quits.sh", "./quits.sh"},
         {"singularity exec image.sif /opt/absent.sh", "/opt/absent.sh"},
         {"singularity exec image.sif /opt/absent", "/opt/absent"},
         {"torchrun --nproc_per_node 2 --no-python ./absent", "./absent"}}) {
@@ -75,8 +79,10 @@ torchrun --nproc_per_node 2 pretrain_gpt.py)sh";
   EXPECT_THAT(import.notes, Not(about("failed")));
   EXPECT_TRUE(import.notes.back().flag == "run.device" || import.notes.size() > 0);
   EXPECT_FALSE(fs::exists(folder_ / "work/logs"));
-  write("inner.sh", "#SBATCH -e %A_%a.err\nset -e\n[ -f slurm-1_3.out ]\nmv 1_3.err e\n"
-                    "torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(script_flags));
+  write("inner.sh",
+        "#SBATCH -e %A_%a.err\nset -e\n[ -f slurm-1_3.out ]\nmv 1_3.err e\n"
+        "torchrun --nproc_per_node 2 pretrain_gpt.py" +
+            std::string(script_flags));
   EXPECT_THAT(this->import("sbatch --array=3-4 inner.sh").lost, IsEmpty());
 }
 
@@ -86,8 +92,9 @@ TEST_F(Wrappers, WhatIsAbsentHereDoesNotEndTheScript) {
         ". /opt/conda/etc/profile.d/conda.sh", "mv /absent/a b", "ln /absent/a b",
         "rsync -a /absent/ b", "install /absent x", "tar xf /absent.tar", "cd /absent/folder",
         "mkdir /proc/folder"}) {
-    const Import import = this->import("set -e\n" + std::string(line) +
-                                       "\ntorchrun --nproc_per_node 2 pretrain_gpt.py" + script_flags);
+    const Import import =
+        this->import("set -e\n" + std::string(line) +
+                     "\ntorchrun --nproc_per_node 2 pretrain_gpt.py" + script_flags);
     EXPECT_THAT(import.lost, IsEmpty()) << line;
     EXPECT_EQ(import.ranks, 2) << line;
     EXPECT_THAT(import.notes, about("on this machine")) << line;
@@ -98,11 +105,12 @@ TEST_F(Wrappers, WhatIsAbsentHereDoesNotEndTheScript) {
 TEST_F(Wrappers, WhatMayDecideAboutTheTrainingIsNotDropped) {
   for (const char* line : {"set -e\nsource /scratch/p/settings.sh", "x=1\n. /scratch/p/settings.sh",
                            "set -e\nLR=$(cat /absent/lr)", "set -e\n((A++))"}) {
-    const Import import = this->import(std::string(line) +
-                                       "\ntorchrun --nproc_per_node 2 pretrain_gpt.py" + script_flags);
-    EXPECT_THAT(import.lost,
-                Contains(AllOf(Field(&Note::flag, "line 2"),
-                               Field(&Note::text, HasSubstr("take it out of a copy of the script")))))
+    const Import import = this->import(
+        std::string(line) + "\ntorchrun --nproc_per_node 2 pretrain_gpt.py" + script_flags);
+    EXPECT_THAT(
+        import.lost,
+        Contains(AllOf(Field(&Note::flag, "line 2"),
+                       Field(&Note::text, HasSubstr("take it out of a copy of the script")))))
         << line;
   }
 }
@@ -126,7 +134,8 @@ TEST_F(Wrappers, DevicesOfDeepspeed) {
 }
 
 TEST_F(Wrappers, ProgramsOfForksAreReadWhereTheUserAgrees) {
-  const std::string text = "torchrun --nproc_per_node 2 pretrain_llama.py" + std::string(script_flags);
+  const std::string text =
+      "torchrun --nproc_per_node 2 pretrain_llama.py" + std::string(script_flags);
   const Import import = this->import(text);
   ASSERT_EQ(import.lost.size(), 1u);
   EXPECT_THAT(import.lost[0].text, HasSubstr("--program gpt"));
@@ -159,7 +168,8 @@ std::string device_of(const Import& import) {
 }
 
 TEST_F(Wrappers, ScriptsForGpusStayRunsOnGpus) {
-  const std::string train = "torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(script_flags);
+  const std::string train =
+      "torchrun --nproc_per_node 2 pretrain_gpt.py" + std::string(script_flags);
   for (const char* line :
        {"module load rocm/6.2", "export HIP_VISIBLE_DEVICES=0", "#SBATCH --partition=standard-g",
         "C=/appl/local/containers/sif-images/lumi-pytorch-rocm-6.2.sif", "rocm-smi",
