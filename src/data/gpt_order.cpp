@@ -1,8 +1,6 @@
 // Building of the GPT sample order.
 #include "data/gpt_order.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -14,6 +12,7 @@
 #include "base/divide.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/machine_memory.h"
 #include "base/thread.h"
 #include "base/thread_pool.h"
 #include "data/numpy_random.h"
@@ -76,8 +75,7 @@ void check_size(const Plan& plan, std::size_t sequences) {
   }
   const double bytes = 16.0 * static_cast<double>(plan.samples) +
                        4.0 * static_cast<double>(plan.epochs) * static_cast<double>(sequences);
-  const double memory =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto memory = static_cast<double>(machine_memory_bytes());
   if (bytes > memory) {
     fail_input(
         "the order of {} in {} takes {:.1f} GB, more than the {:.1f} GB of "

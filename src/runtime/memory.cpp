@@ -3,13 +3,9 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <limits>
 #include <utility>
 
 #include "backend/device.h"
@@ -17,7 +13,6 @@
 #include "base/thread_pool.h"
 
 namespace trireme {
-namespace fs = std::filesystem;
 
 void MemoryPlan::merge(const MemoryPlan& other) {
   for (const MemoryRegion& region : other.regions) {
@@ -107,46 +102,6 @@ HostBlock::HostBlock(Device& device, std::int64_t bytes, const std::string& what
 
 HostBlock::~HostBlock() {
   device_.release_host(data_, bytes_);
-}
-
-std::int64_t machine_memory_bytes() {
-  const std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::min(bytes, control_group_memory_bytes("/proc/self/cgroup", "/sys/fs/cgroup"));
-}
-
-namespace {
-
-// The smallest limit in a folder and those above it, up to the root of the hierarchy. Folders that
-// this namespace does not show are passed over.
-std::int64_t smallest_limit(const fs::path& root, const std::string& group, const char* file) {
-  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-  for (fs::path at = fs::path(group).lexically_normal().relative_path();; at = at.parent_path()) {
-    std::int64_t limit = 0;  // "max" is no number
-    if (std::ifstream(root / at / file) >> limit && limit > 0) smallest = std::min(smallest, limit);
-    if (at.empty()) return smallest;
-  }
-}
-
-}  // namespace
-
-std::int64_t control_group_memory_bytes(const std::string& groups, const std::string& root) {
-  // At the root of a container's namespace the limits are those of the container.
-  std::int64_t limit = std::min(smallest_limit(root, "", "memory.max"),
-                                smallest_limit(root + "/memory", "", "memory.limit_in_bytes"));
-  std::ifstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {  // number:controllers:path
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,") {
-      limit = std::min(limit, smallest_limit(root, path, "memory.max"));
-      limit = std::min(limit, smallest_limit(root + "/unified", path, "memory.max"));
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      limit = std::min(limit, smallest_limit(root + "/memory", path, "memory.limit_in_bytes"));
-    }
-  }
-  return limit;
 }
 
 std::int64_t peak_resident_bytes() {
