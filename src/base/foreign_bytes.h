@@ -34,6 +34,8 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first);
 // For a reader of text (JSON, vocabularies, settings): refuses any of them. `content` may be longer
 // than what is looked at.
 void refuse_if_foreign(const std::string& file, std::string_view content);
+// For a reader of plain text, which a web page may be: refuses all others.
+void refuse_unless_text(const std::string& file, std::string_view content);
 // For a reader of binary files (tensors, archives): refuses pointers and web pages alone.
 void refuse_if_stand_in(const std::string& file, std::string_view content);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/foreign_bytes.h"
 #include "cli/commands.h"
 #include "data/indexed_dataset.h"
 #include "data/text_documents.h"
@@ -42,6 +43,7 @@ std::vector<std::int32_t> before_first_document(const Tokenizer& tokenizer) {
 // between them.
 Stream read_text(const EvalArguments& a, const Tokenizer& tokenizer) {
   const std::string file = read_file(a.text);
+  refuse_unless_text(a.text, file);
   Stream stream;
   stream.bytes = static_cast<std::int64_t>(file.size());
   stream.ids = before_first_document(tokenizer);

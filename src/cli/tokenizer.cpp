@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/foreign_bytes.h"
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/json_ids.h"
@@ -30,8 +31,10 @@ void print(const std::string& text) {
 
 // "-" is standard input.
 std::string read_input(const std::string& file) {
-  if (file != "-") return read_file(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::string content = read_file(file);
+  refuse_unless_text(file, content);
+  return content;
 }
 
 struct TrainOptions {

@@ -3,9 +3,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/foreign_bytes.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bert_text.h"
 #include "tokenizer/fingerprint.h"
+#include "tokenizer/vocabulary_lines.h"
 #include "tokenizer/wordpiece.h"
 
 namespace trireme {
@@ -83,12 +85,12 @@ class BertTokenizer : public Tokenizer {
 };
 
 Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
+  refuse_if_foreign(file, content);
   Vocabulary vocabulary;
+  content = without_byte_order_mark(content);
   for (std::size_t number = 1; !content.empty(); ++number) {
-    const std::size_t stop = content.find('\n');
-    std::string_view token = content.substr(0, stop);
-    content.remove_prefix(stop == std::string_view::npos ? content.size() : stop + 1);
-    if (token.ends_with('\r')) token.remove_suffix(1);
+    // As Hugging Face's library, which leaves white space before a token as it is.
+    const std::string_view token = trimmed_end(take_vocabulary_line(content));
     if (token.empty()) fail_input("'{}' line {} is empty; each line is one token", file, number);
     if (!is_valid_utf8(token)) fail_input("'{}' line {} is not UTF-8", file, number);
     if (const std::int32_t first = vocabulary.find(token); first >= 0) {

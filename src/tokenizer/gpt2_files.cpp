@@ -3,10 +3,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/foreign_bytes.h"
 #include "base/json.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/fingerprint.h"
+#include "tokenizer/vocabulary_lines.h"
 
 namespace trireme {
 namespace {
@@ -38,6 +40,7 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   bool start_array(std::size_t) override { return wrong_value(); }
   bool end_array() override { return true; }
   bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
+    refuse_if_foreign(file_, content_);
     const JsonFault fault = json_fault(content_, at, error.what());
     fail_input("'{}' is not JSON: line {}, column {}: {}", file_, fault.line, fault.column,
                fault.what);
@@ -146,14 +149,11 @@ struct MergeLine {
 
 MergeTable read_merges(const std::string& file, std::string_view content,
                        const Vocabulary& vocabulary) {
+  refuse_if_foreign(file, content);
   MergeTable merges;
-  std::size_t number = 0;
-  while (!content.empty()) {
-    const std::size_t stop = content.find('\n');
-    std::string_view line = content.substr(0, stop);
-    content.remove_prefix(stop == std::string_view::npos ? content.size() : stop + 1);
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  content = without_byte_order_mark(content);
+  for (std::size_t number = 1; !content.empty(); ++number) {
+    const std::string_view line = trimmed_end(take_vocabulary_line(content));
     if (line.empty() || (number == 1 && line.starts_with("#version"))) continue;
     MergeLine{file, number, line}.add_to(merges, vocabulary);
   }

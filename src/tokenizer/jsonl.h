@@ -7,11 +7,6 @@
 
 namespace trireme {
 
-// One line of JSON as every JSON reader takes it: ill-formed UTF-8 and escapes of lone surrogates
-// become U+FFFD, and NaN and infinities, which Python writes, null. What is not JSON otherwise
-// stays so.
-std::string repaired_json(std::string_view line);
-
 // The string at `key` of one JSON object, as valid UTF-8: ill-formed bytes and lone surrogates
 // become U+FFFD. Errors: a line that is not such an object is bad input; `file` and `line_number`
 // (from 1) go into the message.

@@ -1,6 +1,7 @@
 // Counting pieces, in blocks that are cut where a piece ends in any case.
 #include <algorithm>
 
+#include "base/foreign_bytes.h"
 #include "base/thread_pool.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/jsonl.h"
@@ -85,6 +86,7 @@ PieceCounts count_blocks(const std::vector<std::string_view>& blocks, Count coun
 
 PieceCounts count_text_file(const fs::path& file) {
   const MappedFile mapped(file);
+  refuse_unless_text(file.string(), mapped.text());
   const auto blocks = cut_blocks(mapped.text(), ends_piece);
   return count_blocks(blocks,
                       [&](PieceCounts& counts, std::size_t block) { counts.add(blocks[block]); });
@@ -92,6 +94,7 @@ PieceCounts count_text_file(const fs::path& file) {
 
 PieceCounts count_jsonl_file(const fs::path& file, const std::string& key) {
   const MappedFile mapped(file);
+  refuse_if_foreign(file.string(), mapped.text());
   const auto blocks = cut_blocks(
       mapped.text(), [](std::string_view text, std::size_t at) { return text[at - 1] == '\n'; });
   std::vector<std::size_t> first_line(blocks.size(), 1);

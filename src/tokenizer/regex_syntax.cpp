@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/utf8.h"
@@ -44,6 +45,7 @@ class Reader {
 
   RegexSyntax read() {
     while (!rest_.empty()) {
+      const int opened = std::exchange(opened_, 0);
       if (rest_.starts_with('\\')) {
         read_escape();
       } else if (rest_.starts_with("[:")) {
@@ -51,6 +53,7 @@ class Reader {
       } else if (rest_.starts_with("(?") || rest_.starts_with("(*")) {
         read_group();
       } else {
+        follow_brackets(rest_[0], opened);
         read_character();
       }
     }
@@ -70,6 +73,18 @@ class Reader {
   void take(std::size_t count) {
     out_.pattern += rest_.substr(0, count);
     rest_.remove_prefix(count);
+  }
+
+  // `opened` is 1 right after a '[' and 2 after '[^', where a ']' stands for itself.
+  void follow_brackets(char c, int opened) {
+    if (c == '[') {
+      ++brackets_;
+      opened_ = 1;
+    } else if (c == '^' && opened == 1) {
+      opened_ = 2;
+    } else if (c == ']' && opened == 0 && brackets_ > 0) {
+      --brackets_;
+    }
   }
 
   void read_character() {
@@ -106,9 +121,17 @@ class Reader {
                                 ? rest_.find('}')
                                 : std::string_view::npos;
     if (end == std::string_view::npos) return take(2);
-    const std::string name = loose(rest_.substr(3, end - 3));
+    const std::string_view given = rest_.substr(3, end - 3);
+    const std::string name = loose(given);
     if (name == "punct" || name == "posixpunct") refuse("\\p{" + name + "}");
     names_word_ = names_word_ || name == "word";
+    if (name == "word" && brackets_ == 0) {
+      // Outside of brackets the reference takes it for \w, which has six characters more.
+      const bool negated = (rest_[1] == 'P') != (given.find('^') != given.npos);
+      out_.pattern += negated ? "\\W" : "\\w";
+      rest_.remove_prefix(end + 1);
+      return;
+    }
     if (kExactProperties.find(" " + name + " ") == std::string_view::npos) out_.looks_closer = true;
     take(end + 1);
   }
@@ -172,8 +195,9 @@ class Reader {
   const std::string& where_;
   RegexSyntax out_;
   static constexpr char32_t kNone = 0xFFFFFFFF;
-  char32_t last_ = kNone;         // the character before
-  char32_t before_dash_ = kNone;  // the one before a '-' that was just read
+  char32_t last_ = kNone;          // the character before
+  char32_t before_dash_ = kNone;   // the one before a '-' that was just read
+  int brackets_ = 0, opened_ = 0;  // see follow_brackets()
   bool folds_case_ = false;
   bool names_word_ = false;
 };

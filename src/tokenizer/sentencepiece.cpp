@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/foreign_bytes.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/fingerprint.h"
 #include "tokenizer/sentencepiece_bpe.h"
@@ -190,6 +191,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& model_file,
   std::string content = read_file(model_file, kMaxFile);
   auto processor = std::make_unique<Processor>();
   if (!has_sound_charsmaps(content) || !loads(*processor, content)) {
+    refuse_if_foreign(model_file, content);
     fail_input(
         "'{}' is not a SentencePiece model: it is damaged, cut off or a file of another kind",
         model_file);

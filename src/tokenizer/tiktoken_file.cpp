@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/foreign_bytes.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/fingerprint.h"
 #include "tokenizer/tiktoken_kinds.h"
+#include "tokenizer/vocabulary_lines.h"
 
 namespace trireme {
 namespace {
@@ -71,13 +73,10 @@ struct RankLine {
 Vocabulary read_ranks(const std::string& file, std::string_view content) {
   Vocabulary ranks;
   const std::size_t limit = content.size();
-  std::size_t number = 0;
-  while (!content.empty()) {
-    const std::size_t stop = content.find('\n');
-    std::string_view text = content.substr(0, stop);
-    content.remove_prefix(stop == std::string_view::npos ? content.size() : stop + 1);
-    ++number;
-    if (text.ends_with('\r')) text.remove_suffix(1);
+  refuse_if_foreign(file, content);
+  content = without_byte_order_mark(content);
+  for (std::size_t number = 1; !content.empty(); ++number) {
+    const std::string_view text = trimmed_end(take_vocabulary_line(content));
     if (text.empty()) continue;
     const RankLine line{file, number, text, limit};
     const std::string token = line.token();

@@ -284,11 +284,12 @@ TEST(JsonLines, TellWhatIsWrong) {
     return json_line_text(line, "text", "f.jsonl", 3);
   };
   EXPECT_EQ(read(R"({"text": "a\u00e9", "x": 1})"), "a\u00e9");
-  expect_refused([&] { read("{"); }, "'f.jsonl' line 3 is not JSON");
-  expect_refused([&] { read(R"({"txt": "a"})"); }, "'f.jsonl' line 3 has no key 'text'");
-  expect_refused([&] { read(R"(["a"])"); }, "'f.jsonl' line 3 has no key 'text'");
+  expect_refused([&] { read("{"); }, "'f.jsonl' line 3: not JSON");
+  expect_refused([&] { read(R"({"txt": "a"})"); }, "'f.jsonl' line 3: no key \"text\"");
+  expect_refused([&] { read(R"(["a"])"); }, "'f.jsonl' line 3: not a JSON object but a list");
+  expect_refused([&] { read(R"({"text": ["a", "b"]})"); }, "is a list, not a string");
   expect_refused([&] { read(R"({"text": 7})"); },
-                 "the value of 'text' is the number 7, not a string");
+                 "the value of \"text\" is the number 7, not a string");
 }
 
 TEST(JsonLines, IllFormedTextBecomesReplacementCharacters) {

@@ -75,5 +75,27 @@ TEST(Split, LongSIsACaseOfS) {
   EXPECT_EQ(by_hand<SplitPattern::gpt2>("it'\u017F"), (Pieces{"it", "'", "\u017F"}));
 }
 
+// Outside of brackets Hugging Face's library takes \p{Word} for \w, inside of them not.
+TEST(Regex, NamesWordsAsTheReference) {
+  const auto matches = [](const char* pattern, std::string_view text) {
+    int found = 0;
+    Regex(pattern, "test").for_each_match(text, [&](auto, auto) { ++found; });
+    return found;
+  };
+  const std::string_view six = "\u00b2\u00b3\u00b9\u00bc\u00bd\u00be";
+  for (const char* const word :
+       {"\\w", "\\p{Word}", "\\p{ word }", "\\P{^Word}", "(?:\\p{Word})", "\\[?\\p{Word}"}) {
+    EXPECT_EQ(matches(word, six), 6) << word;
+    EXPECT_EQ(matches(word, "a\u00e9_\u2074 "), 3) << word;
+  }
+  for (const char* const other :
+       {"\\W", "\\P{Word}", "\\p{^Word}", "[\\p{Word}]", "[]\\p{Word}]", "[[:word:]]"}) {
+    EXPECT_EQ(matches(other, six), 0) << other;
+  }
+  for (const char* const all : {"[\\P{Word}]", "[^\\p{Word}]", "[^]\\p{Word}]"}) {
+    EXPECT_EQ(matches(all, six), 6) << all;
+  }
+}
+
 }  // namespace
 }  // namespace trireme
