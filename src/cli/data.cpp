@@ -251,6 +251,24 @@ void add_show(CLI::App& parent) {
   command->callback([options] { show(*options); });
 }
 
+void add_rebuild_index(CLI::App& parent) {
+  auto prefix = std::make_shared<std::string>();
+  CLI::App* command = parent.add_subcommand(
+      "rebuild-index",
+      "Write the .idx of a pair again whose offsets were added up in 32 bits, as merges of "
+      "Megatron-LM with NumPy 2 did");
+  command->add_option("prefix", *prefix, "Dataset: its path without .bin and .idx")->required();
+  command->callback([prefix] {
+    const std::int64_t mended = IndexedDataset::rebuild_index(*prefix);
+    if (mended == 0) {
+      fmt::print("{}.idx: all offsets are right, nothing was written\n", dataset_prefix(*prefix));
+    } else {
+      fmt::print("{}.idx: the offsets of {} were wrong and are written again\n",
+                 dataset_prefix(*prefix), counted(mended, "sequence"));
+    }
+  });
+}
+
 void add_samples(CLI::App& parent) {
   auto options = std::make_shared<SamplesOptions>();
   CLI::App* command = parent.add_subcommand(
@@ -296,6 +314,7 @@ void add_data(CLI::App& app) {
   data->require_subcommand(1);
   add_merge(*data);
   add_show(*data);
+  add_rebuild_index(*data);
   add_samples(*data);
 }
 

@@ -75,11 +75,16 @@ void print_json(const PreprocessResult& result) {
                        {"tokens", output.tokens}});
     tokens += output.tokens;
   }
+  nlohmann::json passed_over = nlohmann::json::array();
+  for (const PassedOver& one : result.passed_over) {
+    passed_over.push_back({{"path", one.path}, {"reason", one.why}});
+  }
   const nlohmann::json figures = {
       {"documents", result.documents},
       {"tokens", tokens},
       {"bytes", result.text_bytes},
       {"skipped_lines", result.bad_lines},
+      {"passed_over", passed_over},
       {"seconds", result.seconds},
       {"mb_per_second", megabytes_per_second(result.text_bytes, result.seconds)},
       {"outputs", outputs}};
@@ -96,6 +101,30 @@ void print_text(const PreprocessResult& result) {
              megabytes_per_second(result.text_bytes, result.seconds));
 }
 
+void print_notes(const PreprocessResult& result) {
+  for (const std::string& line : lines_about(result.passed_over)) {
+    fmt::print(stderr, "note: {}\n", line);
+  }
+  for (const std::string& file : result.json_lines_in_txt) {
+    fmt::print(stderr,
+               "note: '{}' begins like JSON lines and was read as such; --text-mode reads it as "
+               "text\n",
+               file);
+  }
+  if (const std::size_t large = result.large_documents.size(); large > 0) {
+    fmt::print(
+        stderr,
+        "note: {} of more than a megabyte {} one document{} ('{}'{}); --documents paragraph or "
+        "--documents line makes a document of each paragraph or line\n",
+        counted(large, "text file"), large == 1 ? "is" : "are", large == 1 ? "" : " each",
+        result.large_documents[0], large == 1 ? "" : ", ...");
+  }
+  if (result.bad_lines > 0) {
+    fmt::print(stderr, "skipped {}; the first: {}\n", counted(result.bad_lines, "line"),
+               result.first_bad_line);
+  }
+}
+
 void run_preprocess(const PreprocessCommand& options) {
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
   PreprocessResult result;
@@ -106,16 +135,7 @@ void run_preprocess(const PreprocessCommand& options) {
       line.show(now);
     });
   });
-  for (const std::string& file : result.json_lines_in_txt) {
-    fmt::print(stderr,
-               "note: '{}' begins like JSON lines and was read as such; --text-mode reads it as "
-               "text\n",
-               file);
-  }
-  if (result.bad_lines > 0) {
-    fmt::print(stderr, "skipped {}; the first: {}\n", counted(result.bad_lines, "line"),
-               result.first_bad_line);
-  }
+  print_notes(result);
   options.as_json ? print_json(result) : print_text(result);
 }
 
@@ -125,8 +145,8 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
       .add_option(
           "--input", work.inputs,
           "files, patterns or folders: Parquet and Arrow by their content, text if the name ends "
-          "in .txt and the file does not begin like JSON lines, else JSON lines; the latter two "
-          "may be compressed with gzip, xz or zstd")
+          "in .txt and the file does not begin like JSON lines, else JSON lines; text and JSON "
+          "lines may be compressed with gzip, xz or zstd")
       ->required();
   command
       .add_option("--output-prefix", work.output_prefix,

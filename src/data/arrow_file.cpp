@@ -8,6 +8,7 @@
 #include "base/beside_program.h"
 #include "base/error.h"
 #include "data/byte_source.h"
+#include "data/json_texts.h"
 
 namespace trireme {
 namespace {
@@ -66,7 +67,10 @@ ArrowFile::ArrowFile(const std::string& path, const std::vector<std::string>& co
   ArrowPluginFault fault;
   file_ =
       arrow_plugin(path).open(path.c_str(), names.data(), static_cast<int>(names.size()), &fault);
-  if (!file_) fail_input("'{}': {}", path, fault.reason);
+  if (file_) return;
+  const std::string reason = fault.reason;
+  const bool column = reason.find("column \"") != reason.npos;
+  fail_input("'{}': {}{}", path, reason, column ? fmt::format(" ({} chooses)", key_choice) : "");
 }
 
 ArrowFile::~ArrowFile() {

@@ -1,5 +1,5 @@
-// Files of columns, Parquet and Arrow: the texts of some columns, read by the Arrow library, which
-// a plug-in brings along.
+// Files of columns, Parquet and Arrow: the texts, or lists of texts, of some columns, read by the
+// Arrow library, which a plug-in brings along.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,25 @@ class RowBatch {
   RowBatch& operator=(const RowBatch&) = delete;
 
   std::int64_t size() const { return rows_->rows; }
-  // The bytes of a value, which may be ill-formed UTF-8; nothing where it is null.
-  std::optional<std::string_view> text(std::size_t column, std::int64_t row) const {
-    const ArrowPluginText& text = rows_->columns[column][row];
+  // How many texts a row has in a column: one, or those of a list.
+  std::int64_t texts(std::size_t column, std::int64_t row) const {
+    return rows_->columns[column].ends ? first_text(column, row + 1) - first_text(column, row) : 1;
+  }
+  // The bytes of one of them, which may be ill-formed UTF-8; nothing where it, or the list, is
+  // null.
+  std::optional<std::string_view> text(std::size_t column, std::int64_t row,
+                                       std::int64_t which = 0) const {
+    const ArrowPluginText& text = rows_->columns[column].texts[first_text(column, row) + which];
     if (!text.bytes) return std::nullopt;
     return std::string_view(text.bytes, static_cast<std::size_t>(text.size));
   }
 
  private:
+  std::int64_t first_text(std::size_t column, std::int64_t row) const {
+    const std::int64_t* const ends = rows_->columns[column].ends;
+    return !ends ? row : row == 0 ? 0 : ends[row - 1];
+  }
+
   const ArrowPluginRows* rows_;
 };
 

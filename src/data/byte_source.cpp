@@ -1,204 +1,95 @@
-// Decompression with zlib, liblzma and libzstd.
+// Plain files, and what a file is compressed with.
 #include "data/byte_source.h"
 
-#include <lzma.h>
-#include <zlib.h>
-#include <zstd.h>
-
 #include <algorithm>
+#include <array>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/foreign_bytes.h"
+#include "data/document_names.h"
+#include "data/plain_source.h"
 
 namespace trireme {
 namespace {
 
-// A file, or a part of it, read from its beginning to its end.
-class PlainSource final : public ByteSource {
- public:
-  explicit PlainSource(const fs::path& path)
-      : file_(path, File::Mode::read), begin_(0), end_(file_.size()) {}
-  PlainSource(const fs::path& path, std::uint64_t begin, std::uint64_t end)
-      : file_(path, File::Mode::read),
-        begin_(begin),
-        end_(std::max(begin, std::min(end, file_.size()))),
-        at_(begin) {}
+using namespace std::string_view_literals;
+using Start = std::unique_ptr<ByteSource> (*)(const fs::path&);
 
-  std::size_t read(char* to, std::size_t count) override {
-    const std::size_t n = std::min<std::uint64_t>(count, end_ - at_);
-    file_.read_at(at_, to, n);
-    at_ += n;
-    return n;
-  }
-  std::uint64_t consumed() const override { return at_ - begin_; }
-  std::string name() const { return file_.path().string(); }
-
- private:
-  File file_;
-  std::uint64_t begin_, end_, at_ = 0;
+struct Format {
+  std::string_view magic;
+  Start start;
 };
+constexpr Format formats[] = {{"\x1f\x8b"sv, open_gzip},
+                              {"\xfd"
+                               "7zXZ\0"sv,
+                               open_xz},
+                              {"\x28\xb5\x2f\xfd"sv, open_zstd}};
 
-enum class Compression { none, gzip, xz, zstd };
-
-Compression compression_of(const fs::path& path) {
-  char first[6] = {};
-  const std::string_view bytes(first, PlainSource(path).read(first, sizeof(first)));
-  if (bytes.starts_with("\x1f\x8b")) return Compression::gzip;
-  if (bytes.starts_with(std::string_view("\xfd"
-                                         "7zXZ\0",
-                                         6))) {
-    return Compression::xz;
+// The first bytes behind all frames to be skipped (0x184D2A50 to 5F, and the size of what follows),
+// which zstd and lz4 share; empty if there is nothing but such frames.
+std::string first_bytes(const fs::path& path) {
+  const File file(path, File::Mode::read);
+  const std::uint64_t size = file.size();
+  std::string bytes;
+  for (std::uint64_t at = 0; at < size;) {
+    bytes.resize(std::min<std::uint64_t>(size - at, foreign_bytes_wanted));
+    file.read_at(at, bytes.data(), bytes.size());
+    const std::string_view head = bytes;
+    if (bytes.size() < 8 || (bytes[0] & 0xf0) != 0x50 || head.substr(1, 3) != "\x2a\x4d\x18") {
+      return bytes;
+    }
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      length |= std::uint64_t{static_cast<unsigned char>(bytes[4 + i])} << (8 * i);
+    }
+    at += 8 + length;
   }
-  return bytes.starts_with("\x28\xb5\x2f\xfd") ? Compression::zstd : Compression::none;
+  return {};
 }
 
-// What the three decompressors share: a buffer of compressed bytes and their view of it.
-class CompressedSource : public ByteSource {
- public:
-  explicit CompressedSource(const fs::path& path) : file_(path), buffer_(1 << 17) {}
-  std::uint64_t consumed() const override { return file_.consumed(); }
+bool begins_with_skippable_frame(const fs::path& path) {
+  std::array<char, 4> first{};
+  PlainSource(path).read(first.data(), first.size());
+  return (first[0] & 0xf0) == 0x50 && std::string_view(first.data() + 1, 3) == "\x2a\x4d\x18";
+}
 
- protected:
-  // Makes compressed bytes available if there are any; false at the end of the file.
-  bool refill() {
-    if (begin_ < end_) return true;
-    begin_ = 0;
-    end_ = file_.read(buffer_.data(), buffer_.size());
-    return end_ > 0;
+// What opens the file; null for a plain one. Refuses what cannot be decompressed here.
+Start decompressor_of(const fs::path& path) {
+  const std::string first = first_bytes(path);
+  for (const Format& format : formats) {
+    if (first.starts_with(format.magic)) return format.start;
   }
-  char* input() { return buffer_.data() + begin_; }
-  std::size_t available() const { return end_ - begin_; }
-  void used(std::size_t count) { begin_ += count; }
-  [[noreturn]] void fail_cut_off() const {
-    fail_input("'{}' ends in the middle of its compressed data: it is truncated", file_.name());
-  }
-  [[noreturn]] void fail_damaged(const char* format, std::string_view reason) const {
-    fail_input("'{}' is damaged: its {} data cannot be decompressed ({})", file_.name(), format,
-               reason);
-  }
-
- private:
-  PlainSource file_;
-  std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;
-};
-
-class GzipSource final : public CompressedSource {
- public:
-  explicit GzipSource(const fs::path& path) : CompressedSource(path) {
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) fail("zlib cannot start");
-  }
-  ~GzipSource() override { inflateEnd(&stream_); }
-
-  std::size_t read(char* to, std::size_t count) override {
-    count = std::min<std::size_t>(count, 1 << 30);
-    stream_.next_out = reinterpret_cast<Bytef*>(to);
-    stream_.avail_out = static_cast<uInt>(count);
-    while (stream_.avail_out == count) {
-      if (!refill()) {
-        if (inside_) fail_cut_off();
-        return 0;
-      }
-      stream_.next_in = reinterpret_cast<Bytef*>(input());
-      stream_.avail_in = static_cast<uInt>(available());
-      inside_ = true;
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      used(available() - stream_.avail_in);
-      if (result == Z_STREAM_END) {
-        inside_ = false;
-        inflateReset(&stream_);
-      } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        fail_damaged("gzip", stream_.msg ? stream_.msg : "unknown reason");
-      }
+  const std::optional<ForeignBytes> foreign = find_foreign_bytes(first);
+  if (foreign && foreign->kind != ForeignBytes::Kind::tokens) {
+    const bool packed = foreign->kind == ForeignBytes::Kind::compressed;
+    // What a plain file holds is for its reader to judge.
+    if (packed) {
+      fail_input(
+          "'{}' is {}, which cannot be read here: expected a plain file, gzip, xz or zstd; {}",
+          path.string(), foreign->what, foreign->remedy);
     }
-    return count - stream_.avail_out;
-  }
-
- private:
-  z_stream stream_{};
-  bool inside_ = false;  // of a stream
-};
-
-class XzSource final : public CompressedSource {
- public:
-  explicit XzSource(const fs::path& path) : CompressedSource(path) {
-    constexpr std::uint64_t memory = std::uint64_t{1} << 30;
-    if (lzma_stream_decoder(&stream_, memory, LZMA_CONCATENATED) != LZMA_OK) {
-      fail("liblzma cannot start");
+    if (!packed && !compression_named(path.filename().string()).empty()) {
+      refuse_foreign_bytes(path.string(), *foreign);
     }
   }
-  ~XzSource() override { lzma_end(&stream_); }
-
-  std::size_t read(char* to, std::size_t count) override {
-    stream_.next_out = reinterpret_cast<std::uint8_t*>(to);
-    stream_.avail_out = count;
-    while (stream_.avail_out == count && !ended_) {
-      const bool more = refill();
-      stream_.next_in = reinterpret_cast<const std::uint8_t*>(input());
-      stream_.avail_in = available();
-      const lzma_ret result = lzma_code(&stream_, more ? LZMA_RUN : LZMA_FINISH);
-      used(available() - stream_.avail_in);
-      if (result == LZMA_STREAM_END) {
-        ended_ = true;
-      } else if (result == LZMA_BUF_ERROR) {
-        fail_cut_off();
-      } else if (result != LZMA_OK) {
-        fail_damaged("xz", result == LZMA_MEMLIMIT_ERROR ? "it needs more than 1 GiB of memory"
-                                                         : "its checks do not hold");
-      }
-    }
-    return count - stream_.avail_out;
+  // Legacy formats of zstd: the library says whether it knows them.
+  if (first.size() >= 4 && first.substr(1, 3) == "\xb5\x2f\xfd") return open_zstd;
+  if (begins_with_skippable_frame(path)) return open_zstd;
+  if (const std::string_view name = compression_named(path.filename().string()); !name.empty()) {
+    fail_input(
+        "'{}' is named like a file of {}, but does not begin like one: it is damaged or something "
+        "else; rename it if it is plain text",
+        path.string(), name);
   }
-
- private:
-  lzma_stream stream_ = LZMA_STREAM_INIT;
-  bool ended_ = false;
-};
-
-class ZstdSource final : public CompressedSource {
- public:
-  explicit ZstdSource(const fs::path& path)
-      : CompressedSource(path), stream_(ZSTD_createDStream()) {
-    if (!stream_) fail("libzstd cannot start");
-  }
-  ~ZstdSource() override { ZSTD_freeDStream(stream_); }
-
-  std::size_t read(char* to, std::size_t count) override {
-    ZSTD_outBuffer out{to, count, 0};
-    while (out.pos == 0) {
-      if (!refill()) {
-        if (inside_) fail_cut_off();
-        return 0;
-      }
-      ZSTD_inBuffer in{input(), available(), 0};
-      const std::size_t result = ZSTD_decompressStream(stream_, &out, &in);
-      used(in.pos);
-      if (ZSTD_isError(result)) fail_damaged("zstd", ZSTD_getErrorName(result));
-      inside_ = result != 0;
-    }
-    return out.pos;
-  }
-
- private:
-  ZSTD_DStream* stream_;
-  bool inside_ = false;  // of a frame
-};
+  return nullptr;
+}
 
 }  // namespace
 
 std::unique_ptr<ByteSource> open_bytes(const fs::path& path) {
-  switch (compression_of(path)) {
-    case Compression::gzip:
-      return std::make_unique<GzipSource>(path);
-    case Compression::xz:
-      return std::make_unique<XzSource>(path);
-    case Compression::zstd:
-      return std::make_unique<ZstdSource>(path);
-    default:
-      return std::make_unique<PlainSource>(path);
-  }
+  if (const Start start = decompressor_of(path)) return start(path);
+  return std::make_unique<PlainSource>(path);
 }
 
 std::unique_ptr<ByteSource> open_byte_range(const fs::path& path, std::uint64_t begin,
@@ -207,7 +98,7 @@ std::unique_ptr<ByteSource> open_byte_range(const fs::path& path, std::uint64_t 
 }
 
 bool is_compressed(const fs::path& path) {
-  return compression_of(path) != Compression::none;
+  return decompressor_of(path) != nullptr;
 }
 
 }  // namespace trireme

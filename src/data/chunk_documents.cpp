@@ -9,12 +9,20 @@
 namespace trireme {
 
 ChunkDocuments::ChunkDocuments(std::vector<std::string> keys)
-    : keys_(std::move(keys)), json_(keys_), texts_(keys_.size()), repaired_(keys_.size()) {}
+    : keys_(std::move(keys)), json_(keys_), texts_(keys_.size()) {}
 
 void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& bad) {
-  if (chunk.form == DocumentForm::json_line) return for_each_line(chunk, body, bad);
-  if (chunk.form == DocumentForm::row) return for_each_row(chunk, body, bad);
-  for_each_text(chunk, body);
+  try {
+    if (chunk.form == DocumentForm::json_line) return for_each_line(chunk, body, bad);
+    if (chunk.form == DocumentForm::row) return for_each_row(chunk, body, bad);
+    for_each_text(chunk, body);
+  } catch (const std::bad_alloc&) {
+    fail(
+        "'{}': the documents from line {} on, {} MiB of text, and their tokens do not fit into "
+        "memory: "
+        "give fewer threads (--workers, data.tokenizer_threads), or cut the documents",
+        *chunk.file, chunk.first_line, chunk.size >> 20);
+  }
 }
 
 void ChunkDocuments::for_each_line(const Chunk& chunk, const Body& body, const Bad& bad) {
@@ -46,14 +54,16 @@ void ChunkDocuments::for_each_row(const Chunk& chunk, const Body& body, const Ba
 }
 
 void ChunkDocuments::read_row(const Chunk& chunk, std::int64_t row) {
+  repaired_.clear();
   for (std::size_t k = 0; k < keys_.size(); ++k) {
-    const std::optional<std::string_view> text = chunk.rows->text(k, row);
-    if (!text) fail_input("the value of \"{}\" is null, not a text", keys_[k]);
-    if (simdjson::validate_utf8(text->data(), text->size())) {
-      texts_[k].assign(1, *text);
-    } else {
-      repaired_[k] = to_valid_utf8(*text);
-      texts_[k].assign(1, repaired_[k]);
+    texts_[k].clear();
+    const std::int64_t count = chunk.rows->texts(k, row);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::optional<std::string_view> text = chunk.rows->text(k, row, i);
+      if (!text && count == 1) fail_input("the value of \"{}\" is null, not a text", keys_[k]);
+      if (!text) fail_input("the list at \"{}\" holds null, not only texts", keys_[k]);
+      const bool valid = simdjson::validate_utf8(text->data(), text->size());
+      texts_[k].push_back(valid ? *text : repaired_.emplace_back(to_valid_utf8(*text)));
     }
   }
 }

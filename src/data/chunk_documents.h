@@ -1,6 +1,7 @@
 // The documents of a chunk, whatever it was read from.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ class ChunkDocuments {
   // Of JSON lines and files of columns the values of these keys are read.
   explicit ChunkDocuments(std::vector<std::string> keys);
 
-  // The texts of a document for each key: one, or those of a list in JSON. Valid UTF-8; they live
+  // The texts of a document for each key: one, or those of a list. Valid UTF-8; they live
   // until the function returns.
   using Texts = std::vector<std::vector<std::string_view>>;
   using Body = std::function<void(const Texts&)>;
@@ -37,7 +38,7 @@ class ChunkDocuments {
   std::vector<std::string> keys_;
   JsonTexts json_;
   Texts texts_;
-  std::vector<std::string> repaired_;  // by key: what texts_ shows where the file's is ill-formed
+  std::deque<std::string> repaired_;  // what texts_ shows where the file's is ill-formed
 };
 
 }  // namespace trireme

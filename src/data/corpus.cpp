@@ -70,7 +70,9 @@ std::uint64_t block_begin(const std::string& file, DocumentForm form, std::uint6
 
 Corpus::Corpus(const std::vector<std::string>& patterns, const CorpusOptions& options)
     : options_(options) {
-  for (std::string& path : expand_inputs(patterns)) files_.push_back({.path = std::move(path)});
+  Inputs inputs = expand_inputs(patterns);
+  passed_over_ = std::move(inputs.passed_over);
+  for (std::string& path : inputs.files) files_.push_back({.path = std::move(path)});
   if (files_.size() > std::numeric_limits<std::int32_t>::max()) {
     fail_input("{} files are more than a source can hold", files_.size());
   }
@@ -93,6 +95,14 @@ Corpus::Corpus(const std::vector<std::string>& patterns, const CorpusOptions& op
   const std::uint64_t numbers[] = {options_.block_bytes, options_.skip_bad_rows};
   hasher.update(numbers, sizeof(numbers));
   key_ = hasher.digest();
+}
+
+std::vector<std::string> Corpus::large_documents() const {
+  std::vector<std::string> found;
+  for (const FileOfCorpus& file : files_) {
+    if (is_large_document(file.form, file.bytes)) found.push_back(file.path);
+  }
+  return found;
 }
 
 void Corpus::look_into(FileOfCorpus& file) const {

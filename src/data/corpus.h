@@ -28,6 +28,10 @@ class Corpus {
   Corpus(const std::vector<std::string>& patterns, const CorpusOptions& options);
 
   const CorpusOptions& options() const { return options_; }
+  // What folders and patterns hold besides.
+  const std::vector<PassedOver>& passed_over() const { return passed_over_; }
+  // The files of text of more than a megabyte that are one document each.
+  std::vector<std::string> large_documents() const;
   std::int64_t units() const { return static_cast<std::int64_t>(units_.size()); }
   const std::string& file_of(std::int64_t unit) const { return files_[units_[unit].file].path; }
   // The row group or block of that file.
@@ -62,6 +66,7 @@ class Corpus {
 
   CorpusOptions options_;
   std::vector<FileOfCorpus> files_;
+  std::vector<PassedOver> passed_over_;
   std::vector<Unit> units_;
   std::uint64_t key_ = 0;
 };

@@ -159,12 +159,16 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_one(const std::string& pref
   const std::shared_ptr<const IndexedDataset> data = open(prefix);
   const bool gpt = std::holds_alternative<GptOptions>(options_);
   const std::int64_t count = gpt ? data->sequences() : data->documents();
+  constexpr std::int64_t few_documents = 20;
   const Range range = range_of(share, count);
   if (range.size() == 0) {
     fail_input(
         "the {} split of '{}' holds no document: data.split \"{}\" of {} leaves it "
-        "none; give it a larger share or the weight 0",
-        name_of(split), data->prefix(), config_.split, counted(count, "document"));
+        "none; give it a larger share or the weight 0{}",
+        name_of(split), data->prefix(), config_.split, counted(count, "document"),
+        count > few_documents ? ""
+                              : ", or make more documents of plain text (`trireme preprocess "
+                                "--documents paragraph` or `line`)");
   }
   const auto make = [&]<class Kind>(auto options) -> std::shared_ptr<const Dataset> {
     if (options.cache_dir.empty()) {

@@ -53,6 +53,11 @@ class DatasetBuilder {
     if (sources_) sources_->write_places();
   }
 
+  // What was noticed about data.sources, a line each.
+  std::vector<std::string> notes() const {
+    return sources_ ? sources_->notes() : std::vector<std::string>();
+  }
+
   // The dataset of a split with at least `samples` samples, or null where the configuration gives
   // that split no data (weight 0 or no path). Throws bad_input for files that are not sound, for a
   // split that leaves no document, for ids outside the vocabulary in files that are small enough to

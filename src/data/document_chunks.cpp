@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/document_names.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +30,10 @@ std::size_t end_of_last_blank_line(std::string_view text) {
 std::size_t bytes_of(const RowBatch& rows, std::size_t columns) {
   std::size_t sum = 0;
   for (std::size_t c = 0; c < columns; ++c) {
-    for (std::int64_t r = 0; r < rows.size(); ++r) sum += rows.text(c, r).value_or("").size();
+    for (std::int64_t r = 0; r < rows.size(); ++r) {
+      for (std::int64_t i = 0; i < rows.texts(c, r); ++i)
+        sum += rows.text(c, r, i).value_or("").size();
+    }
   }
   return sum;
 }
@@ -71,9 +75,14 @@ std::size_t TextChunks::find_cut() const {
   }
 }
 
-bool TextChunks::next(Chunk& chunk) {
-  if (!fill_rest(1)) return false;
-  std::size_t cut = kNoCut;
+// Whether so few bytes became so many as no text does: what was made to fill memory.
+bool TextChunks::is_blown_up() const {
+  constexpr std::size_t looked_at = std::size_t{64} << 20;
+  constexpr std::uint64_t most_per_byte = 250;
+  return rest_.size() >= looked_at && rest_.size() / most_per_byte > source_->consumed();
+}
+
+void TextChunks::read_to_cut(std::size_t& cut) {
   for (std::size_t wanted = target; cut == kNoCut;
        wanted = std::min(2 * rest_.size(), document_limit)) {
     if (!fill_rest(wanted)) {
@@ -81,12 +90,29 @@ bool TextChunks::next(Chunk& chunk) {
     } else {
       cut = find_cut();
     }
-    if (cut == kNoCut && rest_.size() >= document_limit) {
+    if (cut == kNoCut && (rest_.size() >= document_limit || is_blown_up())) {
       fail_input(
-          "'{}': the document that begins at line {} has more than {} MiB; cut the file into "
+          "'{}': the document that begins at line {} has more than {} MiB{}; cut the file into "
           "documents, one to a line or with blank lines between them (--documents)",
-          *file_, line_, document_limit >> 20);
+          *file_, line_, rest_.size() >> 20,
+          is_blown_up()
+              ? fmt::format(", all from {} KiB of compressed data", source_->consumed() >> 10)
+              : "");
     }
+  }
+}
+
+bool TextChunks::next(Chunk& chunk) {
+  if (!fill_rest(1)) return false;
+  std::size_t cut = kNoCut;
+  try {
+    read_to_cut(cut);
+    take(cut, chunk.bytes);
+  } catch (const std::bad_alloc&) {
+    fail(
+        "'{}': the document that begins at line {} does not fit into memory (it has more than {} "
+        "MiB)",
+        *file_, line_, rest_.size() >> 20);
   }
   chunk.rows = nullptr;
   chunk.file = file_;
@@ -94,11 +120,26 @@ bool TextChunks::next(Chunk& chunk) {
   chunk.first_line = line_;
   chunk.first_byte = first_byte_;
   chunk.size = cut;
-  chunk.bytes.assign(rest_, 0, cut);
-  chunk.bytes.append(Chunk::padding, '\0');
-  line_ += std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(cut), '\n');
-  rest_.erase(0, cut);
+  line_ +=
+      std::count(chunk.bytes.begin(), chunk.bytes.begin() + static_cast<std::ptrdiff_t>(cut), '\n');
   return true;
+}
+
+// Moves the first `cut` bytes of what was read to `bytes`, with the padding of a chunk. A long
+// document is not copied, and none keeps its memory for the chunks that follow.
+void TextChunks::take(std::size_t cut, std::string& bytes) {
+  constexpr std::size_t usual = 4 * target;
+  if (cut <= usual) {
+    if (bytes.capacity() > usual + Chunk::padding) bytes = std::string();
+    bytes.assign(rest_, 0, cut);
+    rest_.erase(0, cut);
+  } else {
+    std::string after = rest_.substr(cut);
+    rest_.resize(cut);
+    bytes = std::move(rest_);
+    rest_ = std::move(after);
+  }
+  bytes.append(Chunk::padding, '\0');
 }
 
 RowChunks::RowChunks(const std::string* name, std::shared_ptr<const ArrowFile> file,
@@ -150,6 +191,14 @@ std::vector<std::string> ChunkReader::json_lines_in_txt() const {
   std::vector<std::string> found;
   for (std::size_t i = 0; i < files_.size(); ++i) {
     if (forms_[i] == DocumentForm::json_line && is_text_name(files_[i])) found.push_back(files_[i]);
+  }
+  return found;
+}
+
+std::vector<std::string> ChunkReader::large_documents() const {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (is_large_document(forms_[i], fs::file_size(files_[i]))) found.push_back(files_[i]);
   }
   return found;
 }

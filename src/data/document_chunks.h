@@ -9,32 +9,9 @@
 
 #include "data/arrow_file.h"
 #include "data/byte_source.h"
+#include "data/document_inputs.h"
 
 namespace trireme {
-
-// What a document is in a file.
-enum class DocumentForm {
-  json_line,   // a line that is a JSON object
-  line,        // a line of text
-  paragraphs,  // text up to the next blank line
-  file,        // the whole file
-  row,         // a row of a file of columns, see arrow_file.h
-};
-
-// Expands patterns (*, ?, [...]) to sorted file names, in the order of the patterns; a folder
-// stands for the files in it and below it that hold documents by their names. Throws bad_input for
-// a pattern or a folder without any.
-std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);
-
-// What the documents of a file are. Files of columns are known by their first bytes. A file ".txt"
-// (compressed or not) holds text in the form `text`, unless it begins like JSON lines; any other
-// file holds JSON lines. With `all_text` every file holds text. Throws bad_input for a file ".txt"
-// that begins like JSON of another layout, and for a file that is named like one of columns and is
-// none.
-DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text);
-
-// Whether a file is named ".txt", compressed or not.
-bool is_text_name(std::string_view name);
 
 struct Chunk {
   // Bytes that a reader may touch after the text.
@@ -64,8 +41,8 @@ class ChunkSource {
 };
 
 // Text or JSON lines from `source`, which begins at byte `first_byte` of the file. Memory: one
-// chunk of about `target` bytes, or the longest document, of at most `document_limit` bytes. `file`
-// lives as long as the chunks.
+// chunk of about `target` bytes, or the longest document, of at most `document_limit` bytes; less
+// where that many came from very few compressed ones. `file` lives as long as the chunks.
 class TextChunks final : public ChunkSource {
  public:
   static constexpr std::size_t target = 1 << 20;
@@ -79,6 +56,9 @@ class TextChunks final : public ChunkSource {
  private:
   bool fill_rest(std::size_t wanted);
   std::size_t find_cut() const;
+  bool is_blown_up() const;
+  void read_to_cut(std::size_t& cut);
+  void take(std::size_t cut, std::string& bytes);
 
   const std::string* file_;
   DocumentForm form_;
@@ -116,6 +96,8 @@ class ChunkReader final : public ChunkSource {
   bool next(Chunk& chunk) override;
   // The files ".txt" that are read as JSON lines.
   std::vector<std::string> json_lines_in_txt() const;
+  // The files of more than a megabyte that are one document each.
+  std::vector<std::string> large_documents() const;
 
   // Bytes of all files, and how many of them were read.
   std::uint64_t total_bytes() const { return total_bytes_; }

@@ -1,122 +1,128 @@
-// Which files there are, and what they hold by their names and first bytes.
+// Patterns to files, and files to forms.
+#include "data/document_inputs.h"
+
 #include <glob.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/document_chunks.h"
+#include "base/foreign_bytes.h"
+#include "data/arrow_file.h"
+#include "data/document_folder.h"
+#include "data/document_looks.h"
+#include "data/document_names.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-constexpr std::string_view names_of_columns[] = {".parquet", ".arrow"};
-
-std::string_view without_compression(std::string_view name) {
-  for (const std::string_view suffix : {".gz", ".xz", ".zst"}) {
-    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
-  }
-  return name;
+// What a pattern matches. Files that a folder would pass over by their names are passed over here.
+void add_matches(const std::string& pattern, Inputs& inputs) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
+  FolderFiles files;
+  for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i)
+    files.add_match(found.gl_pathv[i]);
+  ::globfree(&found);
+  if (result != 0) fail_input("no file matches '{}'", pattern);
+  std::move(files).append_to(inputs);
 }
 
-bool is_name_of_columns(std::string_view name) {
-  return std::ranges::any_of(names_of_columns, [&](auto suffix) { return name.ends_with(suffix); });
-}
-
-// Whether a file in a folder of a corpus holds documents; others tell of them.
-bool is_document_name(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return !name.starts_with('.') && (is_text_name(name) || is_name_of_columns(name) ||
-                                    without_compression(name).ends_with(".jsonl"));
-}
-
-void add_folder(const std::string& folder, std::vector<std::string>& files) {
-  const std::size_t before = files.size();
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
-    if (entry.is_regular_file() && is_document_name(entry.path())) {
-      files.push_back(entry.path().string());
-    }
-  }
-  if (files.size() == before) {
-    fail_input(
-        "the folder '{}' holds no documents: expected files .parquet, .arrow, .jsonl or .txt in it "
-        "or "
-        "below it (the latter two also compressed: .gz, .xz, .zst)",
-        folder);
-  }
-  std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
-}
-
-// Whether a file that is named like text begins like JSON lines: an object whose first key or end
-// is in the same line. Refuses what begins like JSON in another layout, which would be no text
-// either.
-bool begins_like_json_lines(const std::string& file) {
-  std::string begin(4096, '\0');
-  begin.resize(open_bytes(file)->read(begin.data(), begin.size()));
-  std::string_view text = begin;
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-  const auto skip = [&](const char* blanks) {
-    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  };
-  skip(" \t\r\n");
-  const bool object = text.starts_with('{'), list = text.starts_with('[');
-  if (!object && !list) return false;
-  text.remove_prefix(1);
-  skip(" \t\r");
-  if (object && (text.starts_with('"') || text.starts_with('}'))) return true;
-  skip(" \t\r\n");
-  if (text.starts_with('"') || (list && text.starts_with('{'))) {
-    fail_input(
-        "'{}' begins like JSON that is not one object per line: expected text or JSON lines; give "
-        "--text-mode to read it as text",
-        file);
-  }
-  return false;
+void refuse_content(const std::string& file, const ForeignBytes& foreign) {
+  const bool page = foreign.kind == ForeignBytes::Kind::web_page;
+  fail_input("'{}' holds {} and no documents: {}{}", file, foreign.what, foreign.remedy,
+             page ? "; --text-mode of `trireme preprocess` reads it as text" : "");
 }
 
 }  // namespace
 
-bool is_text_name(std::string_view name) {
-  return without_compression(name).ends_with(".txt");
-}
-
-std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns) {
-  std::vector<std::string> files;
+Inputs expand_inputs(const std::vector<std::string>& patterns) {
+  Inputs inputs;
   for (const std::string& pattern : patterns) {
     std::error_code error;
-    if (fs::is_regular_file(pattern, error)) {  // also a name with brackets or stars in it
-      files.push_back(pattern);
-      continue;
+    const fs::file_status status = fs::status(pattern, error);
+    if (fs::is_regular_file(status)) {  // also a name with brackets or stars in it
+      inputs.files.push_back(pattern);
+    } else if (fs::is_directory(status)) {
+      FolderFiles files;
+      files.add_folder(pattern);
+      std::move(files).append_to(inputs);
+    } else if (fs::exists(status)) {
+      fail_input(
+          "'{}' is neither a file nor a folder: expected files that can be read twice; write a "
+          "pipe's content to a file first",
+          pattern);
+    } else {
+      add_matches(pattern, inputs);
     }
-    if (fs::is_directory(pattern, error)) {
-      add_folder(pattern, files);
-      continue;
-    }
-    glob_t found{};
-    const int result = ::glob(pattern.c_str(), 0, nullptr, &found);
-    for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-      if (!fs::is_directory(found.gl_pathv[i], error)) files.emplace_back(found.gl_pathv[i]);
-    }
-    ::globfree(&found);
-    if (result != 0) fail_input("no file matches '{}'", pattern);
   }
-  if (files.empty()) fail_input("no input file is given");
-  return files;
+  if (inputs.files.empty()) fail_input("no input file is given");
+  return inputs;
 }
 
 DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) {
-  if (all_text) return text;
-  if (is_arrow_file(file)) return DocumentForm::row;
-  if (is_name_of_columns(file)) {
+  if (is_arrow_file(file)) {
+    if (all_text)
+      fail_input("'{}' is a file of Parquet or Arrow and no text: leave out --text-mode", file);
+    return DocumentForm::row;
+  }
+  const std::string first = first_content(file);
+  if (const auto foreign = find_foreign_bytes(first)) {
+    const bool page = foreign->kind == ForeignBytes::Kind::web_page;
+    if (!page || !all_text) refuse_content(file, *foreign);
+  }
+  if (first.starts_with("PAR1") || first.starts_with("ARROW1")) {
+    fail_input("'{}' holds a compressed file of Parquet or Arrow: unpack it first", file);
+  }
+  if (is_columns_name(file) && !all_text) {
     fail_input(
         "'{}' is named like a file of Parquet or Arrow, but it does not begin like one: it is "
         "damaged "
         "or something else",
         file);
   }
-  return is_text_name(file) && !begins_like_json_lines(file) ? text : DocumentForm::json_line;
+  if ((all_text || is_text_name(file)) && looks_binary(first)) {
+    fail_input("'{}' does not hold text: expected UTF-8, found control characters and other bytes",
+               file);
+  }
+  if (all_text) return text;
+  const ContentLook look = look_of(first);
+  if (look == ContentLook::json) {
+    fail_input(
+        "'{}' begins like JSON that is not one object per line: expected {}JSON lines, which `jq "
+        "-c "
+        "'.[]?'` writes of a list and `jq -c .` of objects; --text-mode reads it as text",
+        file, is_text_name(file) ? "text or " : "");
+  }
+  if (is_text_name(file)) return look == ContentLook::json_lines ? DocumentForm::json_line : text;
+  if (look == ContentLook::wiki_text) {
+    fail_input(
+        "'{}' holds documents as WikiExtractor writes them, <doc ...>: expected JSON lines, which "
+        "its option --json writes; --text-mode reads it as text, marks and all",
+        file);
+  }
+  return DocumentForm::json_line;
+}
+
+std::vector<std::string> lines_about(const std::vector<PassedOver>& passed_over) {
+  constexpr std::size_t most = 20;
+  std::vector<std::string> reasons, lines;
+  for (const PassedOver& one : passed_over) {
+    if (std::ranges::find(reasons, one.why) == reasons.end()) reasons.push_back(one.why);
+  }
+  for (const std::string& why : reasons) {
+    std::size_t count = 0;
+    std::string names;
+    for (const PassedOver& one : passed_over) {
+      if (one.why != why) continue;
+      if (count++ < most) names += (names.empty() ? "'" : ", '") + one.path + "'";
+    }
+    if (count > most) names += fmt::format(" and {} more", count - most);
+    lines.push_back(fmt::format("passed over {} ({}): {}",
+                                count == 1 ? "1 entry" : fmt::format("{} entries", count), why,
+                                names));
+  }
+  return lines;
 }
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/foreign_bytes.h"
 #include "base/thread_pool.h"
 
 namespace trireme {
@@ -77,13 +78,31 @@ IndexedDataset::IndexedDataset(const std::string& prefix) : prefix_(dataset_pref
   check_documents();
 }
 
+// A file without an index: what other programs train on, or half of a pair.
+void IndexedDataset::refuse_lone(const std::string& file) const {
+  const File lone(file, File::Mode::read);
+  std::string first(std::min<std::uint64_t>(lone.size(), foreign_bytes_wanted), '\0');
+  lone.read_at(0, first.data(), first.size());
+  const auto found = find_foreign_bytes(first);
+  if (found && found->kind == ForeignBytes::Kind::tokens) refuse_foreign_bytes(file, *found);
+  refuse_if_stand_in(file, first);  // bare tokens may begin like anything else
+  if (file != bin_name()) {
+    fail_input(
+        "'{}' is a single file: data.path, or the prefix given, must name a pair .bin and .idx "
+        "without its endings, as `trireme preprocess` makes one of text",
+        file);
+  }
+  fail_input(
+      "there is '{}' but no '{}': writing the pair was interrupted, or the file holds bare tokens "
+      "of "
+      "another program, such as nanoGPT's; make the pair from the text, with `trireme preprocess`",
+      file, idx_name());
+}
+
 File IndexedDataset::open_index() const {
   if (fs::exists(idx_name())) return {idx_name(), File::Mode::read};
-  if (fs::exists(bin_name())) {
-    fail_input(
-        "there is '{}' but no '{}': writing the pair was interrupted; run the command that makes "
-        "it again",
-        bin_name(), idx_name());
+  for (const std::string& file : {bin_name(), prefix_}) {
+    if (fs::is_regular_file(file)) refuse_lone(file);
   }
   fail_input(
       "cannot read '{}': no such file; data.path, or the prefix given, must name the output of "
@@ -142,6 +161,9 @@ std::span<const std::byte> IndexedDataset::modes() const {
 }
 
 void IndexedDataset::check_sequences() {
+  parallel_ranges(sequences_, kCheckGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = std::max<std::int64_t>(begin, 1); i < end; ++i) refuse_wrapped(i);
+  });
   const std::uint64_t bin_size = bin_.size();
   const auto width = static_cast<std::uint64_t>(size_of(token_type_));
   std::mutex mutex;
@@ -172,6 +194,64 @@ void IndexedDataset::check_sequences() {
       fail_input("'{}' is corrupt: its lengths add up to more than 2^63 tokens", idx_name());
     }
   });
+}
+
+// Offsets that were added up in 32 bits differ from the true ones by multiples of 2^32.
+void IndexedDataset::refuse_wrapped(std::int64_t i) const {
+  constexpr std::int64_t turn = std::int64_t{1} << 32;
+  const std::int64_t before = length(i - 1), width = size_of(token_type_);
+  std::int64_t expected = 0, difference = 0;
+  if (before < 0 || __builtin_add_overflow(offset(i - 1), before * width, &expected) ||
+      __builtin_sub_overflow(expected, offset(i), &difference) || difference == 0 ||
+      difference % turn != 0) {
+    return;
+  }
+  fail_input(
+      "'{}' is corrupt: sequence {} begins at byte {}, where {} was expected: the offsets were "
+      "added "
+      "up in 32 bits, as merges of Megatron-LM with NumPy 2 did; its lengths are right, and "
+      "`trireme "
+      "data rebuild-index {}` writes the offsets again",
+      idx_name(), i, offset(i), expected, prefix_);
+}
+
+std::int64_t IndexedDataset::rebuild_index(const std::string& prefix) {
+  IndexedDataset data;
+  data.prefix_ = dataset_prefix(prefix);
+  data.idx_ = MappedFile(data.open_index());
+  data.parse_header();
+  const std::string name = data.idx_name();
+  const std::int64_t width = size_of(data.token_type_);
+  std::string offsets(static_cast<std::size_t>(data.sequences_) * 8, '\0');
+  std::int64_t at = 0, mended = 0;
+  for (std::int64_t i = 0; i < data.sequences_; ++i) {
+    const std::int64_t count = data.length(i);
+    if (count < 0) fail_input("'{}' is corrupt: sequence {} has length {}", name, i, count);
+    const std::uint64_t difference =
+        static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(data.offset(i));
+    if (difference % (std::uint64_t{1} << 32) != 0) {
+      fail_input(
+          "'{}': sequence {} begins at byte {}, and the lengths before it add up to {}: expected "
+          "offsets that differ by multiples of 2^32 or not at all; these were not cut to 32 bits",
+          name, i, data.offset(i), at);
+    }
+    mended += difference != 0;
+    std::memcpy(offsets.data() + 8 * i, &at, 8);
+    at += count * width;
+  }
+  const std::uint64_t size = File(data.bin_name(), File::Mode::read).size();
+  if (static_cast<std::uint64_t>(at) != size) {
+    fail_input("'{}' has {}, and the lengths in '{}' add up to {}: the two do not belong together",
+               data.bin_name(), counted(size, "byte"), name, at);
+  }
+  data.check_documents();
+  if (mended > 0) {
+    std::string bytes(data.idx_.text());
+    bytes.replace(static_cast<std::size_t>(data.offsets_ - data.idx_.bytes().data()),
+                  offsets.size(), offsets);
+    write_file_durably(name, bytes);
+  }
+  return mended;
 }
 
 void IndexedDataset::check_documents() const {

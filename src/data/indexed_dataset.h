@@ -26,6 +26,11 @@ class IndexedDataset {
   // ends in .bin or .idx means the pair. Throws bad_input with the file and the reason.
   explicit IndexedDataset(const std::string& prefix);
 
+  // Writes the index of a pair again whose offsets were added up in 32 bits, from its lengths;
+  // returns how many sequences had a wrong one. Throws bad_input, and changes nothing, for a pair
+  // that has other faults.
+  static std::int64_t rebuild_index(const std::string& prefix);
+
   const std::string& prefix() const { return prefix_; }
   TokenType token_type() const { return token_type_; }
   std::int64_t sequences() const { return sequences_; }
@@ -76,9 +81,12 @@ class IndexedDataset {
     std::memcpy(&value, array + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
     return value;
   }
+  IndexedDataset() = default;
   File open_index() const;
+  [[noreturn]] void refuse_lone(const std::string& file) const;
   void parse_header();
   void check_sequences();
+  void refuse_wrapped(std::int64_t sequence) const;
   void check_documents() const;
   std::string idx_name() const { return prefix_ + ".idx"; }
   std::string bin_name() const { return prefix_ + ".bin"; }

@@ -3,26 +3,26 @@
 
 #include <simdjson.h>
 
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
-#include "base/json.h"
-#include "tokenizer/jsonl.h"
+#include "tokenizer/json_line.h"
 
 namespace trireme {
 
 struct JsonTexts::State {
+  explicit State(std::vector<std::string> of) : keys(std::move(of)), patient(keys, key_choice) {}
   bool read_fast(std::string_view line);
-  void read_patiently(std::string_view line);
 
   std::vector<std::string> keys;
   std::vector<std::vector<std::string_view>> texts;  // by key
   simdjson::dom::parser parser;
-  nlohmann::json patient;
+  JsonLine patient;
 };
+
+// The parser takes some fourteen times the memory of the longest line.
+constexpr std::size_t longest_for_parser = std::size_t{4} << 20;
 
 // False for every line that the other reader may have to refuse; it finds the reason.
 bool JsonTexts::State::read_fast(std::string_view line) {
+  if (line.size() > longest_for_parser) return false;
   simdjson::dom::object object;
   if (parser.parse(line.data(), line.size(), false).get(object)) return false;
   std::size_t found = 0;
@@ -40,43 +40,16 @@ bool JsonTexts::State::read_fast(std::string_view line) {
   return found == keys.size();
 }
 
-void JsonTexts::State::read_patiently(std::string_view line) {
-  patient = parse_json(repaired_json(line), [](const JsonFault& fault) {
-    fail_input("not JSON: column {}: {}", fault.column, fault.what);
-  });
-  if (!patient.is_object()) fail_input("not a JSON object but {}", json_shown(patient));
-  for (std::size_t k = 0; k < keys.size(); ++k) {
-    texts[k].clear();
-    const auto value = patient.find(keys[k]);
-    if (value == patient.end()) {
-      fail_input("no key \"{}\"; {}", keys[k], json_keys_shown(patient));
-    }
-    if (value->is_string()) {
-      texts[k].push_back(value->get_ref<const std::string&>());
-      continue;
-    }
-    if (!value->is_array()) {
-      fail_input("the value of \"{}\" is {}, not a string", keys[k], json_shown(*value));
-    }
-    for (const nlohmann::json& text : *value) {
-      if (!text.is_string()) {
-        fail_input("the list at \"{}\" holds {}, not only strings", keys[k], json_shown(text));
-      }
-      texts[k].push_back(text.get_ref<const std::string&>());
-    }
-  }
-}
-
-JsonTexts::JsonTexts(std::vector<std::string> keys) : state_(std::make_unique<State>()) {
-  state_->texts.resize(keys.size());
-  state_->keys = std::move(keys);
+JsonTexts::JsonTexts(std::vector<std::string> keys)
+    : state_(std::make_unique<State>(std::move(keys))) {
+  state_->texts.resize(state_->keys.size());
 }
 
 JsonTexts::~JsonTexts() = default;
 
 const std::vector<std::vector<std::string_view>>& JsonTexts::read(std::string_view line) {
-  if (!state_->read_fast(line)) state_->read_patiently(line);
-  return state_->texts;
+  if (state_->read_fast(line)) return state_->texts;
+  return state_->patient.read(line);
 }
 
 }  // namespace trireme

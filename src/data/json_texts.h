@@ -8,6 +8,9 @@
 
 namespace trireme {
 
+// What chooses the key or column that is read, for messages.
+inline constexpr const char* key_choice = "--json-keys or data.source_keys";
+
 class JsonTexts {
  public:
   explicit JsonTexts(std::vector<std::string> keys);

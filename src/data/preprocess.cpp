@@ -31,10 +31,12 @@ class Pipeline {
   Pipeline(const Tokenizer& tokenizer, const PreprocessOptions& options)
       : tokenizer_(tokenizer),
         options_(options),
-        reader_(expand_inputs(options.inputs), options.text_documents, options.all_text,
-                options.json_keys),
+        inputs_(expand_inputs(options.inputs)),
+        reader_(inputs_.files, options.text_documents, options.all_text, options.json_keys),
         ahead_(std::int64_t{2} * options.workers) {
     result_.json_lines_in_txt = reader_.json_lines_in_txt();
+    result_.large_documents = reader_.large_documents();
+    result_.passed_over = inputs_.passed_over;
     const fs::path folder = fs::path(options.output_prefix).parent_path();
     if (!folder.empty()) make_folders(folder);
     for (const std::string& key : options.json_keys) {
@@ -156,8 +158,9 @@ class Pipeline {
 
   void finish() {
     if (result_.documents == 0) {
-      fail_input("the input holds no document{}{}", result_.bad_lines > 0 ? "; " : "",
-                 result_.first_bad_line);
+      std::string rest = result_.bad_lines > 0 ? "; " + result_.first_bad_line : "";
+      for (const std::string& line : lines_about(result_.passed_over)) rest += "; " + line;
+      fail_input("the input holds no document{}", rest);
     }
     // An error in the middle of this leaves the files of all keys as they were.
     for (IndexedDatasetWriter& writer : writers_) writer.complete();
@@ -198,6 +201,7 @@ class Pipeline {
   const PreprocessOptions& options_;
   const Clock::time_point begin_ = Clock::now();
 
+  const Inputs inputs_;
   std::mutex read_mutex_;
   ChunkReader reader_;
   std::int64_t next_to_read_ = 0;

@@ -45,6 +45,10 @@ struct PreprocessResult {
   std::string first_bad_line;  // why and where; empty if none
   // Inputs named .txt that were read as JSON lines because they begin like them.
   std::vector<std::string> json_lines_in_txt;
+  // Inputs of more than a megabyte that are one document each.
+  std::vector<std::string> large_documents;
+  // What lies in the folders given and was not read.
+  std::vector<PassedOver> passed_over;
   double seconds = 0;
 };
 

@@ -1,6 +1,8 @@
 // Patterns, weights and columns to datasets.
 #include "data/source_builder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/counted.h"
@@ -35,13 +37,24 @@ std::vector<std::string> columns_of(const std::vector<std::string>& keys, const 
 SourceBuilder::SourceBuilder(const Config& config, const MaskOptions& masks)
     : config_(config), masks_(masks), tokenizer_(make_tokenizer(config)) {}
 
+void SourceBuilder::take_notes(const Corpus& corpus) {
+  std::ranges::move(lines_about(corpus.passed_over()), std::back_inserter(notes_));
+  for (const std::string& file : corpus.large_documents()) {
+    notes_.push_back(fmt::format(
+        "'{}' is one document; data.source_documents = \"paragraph\" or \"line\" makes one of each "
+        "paragraph or line",
+        file));
+  }
+}
+
 std::shared_ptr<const Dataset> SourceBuilder::build_one(const std::vector<std::string>& patterns,
-                                                        const std::string& column) const {
+                                                        const std::string& column) {
   const DataConfig& data = config_.data;
   auto corpus = std::make_shared<const Corpus>(
       patterns, CorpusOptions{.key = column,
                               .text = text_form(data.source_documents),
                               .skip_bad_rows = data.skip_bad_rows});
+  take_notes(*corpus);
   const StreamOptions options{
       .window = {static_cast<std::uint64_t>(config_.run.seed), data.shuffle_buffer},
       .threads = static_cast<int>(data.tokenizer_threads),
@@ -54,7 +67,7 @@ std::shared_ptr<const Dataset> SourceBuilder::build_one(const std::vector<std::s
 
 std::shared_ptr<const Dataset> SourceBuilder::build(const std::string& key,
                                                     const std::vector<std::string>& entries,
-                                                    std::int64_t samples) const {
+                                                    std::int64_t samples) {
   const BlendSpec blend = parse_blend(entries, key);
   const std::vector<std::string>& keys = config_.data.source_keys;
   if (blend.weights.empty()) return build_one(blend.prefixes, columns_of(keys, key, 1)[0]);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/masks.h"
 #include "tokenizer/tokenizer.h"
@@ -27,16 +28,21 @@ class SourceBuilder {
   // not there or not as the configuration says.
   std::shared_ptr<const Dataset> build(const std::string& key,
                                        const std::vector<std::string>& entries,
-                                       std::int64_t samples) const;
+                                       std::int64_t samples);
+
+  // What was noticed about the sources that were built, a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   std::shared_ptr<const Dataset> build_one(const std::vector<std::string>& patterns,
-                                           const std::string& column) const;
+                                           const std::string& column);
+  void take_notes(const Corpus& corpus);
 
   Config config_;
   MaskOptions masks_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool writes_places_ = false;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace trireme

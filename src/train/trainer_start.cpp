@@ -237,6 +237,7 @@ void Trainer::Parts::open_data() {
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
     valid_data = builder.build(Split::valid, counts.valid);
   }
+  for (const std::string& note : builder.notes()) console.print("note: " + note);
 }
 
 void Trainer::Parts::check_ranks_agree() {

@@ -1,50 +1,26 @@
 // Plain and compressed files read in order.
 #include "data/byte_source.h"
 
-#include <gtest/gtest.h>
-#include <lzma.h>
-#include <zlib.h>
-#include <zstd.h>
+#include <gmock/gmock.h>
 
+#include "data/compress.h"
 #include "data/temp_folder.h"
+#include "refusal.h"
 
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_data::expect_error;
+using testing_data::gzip;
+using testing_data::skippable_frame;
 using testing_data::TempFolder;
 using testing_data::write_bytes;
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-std::string xz(const std::string& text) {
-  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
-  std::size_t size = 0;
-  EXPECT_EQ(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr,
-                                    reinterpret_cast<const std::uint8_t*>(text.data()), text.size(),
-                                    reinterpret_cast<std::uint8_t*>(out.data()), &size, out.size()),
-            LZMA_OK);
-  out.resize(size);
-  return out;
-}
-
-std::string zstd(const std::string& text) {
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
-  return out;
-}
+using testing_data::xz;
+using testing_data::zstd;
+using testing_data::zstd_window;
 
 std::string plain(const std::string& text) {
   return text;
@@ -104,7 +80,96 @@ TEST_P(CompressedSources, CutOffOrDamagedFilesAreNamed) {
                [&] { read_all(folder / "file", 4096); });
 }
 
+TEST_P(CompressedSources, NulsBetweenAndAfterStreamsArePadding) {
+  const TempFolder folder;
+  const std::string nuls(1021, '\0');
+  write_bytes(folder / "file", GetParam()("one\n") + nuls + GetParam()("two\n") + nuls);
+  EXPECT_EQ(read_all(folder / "file", 100), "one\ntwo\n");
+}
+
+TEST_P(CompressedSources, WhatElseFollowsIsRefused) {
+  const TempFolder folder;
+  for (const std::string& rest :
+       {std::string("rest"), std::string("\0\0{\"text\"", 8), std::string("BZh9")}) {
+    write_bytes(folder / "file", GetParam()("one\n") + rest);
+    EXPECT_THAT(refusal_of([&] { read_all(folder / "file", 100); }),
+                AllOf(HasSubstr("/file' is damaged"), HasSubstr("something else")));
+  }
+}
+
+TEST_P(CompressedSources, LargeOutputOfTheLastBytesIsReadToItsEnd) {
+  const TempFolder folder;
+  const std::string zeros(5 << 20, 'a');
+  write_bytes(folder / "file", GetParam()(zeros));
+  for (const std::size_t piece : {std::size_t{77777}, std::size_t{1} << 22}) {
+    EXPECT_EQ(read_all(folder / "file", piece), zeros);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, CompressedSources, ::testing::Values(gzip, xz, zstd));
+
+TEST(ZstdSource, ReadsAnyWindowThatFitsIntoMemory) {
+  const TempFolder folder;
+  for (int log = 20; log <= 31; ++log) {
+    write_bytes(folder / "file", zstd_window("some text\n", log));
+    const std::string refusal =
+        refusal_of([&] { EXPECT_EQ(read_all(folder / "file", 100), "some text\n"); });
+    if (log <= 29) {  // a gibibyte is always allowed
+      EXPECT_EQ(refusal, "accepted") << log;
+    } else if (refusal != "accepted") {
+      EXPECT_THAT(refusal, HasSubstr(fmt::format("a window of {} MiB", 1 << (log - 20))));
+    }
+  }
+  write_bytes(folder / "file", zstd_window("some text\n", 35));
+  EXPECT_THAT(
+      refusal_of([&] { read_all(folder / "file", 100); }),
+      AllOf(HasSubstr("a window of 32768 MiB"), HasSubstr("--long=35"), Not(HasSubstr("damaged"))));
+}
+
+TEST(ZstdSource, PassesOverSkippableFrames) {
+  const TempFolder folder;
+  for (int variant = 0; variant < 16; ++variant) {
+    write_bytes(folder / "file", skippable_frame("0123456789", variant) + skippable_frame("") +
+                                     zstd("one\n") + skippable_frame("x", variant) + zstd("two\n") +
+                                     skippable_frame("table"));
+    EXPECT_EQ(read_all(folder / "file", 100), "one\ntwo\n") << variant;
+  }
+  write_bytes(folder / "file", skippable_frame("nothing else"));
+  EXPECT_EQ(read_all(folder / "file", 100), "");
+  // lz4 has the same frames.
+  write_bytes(folder / "file", skippable_frame("abc") + "\x04\"M\x18@@\xc0");
+  EXPECT_THAT(refusal_of([&] { read_all(folder / "file", 100); }),
+              HasSubstr("compressed with lz4"));
+}
+
+TEST(ByteSource, RefusesWhatItCannotUnpackWhateverTheName) {
+  using namespace std::string_view_literals;
+  const TempFolder folder;
+  const std::pair<std::string_view, std::string> cases[] = {
+      {"BZh91AY&SY]\xf2"sv, "bzip2"},
+      {"\x04\"M\x18@@\xc0"sv, "lz4"},
+      {"]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0="sv, "lzma"},
+      {"PK\x03\x04\x14\0"sv, "zip"},
+      {"7z\xbc\xaf\x27\x1c\0\x04"sv, "7-Zip"},
+      {"\xff\x06\0\0sNaPpY"sv, "snappy"}};
+  for (const auto& [bytes, name] : cases) {
+    write_bytes(folder / "file.txt", bytes);
+    EXPECT_THAT(refusal_of([&] { open_bytes(folder / "file.txt"); }),
+                AllOf(HasSubstr("file.txt' is "), HasSubstr(name)));
+  }
+}
+
+TEST(ByteSource, AFileThatIsNamedLikeACompressedOneIsNoText) {
+  const TempFolder folder;
+  for (const std::string name :
+       {"a.jsonl.gz", "a.txt.XZ", "a.zst", "a.jsonl.br", "a.json.bz2", "a.lz4"}) {
+    for (const char* const content : {"", "{\"text\": \"plain\"}\n"}) {
+      write_bytes(folder / name, content);
+      EXPECT_THAT(refusal_of([&] { open_bytes(folder / name); }),
+                  AllOf(HasSubstr(name), HasSubstr("does not begin like one")));
+    }
+  }
+}
 
 TEST(ByteSource, MissingFileIsTheUsersFault) {
   expect_error(ExitCode::bad_input, {"/nowhere/file"}, [] { open_bytes("/nowhere/file"); });

@@ -85,7 +85,37 @@ TEST_F(Columns, ThatAreMissingOrOfOtherTypesAreRefused) {
                     HasSubstr("\"id\" (int64), \"text\" (string), \"title\" (string)")));
   EXPECT_THAT(refusal("plain.parquet", "id"),
               HasSubstr("the column \"id\" has the type int64; expected texts"));
-  EXPECT_THAT(refusal("stream.arrow", "list"), HasSubstr("has the type list<"));
+  EXPECT_THAT(refusal("lists.parquet", "numbers"), HasSubstr("has the type list<"));
+  EXPECT_THAT(refusal("lists.parquet", "deep"), HasSubstr("has the type list<"));
+}
+
+// Rows of several texts are joined by '|' here, and a null among them is "null".
+TEST_F(Columns, OfListsOfTextsHaveTheTextsOfEachRow) {
+  for (const std::string name : {"lists.parquet", "lists.arrow"}) {
+    for (const std::string column : {"text", "large", "fixed", "view"}) {
+      if (column == "view" && name == "lists.parquet") continue;  // Parquet has none
+      const ArrowFile columns(column_file(name), {column});
+      EXPECT_EQ(columns.nulls(0, 0), std::nullopt);
+      Strings rows_found;
+      for (std::int64_t g = 0; g < columns.groups(); ++g) {
+        ArrowFile::Cursor cursor(columns, g);
+        while (const auto rows = cursor.next()) {
+          for (std::int64_t r = 0; r < rows->size(); ++r) {
+            std::string& row = rows_found.emplace_back();
+            for (std::int64_t i = 0; i < rows->texts(0, r); ++i) {
+              row += std::string(rows->text(0, r, i).value_or("null")) + "|";
+            }
+          }
+        }
+      }
+      if (column == "fixed") {
+        EXPECT_THAT(rows_found, ElementsAre("a|b|", "c|d|", "null|", "e|f|")) << name;
+      } else {
+        EXPECT_THAT(rows_found, ElementsAre("one|two|", "", "null|", "t\xc3\xa9xt|null|"))
+            << name << column;
+      }
+    }
+  }
 }
 
 // Whatever is cut off: a message with the file's name, and nothing worse.
@@ -156,6 +186,17 @@ TEST_F(PreprocessColumns, RefusesOrSkipsNulls) {
               HasSubstr("nulls.parquet' row group 1, row 0: the value of \"text\" is null"));
   EXPECT_EQ(run(column_file("nulls.parquet"), {"text"}, true).bad_lines, 1);
   EXPECT_THAT(texts("text"), ElementsAre("a", "b", "d"));
+}
+
+TEST_F(PreprocessColumns, ListsOfTextsAreDocumentsOfSeveralSequences) {
+  EXPECT_THAT(refusal_of([&] { run(column_file("lists.parquet"), {"text"}); }),
+              HasSubstr("row group 1, row 0: the value of \"text\" is null"));
+  const PreprocessResult result = run(column_file("lists.parquet"), {"text"}, true);
+  EXPECT_EQ(result.bad_lines, 2);
+  EXPECT_EQ(result.documents, 2);
+  EXPECT_THAT(texts("text"), ElementsAre("one", "two"));
+  EXPECT_THAT(refusal_of([&] { run(column_file("plain.parquet"), {"body"}); }),
+              HasSubstr("(--json-keys or data.source_keys chooses)"));
 }
 
 TEST_F(PreprocessColumns, ReadsFolders) {

@@ -313,6 +313,71 @@ TEST(IndexedDataset, SaysThatAnIndexIsMissing) {
                [&] { IndexedDataset(folder / "a"); });
 }
 
+// Offsets cut to 32 bits, with and without a sign, as additions in numbers of 32 bits give them.
+TEST(IndexedDataset, OffsetsThatWrappedAreNamedAndWrittenAgain) {
+  for (const bool with_sign : {true, false}) {
+    const TempFolder folder;
+    const std::int32_t third = (1 << 30) - 1;  // of i32: almost 4 GiB
+    const std::vector<std::int64_t> offsets = {0, 4LL * third, 8LL * third, 8LL * third + 4};
+    const auto index = [&](bool wrapped) {
+      std::string bytes = std::string("MMIDIDX\0\0", 9) + raw<std::uint64_t>({1}) +
+                          raw<std::uint8_t>({4}) + raw<std::uint64_t>({4, 3}) +
+                          raw<std::int32_t>({third, third, 1, 1});
+      for (const std::int64_t offset : offsets) {
+        const auto cut = static_cast<std::uint32_t>(offset);
+        bytes += raw<std::int64_t>({!wrapped    ? offset
+                                    : with_sign ? static_cast<std::int32_t>(cut)
+                                                : std::int64_t{cut}});
+      }
+      return bytes + raw<std::int64_t>({0, 1, 4});
+    };
+    write_bytes(folder / "a.idx", index(true));
+    write_bytes(folder / "a.bin", "");
+    File(folder / "a.bin", File::Mode::append).truncate(static_cast<std::uint64_t>(offsets[3] + 4));
+    expect_error(ExitCode::bad_input,
+                 {"a.idx", "added up in 32 bits", "trireme data rebuild-index"},
+                 [&] { IndexedDataset data(folder / "a"); });
+    EXPECT_EQ(IndexedDataset::rebuild_index(folder / "a"), with_sign ? 3 : 2);
+    EXPECT_EQ(read_file(folder / "a.idx"), index(false));
+    EXPECT_EQ(IndexedDataset(folder / "a").tokens(), 2LL * third + 2);
+    EXPECT_EQ(IndexedDataset::rebuild_index(folder / "a.idx"), 0);
+  }
+}
+
+TEST(IndexedDataset, OtherWrongOffsetsAreNotWrittenAgain) {
+  const TempFolder folder;
+  write_small(folder / "a");
+  std::string bytes = read_file(folder / "a.idx");
+  bytes[34 + 12 + 8] = 2;  // the second sequence begins at byte 2, not 6
+  write_bytes(folder / "a.idx", bytes);
+  expect_error(ExitCode::bad_input, {"a.idx", "sequence 1 begins at byte 2", "add up to 6"},
+               [&] { IndexedDataset::rebuild_index(folder / "a"); });
+  write_small(folder / "b");
+  write_bytes(folder / "b.bin", "123456");
+  expect_error(ExitCode::bad_input, {"b.bin", "do not belong together"},
+               [&] { IndexedDataset::rebuild_index(folder / "b"); });
+}
+
+TEST(IndexedDataset, TokensOfOtherProgramsAreNamed) {
+  using namespace std::string_literals;
+  const TempFolder folder;
+  const std::tuple<const char*, std::string, std::string> cases[] = {
+      {"gpt2.bin", raw<std::int32_t>({20240520, 1, 40}), "a token file of llm.c"},
+      {"llama.bin", raw<std::int32_t>({20240801, 7, 40}), "a token file of llm.c"},
+      {"train.bin", raw<std::uint16_t>({0, 1, 2, 3}),
+       "bare tokens of another program, such as nanoGPT's"},
+      {"letters.bin", raw<std::uint16_t>({'h', 'i'}), "bare tokens of another program"},
+      {"part-0.npy", "\x93NUMPY\x01\0v\0{'descr': '<u2'"s, "an array of NumPy"},
+      {"model.bin", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+      {"corpus.jsonl", "{\"text\": \"a\"}\n", "is a single file"}};
+  for (const auto& [name, bytes, what] : cases) {
+    write_bytes(folder / name, bytes);
+    expect_error(ExitCode::bad_input, {name, what}, [&] { IndexedDataset data(folder / name); });
+  }
+  expect_error(ExitCode::bad_input, {"gpt2.bin", "llm.c"},
+               [&] { IndexedDataset data(folder / "gpt2"); });
+}
+
 TEST(IndexedDatasetWriter, AbandonedLeavesNothingAndKeepsTheOld) {
   const TempFolder folder;
   write_small(folder / "a");

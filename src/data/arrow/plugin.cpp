@@ -113,10 +113,58 @@ bool is_text(const arrow::DataType& type) {
   return arrow::is_base_binary_like(type.id()) || arrow::is_binary_view_like(type.id());
 }
 
+bool is_list_of_texts(const arrow::DataType& type) {
+  const bool list = arrow::is_list_like(type.id()) || arrow::is_list_view(type);
+  return list && type.id() != arrow::Type::MAP && is_text(*type.field(0)->type());
+}
+
+// A column of a batch.
+struct ColumnTexts {
+  Texts texts;
+  bool lists = false;
+  std::vector<std::int64_t> ends;  // of lists
+};
+
+template <class Array>
+void add_lists(const arrow::Array& values, ColumnTexts& column) {
+  check(values.ValidateFull());
+  const auto& array = static_cast<const Array&>(values);
+  Texts words;
+  add_any_texts(*array.values(), words);
+  for (std::int64_t i = 0; i < array.length(); ++i) {
+    if (array.IsNull(i)) {
+      column.texts.push_back({nullptr, 0});
+    } else {
+      const auto first = words.begin() + array.value_offset(i);
+      column.texts.insert(column.texts.end(), first, first + array.value_length(i));
+    }
+    column.ends.push_back(static_cast<std::int64_t>(column.texts.size()));
+  }
+}
+
+void add_column(const arrow::Array& values, ColumnTexts& column) {
+  column.lists = is_list_of_texts(*values.type());
+  switch (column.lists ? values.type_id() : arrow::Type::NA) {
+    case arrow::Type::LIST:
+      return add_lists<arrow::ListArray>(values, column);
+    case arrow::Type::LARGE_LIST:
+      return add_lists<arrow::LargeListArray>(values, column);
+    case arrow::Type::FIXED_SIZE_LIST:
+      return add_lists<arrow::FixedSizeListArray>(values, column);
+    case arrow::Type::LIST_VIEW:
+      return add_lists<arrow::ListViewArray>(values, column);
+    case arrow::Type::LARGE_LIST_VIEW:
+      return add_lists<arrow::LargeListViewArray>(values, column);
+    default:
+      column.texts.reserve(static_cast<std::size_t>(values.length()));
+      add_any_texts(values, column.texts);
+  }
+}
+
 struct Rows : trireme::ArrowPluginRows {
   std::shared_ptr<arrow::RecordBatch> batch;  // holds the bytes
-  std::vector<Texts> texts;
-  std::vector<const trireme::ArrowPluginText*> starts;
+  std::vector<ColumnTexts> texts;
+  std::vector<trireme::ArrowPluginColumn> starts;
 };
 
 std::unique_ptr<Rows> texts_of(std::shared_ptr<arrow::RecordBatch> batch, const Columns& columns) {
@@ -125,13 +173,14 @@ std::unique_ptr<Rows> texts_of(std::shared_ptr<arrow::RecordBatch> batch, const 
   for (const std::string& name : columns) {
     const std::shared_ptr<arrow::Array> values = batch->GetColumnByName(name);
     if (!values) refuse("a batch lacks the column \"" + name + "\"");
-    Texts& texts = rows->texts.emplace_back();
-    texts.reserve(static_cast<std::size_t>(values->length()));
-    add_any_texts(*values, texts);
-    if (static_cast<std::int64_t>(texts.size()) != rows->rows)
-      refuse("its columns differ in length");
+    ColumnTexts& column = rows->texts.emplace_back();
+    add_column(*values, column);
+    const std::size_t count = column.lists ? column.ends.size() : column.texts.size();
+    if (static_cast<std::int64_t>(count) != rows->rows) refuse("its columns differ in length");
   }
-  for (const Texts& texts : rows->texts) rows->starts.push_back(texts.data());
+  for (const ColumnTexts& column : rows->texts) {
+    rows->starts.push_back({column.texts.data(), column.lists ? column.ends.data() : nullptr});
+  }
   rows->ArrowPluginRows::columns = rows->starts.data();
   rows->batch = std::move(batch);
   return rows;
@@ -144,9 +193,9 @@ std::vector<int> places_of(const arrow::Schema& schema, const Columns& columns) 
     const std::vector<int> found = schema.GetAllFieldIndices(name);
     if (found.size() == 1) {
       const auto& type = *schema.field(found[0])->type();
-      if (!is_text(type)) {
+      if (!is_text(type) && !is_list_of_texts(type)) {
         refuse("the column \"" + name + "\" has the type " + type.ToString() +
-               "; expected texts (string or binary)");
+               "; expected texts (string or binary) or lists of them");
       }
       places.push_back(found[0]);
       continue;
@@ -221,14 +270,17 @@ class ParquetSource final : public Source {
     std::shared_ptr<arrow::Schema> schema;
     check(reader_->GetSchema(&schema));
     for (const int place : places_of(*schema, columns_)) {
-      leaves_.push_back(
-          reader_->manifest().schema_fields[static_cast<std::size_t>(place)].column_index);
+      const auto* field = &reader_->manifest().schema_fields[static_cast<std::size_t>(place)];
+      lists_.push_back(!field->children.empty());
+      while (!field->children.empty()) field = &field->children.front();
+      leaves_.push_back(field->column_index);
     }
   }
 
   std::int64_t groups() const override { return reader_->num_row_groups(); }
 
   std::int64_t nulls(std::int64_t group, int column) const override {
+    if (lists_[static_cast<std::size_t>(column)]) return -1;  // they count elements
     const auto chunk = group_of(group)->ColumnChunk(leaves_[static_cast<std::size_t>(column)]);
     if (!chunk->is_stats_set()) return -1;
     const auto statistics = chunk->statistics();
@@ -256,6 +308,7 @@ class ParquetSource final : public Source {
 
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> leaves_;
+  std::vector<bool> lists_;  // by column
 };
 
 arrow::ipc::IpcReadOptions options_of(std::vector<int> places = {}) {

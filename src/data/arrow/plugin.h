@@ -1,5 +1,5 @@
-// What the plug-in with the Arrow library exports: columns of texts, row group by row group. Plain
-// C, since the library may come from another compiler than the program.
+// What the plug-in with the Arrow library exports: columns of texts or of lists of texts, row group
+// by row group. Plain C, since the library may come from another compiler than the program.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Changes with every change below.
-inline constexpr int arrow_plugin_version = 1;
+inline constexpr int arrow_plugin_version = 2;
 inline constexpr const char* arrow_plugin_file = "libtrireme_arrow.so";
 inline constexpr const char* arrow_plugin_symbol = "trireme_arrow";
 
@@ -21,10 +21,17 @@ struct ArrowPluginText {
   std::int64_t size;
 };
 
+struct ArrowPluginColumn {
+  const ArrowPluginText* texts;
+  // Of lists: the number of texts up to the end of each row; a list that is null has one null text.
+  // Null where each row has one text.
+  const std::int64_t* ends;
+};
+
 // Some rows, which live until they are released, longer than cursor and file if need be.
 struct ArrowPluginRows {
   std::int64_t rows;
-  const ArrowPluginText* const* columns;  // [column][row]
+  const ArrowPluginColumn* columns;
 };
 
 // Where an operation fails, the reason is written here, without the name of the file.

@@ -33,3 +33,16 @@ kinds = pa.table({
 })
 write_ipc("file.arrow", pa.ipc.new_file, kinds, 3)
 write_ipc("stream.arrow", pa.ipc.new_stream, kinds, 2, compression="zstd")
+
+texts_of_rows = [["one", "two"], [], None, ["t\u00e9xt", None]]
+fixed = [["a", "b"], ["c", "d"], None, ["e", "f"]]
+lists = {
+    "text": pa.array(texts_of_rows, pa.list_(pa.string())),
+    "large": pa.array(texts_of_rows, pa.large_list(pa.large_string())),
+    "fixed": pa.array(fixed, pa.list_(pa.string(), 2)),
+    "numbers": pa.array([[1]] * 4, pa.list_(pa.int64())),
+    "deep": pa.array([[["a"]]] * 4, pa.list_(pa.list_(pa.string()))),
+}
+write_parquet("lists.parquet", pa.table(lists), row_group_size=2)
+lists["view"] = pa.array(texts_of_rows, pa.list_view(pa.string()))
+write_ipc("lists.arrow", pa.ipc.new_file, pa.table(lists), 3)

@@ -1,0 +1,151 @@
+// A walk through folders that names all that it does not take.
+#include "data/document_folder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/foreign_bytes.h"
+#include "data/arrow_file.h"
+#include "data/byte_source.h"
+#include "data/document_looks.h"
+#include "data/document_names.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view folders_of_programs[] = {"_temporary", "__pycache__",     "__MACOSX",
+                                                    "_delta_log", "_spark_metadata", "lost+found"};
+
+// cache-*.arrow, which `datasets` writes next to the data for each step that it has computed.
+bool is_cache_name(std::string_view name) {
+  return name.starts_with("cache-") && name.ends_with(".arrow");
+}
+
+// Whether a file whose name says nothing begins like documents, or like what might hold some.
+bool begins_like_documents(const fs::path& path) {
+  if (is_arrow_file(path)) return true;
+  std::string first(foreign_bytes_wanted, '\0');
+  first.resize(open_byte_range(path, 0, first.size())->read(first.data(), first.size()));
+  if (first.starts_with("PK\x03\x04")) return false;  // as documents and programs of many kinds do
+  const ContentLook look = look_of(first_content(path));
+  return look == ContentLook::json_lines || look == ContentLook::wiki_text;
+}
+
+}  // namespace
+
+void FolderFiles::pass_over(const fs::path& path, std::string why) {
+  passed_over_.push_back({path.string(), std::move(why)});
+}
+
+void FolderFiles::add_folder(const std::string& folder) {
+  std::vector<fs::path> above;
+  walk(folder, above);
+  if (!found_.empty()) return;
+  std::string rest;
+  for (const std::string& line : lines_about(passed_over_)) rest += "; " + line;
+  fail_input(
+      "the folder '{}' holds no documents: expected files .parquet, .arrow, .jsonl, .json, .ndjson "
+      "or .txt in it or below it (all but the first two also compressed: .gz, .xz, .zst){}",
+      folder, rest);
+}
+
+void FolderFiles::walk(const fs::path& folder, std::vector<fs::path>& above) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  if (error) fail_input("cannot read the folder '{}': {}", folder.string(), error.message());
+  above.push_back(fs::canonical(folder));
+  std::vector<fs::directory_entry> sorted(entries, fs::directory_iterator{});
+  std::ranges::sort(sorted, {}, [](const auto& entry) { return entry.path().native(); });
+  for (const fs::directory_entry& entry : sorted) add_entry(entry, above);
+  above.pop_back();
+}
+
+void FolderFiles::add_entry(const fs::directory_entry& entry, std::vector<fs::path>& above) {
+  const fs::path& path = entry.path();
+  const std::string name = path.filename().string();
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  const bool folder = fs::is_directory(status);
+  if (folder && name.starts_with('.')) return pass_over(path, "hidden folders");
+  if (!folder) {
+    if (const std::string_view why = reason_to_pass_over(name); !why.empty()) {
+      return pass_over(path, std::string(why));
+    }
+  }
+  if (status.type() == fs::file_type::not_found || error) {
+    if (!fs::is_symlink(entry.symlink_status(error))) {
+      fail_input("cannot read '{}' of the folder", path.string());
+    }
+    fail_input("'{}' is a link to '{}', which is not there: download it, or remove the link",
+               path.string(), fs::read_symlink(path, error).string());
+  }
+  if (!folder) {
+    if (!fs::is_regular_file(status)) return pass_over(path, "neither files nor folders");
+    return add_file(path);
+  }
+  if (std::ranges::find(folders_of_programs, name) != std::end(folders_of_programs)) {
+    return pass_over(path, "folders of other programs");
+  }
+  if (name.ends_with(".incomplete")) return pass_over(path, "unfinished downloads");
+  // A cache of the Hub: snapshots/ holds links to what blobs/ holds under other names.
+  if ((name == "blobs" || name == "refs") && fs::is_directory(path.parent_path() / "snapshots")) {
+    return pass_over(path, "what snapshots/ next to it links to");
+  }
+  if (std::ranges::find(above, fs::canonical(path)) != above.end()) {
+    return pass_over(path, "links back to a folder above");
+  }
+  walk(path, above);
+}
+
+bool FolderFiles::take_by_saved_dataset(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  auto saved = saved_.find(folder);
+  if (saved == saved_.end()) saved = saved_.emplace(folder, files_of_saved_dataset(folder)).first;
+  if (!saved->second) return false;
+  const auto place = std::ranges::find(*saved->second, path.filename().string());
+  if (place == saved->second->end()) {
+    pass_over(path, "not listed in state.json of the saved dataset");
+  } else {
+    found_.push_back(
+        {fmt::format("{}/{:08}", folder.string(), place - saved->second->begin()), path.string()});
+  }
+  return true;
+}
+
+void FolderFiles::add_file(const fs::path& path) {
+  if (take_by_saved_dataset(path)) return;
+  const std::string name = path.filename().string();
+  if (is_cache_name(name)) return pass_over(path, "caches of `datasets`");
+  if (is_columns_name(name) || is_text_name(name) || is_json_name(name) ||
+      !compression_named(name).empty() || begins_like_documents(path)) {
+    found_.push_back({path.string(), path.string()});
+  } else {
+    pass_over(path, "no documents by their names or first bytes");
+  }
+}
+
+void FolderFiles::add_match(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return pass_over(path, "folders that match a pattern");
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return pass_over(path, "neither files nor folders");
+  }
+  const std::string_view why = reason_to_pass_over(name);
+  if (!why.empty() && why != "hidden" && why != "texts about the corpus") {
+    return pass_over(path, std::string(why));
+  }
+  if (take_by_saved_dataset(path)) return;
+  if (is_cache_name(name)) return pass_over(path, "caches of `datasets`");
+  found_.push_back({path.string(), path.string()});
+}
+
+void FolderFiles::append_to(Inputs& inputs) && {
+  std::ranges::stable_sort(found_, {}, &Found::order);
+  for (Found& file : found_) inputs.files.push_back(std::move(file.path));
+  std::ranges::move(passed_over_, std::back_inserter(inputs.passed_over));
+}
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+// The files of folders that hold documents, and what else lies there.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/document_inputs.h"
+
+namespace trireme {
+
+// The files that belong to a dataset as save_to_disk() of Hugging Face's `datasets` wrote it into
+// this folder, in their order; nothing for any other folder. Throws bad_input where state.json is
+// damaged, or where rows were selected that only a table of indices tells.
+std::optional<std::vector<std::string>> files_of_saved_dataset(const std::filesystem::path& folder);
+
+class FolderFiles {
+ public:
+  // All that lies in a folder and below it. Throws bad_input where there is no document, for links
+  // that lead nowhere, and for folders that cannot be read.
+  void add_folder(const std::string& folder);
+  // A file or folder that matches a pattern: left out are folders and what a name or a saved
+  // dataset says to be no document.
+  void add_match(const std::filesystem::path& path);
+
+  // In the order of their paths, what was passed over likewise.
+  void append_to(Inputs& inputs) &&;
+
+ private:
+  struct Found {
+    std::string order;  // files are sorted by it
+    std::string path;
+  };
+
+  void walk(const std::filesystem::path& folder, std::vector<std::filesystem::path>& above);
+  void add_entry(const std::filesystem::directory_entry& entry,
+                 std::vector<std::filesystem::path>& above);
+  void add_file(const std::filesystem::path& path);
+  bool take_by_saved_dataset(const std::filesystem::path& path);
+  void pass_over(const std::filesystem::path& path, std::string why);
+
+  std::map<std::filesystem::path, std::optional<std::vector<std::string>>> saved_;  // by folder
+  std::vector<Found> found_;
+  std::vector<PassedOver> passed_over_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+// The files of a corpus: which there are, and what they hold by their names and first bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// What a document is in a file.
+enum class DocumentForm {
+  json_line,   // a line that is a JSON object
+  line,        // a line of text
+  paragraphs,  // text up to the next blank line
+  file,        // the whole file
+  row,         // a row of a file of columns, see arrow_file.h
+};
+
+// Something in a folder that is not read.
+struct PassedOver {
+  std::string path;
+  std::string why;  // "hidden"; the same words for what is alike
+};
+
+struct Inputs {
+  std::vector<std::string> files;
+  std::vector<PassedOver> passed_over;
+};
+
+// Expands patterns (*, ?, [...]) to sorted file names, in the order of the patterns. A folder
+// stands for the files in it and below it that hold documents by their names or first bytes; of a
+// dataset that Hugging Face's library saved, for those that its state.json lists. Whatever else is
+// there is passed over for a reason or refused. Throws bad_input for a pattern or a folder without
+// any.
+Inputs expand_inputs(const std::vector<std::string>& patterns);
+
+// What the documents of a file are. Files of columns are known by their first bytes. A file ".txt"
+// (compressed or not) holds text in the form `text`, unless it begins like JSON lines; any other
+// file holds JSON lines. With `all_text` every file holds text. Throws bad_input for a file that
+// begins like something else: JSON of another layout, a web page, a format that is not read.
+DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text);
+
+// Whether a file of so many bytes is one document, and so large that others were likely meant.
+constexpr bool is_large_document(DocumentForm form, std::uint64_t bytes) {
+  return form == DocumentForm::file && bytes > 1 << 20;
+}
+
+// "passed over 2 files of a folder (hidden): 'a/.b', 'a/.c'", a line for each reason.
+std::vector<std::string> lines_about(const std::vector<PassedOver>& passed_over);
+
+}  // namespace trireme

@@ -1,0 +1,57 @@
+// First bytes, looked at without a parser.
+#include "data/document_looks.h"
+
+#include <algorithm>
+
+#include "data/byte_source.h"
+#include "tokenizer/utf8.h"
+
+namespace trireme {
+
+std::string first_content(const std::string& file) {
+  constexpr std::size_t wanted = 4096;
+  std::string begin(wanted, '\0');
+  const auto source = open_bytes(file);
+  std::size_t have = 0;
+  while (have < wanted) {
+    const std::size_t n = source->read(begin.data() + have, wanted - have);
+    if (n == 0) break;
+    have += n;
+  }
+  begin.resize(have);
+  return begin;
+}
+
+ContentLook look_of(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  const auto skip = [&](const char* blanks) {
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  };
+  skip(" \t\r\n");
+  if (text.starts_with("<doc id=")) return ContentLook::wiki_text;
+  const bool object = text.starts_with('{'), list = text.starts_with('[');
+  if (!object && !list) return ContentLook::other;
+  text.remove_prefix(1);
+  skip(" \t\r");
+  if (object && (text.starts_with('"') || text.starts_with('}'))) return ContentLook::json_lines;
+  skip(" \t\r\n");
+  const bool json = text.starts_with('"') || (list && text.starts_with('{'));
+  return json ? ContentLook::json : ContentLook::other;
+}
+
+bool looks_binary(std::string_view text) {
+  std::size_t controls = 0;
+  bool well_formed = true;
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const DecodedChar c = decode_utf8(p, end);
+    // The last character may be cut off.
+    well_formed = well_formed && (c.valid || end - p < 4);
+    controls += c.value < ' ' && (c.value < '\b' || c.value > '\r') && c.value != 0x1b;
+    p += c.length;
+  }
+  return !well_formed && controls >= 2 && 50 * controls >= text.size();
+}
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// What a file looks like by the first bytes of its content.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// The first bytes of a file's content, decompressed: 4 KiB, or all of it.
+std::string first_content(const std::string& file);
+
+enum class ContentLook {
+  json_lines,  // an object whose first key or end is in the same line
+  json,        // JSON of another layout: an object over several lines, a list of objects
+  wiki_text,   // <doc id="..."> of WikiExtractor
+  other,
+};
+ContentLook look_of(std::string_view first_content);
+
+// Whether bytes that should be text are not: some are no UTF-8, and some are control characters
+// that no text has.
+bool looks_binary(std::string_view first_content);
+
+}  // namespace trireme

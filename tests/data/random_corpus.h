@@ -1,0 +1,320 @@
+// Folders as people's corpora lie: documents in files of many names and forms, among what editors,
+// notebooks and other programs leave behind; and files that have to be refused.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/compress.h"
+#include "data/temp_folder.h"
+
+namespace trireme::testing_data {
+
+using namespace std::string_literals;
+
+// Every file is written together with what a plain reader finds in it.
+class RandomCorpus {
+ public:
+  // Makes the folder `root`. Chance is `seed` alone; files of Arrow only where they can be read.
+  RandomCorpus(const fs::path& root, unsigned seed, bool with_arrow);
+
+  // The texts of the documents that have any, in the order of their files' paths.
+  std::vector<std::string> documents() const;
+  // Relative paths of what is no part of the corpus.
+  const std::set<std::string>& passed_over() const { return passed_over_; }
+  // The file that has to be refused; empty if there is none.
+  const std::string& refused() const { return refused_; }
+
+ private:
+  struct File {
+    std::string path;
+    std::vector<std::string> documents;
+  };
+
+  std::size_t below(std::size_t end) { return random_() % end; }
+  template <class List>
+  auto any_of(const List& list) {
+    return std::data(list)[below(std::size(list))];
+  }
+  std::string word();
+  std::string text();
+  std::string json_line(std::string& document);
+  std::string packed(const std::string& content, std::string& name);
+  void write(const std::string& path, const std::string& bytes);
+  void add_lines(const std::string& folder);
+  void add_text(const std::string& folder);
+  void add_saved_dataset(const std::string& folder);
+  void add_leftover(const std::string& folder);
+  void add_refused(const std::string& folder);
+
+  fs::path root_;
+  std::mt19937 random_;
+  bool with_arrow_;
+  int files_ = 0;
+  std::vector<File> found_;
+  std::set<std::string> passed_over_;
+  std::string refused_;
+};
+
+inline constexpr const char* lfs_pointer =
+    "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n";
+inline constexpr const char* page = "<!DOCTYPE html>\n<html><body>Please log in.</body></html>\n";
+
+inline std::string utf16(const std::string& text) {
+  std::string out = "\xff\xfe";
+  for (const char c : text) out += {c, '\0'};
+  return out;
+}
+
+inline RandomCorpus::RandomCorpus(const fs::path& root, unsigned seed, bool with_arrow)
+    : root_(root), random_(seed), with_arrow_(with_arrow) {
+  const std::string folders[] = {"", "part/", "AA/", "a.b/deep/", "_data/"};
+  for (std::size_t i = 1 + below(7); i > 0; --i) {
+    const std::string folder = any_of(folders);
+    const std::size_t kind = below(10);
+    if (kind < 6) {
+      add_lines(folder);
+    } else if (kind < 8) {
+      add_text(folder);
+    } else {
+      add_leftover(folder);
+    }
+  }
+  add_lines("");  // at least one document
+  for (std::size_t i = below(4); i > 0; --i) add_leftover(any_of(folders));
+  if (with_arrow_ && below(3) == 0) add_saved_dataset("saved/");
+  if (below(4) == 0) add_refused(any_of(folders));
+}
+
+inline std::vector<std::string> RandomCorpus::documents() const {
+  std::vector<File> sorted = found_;
+  std::ranges::sort(sorted, {}, &File::path);
+  std::vector<std::string> all;
+  for (const File& file : sorted) {
+    for (const std::string& document : file.documents) {
+      if (!document.empty()) all.push_back(document);
+    }
+  }
+  return all;
+}
+
+inline void RandomCorpus::write(const std::string& path, const std::string& bytes) {
+  fs::create_directories((root_ / path).parent_path());
+  write_bytes((root_ / path).string(), bytes);
+}
+
+inline std::string RandomCorpus::word() {
+  const char* const words[] = {"river",
+                               "stone",
+                               "\xc3\xa9t\xc3\xa9",
+                               "\xe6\x96\x87",
+                               "a",
+                               "\xf0\x9f\x91\x8d",
+                               "{",
+                               "NaN",
+                               "1e999",
+                               "\xe2\x80\xa8",
+                               "#",
+                               "//"};
+  return any_of(words);
+}
+
+inline std::string RandomCorpus::text() {
+  std::string out = word();
+  for (std::size_t i = below(9); i > 0; --i) out += (below(6) ? " " : "\n") + word();
+  return out;
+}
+
+// A line whose text is `document`, with keys around it that nobody asks for.
+inline std::string RandomCorpus::json_line(std::string& document) {
+  document = below(12) ? text() : "";
+  std::string quoted;
+  for (const char c : document)
+    quoted += c == '\n' ? "\\n"s : c == '"' ? "\\\""s : std::string(1, c);
+  const char* const odd[][2] = {{"\\u0041\\ud83d\\udc4d", "A\xf0\x9f\x91\x8d"},
+                                {"\\ud83d!", "\xef\xbf\xbd!"},
+                                {"\xff\xe2\x82z", "\xef\xbf\xbd\xef\xbf\xbdz"},
+                                {"\\/\\t", "/\t"}};
+  if (below(4) == 0) {
+    const std::size_t which = below(std::size(odd));
+    quoted += odd[which][0];
+    document += odd[which][1];
+  }
+  std::string value = "\"" + quoted + "\"";
+  if (below(8) == 0) {
+    value = "[" + value + ", \"\", \"more\"]";
+    document += "more";
+  }
+  const char* const others[] = {"1e999",
+                                "-1e400",
+                                "NaN",
+                                "-Infinity",
+                                "123456789012345678901234567890",
+                                "{\"text\": \"not this\"}",
+                                "[[], null, \"\\\"\", true]",
+                                "\"\"",
+                                "0.5e-400"};
+  const char* const spaces[] = {"", " ", "\t"};
+  std::string line = "{"s + any_of(spaces);
+  if (below(3) == 0) line += fmt::format("\"id\": {},", any_of(others));
+  if (below(10) == 0) line += "\"text\": \"an earlier value\", ";
+  line += fmt::format("{}{}:{}{}", below(8) ? "\"text\"" : "\"te\\u0078t\"", any_of(spaces),
+                      any_of(spaces), value);
+  if (below(3) == 0) line += fmt::format(", \"score\" : {}", any_of(others));
+  return line + any_of(spaces) + "}";
+}
+
+// The content as it is or compressed, with the ending of its name.
+inline std::string RandomCorpus::packed(const std::string& content, std::string& name) {
+  const std::string padding(below(2) ? 512 + below(600) : 0, '\0');
+  const std::size_t cut = content.empty() ? 0 : below(content.size());
+  const std::string first = content.substr(0, cut), second = content.substr(cut);
+  const char* const gz[] = {".gz", ".GZ", ".gz", ".bgz"};
+  const char* const zst[] = {".zst", ".zst", ".zstd"};
+  switch (below(9)) {
+    case 0:
+      name += any_of(gz);
+      return gzip(content) + padding;
+    case 1:
+      name += ".gz";
+      return gzip(first) + gzip(second) + padding;
+    case 2:
+      name += ".xz";
+      return xz(first) + padding + xz(second);
+    case 3:
+      name += any_of(zst);
+      return zstd(first) + zstd(second) + padding;
+    case 4:
+      name += ".zst";
+      return skippable_frame("pzstd", static_cast<int>(below(16))) + zstd(content) +
+             skippable_frame("end");
+    case 5:
+      name += ".zst";
+      return zstd_window(content, 20 + static_cast<int>(below(10)));
+    default:
+      return content;
+  }
+}
+
+inline void RandomCorpus::add_lines(const std::string& folder) {
+  File file;
+  std::string lines = below(6) ? "" : "\xef\xbb\xbf";
+  const char* const ends[] = {"\n", "\r\n", "\n\n", "\n \t\n"};
+  const std::string end = any_of(ends);
+  const std::size_t count = 1 + below(6);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string& document = file.documents.emplace_back();
+    lines += json_line(document) + (i + 1 < count || below(2) ? end : "");
+  }
+  const char* const names[] = {".jsonl", ".json",    ".ndjson", ".JSONL", ".Json", ".jl",
+                               "",       ".jsonl.1", ".data",   ".txt",   "_00"};
+  std::string name = fmt::format("{}part-{:02}{}", folder, files_++, any_of(names));
+  const std::string bytes = packed(lines, name);
+  write(name, bytes);
+  file.path = name;
+  found_.push_back(file);
+}
+
+inline void RandomCorpus::add_text(const std::string& folder) {
+  File file;
+  const std::string content = "x" + text() + (below(2) ? "\r\n" : "");
+  file.documents = {content};
+  const char* const names[] = {".txt", ".TXT", ".en.txt"};
+  std::string name = fmt::format("{}book {:02}{}", folder, files_++, any_of(names));
+  const std::string bytes = packed((below(4) ? "" : "\xef\xbb\xbf") + content, name);
+  write(name, bytes);
+  file.path = name;
+  found_.push_back(file);
+}
+
+inline void RandomCorpus::add_saved_dataset(const std::string& folder) {
+  const std::string data = read_file(std::string(TRIREME_TEST_DATA) + "/columns/stream.arrow");
+  write(folder + "data-00000-of-00001.arrow", data);
+  write(folder + "state.json",
+        "{\"_data_files\": [{\"filename\": \"data-00000-of-00001.arrow\"}], \"_fingerprint\": "
+        "\"1\"}");
+  write(folder + "dataset_info.json", "{\n  \"builder_name\": \"json\"\n}");
+  for (const char* const more :
+       {"cache-0123456789abcdef.arrow", "cache-0123456789abcdef_00001_of_00002.arrow",
+        "tmp1a2b3c4d", "old-00000.arrow"}) {
+    if (below(2)) continue;
+    write(folder + more, data);
+    passed_over_.insert(folder + more);
+  }
+  passed_over_.insert({folder + "state.json", folder + "dataset_info.json"});
+  found_.push_back(
+      {folder + "data-00000-of-00001.arrow", {"one", "t\xc3\xa9xt two", "four\nlines", "five"}});
+}
+
+inline void RandomCorpus::add_leftover(const std::string& folder) {
+  const std::string document = "{\"text\": \"a copy\"}\n";
+  const std::string number = fmt::format("part-{:02}.jsonl", files_++);
+  const std::string names[] = {
+      number + "~",          "#" + number + "#",  "." + number + ".swp",
+      number + ".bak",       "_SUCCESS",          ".DS_Store",
+      "README.md",           "readme.txt",        "LICENSE",
+      "." + number + ".crc", number + ".tmp",     number + ".crdownload",
+      number + ".lock",      "notes.md",          "table.csv",
+      "Thumbs.db",           number + ".gz.orig", "cache-00112233445566aa.arrow"};
+  std::string name = folder + any_of(names);
+  if (below(5) == 0) {
+    const char* const hidden[] = {".ipynb_checkpoints", ".cache", "_temporary", "__pycache__"};
+    const std::string inner = any_of(hidden);
+    write(folder + inner + "/part-checkpoint.jsonl", document);
+    passed_over_.insert(folder + inner);
+    return;
+  }
+  const bool table = name.ends_with(".csv") || name.ends_with(".md");
+  write(name, table ? "id,text\n1,no document\n" : document);
+  passed_over_.insert(name);
+}
+
+inline void RandomCorpus::add_refused(const std::string& folder) {
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  const std::string long_lines = [&] {
+    std::string all;
+    for (int i = 0; i < 3000; ++i)
+      all += fmt::format("{{\"text\": \"line {} of many\"}}\n", i * 7919 % 3001);
+    return all;
+  }();
+  const std::string whole = gzip(long_lines);
+  const std::pair<std::string, std::string> files[] = {
+      {"z.jsonl.bz2", "BZh91AY&SY]\xf2\xfd\x33"},
+      {"z.txt", "BZh91AY&SY]\xf2\xfd\x33"},
+      {"z.txt.lz4", "\x04\"M\x18@@\xc0 {\"text\""},
+      {"z.jsonl.lzma", "]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0="s},
+      {"z.jsonl.br", "\x0b\x05\x80{\"text\""},
+      {"z.zip", "PK\x03\x04\x14\0\0\0"s},
+      {"z.tar.gz", gzip("a.jsonl" + std::string(250, '\0') + "ustar" + std::string(250, '\0'))},
+      {"z.jsonl", utf16(lines)},
+      {"z.txt", utf16("some text")},
+      {"z.txt.gz", gzip(utf16("some text"))},
+      {"z.txt", lfs_pointer},
+      {"z.parquet", lfs_pointer},
+      {"z.arrow", "not Arrow"},
+      {"z.jsonl", page},
+      {"z.txt", page},
+      {"z.jsonl.gz", whole.substr(0, whole.size() / 2)},
+      {"z.jsonl.gz", gzip(lines) + "garbage"},
+      {"z.jsonl.gz", lines},
+      {"z.jsonl.zst", zstd_window(lines, 36)},
+      {"z.json", "[\n{\"text\": \"one\"}\n]\n"},
+      {"z.json", "{\n  \"text\": \"one\"\n}\n"},
+      {"z.jsonl", "{\"body\": \"one\"}\n"},
+      {"z.jsonl", lines + "{\"text\": 5}\n"},
+      {"z.jsonl", lines + "{\"text\": \"cut"},
+      {"z.jsonl", lines + std::string(100, '\0')},
+      {"wiki_00", "<doc id=\"12\" url=\"\" title=\"A\">\nA text\n</doc>\n"},
+      {"z.txt", "\x8b\x03\x80{\x01\x02\xff\xfe\x03 some bytes"},
+  };
+  const auto& [name, bytes] = files[below(std::size(files))];
+  refused_ = folder + name;
+  write(refused_, bytes);
+}
+
+}  // namespace trireme::testing_data
