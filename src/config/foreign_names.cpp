@@ -20,6 +20,8 @@ constexpr const char* kEpochs =
     "use train.samples = epochs x samples of the data set (trireme data show counts them), or "
     "train.iters";
 constexpr const char* kSteps = "use train.iters, or train.samples";
+constexpr const char* kTokens =
+    "use train.tokens, which ends the run, and train.iters or train.samples at least as long";
 constexpr const char* kDataParallel =
     "data parallelism is what tp, pp and cp leave of the ranks: start more processes, or lower "
     "those";
@@ -53,8 +55,9 @@ constexpr ForeignKey kKeys[] = {
     {"max_iters", kSteps},
     {"training_steps", kSteps},
     {"train_samples", "use train.samples"},
-    {"max_tokens", "use train.samples = tokens / model.seq_length"},
-    {"total_tokens", "use train.samples = tokens / model.seq_length"},
+    {"max_tokens", kTokens},
+    {"total_tokens", kTokens},
+    {"train_tokens", kTokens},
     // batches
     {"batch_size", kBatch},
     {"train_batch_size", kBatch},
@@ -145,7 +148,7 @@ constexpr ForeignKey kKeys[] = {
     {"num_experts_per_tok", "use moe.top_k"},
     {"moe_intermediate_size", "use moe.ffn_hidden_size"},
     {"moe", kExperts},
-    {"top_k", kExperts},
+    {"top_k", "use moe.top_k"},
     // parallelism
     {"dp", kDataParallel},
     {"data_parallel", kDataParallel},
@@ -247,7 +250,7 @@ std::string json_hint(std::string_view text) {
   if (holds_all(text, {"\"zero_optimization\""}) || holds_all(text, {"\"train_batch_size\""}) ||
       holds_all(text, {"\"train_micro_batch_size_per_gpu\""})) {
     return "this is a configuration of DeepSpeed: trireme pretrain-gpt --deepspeed_config FILE and "
-           "trireme import-args read it";
+           "trireme import-args FILE read it";
   }
   return "this is JSON: Trireme's configurations are TOML (docs/configuration.md)";
 }
@@ -272,17 +275,14 @@ std::string foreign_file_hint(std::string_view text) {
            "configuration";
   }
   if (holds_all(text, {"compute_environment:"}) || holds_all(text, {"distributed_type:"})) {
-    return "this is a configuration of Accelerate: its megatron_lm_config gives parallel.tp "
-           "(tp_degree), parallel.pp (pp_degree), optimizer.clip_grad (gradient_clipping) and "
-           "parallel.recompute (recompute_activations); the model and the data come from the "
-           "training script";
+    return "this is a configuration of Accelerate: trireme import-args FILE reads it, and trireme "
+           "config --from FILE asks for what it does not say (the model, the data and the batch, "
+           "which the training script has)";
   }
-  if (holds_all(text, {"[activation_checkpoint]"}) || holds_all(text, {"[job]", "[training]"}) ||
+  if (holds_all(text, {"[activation_checkpoint]"}) || holds_all(text, {"[training]"}) ||
       holds_all(text, {"torchtitan"})) {
-    return "this is a configuration of torchtitan: set model.preset for its model.flavor, "
-           "train.micro_batch_size for training.batch_size, model.seq_length for training.seq_len, "
-           "train.iters for training.steps, parallel.tp for tensor_parallel_degree and "
-           "parallel.zero = 3 for its sharding";
+    return "this is a configuration of torchtitan: trireme import-args FILE reads it, and trireme "
+           "config --from FILE asks for what it does not say";
   }
   return "";
 }

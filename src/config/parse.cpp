@@ -13,6 +13,7 @@
 #include "config/foreign_names.h"
 #include "config/nearest.h"
 #include "config/presets.h"
+#include "config/toml_depth.h"
 
 namespace trireme {
 namespace {
@@ -131,8 +132,9 @@ class Assigner {
     const bool high = limits.below_max ? value < limits.max : value <= limits.max;
     if (std::isfinite(value) && low && high) return;
     const std::string range = range_text(limits);
-    fail_input("{}: {} = {} is out of range; it must be {}", where_, field_.key(), shown(node),
-               range.empty() ? "finite" : range);
+    const bool finite = std::isfinite(value);
+    fail_input("{}: {} = {} is out of range; it must be {}{}{}", where_, field_.key(), shown(node),
+               finite ? "" : "finite", finite || range.empty() ? "" : " and ", range);
   }
 
   // The default is valid even where it is outside of the set: "" leaves the choice to others.
@@ -237,6 +239,11 @@ std::string reworded(std::string_view words) {
 }
 
 toml::table parse_text(const std::string& text, const std::string& name) {
+  if (const int line = line_of_deep_key(text); line > 0)
+    fail_input(
+        "{}:{}: not a configuration: a key has more than {} parts; a key of a configuration "
+        "has two, as train.iters",
+        name, line, max_toml_key_parts);
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
@@ -261,6 +268,8 @@ toml::table override_value(const std::string& text, const FieldSlot& slot,
   const bool wants_text = wants_list || std::holds_alternative<std::string*>(slot);
   const bool is_toml =
       text.starts_with('"') || text.starts_with('\'') || (wants_list && text.starts_with('['));
+  if (line_of_deep_key(text) > 0)
+    fail_input("{}: a key has more than {} parts", where, max_toml_key_parts);
   if (!wants_text || is_toml) {
     try {
       toml::table table = toml::parse("value = " + text);

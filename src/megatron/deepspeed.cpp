@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hjson.h"
 #include "base/json.h"
 #include "config/fields.h"
 #include "megatron/draft.h"
@@ -215,6 +216,14 @@ class Deepspeed {
                          "train_batch_size",
                          steps.dump()),
              "gradient_accumulation_steps");
+    } else if (steps.is_number_integer() && steps > 0) {
+      const double global = draft_.number("--global-batch-size", 0);
+      const double part = draft_.number("--micro-batch-size", 1) * steps.get<double>();
+      if (std::fmod(global, part) != 0)
+        refuse(fmt::format("is {}, and a global batch of {} is not a multiple of that number times "
+                           "the micro-batch, {}",
+                           steps.dump(), global, part / steps.get<double>()),
+               "gradient_accumulation_steps");
     }
   }
 
@@ -301,7 +310,7 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   }
   Json json;
   try {
-    json = parse_json(*text, path, JsonComments::skip);
+    json = parse_hjson(*text, path);
     if (!json.is_object()) fail_input("'{}' is {}, not a JSON object", path, json_shown(json));
   } catch (const Error& error) {
     return draft.complaints().add("--deepspeed_config", error.what());

@@ -10,6 +10,7 @@
 #include "backend/cpu/isa.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "config/toml_depth.h"
 #include "plan/machine_speed.h"
 
 namespace trireme {
@@ -42,6 +43,8 @@ DeviceKind parse_device(const std::string& text, const std::string& where) {
 }
 
 Machine parse_machine(const std::string& text, const std::string& where) {
+  if (const int line = line_of_deep_key(text); line > 0)
+    fail_input("{}, line {}: a key has more than {} parts", where, line, max_toml_key_parts);
   const toml::parse_result parsed = [&] {
     try {
       return toml::parse(text);

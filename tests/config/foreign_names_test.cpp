@@ -35,6 +35,8 @@ TEST(ForeignNames, KeysOfOtherSystemsAreTranslated) {
       {"parallel.dp", "start more processes"},
       {"model.num_experts", "use moe.num_experts"},
       {"model.n-layer", "use model.num_layers"},
+      {"model.top_k", "use moe.top_k"},
+      {"train.total_tokens", "use train.tokens"},
   };
   for (const auto& [key, hint] : cases) {
     const std::string message = refusal("", {std::string(key) + "=4"});
@@ -93,8 +95,10 @@ TEST(ForeignNames, NoKeyOfOursIsForeign) {
 TEST(ForeignNames, FilesOfOtherSystemsAreNamed) {
   EXPECT_THAT(refusal("[job]\ndump_folder = \"x\"\n[training]\nsteps = 10\n"),
               HasSubstr("a configuration of torchtitan"));
+  EXPECT_THAT(refusal("[model]\nflavor = \"8B\"\n[training]\nsteps = 10\n"),
+              HasSubstr("trireme import-args FILE reads it"));
   EXPECT_THAT(refusal("compute_environment: LOCAL_MACHINE\ndistributed_type: MEGATRON_LM\n"),
-              HasSubstr("a configuration of Accelerate"));
+              HasSubstr("a configuration of Accelerate: trireme import-args FILE reads it"));
   EXPECT_THAT(refusal("{\"train_batch_size\": 8, \"zero_optimization\": {}}"),
               HasSubstr("a configuration of DeepSpeed"));
   EXPECT_THAT(refusal("{\"model_type\": \"gpt2\"}"), HasSubstr("config.json of Hugging Face"));

@@ -120,7 +120,8 @@ TEST(ParseConfig, NumbersOutsideTheirRange) {
       "run.toml:2: model.hidden_dropout = 1 is out of range; it must be at least 0 and below 1");
   EXPECT_THAT(refusal("[model]\nnum_layers = -1\n"), HasSubstr("at least 0"));
   EXPECT_THAT(refusal("[optimizer]\nlr = nan\n"), HasSubstr("out of range"));
-  EXPECT_THAT(refusal("[optimizer]\nlr = inf\n"), HasSubstr("out of range"));
+  EXPECT_THAT(refusal("[optimizer]\nlr = inf\n"),
+              HasSubstr("out of range; it must be finite and at least 0"));
   EXPECT_THAT(refusal("[optimizer]\neps = 0\n"), HasSubstr("above 0"));
   EXPECT_THAT(refusal("[model]\nhidden_size = 9223372036854775807\n"), HasSubstr("out of range"));
   EXPECT_THAT(refusal("[train]\nrampup_batch_size = [1, -1, 5]\n"),
