@@ -10,6 +10,7 @@
 #include "cli/config_from.h"
 #include "cli/config_questions.h"
 #include "cli/new_file.h"
+#include "cluster/slurm_script.h"
 #include "config/presets.h"
 #include "config/reference.h"
 
@@ -29,25 +30,41 @@ std::string presets_text() {
   return text;
 }
 
-// As far as flags say it, for files that leave it open; 0: they do not.
-std::int64_t ranks_of(const std::map<std::string, std::string>& answers) {
-  const auto count = [&](const char* name, std::int64_t otherwise) {
-    const auto found = answers.find(name);
-    return found == answers.end() ? otherwise : std::strtoll(found->second.c_str(), nullptr, 10);
-  };
-  return std::clamp<std::int64_t>(count("ranks", 0), 0, 1024) *
-         std::clamp<std::int64_t>(count("nodes", 1), 0, 1 << 16);
+// What a flag answers with a number; 0: there is none.
+std::int64_t count_of(const std::map<std::string, std::string>& answers, const char* name) {
+  const auto found = answers.find(name);
+  return found == answers.end() ? 0
+                                : std::clamp<std::int64_t>(
+                                      std::strtoll(found->second.c_str(), nullptr, 10), 0, 1 << 16);
+}
+
+// Where an answer turns out to be wrong at the end, the others are not lost.
+std::string answered(Questions& questions, const ConfigArguments& arguments,
+                     const settings::SettingsFile* file) {
+  try {
+    return configuration_by_questions(questions, file);
+  } catch (const Error& error) {
+    const std::string typed = questions.typed_as_flags();
+    if (typed.empty()) throw;
+    std::string given = arguments.from.empty() ? "" : " --from " + shell_word(arguments.from);
+    for (const auto& [name, answer] : arguments.answers)
+      given += fmt::format(" --{} {}", name, shell_word(answer));
+    throw Error(error.code(),
+                fmt::format("{}\nYour answers, of which one has to be another: trireme "
+                            "config{}{}",
+                            error.what(), given, typed));
+  }
 }
 
 std::string text_of(const ConfigArguments& arguments) {
   if (arguments.presets) return presets_text();
   if (arguments.for_editing) return configuration_template();
   Questions questions(arguments.answers, arguments.yes);
-  if (arguments.from.empty()) return configuration_by_questions(questions, nullptr);
-  const settings::SettingsFile file =
-      settings_to_start_from(arguments.from, ranks_of(arguments.answers));
+  if (arguments.from.empty()) return answered(questions, arguments, nullptr);
+  const settings::SettingsFile file = settings_to_start_from(
+      arguments.from, count_of(arguments.answers, "nodes"), count_of(arguments.answers, "ranks"));
   questions.add_known(answers_of(file), arguments.from);
-  return configuration_by_questions(questions, &file);
+  return answered(questions, arguments, &file);
 }
 
 void run(const ConfigArguments& arguments) {
@@ -67,14 +84,17 @@ void add_config(CLI::App& app) {
   auto* command = app.add_subcommand(
       "config", "Write a first configuration by questions, or print a template or the presets");
   auto arguments = std::make_shared<ConfigArguments>();
-  auto* choice = command->add_option_group("content");
-  choice->add_flag("--template", arguments->for_editing,
-                   "A configuration file with all keys, their defaults, units and valid values");
-  choice->add_flag("--presets", arguments->presets, "The models that model.preset knows");
-  choice->add_option("--from", arguments->from,
-                     "Begin with the settings of another system: accelerate's .yaml, DeepSpeed's "
-                     ".json or torchtitan's .toml. What they say stays, and is not asked");
-  choice->require_option(0, 1);
+  auto* blank = command->add_flag(
+      "--template", arguments->for_editing,
+      "A configuration file with all keys, their defaults, units and valid values");
+  auto* presets =
+      command->add_flag("--presets", arguments->presets, "The models that model.preset knows");
+  auto* from = command->add_option(
+      "--from", arguments->from,
+      "Begin with the settings of another system: accelerate's .yaml, DeepSpeed's .json or "
+      "torchtitan's .toml. What they say stays, and is not asked");
+  blank->excludes(presets)->excludes(from);
+  presets->excludes(from);
   command->add_flag("-y,--yes", arguments->yes, "Ask nothing, and take everything as proposed");
   for (const Question& question : config_questions())
     command->add_option_function<std::string>(

@@ -25,8 +25,10 @@ constexpr std::array<Asked, 5> asked = {{{"run.precision", "precision"},
                                          {"train.iters", "iters"},
                                          {"optimizer.lr", "lr"}}};
 
+// The device is that of the machine, which is asked for.
 bool is_asked(const std::string& key) {
-  return std::ranges::any_of(asked, [&](const Asked& a) { return a.key == key; });
+  return key == "run.device" ||
+         std::ranges::any_of(asked, [&](const Asked& a) { return a.key == key; });
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -86,17 +88,24 @@ std::string without_quotes(const std::string& toml) {
 
 }  // namespace
 
-settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t ranks) {
+settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t nodes,
+                                              std::int64_t per_node) {
   if (!settings::is_settings_file(file))
     fail_input("--from '{}': expected a file .yaml, .json or .toml of another system", file);
-  settings::SettingsFile result = settings::read_settings_file(file, ranks);
+  settings::SettingsFile result = settings::read_settings_file(file, 0);
+  const std::int64_t own_nodes = std::max<std::int64_t>(1, result.nodes);
+  const std::int64_t ranks = per_node * (nodes > 0 ? nodes : own_nodes);
+  if (result.ranks > 0 && ranks > 0 && ranks != result.ranks)
+    fail_input("--from '{}': the file is for {} ranks, and --ranks{} says {}", file, result.ranks,
+               nodes > 0 ? " and --nodes" : "", ranks);
+  if (result.ranks == 0 && ranks > 0) result = settings::read_settings_file(file, ranks);
   std::string lost;
   for (const megatron::Note& note : result.translation.lost)
     lost += fmt::format("{}{} {}", lost.empty() ? "" : "; ", note.flag, note.text);
   if (!lost.empty())
     fail_input(
         "--from '{}': not everything can be carried over: {}. Take it out of a copy of the "
-        "file to go on without it",
+        "file to continue without it",
         file, lost);
   return result;
 }

@@ -9,7 +9,9 @@
 namespace trireme::cli {
 
 // The settings of `file`, in which nothing is lost: otherwise fails (exit code 2) and says what.
-settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t ranks);
+// `nodes`, `per_node`: what flags say of the ranks, which must be those of the file; 0: nothing.
+settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t nodes,
+                                              std::int64_t per_node);
 
 // Answers to the questions of `trireme config`, by name, as far as the file has them.
 std::map<std::string, std::string> answers_of(const settings::SettingsFile& file);

@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/config_from.h"
+#include "cli/config_tokenizer.h"
 #include "cluster/site.h"
 #include "config/families.h"
 #include "config/fields.h"
@@ -50,7 +51,7 @@ constexpr std::array<Question, 16> table = {{
      "GPUs)?"},
     {"nodes", "How many nodes?"},
     {"ranks", "How many GPUs in a node (on this machine: how many processes)?"},
-    {"memory", "How much memory has each of them?"},
+    {"memory", "How much memory does each of them have?"},
     {"model",
      "Which model: a preset (trireme config --presets lists them), or gpt or llama with sizes of "
      "your own?"},
@@ -63,7 +64,7 @@ constexpr std::array<Question, 16> table = {{
     {"tokenizer",
      "Which tokenizer file: vocab.json of GPT-2, a tokenizer.json, a SentencePiece or tiktoken "
      "model?"},
-    {"vocab-size", "How many tokens has its vocabulary?"},
+    {"vocab-size", "How many tokens are in its vocabulary?"},
     {"batch", "How many sequences in a global batch?"},
     {"iters", "How many steps?"},
     {"lr", "Which peak learning rate?"},
@@ -72,6 +73,9 @@ constexpr std::array<Question, 16> table = {{
 const Question& question(Ask which) {
   return table[static_cast<std::size_t>(which)];
 }
+
+// On this machine nodes and GPUs are no matter.
+constexpr Question processes_here = {"ranks", "How many processes on this machine?"};
 
 // What the answers have said so far.
 struct Answers {
@@ -104,7 +108,7 @@ void ask_machine(Questions& questions, Answers& answers) {
   RankSet& set = answers.set;
   if (answers.here()) {
     answers.device = "cpu";
-    set.ranks = static_cast<int>(questions.ask_count(question(Ask::ranks), 1, 1024));
+    set.ranks = static_cast<int>(questions.ask_count(processes_here, 1, 1024));
     set.ranks_per_node = set.ranks;
     set.memory = machine_memory_bytes() / set.ranks;
     return;
@@ -138,6 +142,26 @@ std::string length_line(Questions& questions, const std::string& usual) {
                      questions.ask_count(question(Ask::length), tokens, 1 << 24));
 }
 
+// What is wrong with a model, or "": told at the question whose answer makes it so.
+std::string fault_of(const std::string& model_lines) {
+  try {
+    validate(parse_config(
+        fmt::format("[model]\nvocab_size = 1024\n{}\n[train]\niters = 1\nglobal_batch_size = 1\n",
+                    model_lines),
+        "the answers"));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The most heads, up to `most`, that share the hidden size evenly.
+std::int64_t heads_for(std::int64_t hidden, std::int64_t most) {
+  std::int64_t heads = std::max<std::int64_t>(1, most);
+  while (hidden % heads != 0) --heads;
+  return heads;
+}
+
 // The model section; the size of a model of one's own is proposed for a first try on this machine.
 std::string ask_model(Questions& questions, Answers& answers) {
   const bool here = answers.here();
@@ -153,20 +177,27 @@ std::string ask_model(Questions& questions, Answers& answers) {
   if (find_preset(answers.model)) {
     const std::int64_t usual =
         parse_config("model.preset = \"" + answers.model + "\"", "a preset").model.seq_length;
-    const std::int64_t asked = questions.ask_count(question(Ask::length), usual, 1 << 24);
-    const std::string more = asked == usual ? "" : fmt::format("seq_length = {}\n", asked);
-    return fmt::format("preset = \"{}\"\n{}", answers.model, more);
+    const auto lines = [&](std::int64_t tokens) {
+      const std::string more = tokens == usual ? "" : fmt::format("seq_length = {}\n", tokens);
+      return fmt::format("preset = \"{}\"\n{}", answers.model, more);
+    };
+    return lines(questions.ask_count(question(Ask::length), usual, 1 << 24, "",
+                                     [&](std::int64_t tokens) { return fault_of(lines(tokens)); }));
   }
   const std::int64_t count = questions.ask_count(question(Ask::layers), here ? 4 : 24, 4096);
   const std::int64_t size = questions.ask_count(question(Ask::hidden), here ? 256 : 2048, 1 << 20);
-  const std::int64_t proposed_heads = std::max<std::int64_t>(1, size / (here ? 64 : 128));
+  const auto lines = [&](std::int64_t heads, std::int64_t tokens) {
+    return fmt::format(
+        "family = \"{}\"\nnum_layers = {}\nhidden_size = {}\nnum_heads = {}\nseq_length = {}\n",
+        answers.model, count, size, heads, tokens);
+  };
   const std::int64_t head_count =
-      questions.ask_count(question(Ask::heads), proposed_heads, 1 << 16);
-  const std::int64_t tokens =
-      questions.ask_count(question(Ask::length), here ? 256 : 4096, 1 << 24);
-  return fmt::format(
-      "family = \"{}\"\nnum_layers = {}\nhidden_size = {}\nnum_heads = {}\nseq_length = {}\n",
-      answers.model, count, size, head_count, tokens);
+      questions.ask_count(question(Ask::heads), heads_for(size, size / (here ? 64 : 128)), 1 << 16,
+                          "", [&](std::int64_t heads) { return fault_of(lines(heads, 64)); });
+  const std::int64_t length =
+      questions.ask_count(question(Ask::length), here ? 256 : 4096, 1 << 24, "",
+                          [&](std::int64_t tokens) { return fault_of(lines(head_count, tokens)); });
+  return lines(head_count, length);
 }
 
 // For a comment.
@@ -174,29 +205,6 @@ std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   return text;
-}
-
-// What the name of a tokenizer's file says of its kind; Llama 3 has a tiktoken model of a name
-// that others give to one of SentencePiece.
-std::string tokenizer_lines(const std::string& file, const std::string& model) {
-  const std::string name = toml_string(file);
-  const auto ends = [&](std::string_view end) { return file.ends_with(end); };
-  if (ends("vocab.json")) {
-    const std::string folder = file.substr(0, file.size() - std::string_view("vocab.json").size());
-    return fmt::format("tokenizer = \"gpt2\"\nvocab_file = {}\nmerge_file = {}\n", name,
-                       toml_string(folder + "merges.txt"));
-  }
-  if (ends(".txt")) return fmt::format("tokenizer = \"bert\"\nvocab_file = {}\n", name);
-  const bool tiktoken = ends(".tiktoken") || (ends(".model") && model.starts_with("llama3"));
-  const char* const kind = ends("tokenizer.json") ? "hf" : tiktoken ? "tiktoken" : "sentencepiece";
-  return fmt::format("tokenizer = \"{}\"\ntokenizer_model = {}\n", kind, name);
-}
-
-std::string proposed_tokenizer(const Answers& answers) {
-  if (answers.model.starts_with("bert")) return "vocab.txt";
-  if (answers.model.starts_with("llama3")) return "tokenizer.json";
-  if (answers.model.starts_with("llama")) return "tokenizer.model";
-  return "vocab.json";
 }
 
 // Of table 2.1 of Brown et al. 2020, by parameters: the learning rate falls and the batch grows
@@ -273,7 +281,7 @@ std::string ask_model_and_data(Questions& questions, Answers& answers) {
   std::string tokenizer;
   if (answers.known("data.tokenizer").empty())
     tokenizer = tokenizer_lines(
-        questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers), some_text),
+        questions.ask(question(Ask::tokenizer), proposed_tokenizer(answers.model), some_text),
         answers.model);
   return fmt::format(
       "[run]\ndir = \"runs/{}\"\ndevice = \"{}\"\nprecision = \"{}\"\n\n[model]\n{}\n"
@@ -294,15 +302,51 @@ std::string ask_vocabulary(Questions& questions, Config& config) {
   const std::string& file = data.vocab_file.empty() ? data.tokenizer_model : data.vocab_file;
   config.model.vocab_size =
       questions.ask_count(question(Ask::vocabulary), 32000, 1 << 24,
-                          fmt::format("'{}' cannot be read, which would say it", file));
+                          fmt::format("'{}' cannot be read, so please enter the number", file));
   return fmt::format("vocab_size = {}  # '{}' could not be read; it may not have more tokens\n",
                      config.model.vocab_size, one_line(file));
+}
+
+// Whether the file says how ranks share the model.
+bool has_layout(const Answers& answers) {
+  constexpr std::array<const char*, 7> of_a_layout = {"tp",        "pp",   "cp",          "ep",
+                                                      "expert_tp", "zero", "dp_replicate"};
+  return std::ranges::any_of(of_a_layout, [&](const char* key) {
+    return !answers.known(fmt::format("parallel.{}", key)).empty();
+  });
 }
 
 struct Training {
   std::int64_t batch, steps;
   double rate;
 };
+
+// Data-parallel ranks of the layout that the file has.
+std::int64_t replicas_of(const Config& config, const Answers& answers) {
+  const ParallelConfig& p = config.parallel;
+  const std::int64_t others = p.tp * p.pp * p.cp;
+  return answers.set.ranks % others == 0 ? answers.set.ranks / others : 0;
+}
+
+// Micro-batches of all ranks together that the file asks for, of which the batch is a multiple.
+std::int64_t parts_of_batch(const Config& config, const Answers& answers) {
+  return answers.from ? answers.from->micro_batches * replicas_of(config, answers) : 0;
+}
+
+// What is wrong with a batch, or "".
+std::string fault_of_batch(Config config, const Answers& answers, std::int64_t batch) {
+  if (const std::int64_t parts = parts_of_batch(config, answers); parts > 0 && batch % parts != 0)
+    return fmt::format("a batch of {} is not a multiple of {} = {} times {}", batch,
+                       answers.from->micro_batches_key, answers.from->micro_batches,
+                       counted(replicas_of(config, answers), "data-parallel rank"));
+  try {
+    config.train.global_batch_size = batch;
+    refuse_without_layout(config, answers.set, has_layout(answers));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
 
 Training ask_training(Questions& questions, const Answers& answers, const Config& config) {
   const double parameters = parameters_of(config, answers.device);
@@ -314,9 +358,13 @@ Training ask_training(Questions& questions, const Answers& answers, const Config
            : fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020",
                          parameters / 1e6);
   Training training{};
-  const std::int64_t batch =
+  std::int64_t batch =
       here ? 16 * answers.set.ranks : proposed_batch(row.batch_tokens, length, answers.set.ranks);
-  training.batch = questions.ask_count(question(Ask::batch), batch, 1 << 24, here ? "" : why);
+  if (const std::int64_t parts = parts_of_batch(config, answers); parts > 0)
+    batch = std::max<std::int64_t>(1, batch / parts) * parts;
+  training.batch = questions.ask_count(
+      question(Ask::batch), batch, 1 << 24, here ? "" : why,
+      [&](std::int64_t count) { return fault_of_batch(config, answers, count); });
 
   const double tokens_per_step = static_cast<double>(training.batch * length);
   std::int64_t steps = static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step));
@@ -353,16 +401,29 @@ std::string training_lines(const Training& training, const LayoutChoice& choice,
       layout_lines(choice, answers), interval);
 }
 
-// That of the file, if it has one.
+// The layout of the file, with the micro-batch that its number of micro-batches gives as far as
+// that fits.
+LayoutChoice layout_of_file(Config config, const Answers& answers) {
+  const std::int64_t parts = parts_of_batch(config, answers);
+  const bool open = answers.known("train.micro_batch_size").empty();
+  if (!open || parts == 0) return keep_layout(config, answers.set, open);
+  config.train.micro_batch_size = config.train.global_batch_size / parts;
+  LayoutChoice choice = keep_layout(config, answers.set, false);
+  if (choice.needed <= answers.set.memory || config.train.micro_batch_size == 1) return choice;
+  const std::string reason = fmt::format(
+      "With {} = {} the micro-batch of {} would need {}: smaller ones give the same "
+      "results.",
+      answers.from->micro_batches_key, answers.from->micro_batches, config.train.micro_batch_size,
+      bytes_to_text(choice.needed));
+  config.train.micro_batch_size = 1;
+  choice = keep_layout(config, answers.set, true);
+  choice.reason = reason;
+  return choice;
+}
+
 LayoutChoice layout_of(const Config& config, const Answers& answers) {
-  constexpr std::array<const char*, 7> of_a_layout = {"tp",        "pp",   "cp",          "ep",
-                                                      "expert_tp", "zero", "dp_replicate"};
-  const bool has_one = std::ranges::any_of(of_a_layout, [&](const char* key) {
-    return !answers.known(fmt::format("parallel.{}", key)).empty();
-  });
-  if (has_one) {
-    const bool wider = answers.known("train.micro_batch_size").empty();
-    LayoutChoice choice = keep_layout(config, answers.set, wider);
+  if (has_layout(answers)) {
+    LayoutChoice choice = layout_of_file(config, answers);
     if (choice.needed > answers.set.memory)
       fail_input(
           "the layout of this file needs {} of {} in each of {}: take its degrees out to have one "

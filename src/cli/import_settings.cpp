@@ -34,6 +34,20 @@ std::string launch_of(const SettingsFile& file, const std::string& configuration
   return script::launch_line(size, configuration);
 }
 
+// Keys that were read and change no number, in lines of a comment.
+std::string passed_keys(const SettingsFile& file) {
+  constexpr std::size_t width = 98;
+  std::string text, line;
+  for (const std::string& key : file.passed) {
+    if (line.size() + key.size() > width) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "#   " : " ") + key;
+  }
+  return line.empty() ? "" : "#\n# Without effect on the results here:\n" + text + line + "\n";
+}
+
 std::string text_of(const std::string& name, const SettingsFile& file, const std::string& output) {
   std::string text = fmt::format("# From {} of {}.\n# Launch: {}\n# Not in the file: {}.\n", name,
                                  settings::name_of(file.system),
@@ -45,6 +59,7 @@ std::string text_of(const std::string& name, const SettingsFile& file, const std
   };
   list("Not carried over:", file.translation.lost);
   list("Notes:", file.translation.notes);
+  text += passed_keys(file);
   std::replace_if(
       text.begin(), text.end(),
       [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }, ' ');

@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cluster/slurm_script.h"
 
 namespace trireme::cli {
 namespace {
@@ -58,7 +59,10 @@ std::string Questions::ask(const Question& question, const std::string& proposal
     if (!at_terminal()) fmt::print(stderr, "{}\n", line);
     const std::string answer = line.empty() ? proposal : line;
     const std::string wrong = check(answer);
-    if (wrong.empty()) return answer;
+    if (wrong.empty()) {
+      typed_ += fmt::format(" --{} {}", question.name, shell_word(answer));
+      return answer;
+    }
     if (!at_terminal()) fail_input("{} '{}': {}", question.text, answer, wrong);
     fmt::print(stderr, "  {}\n", wrong);
   }
@@ -71,8 +75,13 @@ void Questions::refuse_others() const {
              name, answer);
 }
 
+std::string Questions::typed_as_flags() const {
+  return typed_;
+}
+
 std::int64_t Questions::ask_count(const Question& question, std::int64_t proposal,
-                                  std::int64_t largest, const std::string& reason) {
+                                  std::int64_t largest, const std::string& reason,
+                                  const std::function<std::string(std::int64_t)>& also) {
   const std::string answer = ask(
       question, std::to_string(proposal),
       [&](const std::string& text) {
@@ -80,7 +89,8 @@ std::int64_t Questions::ask_count(const Question& question, std::int64_t proposa
         const char* const end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data(), end, count);
         const bool good = error == std::errc() && stop == end && count >= 1 && count <= largest;
-        return good ? std::string() : fmt::format("expected a whole number from 1 to {}", largest);
+        if (!good) return fmt::format("expected a whole number from 1 to {}", largest);
+        return also ? also(count) : std::string();
       },
       reason);
   return std::stoll(answer);

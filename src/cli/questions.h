@@ -34,18 +34,24 @@ class Questions {
   using Check = std::function<std::string(const std::string&)>;
   std::string ask(const Question& question, const std::string& proposal, const Check& check,
                   const std::string& reason = "");
+  // `also`: what else has to hold of the number, or nothing.
   std::int64_t ask_count(const Question& question, std::int64_t proposal, std::int64_t largest,
-                         const std::string& reason = "");
+                         const std::string& reason = "",
+                         const std::function<std::string(std::int64_t)>& also = nullptr);
   std::string ask_one_of(const Question& question, const std::string& proposal,
                          std::span<const std::string> choices);
 
   // For the end: fails (exit code 2) where a flag answers what was not asked.
   void refuse_others() const;
 
+  // The answers that were typed, as flags that give them again: " --machine this --ranks 4".
+  std::string typed_as_flags() const;
+
  private:
   std::map<std::string, std::string> given_;  // and not yet asked for
   std::map<std::string, std::string> known_;
   std::string known_from_;
+  std::string typed_;
   bool take_proposals_;
 };
 

@@ -87,12 +87,18 @@ LayoutChoice keep_layout(const Config& config, const RankSet& set, bool wider) {
   return choice;
 }
 
-std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set) {
+void refuse_without_layout(const Config& config, const RankSet& set, bool keep) {
+  if (keep) return validate_layout(config, set.ranks);
   const LayoutSpace space = layout_space(config, set);
-  const std::vector<const Layout*> layouts = simplest_first(space, set.ranks);
-  if (layouts.empty())
+  if (simplest_first(space, set.ranks).empty())
     fail_input("this model and batch cannot be laid out over {}: {}", counted(set.ranks, "rank"),
                space.refusal);
+}
+
+std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set) {
+  refuse_without_layout(config, set, false);
+  const LayoutSpace space = layout_space(config, set);
+  const std::vector<const Layout*> layouts = simplest_first(space, set.ranks);
   const std::int64_t room = room_of(set);
   const Target target = target_of(config.run.device);
   const std::string why_cut = reason_to_cut(*layouts[0], config, set);
@@ -107,9 +113,10 @@ std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& s
       return choice;
     }
     if (reason.empty())
-      reason = fmt::format("With tp = {}, pp = {} it would need {} of {} without recomputation.",
-                           layout->parallel.tp, layout->parallel.pp, bytes_to_text(bytes),
-                           bytes_to_text(set.memory));
+      reason = fmt::format(
+          "With tp = {}, pp = {}, zero = {} it would need {} of {} without recomputation.",
+          layout->parallel.tp, layout->parallel.pp, layout->parallel.zero, bytes_to_text(bytes),
+          bytes_to_text(set.memory));
   }
   return std::nullopt;
 }

@@ -26,6 +26,10 @@ struct LayoutChoice {
 // none suits the model and the batch, whatever the memory.
 std::optional<LayoutChoice> choose_layout(const Config& config, const RankSet& set);
 
+// Fails (exit code 2), with the reason, where no layout suits the model and the batch, whatever the
+// memory; `keep`: where the one that `config` has does not.
+void refuse_without_layout(const Config& config, const RankSet& set, bool keep);
+
 // The layout that `config` has, with `wider` for the largest micro-batch of 1, 2, 4 and 8 that
 // fits. What does not fit is returned all the same. Fails (exit code 2) where the layout does not
 // suit that many ranks.

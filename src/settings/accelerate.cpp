@@ -1,18 +1,32 @@
 // accelerate's answers (`accelerate config`): machines, precision, and how ranks share the model.
+#include "settings/accelerate.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
-#include "settings/reader.h"
 
 namespace trireme::settings {
 namespace {
 
-void read_processes(Reader& reader) {
-  const std::int64_t ranks = reader.count("num_processes").value_or(1);
+// -1: SLURM, or --num_processes, says how many.
+void read_processes(Reader& reader, const std::string& type) {
+  const auto said = reader.count("num_processes");
   const std::int64_t nodes = reader.count("num_machines").value_or(1);
+  const std::int64_t processes = said.value_or(type == "NO" ? 1 : -1);
+  const std::int64_t asked = reader.result().ranks;
   if (nodes < 1) reader.refuse("num_machines", fmt::format("is {}, not a count", nodes));
+  if (processes == 0 || processes < -1)
+    reader.refuse("num_processes", fmt::format("is {}, not a count", processes));
+  if (said && processes > 0 && asked > 0 && asked != processes)
+    reader.refuse("num_processes", fmt::format("is {}, and --ranks says {}", processes, asked));
+  if (processes > 0 && asked == 0) reader.result().ranks = processes;
   reader.result().nodes = nodes;
-  if (ranks > 0) reader.result().ranks = ranks;  // -1: SLURM says it
+  if (reader.result().ranks % nodes != 0)
+    reader.refuse("num_processes",
+                  fmt::format("is {}, which is not a multiple of num_machines = {}",
+                              reader.result().ranks, nodes));
   if (const auto environment = reader.text("compute_environment");
       environment && *environment != "LOCAL_MACHINE")
     reader.refuse("compute_environment",
@@ -21,9 +35,12 @@ void read_processes(Reader& reader) {
                               *environment));
 }
 
-// After a file of DeepSpeed's, which may say it too.
+// After a file of DeepSpeed's, which may say it too. Old files have "fp16: true".
 void read_precision(Reader& reader) {
-  const std::string precision = reader.text("mixed_precision").value_or("");
+  const bool old_fp16 = reader.flag("fp16").value_or(false);
+  if (reader.has("mixed_precision")) reader.pass("fp16");
+  const std::string said = lowered(reader.text("mixed_precision").value_or(""));
+  const std::string precision = said.empty() && old_fp16 ? "fp16" : said;
   if (precision.empty()) {
     if (!reader.setting("run.precision"))
       reader.set_text("run.precision", "fp32", "mixed_precision is not there");
@@ -31,162 +48,167 @@ void read_precision(Reader& reader) {
   }
   if (precision == "fp8")
     return reader.lose("mixed_precision",
-                       "is fp8, of which the file says no recipe: give bf16 and fp8.recipe");
+                       "is fp8, in a recipe that is not ours: give bf16 and fp8.recipe");
   if (precision != "no" && precision != "bf16" && precision != "fp16")
     reader.refuse("mixed_precision", fmt::format("is '{}', not no, fp16, bf16 or fp8", precision));
-  reader.set_text("run.precision", precision == "no" ? "fp32" : precision, "mixed_precision");
+  reader.set_text("run.precision", precision == "no" ? "fp32" : precision,
+                  said.empty() ? "fp16" : "mixed_precision");
 }
 
+// A key of FSDP's section, which may be written without its beginning.
+std::string of_fsdp(const Reader& reader, const std::string& name) {
+  const std::string with = "fsdp_config.fsdp_" + name, without = "fsdp_config." + name;
+  if (reader.has(with) && reader.has(without))
+    reader.refuse(without, fmt::format("is there beside {}, which means the same", with));
+  return reader.has(without) ? without : with;
+}
+
+// Strategies by name or number, and whether parameters are given up after the forward pass.
+struct Strategy {
+  const char* word;  // in lower case
+  std::int64_t stage;
+  bool hybrid;
+};
+constexpr Strategy strategies[] = {{"full_shard", 3, false},
+                                   {"1", 3, false},
+                                   {"yes", 3, false},
+                                   {"true", 3, false},
+                                   {"shard_grad_op", 2, false},
+                                   {"2", 2, false},
+                                   {"no", 2, false},
+                                   {"false", 2, false},
+                                   {"no_shard", 0, false},
+                                   {"3", 0, false},
+                                   {"hybrid_shard", 3, true},
+                                   {"4", 3, true},
+                                   {"hybrid_shard_zero2", 2, true},
+                                   {"5", 2, true}};
+
 // FSDP of the first kind has a strategy, the second whether parameters are given up after the
-// forward pass; newer files write the strategy there as well.
-std::int64_t stage_of_fsdp(Reader& reader) {
-  const auto strategy = reader.text("fsdp_config.fsdp_sharding_strategy");
-  const auto reshard = reader.has("fsdp_config.fsdp_reshard_after_forward")
-                           ? reader.text("fsdp_config.fsdp_reshard_after_forward")
-                           : std::nullopt;
-  const std::string word = strategy ? *strategy : reshard.value_or("FULL_SHARD");
-  if (word == "FULL_SHARD" || word == "HYBRID_SHARD" || word == "1" || word == "yes" ||
-      word == "true") {
-    if (word == "HYBRID_SHARD")
-      reader.note(
-          "fsdp_config.fsdp_sharding_strategy",
-          "parameters are sharded within a node: set parallel.dp_replicate to the number of nodes");
-    return 3;
-  }
-  if (word == "SHARD_GRAD_OP" || word == "HYBRID_SHARD_ZERO2" || word == "2" || word == "no" ||
-      word == "false")
-    return 2;
-  if (word == "NO_SHARD" || word == "3") return 0;
-  reader.refuse(
-      "fsdp_config.fsdp_sharding_strategy",
-      fmt::format("is '{}', not FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD", word));
+// forward pass; files of both write either.
+Strategy strategy_of(Reader& reader) {
+  const std::string first = of_fsdp(reader, "sharding_strategy"),
+                    second = of_fsdp(reader, "reshard_after_forward");
+  const std::int64_t version = reader.count(of_fsdp(reader, "version")).value_or(1);
+  if (version != 1 && version != 2)
+    reader.refuse(of_fsdp(reader, "version"), fmt::format("is {}, not 1 or 2", version));
+  const auto read = [&](const std::string& key) {
+    const std::string word = reader.text(key).value_or("FULL_SHARD");
+    const auto* row = std::ranges::find(strategies, lowered(word), &Strategy::word);
+    if (row == std::end(strategies))
+      reader.refuse(key, fmt::format("is '{}', not FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, "
+                                     "HYBRID_SHARD or HYBRID_SHARD_ZERO2",
+                                     word));
+    return *row;
+  };
+  const Strategy one = read(first), two = read(second);
+  if (reader.has(first) && reader.has(second) && one.stage != two.stage)
+    reader.note(version == 2 ? first : second,
+                fmt::format("has no effect with fsdp_version {}: {} counts", version,
+                            version == 2 ? second : first));
+  if (version == 2) return reader.has(second) ? two : Strategy{"true", 3, false};
+  return reader.has(first) ? one : two;
 }
 
 void read_fsdp(Reader& reader) {
-  const std::int64_t stage = stage_of_fsdp(reader);
-  reader.set("parallel.zero", stage, "fsdp_config");
-  if (reader.flag("fsdp_config.fsdp_activation_checkpointing").value_or(false))
-    reader.set_text("parallel.recompute", "full", "fsdp_config.fsdp_activation_checkpointing");
-  if (reader.flag("fsdp_config.fsdp_offload_params").value_or(false)) {
-    reader.set_text("offload.optimizer", "host", "fsdp_config.fsdp_offload_params");
-    if (stage == 3)
-      reader.set_text("offload.parameters", "host", "fsdp_config.fsdp_offload_params");
+  const Strategy strategy = strategy_of(reader);
+  const std::int64_t nodes = reader.result().nodes;
+  reader.set("parallel.zero", strategy.stage, "fsdp_config");
+  if (strategy.hybrid && nodes > 1) reader.set("parallel.dp_replicate", nodes, "fsdp_config");
+  const std::string again = of_fsdp(reader, "activation_checkpointing"),
+                    moved = of_fsdp(reader, "activation_checkpointing_offload"),
+                    offload = of_fsdp(reader, "offload_params");
+  if (reader.flag(again).value_or(false)) reader.set_text("parallel.recompute", "full", again);
+  if (reader.flag(moved).value_or(false)) reader.set_text("offload.activations", "host", moved);
+  if (reader.flag(offload).value_or(false)) {
+    reader.set_text("offload.optimizer", "host", offload);
+    if (strategy.stage == 3) reader.set_text("offload.parameters", "host", offload);
   }
-  for (const char* name :
-       {"auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params", "backward_prefetch",
-        "backward_prefetch_policy", "forward_prefetch", "state_dict_type", "use_orig_params",
-        "cpu_ram_efficient_loading", "sync_module_states", "version"})
-    reader.ignore(fmt::format("fsdp_config.fsdp_{}", name));
 }
 
-// Megatron's degrees, under accelerate's names; with them Megatron's distributed optimizer is
-// ZeRO 1.
-void read_megatron(Reader& reader) {
-  const auto key = [](const char* name) {
-    return fmt::format("megatron_lm_config.megatron_lm_{}", name);
-  };
-  const auto degree = [&](const char* name, const char* ours) {
-    if (const auto value = reader.count(key(name))) reader.set(ours, *value, key(name));
-  };
-  degree("tp_degree", "parallel.tp");
-  degree("pp_degree", "parallel.pp");
-  degree("context_parallel_size", "parallel.cp");
-  degree("expert_model_parallel_size", "parallel.ep");
-  if (reader.flag(key("sequence_parallelism")).value_or(false))
-    reader.set("parallel.sequence_parallel", true, key("sequence_parallelism"));
-  if (reader.flag(key("recompute_activations")).value_or(false))
-    reader.set_text("parallel.recompute", "selective", key("recompute_activations"));
-  if (const auto how = reader.text(key("recompute_granularity")))
-    reader.set_text("parallel.recompute", *how == "full" ? "full" : "selective",
-                    key("recompute_granularity"));
-  reader.set("parallel.zero",
-             std::int64_t{reader.flag(key("use_distributed_optimizer")).value_or(false)},
-             key("use_distributed_optimizer"));
-  reader.set("optimizer.clip_grad", reader.number(key("gradient_clipping")).value_or(1),
-             key("gradient_clipping"));
-  if (const auto share = reader.number(key("attention_dropout")))
-    reader.set("model.attention_dropout", *share, key("attention_dropout"));
-  if (const auto share = reader.number(key("hidden_dropout")))
-    reader.set("model.hidden_dropout", *share, key("hidden_dropout"));
-  if (const auto micro = reader.count(key("num_micro_batches")); micro && *micro != 1)
-    reader.lose(
-        key("num_micro_batches"),
-        fmt::format("is {}; the global batch follows from it and the batch of the program: give "
-                    "train.global_batch_size",
-                    *micro));
+// Where the states or the parameters lie: the device, and the folder that nvme has.
+void read_offload(Reader& reader, const char* what, const char* ours, std::int64_t stage) {
+  const std::string key = fmt::format("deepspeed_config.offload_{}_device", what);
+  const std::string folder = fmt::format("deepspeed_config.offload_{}_nvme_path", what);
+  const std::string device = lowered(reader.text(key).value_or("none"));
+  const auto path = reader.text(folder);
+  if (device != "none" && device != "cpu" && device != "nvme")
+    reader.refuse(key, fmt::format("is '{}', not none, cpu or nvme", device));
+  if (device == "none" || (std::string(what) == "param" && stage != 3)) {
+    if (device != "none") reader.note(key, "has no effect: DeepSpeed reads it with stage 3 alone");
+    return reader.pass(folder);
+  }
+  if (device == "cpu") {
+    reader.pass(folder);
+    return reader.set_text(ours, "host", key);
+  }
+  reader.set_text(ours, "file", key);
+  if (!path || lowered(*path) == "none")
+    return reader.lose(key, "is 'nvme', and a folder belongs to it: give offload.path");
+  reader.set_text("offload.path", *path, folder);
 }
 
-void read_parallelism(Reader& reader) {
-  const auto key = [](const char* name) {
-    return fmt::format("parallelism_config.parallelism_config_{}", name);
-  };
-  const auto degree = [&](const char* name) { return reader.count(key(name)).value_or(1); };
-  if (const std::int64_t tp = degree("tp_size"); tp > 1)
-    reader.set("parallel.tp", tp, key("tp_size"));
-  if (const std::int64_t cp = degree("cp_size"); cp > 1)
-    reader.set("parallel.cp", cp, key("cp_size"));
-  const std::int64_t copies = degree("dp_replicate_size"), shards = degree("dp_shard_size");
-  if (copies > 1 && shards > 1)
-    reader.set("parallel.dp_replicate", copies, key("dp_replicate_size"));
-  if (const auto how = reader.text(key("cp_comm_strategy")))
-    reader.set_text("parallel.cp_attention", *how == "alltoall" ? "ring" : "all_gather",
-                    key("cp_comm_strategy"));
-}
-
-// DeepSpeed's own file, or the answers in its place.
-void read_deepspeed_part(Reader& reader) {
+// DeepSpeed's answers, where they are not in a file of its own.
+void read_deepspeed_answers(Reader& reader) {
   const auto key = [](const char* name) { return fmt::format("deepspeed_config.{}", name); };
-  if (const auto file = reader.text(key("deepspeed_config_file"))) {
-    const fs::path path = fs::path(reader.path()).parent_path() / *file;
-    if (!fs::is_regular_file(path))
-      reader.refuse(key("deepspeed_config_file"),
-                    fmt::format("names '{}', which is not there", path.string()));
-    const Json json = parse_settings(read_file(path, largest_settings_file), path);
-    Reader inner(path.string(), json, reader.result());
-    read_deepspeed(inner);
-    inner.lose_others();
-  } else {
-    const std::int64_t stage = reader.count(key("zero_stage")).value_or(2);
-    reader.set("parallel.zero", stage, key("zero_stage"));
+  const std::int64_t stage = reader.count(key("zero_stage")).value_or(2);
+  if (stage < 0 || stage > 3)
+    reader.refuse(key("zero_stage"), fmt::format("is {}, not from 0 to 3", stage));
+  reader.set("parallel.zero", stage, key("zero_stage"));
+  if (!reader.says(key("gradient_clipping"), "none"))
     if (const auto clip = reader.number(key("gradient_clipping")))
       reader.set("optimizer.clip_grad", *clip, key("gradient_clipping"));
-    if (const auto steps = reader.count(key("gradient_accumulation_steps")); steps && *steps != 1)
-      reader.lose(
-          key("gradient_accumulation_steps"),
-          fmt::format("is {}; the global batch follows from it and the batch of the program: give "
-                      "train.global_batch_size",
-                      *steps));
-    if (reader.text(key("offload_optimizer_device")).value_or("none") == "cpu")
-      reader.set_text("offload.optimizer", "host", key("offload_optimizer_device"));
-    if (const std::string device = reader.text(key("offload_param_device")).value_or("none");
-        device == "cpu" && stage == 3)
-      reader.set_text("offload.parameters", "host", key("offload_param_device"));
-    else if (device == "cpu")
-      reader.note(key("offload_param_device"), "DeepSpeed reads it with stage 3 alone");
-    else if (device != "none")
-      reader.lose(key("offload_param_device"),
-                  fmt::format("is '{}', and a folder belongs to it: set offload.parameters = "
-                              "\"file\" and offload.path",
-                              device));
+  reader.consume(key("gradient_clipping"));
+  if (const auto steps = reader.count(key("gradient_accumulation_steps"))) {
+    if (*steps < 1)
+      reader.refuse(key("gradient_accumulation_steps"), fmt::format("is {}, not above 0", *steps));
+    leave_batch_open(reader, key("gradient_accumulation_steps"), *steps);
   }
-  for (const char* name :
-       {"zero3_init_flag", "zero3_save_16bit_model", "deepspeed_multinode_launcher",
-        "deepspeed_hostfile", "deepspeed_inclusion_filter", "deepspeed_exclusion_filter"})
-    reader.ignore(key(name));
+  read_offload(reader, "optimizer", "offload.optimizer", stage);
+  read_offload(reader, "param", "offload.parameters", stage);
+}
+
+// DeepSpeed's own file, or the answers in its place, of which accelerate refuses those that the
+// file has.
+void read_deepspeed_part(Reader& reader) {
+  const std::string key = "deepspeed_config.deepspeed_config_file";
+  const auto file = reader.text(key);
+  if (!file || lowered(*file) == "none") return read_deepspeed_answers(reader);
+  const fs::path path = fs::path(reader.path()).parent_path() / *file;
+  if (!fs::is_regular_file(path))
+    reader.refuse(key, fmt::format("names '{}', which is not there", path.string()));
+  for (const char* answer : {"zero_stage", "gradient_clipping", "gradient_accumulation_steps",
+                             "offload_optimizer_device", "offload_param_device",
+                             "offload_optimizer_nvme_path", "offload_param_nvme_path"})
+    if (const std::string name = fmt::format("deepspeed_config.{}", answer); reader.has(name))
+      reader.refuse(name,
+                    fmt::format("is there beside deepspeed_config_file = '{}', which says it: "
+                                "accelerate refuses both",
+                                *file));
+  const Parsed parsed = parse_settings(read_file(path, largest_settings_file), path);
+  Reader inner(path.string(), parsed.json, reader.result());
+  read_deepspeed(inner);
+  inner.lose_others();
+}
+
+std::string type_of(Reader& reader) {
+  const std::string type = reader.text("distributed_type").value_or("NO");
+  return type == "no" ? "NO" : type;  // unquoted in YAML
 }
 
 }  // namespace
 
 void read_accelerate(Reader& reader) {
-  read_processes(reader);
-  const std::string type = reader.text("distributed_type").value_or("NO");
+  const std::string type = type_of(reader);
+  pass_accelerate_keys(reader, type);
+  read_processes(reader, type);
   if (type == "DEEPSPEED") {
     read_deepspeed_part(reader);
   } else if (type == "FSDP") {
     read_fsdp(reader);
   } else if (type == "MEGATRON_LM") {
-    read_megatron(reader);
-  } else if (type == "NO" || type == "no" || type.starts_with("MULTI_")) {
+    read_accelerate_megatron(reader);
+  } else if (type == "NO" || type.starts_with("MULTI_")) {
     reader.set("parallel.zero", std::int64_t{0}, "distributed_type");
   } else {
     reader.refuse(
@@ -195,33 +217,9 @@ void read_accelerate(Reader& reader) {
                     type));
   }
   read_precision(reader);
-  read_parallelism(reader);
-  // Of other kinds of distribution, and of the launcher.
-  if (type != "DEEPSPEED") reader.ignore_section("deepspeed_config");
-  if (type != "FSDP") reader.ignore_section("fsdp_config");
-  if (type != "MEGATRON_LM") reader.ignore_section("megatron_lm_config");
-  for (const char* section : {"mpirun_config", "dynamo_config", "tpu_env"})
-    reader.ignore_section(section);
-  reader.ignore({"compute_environment",
-                 "debug",
-                 "downcast_bf16",
-                 "enable_cpu_affinity",
-                 "gpu_ids",
-                 "machine_rank",
-                 "main_process_ip",
-                 "main_process_port",
-                 "main_training_function",
-                 "rdzv_backend",
-                 "same_network",
-                 "use_cpu",
-                 "tpu_name",
-                 "tpu_zone",
-                 "tpu_use_cluster",
-                 "tpu_use_sudo",
-                 "tpu_vm",
-                 "commands",
-                 "command_file",
-                 "dynamo_backend"});
+  read_accelerate_parallelism(reader);
+  if (reader.flag("use_cpu").value_or(false) || type == "MULTI_CPU")
+    reader.set_text("run.device", "cpu", type == "MULTI_CPU" ? "distributed_type" : "use_cpu");
   reader.result().open =
       "the model, the data, the optimizer and the batch, which are in your program";
 }

@@ -2,35 +2,15 @@
 // the optimizer.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "settings/reader.h"
+#include "settings/deepspeed.h"
 
 namespace trireme::settings {
 namespace {
 
-void read_precision(Reader& reader) {
-  const bool fp16 = reader.flag("fp16.enabled").value_or(false);
-  const bool bf16 = reader.flag("bf16.enabled").value_or(false) ||
-                    reader.flag("bfloat16.enabled").value_or(false);
-  if (fp16 && bf16)
-    reader.refuse("fp16.enabled", "and bf16.enabled are both true: one of them can be");
-  if (fp16 || bf16) {
-    reader.set_text("run.precision", fp16 ? "fp16" : "bf16",
-                    fp16 ? "fp16.enabled" : "bf16.enabled");
-  } else if (reader.result().system == System::accelerate) {
-    // accelerate fills in its own answer.
-  } else if (reader.is_auto("fp16.enabled") || reader.is_auto("bf16.enabled")) {
-    reader.note("bf16.enabled",
-                "is 'auto', which the program fills in: run.precision has to be given");
-  } else {
-    reader.set_text("run.precision", "fp32", "neither fp16 nor bf16");
-  }
-  if (!fp16) {
-    reader.ignore({"fp16.loss_scale", "fp16.initial_scale_power", "fp16.loss_scale_window",
-                   "fp16.hysteresis", "fp16.min_loss_scale", "fp16.consecutive_hysteresis"});
-    return;
-  }
+void read_loss_scale(Reader& reader) {
   reader.set("optimizer.loss_scale", reader.number("fp16.loss_scale").value_or(0),
              "fp16.loss_scale");
   const double power = reader.number("fp16.initial_scale_power").value_or(16);
@@ -44,21 +24,124 @@ void read_precision(Reader& reader) {
              "fp16.min_loss_scale");
   if (reader.flag("fp16.consecutive_hysteresis").value_or(false))
     reader.lose("fp16.consecutive_hysteresis",
-                "the hysteresis is counted anew after each doubling only");
+                "is true: here the count of overflows starts again only where the scale grows");
+}
+
+void read_precision(Reader& reader) {
+  const bool fp16 = reader.flag("fp16.enabled").value_or(false);
+  // The old name counts only where the new one is not there.
+  const bool old_name = reader.is_there("bfloat16") && !reader.is_there("bf16");
+  const std::string key = old_name ? "bfloat16.enabled" : "bf16.enabled";
+  const bool bf16 = reader.flag(key).value_or(false);
+  if (reader.is_there("bfloat16") && !old_name) {
+    reader.consume_section("bfloat16");
+    reader.lose("bfloat16", "has no effect in DeepSpeed beside bf16: take one of them out");
+  }
+  if (fp16 && bf16)
+    reader.refuse("fp16.enabled", fmt::format("and {} are both true: one of them can be", key));
+  if (fp16 || bf16) {
+    reader.set_text("run.precision", fp16 ? "fp16" : "bf16", fp16 ? "fp16.enabled" : key);
+  } else if (reader.result().system == System::accelerate) {
+    // accelerate fills in its own answer.
+  } else if (reader.is_auto("fp16.enabled") || reader.is_auto(key)) {
+    reader.note(key, "is 'auto', which the program fills in: run.precision has to be given");
+  } else {
+    reader.set_text("run.precision", "fp32", "neither fp16 nor bf16");
+  }
+  if (fp16) return read_loss_scale(reader);
+  for (const char* name : {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+                           "min_loss_scale", "consecutive_hysteresis"})
+    reader.pass(fmt::format("fp16.{}", name));
+}
+
+// The three numbers of a batch, where the file says them.
+struct BatchSizes {
+  static constexpr const char* global_key = "train_batch_size";
+  static constexpr const char* micro_key = "train_micro_batch_size_per_gpu";
+  static constexpr const char* steps_key = "gradient_accumulation_steps";
+  std::optional<std::int64_t> global, micro, steps;
+};
+
+BatchSizes read_sizes(Reader& reader) {
+  const auto size = [&](const char* key) {
+    const auto value = reader.count(key);
+    if (value && *value < 1) reader.refuse(key, fmt::format("is {}, not above 0", *value));
+    return value;
+  };
+  return {size(BatchSizes::global_key), size(BatchSizes::micro_key), size(BatchSizes::steps_key)};
+}
+
+// The ranks that have samples of their own; 0: not known. Others share the samples of a group.
+std::int64_t ranks_of_data(Reader& reader) {
+  const std::string tp_key = "tensor_parallel.autotp_size", cp_key = "sequence_parallel_size";
+  const std::int64_t tp = std::max<std::int64_t>(1, reader.count(tp_key).value_or(1));
+  const std::int64_t cp = std::max<std::int64_t>(1, reader.count(cp_key).value_or(1));
+  if (tp > 1) reader.set("parallel.tp", tp, tp_key);
+  if (cp > 1) {
+    reader.set("parallel.cp", cp, cp_key);
+    reader.set_text("parallel.cp_attention", "ulysses", cp_key);
+  }
+  const std::int64_t ranks = reader.result().ranks;
+  if (ranks % (tp * cp) != 0)
+    reader.refuse(tp > 1 ? tp_key : cp_key,
+                  fmt::format("needs a multiple of {} ranks, and there are {}", tp * cp, ranks));
+  return ranks / (tp * cp);
+}
+
+// As DeepSpeed does: two of the three numbers and the ranks give the third, and all have to agree.
+void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
+  if (b.global && !b.micro && ranks > 0) {
+    const std::int64_t parts = ranks * b.steps.value_or(1);
+    if (*b.global % parts != 0)
+      reader.refuse(BatchSizes::global_key,
+                    fmt::format("is {}, which is not a multiple of {} ranks x {} "
+                                "gradient_accumulation_steps",
+                                *b.global, ranks, b.steps.value_or(1)));
+    b.micro = *b.global / parts;
+  } else if (b.global && b.micro && ranks > 0) {
+    const std::int64_t steps = b.steps.value_or(*b.global / (*b.micro * ranks));
+    if (*b.micro * steps * ranks != *b.global)
+      reader.refuse(BatchSizes::global_key,
+                    fmt::format("is {}, and train_micro_batch_size_per_gpu x "
+                                "gradient_accumulation_steps x ranks is {} x {} x {} = {}",
+                                *b.global, *b.micro, steps, ranks, *b.micro * steps * ranks));
+  } else if (b.global && b.micro) {
+    const std::int64_t part = *b.micro * b.steps.value_or(1);
+    if (*b.global % part != 0)
+      reader.refuse(BatchSizes::global_key,
+                    fmt::format("is {}, which is not a multiple of train_micro_batch_size_per_gpu "
+                                "x gradient_accumulation_steps = {} x {}",
+                                *b.global, *b.micro, b.steps.value_or(1)));
+  } else if (b.micro && ranks > 0) {
+    b.global = *b.micro * b.steps.value_or(1) * ranks;
+  }
 }
 
 void read_batches(Reader& reader) {
-  if (const auto micro = reader.count("train_micro_batch_size_per_gpu"))
-    reader.set("train.micro_batch_size", *micro, "train_micro_batch_size_per_gpu");
-  const auto global = reader.count("train_batch_size");
-  if (global) reader.set("train.global_batch_size", *global, "train_batch_size");
-  const auto steps = reader.count("gradient_accumulation_steps");
-  if (steps && *steps != 1 && !global)
-    reader.lose("gradient_accumulation_steps",
-                fmt::format("is {}; the global batch follows from it and the number of ranks: give "
-                            "train.global_batch_size",
-                            *steps));
+  const std::int64_t ranks = ranks_of_data(reader);
+  BatchSizes b = read_sizes(reader);
+  const bool said = b.global.has_value();
+  complete(reader, b, ranks);
+  if (b.micro) reader.set("train.micro_batch_size", *b.micro, BatchSizes::micro_key);
+  if (b.global) {
+    reader.set("train.global_batch_size", *b.global,
+               said ? BatchSizes::global_key : BatchSizes::micro_key);
+  } else if (b.micro) {
+    reader.lose(b.steps ? BatchSizes::steps_key : BatchSizes::micro_key,
+                fmt::format("is {}: the global batch follows from it and the number of ranks: give "
+                            "--ranks N or train.global_batch_size",
+                            b.steps.value_or(*b.micro)));
+  } else if (b.steps) {
+    leave_batch_open(reader, BatchSizes::steps_key, *b.steps);
+  } else if (!reader.is_auto(BatchSizes::global_key) && !reader.is_auto(BatchSizes::micro_key)) {
+    reader.note(BatchSizes::global_key,
+                "is not there, and no micro-batch: give train.global_batch_size");
+  }
+}
+
+void read_clipping(Reader& reader) {
   const auto clip = reader.number("gradient_clipping");
+  if (reader.is_auto("gradient_clipping")) return;
   if (!clip)
     reader.note("gradient_clipping",
                 "is not there: 1.0, DeepSpeed's default; older versions did not clip");
@@ -74,9 +157,6 @@ void read_offload(Reader& reader, std::int64_t stage) {
     const std::string section = "zero_optimization." + what;
     const std::string device = reader.text(section + ".device").value_or("none");
     const auto path = reader.text(section + ".nvme_path");
-    for (const char* key :
-         {"pin_memory", "buffer_count", "buffer_size", "fast_init", "max_in_cpu", "ratio"})
-      reader.ignore(fmt::format("{}.{}", section, key));
     if (device == "none") continue;
     if (what == "offload_param" && stage != 3) {
       reader.refuse(section + ".device",
@@ -100,9 +180,6 @@ void read_offload(Reader& reader, std::int64_t stage) {
 // Of layers that the program recomputes: the file does not say which.
 void read_checkpointing(Reader& reader) {
   const std::string section = "activation_checkpointing.";
-  for (const char* key : {"contiguous_memory_optimization", "number_checkpoints",
-                          "synchronize_checkpoint_boundary", "profile"})
-    reader.ignore(section + key);
   if (reader.flag(section + "partition_activations").value_or(false)) {
     reader.set_text("parallel.recompute", "full", section + "partition_activations");
     reader.set("parallel.distribute_saved_activations", true, section + "partition_activations");
@@ -111,93 +188,84 @@ void read_checkpointing(Reader& reader) {
     reader.set_text("offload.activations", "host", section + "cpu_checkpointing");
 }
 
+// The oldest form of the section is a word: true is stage 1.
+std::int64_t read_stage(Reader& reader) {
+  const std::string section = "zero_optimization";
+  if (reader.json().contains(section) && reader.json()[section].is_boolean())
+    return reader.flag(section).value_or(false) ? 1 : 0;
+  const std::int64_t stage = reader.count(section + ".stage").value_or(0);
+  if (stage < 0 || stage > 3)
+    reader.refuse(section + ".stage", fmt::format("is {}, not from 0 to 3", stage));
+  return stage;
+}
+
+// Parameters in parts within groups of ranks, of which each has a copy.
+void read_groups(Reader& reader) {
+  const std::string key = "zero_optimization.mics_shard_size";
+  const std::int64_t group = reader.count(key).value_or(-1);
+  const std::int64_t ranks = reader.result().ranks;
+  if (group < 1 || group == ranks) return;
+  if (ranks > 0 && ranks % group == 0)
+    return reader.set("parallel.dp_replicate", ranks / group, key);
+  reader.lose(key, fmt::format("is {}: set parallel.dp_replicate to the number of such groups{}",
+                               group, ranks > 0 ? "" : ", or give --ranks N"));
+}
+
 void read_zero(Reader& reader) {
-  const std::int64_t stage = reader.count("zero_optimization.stage").value_or(0);
-  if (stage < 0 || stage > 3) reader.refuse("zero_optimization.stage", "is not from 0 to 3");
+  const std::int64_t stage = read_stage(reader);
   reader.set("parallel.zero", stage, "zero_optimization.stage");
   read_offload(reader, stage);
-  for (const char* key :
-       {"allgather_partitions", "allgather_bucket_size", "overlap_comm", "reduce_scatter",
-        "reduce_bucket_size", "contiguous_gradients", "round_robin_gradients", "sub_group_size",
-        "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
-        "stage3_max_live_parameters", "stage3_max_reuse_distance",
-        "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
-        "elastic_checkpoint", "load_from_fp32_weights", "ignore_unused_parameters",
-        "use_multi_rank_bucket_allreduce", "cpu_offload"})
-    reader.ignore(fmt::format("zero_optimization.{}", key));
-  if (reader.flag("zero_optimization.cpu_offload").value_or(false))
-    reader.set_text("offload.optimizer", "host", "zero_optimization.cpu_offload");
+  read_groups(reader);
+  for (const auto& [key, ours] : {std::pair{"cpu_offload", "offload.optimizer"},
+                                  {"cpu_offload_param", "offload.parameters"}}) {
+    const std::string whole = fmt::format("zero_optimization.{}", key);
+    if (reader.flag(whole).value_or(false)) reader.set_text(ours, "host", whole);
+  }
 }
 
-// Nothing of it is set without a type: the user's program has an optimizer of its own then.
-void read_optimizer(Reader& reader) {
-  const auto type = reader.text("optimizer.type");
-  if (!type) return;
-  const bool adam = *type == "Adam" || *type == "AdamW" || *type == "FusedAdam";
-  if (!adam)
-    return reader.lose("optimizer.type", fmt::format("is '{}': Adam and AdamW are known", *type));
-  // DeepSpeed's Adam decays as AdamW does unless it is told not to.
-  const bool decoupled =
-      *type == "AdamW" || reader.flag("optimizer.params.adam_w_mode").value_or(true);
-  reader.ignore({"optimizer.params.adam_w_mode", "optimizer.params.torch_adam"});
-  reader.set_text("optimizer.name", decoupled ? "adamw" : "adam", "optimizer.type");
-  if (const auto lr = reader.number("optimizer.params.lr"))
-    reader.set("optimizer.lr", *lr, "optimizer.params.lr");
-  reader.set("optimizer.beta1", reader.number("optimizer.params.betas.0").value_or(0.9),
-             "optimizer.params.betas");
-  reader.set("optimizer.beta2", reader.number("optimizer.params.betas.1").value_or(0.999),
-             "optimizer.params.betas");
-  reader.ignore("optimizer.params.betas");
-  reader.set("optimizer.eps", reader.number("optimizer.params.eps").value_or(1e-8),
-             "optimizer.params.eps");
-  reader.set("optimizer.weight_decay", reader.number("optimizer.params.weight_decay").value_or(0),
-             "optimizer.params.weight_decay");
-  reader.set("optimizer.decay_vectors", true, "one group of parameters");
+void read_tensor_parallel(Reader& reader) {
+  for (const char* name : {"tp", "tensor_parallel"}) {
+    const std::string size = fmt::format("tensor_parallel.{}.tp_size", name);
+    if (const auto value = reader.count(size); value && *value > 1)
+      reader.lose(
+          size, fmt::format("is {}: a degree of training is tensor_parallel.autotp_size", *value));
+    reader.pass(fmt::format("tensor_parallel.{}.tp_grain_size", name));
+  }
 }
 
-// WarmupLR and WarmupDecayLR; the former two warm up by a logarithm unless told otherwise.
-void read_scheduler(Reader& reader) {
-  const auto type = reader.text("scheduler.type");
-  if (!type) return;
-  if (*type != "WarmupLR" && *type != "WarmupDecayLR")
-    return reader.lose("scheduler.type",
-                       fmt::format("is '{}': WarmupLR and WarmupDecayLR are known", *type));
-  const std::string kind = reader.text("scheduler.params.warmup_type").value_or("log");
-  if (kind != "linear")
-    reader.lose("scheduler.params.warmup_type", fmt::format("is '{}': a warm-up is linear", kind));
-  const auto lowest = reader.number("scheduler.params.warmup_min_lr");
-  if (lowest) reader.set("optimizer.warmup_init_lr", *lowest, "scheduler.params.warmup_min_lr");
-  if (const auto lr = reader.number("scheduler.params.warmup_max_lr"))
-    reader.set("optimizer.lr", *lr, "scheduler.params.warmup_max_lr");
-  reader.set("optimizer.warmup_iters",
-             reader.count("scheduler.params.warmup_num_steps").value_or(1000),
-             "scheduler.params.warmup_num_steps");
-  if (*type == "WarmupLR")
-    return reader.set_text("optimizer.decay_style", "constant", "scheduler.type");
-  reader.set_text("optimizer.decay_style", "linear", "scheduler.type");
-  reader.set("optimizer.min_lr", lowest.value_or(0), "scheduler.type");
-  if (const auto total = reader.count("scheduler.params.total_num_steps"))
-    reader.set("optimizer.decay_iters", *total, "scheduler.params.total_num_steps");
+// Kernels for sparse attention, which all have another result.
+void read_sparse_attention(Reader& reader) {
+  if (!reader.is_there("sparse_attention")) return;
+  reader.consume_section("sparse_attention");
+  reader.lose("sparse_attention",
+              fmt::format("has the mode {}: sparse attention is not available; model.window_layers "
+                          "and model.attention_window are local attention",
+                          reader.shown("sparse_attention.mode")));
 }
 
 }  // namespace
 
+void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro_batches) {
+  reader.result().micro_batches = micro_batches;
+  reader.result().micro_batches_key = key;
+  if (micro_batches != 1)
+    reader.note(key, fmt::format("is {}: train.global_batch_size is that number times the batch of "
+                                 "your program on each rank times the data-parallel ranks",
+                                 micro_batches));
+}
+
 void read_deepspeed(Reader& reader) {
+  pass_deepspeed_keys(reader);
   read_precision(reader);
   read_batches(reader);
+  read_clipping(reader);
   read_zero(reader);
-  read_optimizer(reader);
-  read_scheduler(reader);
+  read_deepspeed_optimizer(reader);
   if (const auto steps = reader.count("steps_per_print"); steps && *steps > 0)
     reader.set("train.log_interval", *steps, "steps_per_print");
-  reader.ignore({"wall_clock_breakdown", "dump_state", "prescale_gradients",
-                 "zero_allow_untested_optimizer", "communication_data_type",
-                 "data_types.grad_accum_dtype", "gradient_predivide_factor",
-                 "zero_force_ds_cpu_optimizer", "memory_breakdown"});
   read_checkpointing(reader);
-  for (const char* section : {"aio", "comms_logger", "flops_profiler", "tensorboard", "wandb",
-                              "csv_monitor", "autotuning", "checkpoint", "timers"})
-    reader.ignore_section(section);
+  read_tensor_parallel(reader);
+  read_sparse_attention(reader);
   reader.result().open = "the model, the data and the number of steps";
 }
 

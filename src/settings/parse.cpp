@@ -3,11 +3,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <toml++/toml.h>
-#include <algorithm>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/hjson.h"
+#include "config/toml_depth.h"
 #include "settings/reader.h"
 
 namespace trireme::settings {
@@ -30,45 +30,64 @@ Json yaml_scalar(const YAML::Node& node) {
   return text;
 }
 
-Json from_yaml(const YAML::Node& node, int depth, int& values) {
-  if (depth > kDeepest) fail_input("values lie more than {} deep within others", kDeepest);
-  if (++values > kMostValues) fail_input("there are more than {} values", kMostValues);
-  if (node.IsMap()) {
-    Json json = Json::object();
-    for (const auto& item : node)
-      json[item.first.Scalar()] = from_yaml(item.second, depth + 1, values);
-    return json;
-  }
-  if (node.IsSequence()) {
-    Json json = Json::array();
-    for (const auto& item : node) json.push_back(from_yaml(item, depth + 1, values));
-    return json;
-  }
-  return node.IsScalar() ? yaml_scalar(node) : Json();
-}
+class YamlReader {
+ public:
+  Parsed result;
 
-// The library recurses into brackets and indentation, so that depth is bounded before it reads.
+  Json read(const YAML::Node& node, const std::string& path, int depth) {
+    if (depth > kDeepest) fail_input("values lie more than {} deep within others", kDeepest);
+    if (++values_ > kMostValues) fail_input("there are more than {} values", kMostValues);
+    if (node.IsMap()) return read_map(node, path, depth);
+    if (!node.IsSequence()) return node.IsScalar() ? yaml_scalar(node) : Json();
+    Json json = Json::array();
+    for (const auto& item : node) json.push_back(read(item, path, depth + 1));
+    return json;
+  }
+
+ private:
+  Json read_map(const YAML::Node& node, const std::string& path, int depth) {
+    Json json = Json::object();
+    for (const auto& item : node) {
+      if (!item.first.IsScalar()) fail_input("a key is not a text, below '{}'", path);
+      const std::string name = item.first.Scalar();
+      const std::string key = path.empty() ? name : path + "." + name;
+      if (json.contains(name)) result.repeated.push_back(key);
+      json[name] = read(item.second, key, depth + 1);
+    }
+    return json;
+  }
+
+  int values_ = 0;
+};
+
+// The library recurses into brackets, indentation and the signs that begin a list, a key or a
+// value, so that their number is bounded before it reads.
 void refuse_deep_yaml(const std::string& text) {
+  constexpr int most_signs = 64;
   int brackets = 0;
-  std::size_t indentation = 0;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t first = line.find_first_not_of(" -?");
-    indentation = std::max(indentation, first == std::string::npos ? line.size() : first);
-    for (const char c : line) {
+    if (line.find_first_not_of(' ') != line.npos && line.find_first_not_of(' ') > 200)
+      fail_input("a line is indented by more than 200 characters");
+    int signs = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const char c = line[i];
       brackets += c == '[' || c == '{';
       brackets -= c == ']' || c == '}';
-      if (brackets > kDeepest) fail_input("values lie more than {} deep within others", kDeepest);
+      const bool begins = i + 1 == line.size() || line[i + 1] == ' ' || line[i + 1] == '\t';
+      signs += begins && (c == '-' || c == '?' || c == ':');
+      if (brackets > kDeepest || signs > most_signs)
+        fail_input("values lie more than {} deep within others", kDeepest);
     }
   }
-  if (indentation > 200) fail_input("a line is indented by more than 200 characters");
 }
 
-Json parse_yaml(const std::string& text) {
+Parsed parse_yaml(const std::string& text) {
   refuse_deep_yaml(text);
   try {
-    int values = 0;
-    return from_yaml(YAML::Load(text), 0, values);
+    YamlReader reader;
+    reader.result.json = reader.read(YAML::Load(text), "", 0);
+    return std::move(reader.result);
   } catch (const YAML::Exception& error) {
     fail_input("is not YAML: line {}, column {}: {}", error.mark.line + 1, error.mark.column + 1,
                error.msg);
@@ -94,6 +113,8 @@ Json from_toml(const toml::node& node) {
 }
 
 Json parse_toml(const std::string& text) {
+  if (const int line = line_of_deep_key(text); line > 0)
+    fail_input("line {}: a key has more than {} parts", line, max_toml_key_parts);
   try {
     const toml::table table = toml::parse(text);
     return from_toml(table);
@@ -105,11 +126,11 @@ Json parse_toml(const std::string& text) {
 
 }  // namespace
 
-Json parse_settings(const std::string& text, const fs::path& path) {
+Parsed parse_settings(const std::string& text, const fs::path& path) {
   const std::string end = path.extension().string();
-  if (end == ".json") return parse_json(text, path.string(), JsonComments::skip);
+  if (end == ".json") return {parse_hjson(text, path.string()), {}};
   try {
-    return end == ".toml" ? parse_toml(text) : parse_yaml(text);
+    return end == ".toml" ? Parsed{parse_toml(text), {}} : parse_yaml(text);
   } catch (const Error& error) {
     fail_input("'{}': {}", path.string(), error.what());
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -35,7 +36,47 @@ const Json* value_of(const Json& root, const std::string& key) {
   return json;
 }
 
+// As a message shows a value, and as `Passed::values` writes it: without quotes.
+std::string plain(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number()) return fmt::format("{}", value.get<double>());
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The same with quotes, and cut.
+std::string short_text(const Json& value) {
+  const std::string text = plain(value);
+  const std::string cut = text.size() <= 60 ? text : text.substr(0, 57) + "...";
+  return value.is_string() ? "'" + cut + "'" : cut;
+}
+
+bool is_one_of(const Json& value, std::string_view values) {
+  const std::string wanted = lowered(plain(value));
+  for (std::size_t begin = 0; begin <= values.size();) {
+    const std::size_t end = std::min(values.find('|', begin), values.size());
+    if (values.substr(begin, end - begin) == wanted) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// The first key "enabled" below `json` that is on, as a path, or "".
+std::string switched_on(const Json& json, const std::string& path) {
+  if (!json.is_object()) return "";
+  for (const auto& [name, value] : json.items()) {
+    const std::string key = path + "." + name;
+    if (name == "enabled" && !value.is_null() && !is_one_of(value, "false|0|no|auto")) return key;
+    if (const std::string inner = switched_on(value, key); !inner.empty()) return inner;
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string lowered(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
 
 const Json* Reader::find(const std::string& key) const {
   const Json* json = value_of(json_, key);
@@ -55,6 +96,7 @@ const megatron::Setting* Reader::setting(const std::string& key) const {
 
 const Json* Reader::take(const std::string& key) {
   seen_.insert(key);
+  if (is_auto(key)) autos_.insert(key);
   return find(key);
 }
 
@@ -86,20 +128,92 @@ std::optional<std::int64_t> Reader::count(const std::string& key) {
 std::optional<bool> Reader::flag(const std::string& key) {
   const Json* json = take(key);
   if (!json) return std::nullopt;
-  if (json->is_boolean()) return json->get<bool>();
-  for (const auto& [word, value] :
-       {std::pair{"true", true}, {"yes", true}, {"false", false}, {"no", false}})
-    if (*json == word) return value;
+  if (is_one_of(*json, "true|yes|1")) return true;
+  if (is_one_of(*json, "false|no|0")) return false;
   refuse(key, fmt::format("is {}, not true or false", json_shown(*json)));
 }
 
-void Reader::ignore(std::initializer_list<const char*> keys) {
-  for (const char* key : keys) ignore(std::string(key));
+std::vector<std::string> Reader::list(const std::string& key) {
+  const Json* json = take(key);
+  std::vector<std::string> result;
+  if (!json) return result;
+  if (json->is_string()) {
+    const std::string text = json->get<std::string>();
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      if (end > begin) result.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return result;
+  }
+  if (!json->is_array()) refuse(key, fmt::format("is {}, not a list", json_shown(*json)));
+  for (const Json& item : *json) result.push_back(plain(item));
+  return result;
 }
 
-void Reader::ignore_section(const std::string& key) {
-  ignore(key);
+std::string Reader::one_of(std::initializer_list<const char*> names) {
+  std::string found;
+  for (const char* name : names) {
+    if (!has(name)) continue;
+    if (found.empty()) {
+      found = name;
+    } else if (*find(found) != *find(name)) {
+      refuse(name, fmt::format("is {}, and {} is {}", shown(name), found, shown(found)));
+    } else {
+      consume(name);
+    }
+  }
+  return found.empty() ? *names.begin() : found;
+}
+
+bool Reader::says(const std::string& key, std::string_view values) const {
+  const Json* json = value_of(json_, key);
+  return json && is_one_of(*json, values);
+}
+
+std::string Reader::shown(const std::string& key) const {
+  const Json* json = value_of(json_, key);
+  return json ? short_text(*json) : "absent";
+}
+
+bool Reader::is_there(const std::string& key) const {
+  return value_of(json_, key) != nullptr;
+}
+
+void Reader::pass(const std::string& prefix, std::span<const Passed> keys) {
+  for (const Passed& row : keys) {
+    const std::string key = prefix + row.key;
+    consume(key);
+    const Json* json = find(key);
+    if (json && row.values && !is_one_of(*json, row.values)) {
+      lose(key, fmt::format("is {}: {}", shown(key), row.otherwise));
+    } else if (is_there(key)) {
+      result_.passed.push_back(key);
+    }
+  }
+}
+
+void Reader::pass(const std::string& key) {
+  consume(key);
+  if (is_there(key)) result_.passed.push_back(key);
+}
+
+void Reader::consume_section(const std::string& key) {
+  consume(key);
   sections_.push_back(key + ".");
+}
+
+void Reader::pass_if_off(const std::string& section, const std::string& otherwise) {
+  consume_section(section);
+  const Json* json = find(section);
+  if (!json) return;
+  const std::string on = switched_on(*json, section);
+  if (!on.empty()) return lose(on, fmt::format("is {}: {}", shown(on), otherwise));
+  result_.passed.push_back(section);
+}
+
+bool Reader::has_passed(const std::string& key) const {
+  return std::ranges::find(result_.passed, key) != result_.passed.end();
 }
 
 void Reader::set(const std::string& key, const std::string& toml, const std::string& origin) {
@@ -140,23 +254,37 @@ void Reader::refuse(const std::string& key, const std::string& why) const {
   fail_input("'{}': {} {}", path_, key, why);
 }
 
+bool Reader::is_known_table(const std::string& key) const {
+  const auto next = seen_.lower_bound(key + ".");
+  return next != seen_.end() && next->starts_with(key + ".");
+}
+
 void Reader::lose_others() {
   const std::function<void(const Json&, const std::string&)> visit = [&](const Json& json,
                                                                          const std::string& path) {
     for (const auto& [name, value] : json.items()) {
       const std::string key = path.empty() ? name : path + "." + name;
-      const bool ignored = std::any_of(
-          sections_.begin(), sections_.end(),
-          [&](const auto& section) { return key.starts_with(section) || key + "." == section; });
-      if (ignored || seen_.contains(key) || value.is_null() || value == "auto") continue;
-      if (value.is_object()) {
+      const bool consumed = std::ranges::any_of(
+          sections_, [&](const std::string& section) { return key.starts_with(section); });
+      const bool is_path = name.find('.') != name.npos;  // "fp16.enabled" in one word is no key
+      if (!is_path && (consumed || seen_.contains(key))) continue;
+      if (value.is_object() && !value.empty()) {
         visit(value, key);
-      } else {
-        lose(key, "is not known here: take it out if it changes no number");
+      } else if (!is_known_table(key)) {
+        lose(key, fmt::format("is {}, and not a setting of {} that Trireme knows: if it does not "
+                              "affect the results, remove it and import again",
+                              short_text(value), name_of(result_.system)));
+      } else if (!value.is_null() && !value.empty()) {
+        lose(key, fmt::format("is {}, not a table", short_text(value)));
       }
     }
   };
   visit(json_, "");
+  for (const std::string& key : autos_) {
+    const auto& notes = result_.translation.notes;
+    if (std::ranges::find(notes, key, &megatron::Note::flag) == notes.end())
+      note(key, "is 'auto': the program fills it in, so give its value yourself");
+  }
 }
 
 }  // namespace trireme::settings

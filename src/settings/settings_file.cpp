@@ -57,11 +57,13 @@ SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks) {
 }
 
 SettingsFile read_settings(const std::string& text, const fs::path& path, std::int64_t ranks) {
-  const Json json = parse_settings(text, path);
+  const Parsed parsed = parse_settings(text, path);
   SettingsFile result;
-  result.system = system_of(path, json);
+  result.system = system_of(path, parsed.json);
   result.ranks = ranks;
-  Reader reader(path.string(), json, result);
+  Reader reader(path.string(), parsed.json, result);
+  for (const std::string& key : parsed.repeated)
+    reader.note(key, "is there twice: the last value counts, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);
   if (result.system == System::deepspeed) read_deepspeed(reader);
   if (result.system == System::torchtitan) read_torchtitan(reader, ranks);

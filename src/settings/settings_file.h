@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "megatron/translate.h"
@@ -20,7 +21,12 @@ const char* name_of(System system);
 struct SettingsFile {
   System system = System::accelerate;
   megatron::Translation translation;  // settings, notes, and what could not be carried over
-  std::int64_t ranks = 0;             // 0: the file does not say
+  std::vector<std::string> passed;    // keys that the file has and that change no number
+  // Micro-batches of a rank in a step, and the key that says so; 0: the file does not say. With a
+  // batch that the file leaves open: global batch = micro-batch x these x data-parallel ranks.
+  std::int64_t micro_batches = 0;
+  std::string micro_batches_key;
+  std::int64_t ranks = 0;  // 0: the file does not say
   std::int64_t nodes = 0;
   std::string open;  // what the file does not know and a configuration needs
 };

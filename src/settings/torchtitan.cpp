@@ -1,29 +1,38 @@
 // torchtitan's job files (TOML, until its configurations became Python in 2026): keys and defaults
-// as in its torchtitan/config/job_config.py.
+// as in its job_config.py and, before, config_manager.py.
+#include "settings/torchtitan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "settings/reader.h"
-
 namespace trireme::settings {
 namespace {
 
-void read_model(Reader& reader) {
+// Days of torchtitan from which on something else holds.
+constexpr int eight_debug_layers = 20240617;
+constexpr int ten_kept_checkpoints = 20250304;
+constexpr int six_debug_layers = 20250415;
+constexpr int schedule_section = 20250318;
+constexpr int shorter_warmup = 20250611;
+constexpr int scaled_positions = 20251008;
+
+std::int64_t debug_layers(const Age& age) {
+  return age.is_before(eight_debug_layers) ? 2 : age.is_before(six_debug_layers) ? 8 : 6;
+}
+
+void read_flavor(Reader& reader, const Age& age) {
   const std::string name = reader.text("model.name").value_or("llama3");
   const std::string flavor = reader.text("model.flavor").value_or("debugmodel");
   const auto set = [&](const char* key, std::int64_t value) {
     reader.set(key, value, "model.flavor");
   };
   if (name == "llama3" && (flavor == "8B" || flavor == "70B" || flavor == "405B")) {
-    const std::string preset = flavor == "8B"    ? "llama3-8b"
-                               : flavor == "70B" ? "llama3-70b"
-                                                 : "llama3-405b";
-    reader.set_text("model.preset", preset, "model.flavor");
+    reader.set_text("model.preset", "llama3-" + lowered(flavor), "model.flavor");
   } else if (name == "llama3" && flavor == "debugmodel") {
     reader.set_text("model.family", "llama", "model.name");
-    set("model.num_layers", 6);
+    set("model.num_layers", debug_layers(age));
     set("model.hidden_size", 256);
     set("model.num_heads", 16);
     set("model.ffn_hidden_size", 768);
@@ -35,60 +44,161 @@ void read_model(Reader& reader) {
                     "[model] yourself",
                     flavor, name));
   }
-  // Llama 3.1's, which torchtitan has in every flavor.
+}
+
+// Llama 3.1's scaling of positions, which torchtitan has in every flavor since October 2025.
+void read_positions(Reader& reader, const Age& age) {
+  if (age.is_before(scaled_positions))
+    return reader.note("model.rope_scaling",
+                       fmt::format("stays none: '{}' is a key of torchtitan before October 2025, "
+                                   "which did not scale positions",
+                                   age.oldest));
   reader.set_text("model.rope_scaling", "llama3", "model.name");
   reader.set("model.rope_scaling_factor", 8.0, "model.name");
   reader.set("model.rope_original_length", std::int64_t{8192}, "model.name");
-  reader.note("model.rope_scaling",
-              "is Llama 3.1's, as in torchtitan since 2025; before, positions were not scaled");
-  const std::string folder = reader.text("model.hf_assets_path")
-                                 .value_or(reader.text("model.tokenizer_path").value_or(""));
-  if (!folder.empty()) {
-    reader.set_text("data.tokenizer", "hf", "model.hf_assets_path");
-    reader.set_text("data.tokenizer_model", folder + "/tokenizer.json", "model.hf_assets_path");
-  }
-  reader.set("model.seq_length", reader.count("training.seq_len").value_or(2048),
-             "training.seq_len");
-  if (reader.text("model.converters.0"))
-    reader.lose(
-        "model.converters",
-        "ask for fp8 in recipes that are not ours: rowwise is not available, and tensorwise "
-        "has one scale for a batch and includes the head; fp8.recipe has those that are");
+  if (!age.is_after(scaled_positions))
+    reader.note("model.rope_scaling",
+                "is Llama 3.1's, as in torchtitan since October 2025; before, positions were not "
+                "scaled");
 }
 
-// torchtitan's steps count from 1 in the warm-up, so that its first is lr / warmup: a warm-up that
-// is one step shorter and begins there takes the same values. Its decay is Trireme's "wsd".
-void read_schedule(Reader& reader) {
-  const std::int64_t steps = reader.count("training.steps").value_or(10000);
-  const std::int64_t total = reader.count("lr_scheduler.total_steps").value_or(steps);
-  const std::int64_t warmup =
-      std::min(reader.count("lr_scheduler.warmup_steps").value_or(200), total);
-  const double lr = reader.number("optimizer.lr").value_or(8e-4);
-  if (steps < 1 || total < 1 || warmup < 0)
+// torchtitan's layer norms have no bias, ours have.
+void read_norm(Reader& reader) {
+  const std::string type = lowered(reader.text("model.norm_type").value_or("rmsnorm"));
+  if (type == "rmsnorm" || type == "fused_rmsnorm" || type == "compiled_rmsnorm") {
+    if (reader.has("model.norm_type")) reader.set_text("model.norm", "rms_norm", "model.norm_type");
+  } else if (type == "layernorm") {
+    reader.set_text("model.norm", "layer_norm", "model.norm_type");
+    reader.lose(
+        "model.norm_type",
+        "is 'layernorm': torchtitan's has no bias, and model.norm = \"layer_norm\" has one, "
+        "which is trained");
+  } else {
+    reader.lose("model.norm_type",
+                fmt::format("is '{}': model.norm is rms_norm or layer_norm", type));
+  }
+}
+
+// A file of tiktoken until July 2025, a folder with Hugging Face's tokenizer.json since.
+void read_tokenizer(Reader& reader) {
+  const std::string old = reader.text("model.tokenizer_path").value_or("");
+  const std::string assets = reader.text("model.hf_assets_path").value_or("");
+  const std::string key = old.empty() ? "model.hf_assets_path" : "model.tokenizer_path";
+  const std::string path = old.empty() ? assets : old;
+  if (!old.empty() && !assets.empty() && old != assets)
+    reader.note(
+        key, fmt::format("counts, and not model.hf_assets_path = '{}', as in torchtitan", assets));
+  if (path.empty())
+    return reader.note("model.hf_assets_path",
+                       "is not there: name the tokenizer in data.tokenizer and "
+                       "data.tokenizer_model");
+  const bool tiktoken = path.ends_with(".model") || path.ends_with(".tiktoken");
+  reader.set_text("data.tokenizer", tiktoken ? "tiktoken" : "hf", key);
+  const bool file = tiktoken || path.ends_with(".json");
+  reader.set_text("data.tokenizer_model",
+                  file || path.ends_with('/') ? path + (file ? "" : "tokenizer.json")
+                                              : path + "/tokenizer.json",
+                  key);
+}
+
+void read_converters(Reader& reader) {
+  for (const std::string& name : reader.list("model.converters")) {
+    const bool fp8 = name.find("float8") != name.npos;
+    reader.lose("model.converters",
+                fmt::format("has '{}': {}", name,
+                            fp8 ? "fp8 in recipes that are not ours: rowwise is not available, and "
+                                  "tensorwise has one scale for a batch and includes the head; "
+                                  "fp8.recipe has those that are"
+                                : "a change of the model's arithmetic that is not available"));
+  }
+}
+
+void read_model(Reader& reader, const Age& age) {
+  read_flavor(reader, age);
+  read_positions(reader, age);
+  read_norm(reader);
+  read_tokenizer(reader);
+  read_converters(reader);
+  reader.set("model.seq_length", reader.count("training.seq_len").value_or(2048),
+             "training.seq_len");
+}
+
+struct Steps {
+  std::int64_t train, total, warmup;
+  std::string warmup_key;
+};
+
+Steps read_steps(Reader& reader) {
+  Steps s{};
+  s.train = reader.count("training.steps").value_or(10000);
+  s.total = reader.count("lr_scheduler.total_steps").value_or(s.train);
+  s.warmup_key = reader.one_of({"lr_scheduler.warmup_steps", "training.warmup_steps"});
+  s.warmup = std::min(reader.count(s.warmup_key).value_or(200), s.total);
+  if (s.train < 1 || s.total < 1 || s.warmup < 0)
     reader.refuse("training.steps", "and the steps of lr_scheduler must be above 0");
-  std::int64_t decay = total - warmup;
-  if (const auto ratio = reader.number("lr_scheduler.decay_ratio"))
-    decay = std::min(
-        decay, static_cast<std::int64_t>(std::nearbyint(*ratio * static_cast<double>(total))));
+  reader.set("train.iters", s.train, "training.steps");
+  if (s.total != s.train) reader.set("optimizer.decay_iters", s.total, "lr_scheduler.total_steps");
+  return s;
+}
+
+// Until March 2025: step k (from 0) of the warm-up has (k + 1) / (warmup + 1) of the rate, and the
+// fall is linear to zero at the end.
+void read_oldest_schedule(Reader& reader, const Steps& s, double lr) {
+  if (s.warmup > 0) {
+    reader.set("optimizer.warmup_iters", s.warmup, s.warmup_key);
+    reader.set("optimizer.warmup_init_lr", lr / static_cast<double>(s.warmup + 1), s.warmup_key);
+  }
+  reader.set_text("optimizer.decay_style", "linear",
+                  "torchtitan's only schedule before March 2025");
+  reader.set("optimizer.min_lr", 0.0, "torchtitan's only schedule before March 2025");
+}
+
+std::int64_t decay_steps(Reader& reader, const Steps& s) {
+  const auto ratio = reader.number("lr_scheduler.decay_ratio");
+  if (!ratio) return s.total - s.warmup;
+  if (*ratio < 0 || *ratio > 1) reader.refuse("lr_scheduler.decay_ratio", "is not from 0 to 1");
+  return std::min(s.total - s.warmup,
+                  static_cast<std::int64_t>(std::nearbyint(*ratio * static_cast<double>(s.total))));
+}
+
+// torchtitan's steps count from 1 in the warm-up, so that its first has lr / warmup: a warm-up that
+// is one step shorter and begins there takes the same values. Its decay is Trireme's "wsd". Before
+// June 2025 both parts were one step longer.
+void read_schedule(Reader& reader, const Age& age, const Steps& s, double lr) {
+  const std::int64_t longer = age.is_before(shorter_warmup) ? 1 : 0;
+  const std::int64_t warmup = s.warmup + longer, decay = decay_steps(reader, s);
   const std::string kind = reader.text("lr_scheduler.decay_type").value_or("linear");
   if (kind != "linear" && kind != "sqrt" && kind != "cosine")
     reader.refuse("lr_scheduler.decay_type",
                   fmt::format("is '{}', not linear, sqrt or cosine", kind));
-  reader.set("train.iters", steps, "training.steps");
-  reader.set("optimizer.lr", lr, "optimizer.lr");
+  const std::string lowest = reader.one_of({"lr_scheduler.min_lr_factor", "lr_scheduler.lr_min"});
+  const double share = reader.number(lowest).value_or(0);
   if (warmup > 1) {
-    reader.set("optimizer.warmup_iters", warmup - 1, "lr_scheduler.warmup_steps");
-    reader.set("optimizer.warmup_init_lr", lr / static_cast<double>(warmup),
-               "lr_scheduler.warmup_steps");
+    reader.set("optimizer.warmup_iters", warmup - 1, s.warmup_key);
+    reader.set("optimizer.warmup_init_lr", lr / static_cast<double>(warmup), s.warmup_key);
   }
   if (decay < 1) return reader.set_text("optimizer.decay_style", "constant", "lr_scheduler");
+  if (longer > 0 && s.warmup + decay >= s.total)
+    reader.lose(
+        "lr_scheduler",
+        "has no steps at the full rate, and the first after the warm-up has it here, while it "
+        "had already fallen in torchtitan of March to June 2025; all others agree. Give "
+        "lr_scheduler.decay_ratio, or the schedule in [optimizer]");
   reader.set_text("optimizer.decay_style", "wsd", "lr_scheduler");
-  if (total != steps) reader.set("optimizer.decay_iters", total, "lr_scheduler.total_steps");
-  reader.set("optimizer.wsd_decay_iters", decay, "lr_scheduler.decay_ratio");
+  reader.set("optimizer.wsd_decay_iters", decay + longer, "lr_scheduler.decay_ratio");
   reader.set_text("optimizer.wsd_decay_style", kind == "sqrt" ? "minus_sqrt" : kind,
                   "lr_scheduler.decay_type");
-  reader.set("optimizer.min_lr", lr * reader.number("lr_scheduler.min_lr_factor").value_or(0),
-             "lr_scheduler.min_lr_factor");
+  reader.set("optimizer.min_lr", lr * share, lowest);
+}
+
+void read_rates(Reader& reader, const Age& age) {
+  const Steps steps = read_steps(reader);
+  const double lr = reader.number("optimizer.lr").value_or(8e-4);
+  reader.set("optimizer.lr", lr, "optimizer.lr");
+  const bool oldest = age.is_before(schedule_section) && !reader.is_there("lr_scheduler");
+  if (steps.warmup_key == "training.warmup_steps" || oldest)
+    return read_oldest_schedule(reader, steps, lr);
+  read_schedule(reader, age, steps, lr);
 }
 
 void read_optimizer(Reader& reader) {
@@ -102,170 +212,103 @@ void read_optimizer(Reader& reader) {
   reader.set("optimizer.weight_decay", reader.number("optimizer.weight_decay").value_or(0.1),
              "optimizer.weight_decay");
   reader.set("optimizer.decay_vectors", true, "one group of parameters");
-  reader.set("optimizer.clip_grad", reader.number("training.max_norm").value_or(1),
-             "training.max_norm");
-  reader.ignore({"optimizer.implementation", "optimizer.early_step_in_backward"});
+  const double norm = reader.number("training.max_norm").value_or(1);
+  if (!(norm > 0)) reader.refuse("training.max_norm", fmt::format("is {}, not above 0", norm));
+  reader.set("optimizer.clip_grad", norm, "training.max_norm");
 }
 
-void read_pipeline(Reader& reader, std::int64_t pp) {
-  const std::string name = reader.text("parallelism.pipeline_parallel_schedule").value_or("1F1B");
-  reader.ignore({"parallelism.pipeline_parallel_first_stage_less_layers",
-                 "parallelism.pipeline_parallel_last_stage_less_layers"});
-  if (pp == 1) return;
-  static constexpr std::pair<const char*, const char*> known[] = {
-      {"1F1B", "1f1b"},
-      {"GPipe", "gpipe"},
-      {"Interleaved1F1B", "interleaved"},
-      {"ZBVZeroBubble", "zbv"}};
-  const auto* row = std::find_if(std::begin(known), std::end(known),
-                                 [&](const auto& k) { return name == k.first; });
-  if (row == std::end(known)) {
-    reader.note("parallelism.pipeline_parallel_schedule",
-                fmt::format("is '{}': 1f1b takes its place, which changes no number", name));
+void read_recomputation(Reader& reader) {
+  const std::string key = "activation_checkpoint.mode";
+  const std::string mode = reader.text(key).value_or("selective");
+  const bool other = mode == "selective" || mode == "memory_budget";
+  if (!other && mode != "full" && mode != "none")
+    reader.refuse(key, fmt::format("is '{}', not selective, full, memory_budget or none", mode));
+  reader.set_text("parallel.recompute", other ? "selective" : mode, key);
+  if (other)
+    reader.note(key, fmt::format("is '{}': attention is computed again here, which changes memory "
+                                 "and time but no number",
+                                 mode));
+}
+
+void read_checkpoint(Reader& reader, const Age& age) {
+  const std::string on = reader.one_of({"checkpoint.enable", "checkpoint.enable_checkpoint"});
+  const std::string interval =
+      reader.one_of({"checkpoint.interval", "training.checkpoint_interval"});
+  const bool old_one = !reader.text("training.checkpoint_folder").value_or("").empty();
+  const bool enabled = reader.flag(on).value_or(old_one);
+  const auto steps = reader.count(interval);
+  const auto keep = reader.count("checkpoint.keep_latest_k");
+  const std::string mode = reader.text("checkpoint.async_mode").value_or("disabled");
+  if (mode != "disabled" && mode != "async" && mode != "async_with_pinned_mem")
+    reader.refuse("checkpoint.async_mode",
+                  fmt::format("is '{}', not disabled, async or async_with_pinned_mem", mode));
+  if (const auto from = reader.text("checkpoint.initial_load_path"); from && !from->empty())
+    reader.lose("checkpoint.initial_load_path",
+                fmt::format("names '{}': bring it over with `trireme convert --from dcp`", *from));
+  if (!enabled) {
+    for (const std::string& key :
+         {interval, std::string("checkpoint.keep_latest_k"), std::string("checkpoint.async_mode")})
+      reader.pass(key);
     return;
   }
-  reader.set_text("parallel.schedule", row->second, "parallelism.pipeline_parallel_schedule");
-  if (name == "Interleaved1F1B")
-    reader.set("parallel.virtual_stages", std::int64_t{2},
-               "parallelism.pipeline_parallel_schedule");
+  reader.set("checkpoint.interval", steps.value_or(500), interval);
+  reader.set("checkpoint.keep", keep.value_or(age.is_before(ten_kept_checkpoints) ? 0 : 10),
+             "checkpoint.keep_latest_k");
+  reader.set("checkpoint.async", mode != "disabled", "checkpoint.async_mode");
 }
 
-// The degrees, and what follows from them: ranks, ZeRO and the batch.
-void read_parallelism(Reader& reader, std::int64_t ranks) {
-  const auto degree = [&](const char* name) {
-    const std::string key = fmt::format("parallelism.{}", name);
-    const std::int64_t value = reader.count(key).value_or(1);
-    if (value < 1) reader.refuse(key, fmt::format("is {}, not a degree", value));
-    return value;
-  };
-  const std::int64_t tp = degree("tensor_parallel_degree"), pp = degree("pipeline_parallel_degree"),
-                     cp = degree("context_parallel_degree"), ep = degree("expert_parallel_degree"),
-                     copies = degree("data_parallel_replicate_degree");
-  std::int64_t shards = reader.count("parallelism.data_parallel_shard_degree").value_or(-1);
-  const std::int64_t others = tp * pp * cp * copies;
-  if (shards < 1 && ranks > 0) {
-    if (ranks % others != 0)
-      reader.refuse(
-          "parallelism",
-          fmt::format("has degrees of {} in all, which do not divide {} ranks", others, ranks));
-    shards = ranks / others;
+void read_data(Reader& reader) {
+  for (const char* key : {"training.dataset", "training.dataset_path"})
+    if (const auto name = reader.text(key))
+      reader.note(key, fmt::format("is '{}': name the files in data.sources, or prepare them with "
+                                   "`trireme preprocess` and name them in data.path",
+                                   *name));
+  if (const auto seed = reader.count("training.shuffle_seed"))
+    reader.note(
+        "training.shuffle_seed",
+        fmt::format("is {}: the order of samples is Trireme's own, and follows run.seed", *seed));
+  const bool on =
+      reader.flag(reader.one_of({"validation.enable", "validation.enabled"})).value_or(false);
+  if (on)
+    reader.note("validation.enable", "give data.valid_path or data.split, and train.eval_interval");
+  for (const char* key :
+       {"dataset", "dataset_path", "freq", "local_batch_size", "seq_len", "steps"}) {
+    const std::string whole = fmt::format("validation.{}", key);
+    if (on && reader.is_there(whole))
+      reader.note(whole, fmt::format("is {}, which is not taken over", reader.shown(whole)));
+    if (on)
+      reader.consume(whole);
+    else
+      reader.pass(whole);
   }
-  reader.result().ranks = shards > 0 ? others * shards : 0;
-  if (ranks > 0 && reader.result().ranks != ranks)
-    reader.refuse("parallelism", fmt::format("is for {} ranks, and --ranks says {}",
-                                             reader.result().ranks, ranks));
-  reader.set("parallel.tp", tp, "parallelism.tensor_parallel_degree");
-  if (tp > 1) reader.set("parallel.sequence_parallel", true, "parallelism.tensor_parallel_degree");
-  reader.set("parallel.pp", pp, "parallelism.pipeline_parallel_degree");
-  reader.set("parallel.cp", cp, "parallelism.context_parallel_degree");
-  if (cp > 1) {
-    const auto rotate =
-        reader.text("parallelism.context_parallel_rotate_method").value_or("allgather");
-    reader.set_text("parallel.cp_attention", rotate == "alltoall" ? "ring" : "all_gather",
-                    "parallelism.context_parallel_rotate_method");
-  }
-  if (ep > 1)
-    reader.note("parallelism.expert_parallel_degree", "has no effect: the model has no experts");
-  read_pipeline(reader, pp);
-  const auto reshard = reader.text("parallelism.fsdp_reshard_after_forward").value_or("default");
-  const bool keeps = reshard == "never" || (reshard == "default" && pp > 1);
-  const std::int64_t zero = shards == 1 ? 0 : keeps ? 2 : 3;
-  reader.set("parallel.zero", zero, "parallelism.data_parallel_shard_degree");
-  if (reader.flag("training.enable_cpu_offload").value_or(false)) {
-    reader.set_text("offload.optimizer", "host", "training.enable_cpu_offload");
-    if (zero == 3) reader.set_text("offload.parameters", "host", "training.enable_cpu_offload");
-  }
-  if (copies > 1 && shards != 1)
-    reader.set("parallel.dp_replicate", copies, "parallelism.data_parallel_replicate_degree");
-  reader.ignore({"parallelism.disable_loss_parallel", "parallelism.enable_async_tensor_parallel",
-                 "parallelism.context_parallel_load_balancer",
-                 "parallelism.pipeline_parallel_expert_parallel_overlap",
-                 "parallelism.expert_tensor_parallel_degree",
-                 "parallelism.enable_compiled_autograd",
-                 "parallelism.context_parallel_rotate_method"});
-
-  const std::int64_t local =
-      reader
-          .count(reader.has("training.batch_size") ? "training.batch_size"
-                                                   : "training.local_batch_size")
-          .value_or(8);
-  const std::int64_t micro =
-      reader.count("parallelism.pipeline_parallel_microbatch_size").value_or(1);
-  reader.set("train.micro_batch_size", pp > 1 ? micro : local, "training.local_batch_size");
-  const std::int64_t global = reader.count("training.global_batch_size").value_or(-1);
-  if (global > 0 || shards > 0)
-    reader.set("train.global_batch_size", global > 0 ? global : local * copies * shards,
-               "training.global_batch_size");
-  else
-    reader.lose("training.global_batch_size", "follows from the number of ranks: give --ranks N");
-}
-
-void read_precision(Reader& reader) {
-  const bool narrow = reader.text("training.dtype").value_or("float32") == "bfloat16";
-  const bool mixed =
-      reader.text("training.mixed_precision_param").value_or("bfloat16") == "bfloat16";
-  if (narrow) reader.lose("training.dtype", "is bfloat16: weights are kept in fp32 here");
-  reader.set_text("run.precision", mixed ? "bf16" : "fp32", "training.mixed_precision_param");
-  const std::string mode = reader.text("activation_checkpoint.mode").value_or("selective");
-  reader.set_text("parallel.recompute", mode == "full" || mode == "none" ? mode : "selective",
-                  "activation_checkpoint.mode");
-  if (mode != "full" && mode != "none")
-    reader.note("activation_checkpoint.mode",
-                fmt::format("is '{}': attention is computed again here, which changes memory and "
-                            "time but no number",
-                            mode));
-}
-
-void read_checkpoint(Reader& reader) {
-  if (reader.flag("checkpoint.enable")
-          .value_or(reader.flag("checkpoint.enable_checkpoint").value_or(false))) {
-    reader.set("checkpoint.interval", reader.count("checkpoint.interval").value_or(500),
-               "checkpoint.interval");
-    reader.set("checkpoint.keep", reader.count("checkpoint.keep_latest_k").value_or(10),
-               "checkpoint.keep_latest_k");
-    reader.set("checkpoint.async",
-               reader.text("checkpoint.async_mode").value_or("disabled") != "disabled",
-               "checkpoint.async_mode");
-    if (const auto from = reader.text("checkpoint.initial_load_path"))
-      reader.lose(
-          "checkpoint.initial_load_path",
-          fmt::format("names '{}': bring it over with `trireme convert --from dcp`", *from));
-  }
-  reader.ignore_section("checkpoint");
 }
 
 }  // namespace
 
 void read_torchtitan(Reader& reader, std::int64_t ranks) {
-  read_model(reader);
-  read_schedule(reader);
+  pass_torchtitan_keys(reader);
+  const Age age = age_of(reader);
+  if (age.contradicts())
+    reader.lose(age.oldest,
+                fmt::format("is a key of torchtitan before {}, and {} one since {}: no version "
+                            "reads both, so that one of them has no effect; take it out",
+                            age.until / 100, age.youngest, age.since / 100));
+  read_model(reader, age);
+  read_rates(reader, age);
   read_optimizer(reader);
-  read_parallelism(reader, ranks);
-  read_precision(reader);
-  read_checkpoint(reader);
+  read_torchtitan_layout(reader, age, ranks);
+  read_recomputation(reader);
+  read_checkpoint(reader, age);
   if (const auto folder = reader.text("job.dump_folder"))
     reader.set_text("run.dir", *folder, "job.dump_folder");
-  const std::string seed = reader.has("debug.seed") ? "debug.seed" : "training.seed";
+  const std::string seed = reader.one_of({"debug.seed", "training.seed"});
   if (const auto value = reader.count(seed)) reader.set("run.seed", *value, seed);
   reader.set("train.log_interval", reader.count("metrics.log_freq").value_or(10),
              "metrics.log_freq");
   reader.set("log.tensorboard", reader.flag("metrics.enable_tensorboard").value_or(false),
              "metrics.enable_tensorboard");
-  if (const auto dataset = reader.text("training.dataset"))
-    reader.note("training.dataset",
-                fmt::format("is '{}': name its files in data.sources, or prepare them with "
-                            "`trireme preprocess` and name them in data.path",
-                            *dataset));
-  if (reader.flag("validation.enable").value_or(false))
-    reader.note("validation.enable", "give data.valid_path or data.split, and train.eval_interval");
+  read_data(reader);
   reader.note("weights", "begin with other random numbers than torchtitan's");
-  reader.ignore({"training.dataset_path", "training.gc_freq", "training.gc_debug",
-                 "training.compile", "training.mixed_precision_reduce", "training.deterministic",
-                 "model.print_after_conversion", "model.norm_type", "model.converters"});
-  for (const char* section : {"job", "profiling", "metrics", "compile", "comm", "memory_estimation",
-                              "validation", "debug", "fault_tolerance", "experimental", "quantize",
-                              "float8", "mx", "activation_checkpoint", "training.dataloader"})
-    reader.ignore_section(section);
   reader.result().open = "data.sources or data.path";
 }
 

@@ -54,6 +54,55 @@ TEST_F(ConfigQuestions, OfANodeOfGpusMakeAFileThatPlans) {
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
+// A wrong answer is asked for again at once, and what turns out at the end loses no answers.
+TEST_F(ConfigQuestions, WrongAnswersLoseNothing) {
+  if (!has_terminal()) GTEST_SKIP() << "there is no program 'script'";
+  prepare_data();
+  const std::string data = path("corpus_text_document") + "\n" + path("tok/vocab.json") + "\n";
+  const Outcome asked = at_terminal(
+      "this\n2\ngpt\n2\n65\n64\n5\n16\nfp32\n" + data + "7\n8\n3\n1e-3\n", config("mine.toml"));
+  ASSERT_EQ(asked.code, 0) << asked.out;
+  EXPECT_THAT(asked.out, HasSubstr("How many processes on this machine? [1]: "));
+  EXPECT_THAT(asked.out, HasSubstr("How many heads? [1]: "));
+  const std::string written = contents(path("mine.toml"));
+  for (const char* line : {"num_heads = 5", "global_batch_size = 8"})
+    EXPECT_THAT(written, HasSubstr(line));
+
+  const Outcome ended =
+      at_terminal("cuda\n1\n8\n1GiB\nllama3-405b\n\n\n\n\n\n\n\n\n", config("no.toml"));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.out, HasSubstr("no layout of this model fits"));
+  EXPECT_THAT(ended.out, HasSubstr("--machine cuda --nodes 1 --ranks 8 --memory 1GiB --model "
+                                   "llama3-405b"));
+}
+
+// Micro-batches x micro-batch x data-parallel ranks is the batch, which a flag gives.
+TEST_F(ConfigQuestions, TheBatchAgreesWithTheMicroBatchesOfTheFile) {
+  write("four.yaml",
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: MEGATRON_LM\nmegatron_lm_config:\n"
+        "  megatron_lm_learning_rate_decay_iters: 320000\n  megatron_lm_num_micro_batches: 4\n"
+        "  megatron_lm_pp_degree: 2\n  megatron_lm_tp_degree: 2\nmixed_precision: bf16\n"
+        "num_machines: 1\nnum_processes: 8\n");
+  const auto config_of = [&](const std::string& batch) {
+    return run({"config", "--from", path("four.yaml"), "--machine", "cuda", "--nodes", "1",
+                "--model", "gpt2-355m", "--batch", batch, "--vocab-size", "50257", "-y"});
+  };
+  const Outcome agrees = config_of("32");
+  ASSERT_EQ(agrees.code, 0) << agrees.out;
+  for (const char* line : {"micro_batch_size = 4", "global_batch_size = 32", "tp = 2 ", "pp = 2 ",
+                           "decay_iters = 320000"})
+    EXPECT_THAT(agrees.out, HasSubstr(line));
+  const Outcome contradicts = config_of("30");
+  EXPECT_EQ(contradicts.code, 2);
+  EXPECT_THAT(contradicts.out,
+              HasSubstr("--batch '30': a batch of 30 is not a multiple of megatron_lm_config."
+                        "megatron_lm_num_micro_batches = 4 times 2 data-parallel ranks"));
+  const Outcome ranks =
+      run({"config", "--from", path("four.yaml"), "--machine", "cuda", "--ranks", "4", "-y"});
+  EXPECT_EQ(ranks.code, 2);
+  EXPECT_THAT(ranks.out, HasSubstr("the file is for 8 ranks, and --ranks says 4"));
+}
+
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiMakeAFileThatPlans) {
   if (!has_terminal()) GTEST_SKIP() << "there is no program 'script'";
   const Outcome asked = at_terminal("lumi\n2\ngpt3-13b\n\n\n\n\n\n\n\n", config("lumi.toml"));
@@ -118,7 +167,7 @@ TEST_F(ConfigQuestions, ThatAFileOfAnotherSystemAnswersAreNotAsked) {
                             path("tok/vocab.json") + "\n8\n3\n1e-3\n";
   const Outcome asked = answer(lines, config("mine.toml") + " --from " + path("ddp.yaml"));
   ASSERT_EQ(asked.code, 0) << asked.out;
-  EXPECT_THAT(asked.out, HasSubstr("how many processes)? 2 (from "));
+  EXPECT_THAT(asked.out, HasSubstr("How many processes on this machine? 2 (from "));
   const std::string written = contents(path("mine.toml"));
   EXPECT_THAT(written, HasSubstr("precision = \"fp32\""));
   EXPECT_THAT(written, HasSubstr("zero = 0  # distributed_type"));
@@ -148,7 +197,7 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
   const Outcome lost = config_of("8", "third.toml");
   EXPECT_EQ(lost.code, 2);
   EXPECT_THAT(lost.out,
-              HasSubstr("not everything can be carried over: model.converters ask for fp8"));
+              HasSubstr("not everything can be carried over: model.converters has 'float8': fp8"));
 }
 
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
