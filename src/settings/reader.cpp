@@ -60,6 +60,13 @@ bool is_one_of(const Json& value, std::string_view values) {
   return false;
 }
 
+// Keys and values of the file stand in comments, which they must not end.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return text;
+}
+
 // The first key "enabled" below `json` that is on, as a path, or "".
 std::string switched_on(const Json& json, const std::string& path) {
   if (!json.is_object()) return "";
@@ -243,11 +250,11 @@ void Reader::set(const std::string& key, bool value, const std::string& origin) 
 }
 
 void Reader::note(const std::string& key, const std::string& text) {
-  result_.translation.notes.push_back({key, text});
+  result_.translation.notes.push_back({in_one_line(key), in_one_line(text)});
 }
 
 void Reader::lose(const std::string& key, const std::string& why) {
-  result_.translation.lost.push_back({key, why});
+  result_.translation.lost.push_back({in_one_line(key), in_one_line(why)});
 }
 
 void Reader::refuse(const std::string& key, const std::string& why) const {

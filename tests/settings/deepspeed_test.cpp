@@ -127,6 +127,8 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
 
 // A key in one word with a dot is not the key in the section.
 TEST_F(DeepSpeedFile, KeysOfOtherShapesAreNamed) {
+  EXPECT_THAT(lost(read("ds.json", with(R"(, "a\nb": "c\nd")"), 8)),
+              HasSubstr("a b is 'c d', and"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "fp16.enabled": true)"), 8)),
               HasSubstr("fp16.enabled is true"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "fp16": true)"), 8)),
