@@ -2,6 +2,8 @@
 // block, checks it and copies what belongs to its target.
 #include "checkpoint/reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -142,8 +144,26 @@ class CheckpointReader::Worker {
 
 namespace {
 
+// Where a path would be one of a run's checkpoints: which there are.
+std::string steps_next_to(const fs::path& path) {
+  const fs::path folder =
+      path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  if (!fs::is_directory(folder)) return "";
+  const std::vector<std::int64_t> steps = saved_steps(folder);
+  if (steps.empty()) return "";
+  constexpr std::size_t most_named = 8;
+  const std::size_t left_out = steps.size() > most_named ? steps.size() - most_named : 0;
+  std::vector<std::string> names;
+  for (std::size_t i = left_out; i < steps.size(); ++i) names.push_back(step_folder(steps[i]));
+  return fmt::format("'{}' holds {}{}", folder.string(), fmt::join(names, ", "),
+                     left_out > 0 ? fmt::format(" and {} earlier ones", left_out) : "");
+}
+
 [[noreturn]] void refuse_without_checkpoint(const fs::path& path) {
-  if (!fs::exists(path)) fail_input("'{}' does not exist", path.string());
+  if (!fs::exists(path)) {
+    const std::string others = steps_next_to(path);
+    fail_input("'{}' does not exist{}{}", path.string(), others.empty() ? "" : "; ", others);
+  }
   const std::string foreign = describe_foreign(path);
   fail_input("there is no checkpoint in '{}'{}{}", path.string(), foreign.empty() ? "" : ": ",
              foreign);

@@ -139,8 +139,8 @@ void add_convert(CLI::App& app) {
   const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
       "convert", "Make a run's folder of another program's checkpoint, or the other way round");
-  command->footer("FORMAT of --from, which is told by looking where it is not given:\n" +
-                  foreign_formats_text() + "FORMAT of --to:\n" + written_formats_text());
+  command->footer("FORMAT of --from, which is detected if omitted:\n" + foreign_formats_text() +
+                  "FORMAT of --to:\n" + written_formats_text());
   // Users of other programs try their names: say more than which values there are.
   const CLI::Validator written(
       [](std::string& name) -> std::string {
@@ -149,7 +149,7 @@ void add_convert(CLI::App& app) {
                            written_format_names(), name);
       },
       "FORMAT");
-  command->add_option("--from", options->from, "Format of the input; default: told by looking")
+  command->add_option("--from", options->from, "Format of the input; detected if omitted")
       ->check(CLI::IsMember(foreign_format_names()));
   command->add_option("--to", options->to, "Export a checkpoint of Trireme in this format")
       ->check(written);

@@ -25,6 +25,7 @@ void inspect_dcp(const InspectOptions& options) {
       if (!options.no_verify) file->verify();
       if (!options.stats || !tensor.type->ours) continue;
       const PickleTensor& held = file->pickle().tensor(file->pickle().root());
+      if (file->repeats(held) && held.count() > most_repeated) continue;
       add_stats(rows.back(), *tensor.type->ours, held.count(),
                 [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
                   file->read(held, begin, end, dst);

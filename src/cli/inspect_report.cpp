@@ -6,11 +6,14 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace trireme::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::size_t longest_name = 1000;
 
 void print_out(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
@@ -45,10 +48,11 @@ namespace {
 
 std::string table(const std::vector<InspectRow>& rows, bool stats) {
   std::size_t name_width = 4, shape_width = 5;
-  std::vector<std::string> shapes;
+  std::vector<std::string> names, shapes;
   for (const InspectRow& row : rows) {
+    names.push_back(printable(row.name, longest_name));
     shapes.push_back(Json(row.shape).dump());
-    name_width = std::max(name_width, row.name.size());
+    name_width = std::max(name_width, names.back().size());
     shape_width = std::max(shape_width, shapes.back().size());
   }
   std::string out = fmt::format("{:{}}  {:8}  {:{}}  {:>8}", "name", name_width, "type", "shape",
@@ -60,7 +64,7 @@ std::string table(const std::vector<InspectRow>& rows, bool stats) {
   out += "\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const InspectRow& row = rows[i];
-    out += fmt::format("{:{}}  {:8}  {:{}}  {:>8}", row.name, name_width, row.type, shapes[i],
+    out += fmt::format("{:{}}  {:8}  {:{}}  {:>8}", names[i], name_width, row.type, shapes[i],
                        shape_width, human_bytes(row.bytes));
     if (row.stats) {
       out += fmt::format("  {:11.4g}  {:11.4g}  {:11.4g}  {:6}  {:6}", row.stats->min(),
@@ -97,7 +101,7 @@ void report(const InspectOptions& options, const std::string& text, Json json,
     print_out(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
     return;
   }
-  print_out(text + (options.tensors ? "\n" + table(rows, options.stats) : ""));
+  print_out(printable_message(text) + (options.tensors ? "\n" + table(rows, options.stats) : ""));
 }
 
 }  // namespace trireme::cli

@@ -34,6 +34,9 @@ std::string human_bytes(std::uint64_t bytes);
 
 // Adds to the numbers of a row, in pieces of a tensor however large it is.
 using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
+// A tensor that repeats what little its file holds may be of any size: beyond this many elements
+// its statistics are left out.
+inline constexpr std::int64_t most_repeated = std::int64_t{1} << 26;
 void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
 
 // What a file of torch.save tells of a run of Megatron that is not known here, or "".

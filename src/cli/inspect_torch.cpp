@@ -47,7 +47,8 @@ void inspect_torch(const InspectOptions& options) {
     rows.push_back({entry.name, std::string(entry.tensor.type->name), entry.tensor.shape,
                     entry.tensor.bytes()});
     elements += entry.tensor.count();
-    if (options.stats && entry.tensor.type->ours) {
+    const bool too_many = file.repeats(entry.tensor) && entry.tensor.count() > most_repeated;
+    if (options.stats && entry.tensor.type->ours && !too_many) {
       add_stats(rows.back(), *entry.tensor.type->ours, entry.tensor.count(),
                 [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
                   file.read(entry.tensor, begin, end, dst);

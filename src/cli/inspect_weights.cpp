@@ -68,7 +68,8 @@ bool inspect_weights(const InspectOptions& options) {
       rows.push_back({is_rank ? fmt::format("{}: {}", names.back(), entry.name) : entry.name,
                       std::string(entry.type), entry.shape, size});
       elements += entry.count();
-      if (!options.stats || !entry.dtype) continue;
+      const bool too_many = entry.repeats && entry.count() > most_repeated;
+      if (!options.stats || !entry.dtype || too_many) continue;
       add_stats(rows.back(), *entry.dtype, entry.count(),
                 [&](std::int64_t begin, std::int64_t end, std::byte* dst) {
                   file->read(entry, begin, end, dst);

@@ -5,6 +5,7 @@
 
 #include "base/as_error.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/usage.h"
 
@@ -70,7 +71,8 @@ int main(int argc, char** argv) {
   } catch (const std::exception& caught) {
     const Error error = as_error(caught);
     // Of several ranks only one prints the error; the others exit silently.
-    if (*error.what()) std::fprintf(stderr, "trireme: %s\n", error.what());
+    if (*error.what())
+      std::fprintf(stderr, "trireme: %s\n", printable_message(error.what()).c_str());
     return static_cast<int>(error.code());
   }
 }

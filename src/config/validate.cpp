@@ -153,7 +153,9 @@ void check_rope_scaling(const ModelConfig& model) {
     fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
                model.rope_scaling, model.position);
   }
-  if (model.rope_scaling_factor <= 1) {
+  // A factor of 1 leaves the frequencies alone, and yarn may still multiply queries and keys.
+  const bool multiplies = model.rope_scaling == "yarn" && model.rope_attention_factor > 0;
+  if (model.rope_scaling_factor <= 1 && !multiplies) {
     fail_input(
         "model.rope_scaling = {:?} needs model.rope_scaling_factor above 1, which divides the "
         "frequencies",
@@ -169,11 +171,10 @@ void check_rope_scaling(const ModelConfig& model) {
 
 void check_yarn(const ModelConfig& model) {
   if (model.rope_scaling != "yarn") return;
-  if (model.rope_beta_fast <= model.rope_beta_slow) {
+  if (model.rope_beta_fast < model.rope_beta_slow) {
     fail_input(
-        "model.rope_beta_fast = {} must be above model.rope_beta_slow = {}: pairs that turn as "
-        "often "
-        "as between the two are divided in part",
+        "model.rope_beta_fast = {} must not be below model.rope_beta_slow = {}: pairs that turn as "
+        "often as between the two are divided in part",
         model.rope_beta_fast, model.rope_beta_slow);
   }
 }

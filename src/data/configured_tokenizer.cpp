@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/capped_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -91,12 +92,16 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
         "data.tokenizer = \"null\" has no files that say how many ids there are: set "
         "model.vocab_size to their number and one more, for the id that ends documents");
   }
-  return make_tokenizer({.type = data.tokenizer,
-                         .vocab_file = data.vocab_file,
-                         .merge_file = data.merge_file,
-                         .model_file = data.tokenizer_model,
-                         .pattern = data.tokenizer_pattern,
-                         .vocab_size = null ? config.model.vocab_size - 1 : 0});
+  auto tokenizer = make_tokenizer({.type = data.tokenizer,
+                                   .vocab_file = data.vocab_file,
+                                   .merge_file = data.merge_file,
+                                   .model_file = data.tokenizer_model,
+                                   .pattern = data.tokenizer_pattern,
+                                   .vocab_size = null ? config.model.vocab_size - 1 : 0});
+  const std::int64_t rows = config.model.vocab_size;
+  if (rows == 0 || rows >= tokenizer->vocab_size() || !is_special_from(*tokenizer, rows))
+    return tokenizer;
+  return std::make_unique<CappedTokenizer>(std::move(tokenizer), static_cast<std::int32_t>(rows));
 }
 
 void keep_tokenizer(const Config& config, const fs::path& run) {

@@ -11,6 +11,7 @@
 #include "data/configured_tokenizer.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
+#include "tokenizer/capped_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -51,10 +52,11 @@ const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
     fail_input(
         "the tokenizer has {} tokens, but the vocabulary of the model in '{}' has {}: name the "
-        "files "
-        "that it was trained with, by --set data.vocab_file=FILE and the like",
+        "files that it was trained with, by --set data.vocab_file=FILE and the like",
         tokenizer_->vocab_size(), reader_.folder().string(), config_.model.vocab_size);
   }
+  if (const std::string note = tokenizer_note(*tokenizer_); !note.empty())
+    fmt::print(stderr, "note: {}\n", note);
   return *tokenizer_;
 }
 

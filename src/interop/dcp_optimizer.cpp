@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
-#include "torch/printable.h"
 
 namespace trireme {
 namespace {

@@ -107,7 +107,8 @@ void require_deepseek(const ModelConfig& m) {
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
   const double all = std::sqrt(m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)));
-  require(m.attention_scale == 0 || (m.rope_scaling == "yarn" && all > 1), kind, "attention_scale",
+  const bool scales = m.rope_scaling == "yarn" && m.rope_scaling_factor > 1 && all > 1;
+  require(m.attention_scale == 0 || scales, kind, "attention_scale",
           fmt::format("{}", m.attention_scale));
   // transformers takes an mscale of 0 for one that is absent, and there is none below.
   require(
@@ -185,12 +186,12 @@ HuggingFaceKind kind_of_llama(const ModelConfig& m) {
 void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
   const char* name = huggingface_class(kind);
   const bool windows = kind != HuggingFaceKind::llama && kind != HuggingFaceKind::gemma &&
-                       kind != HuggingFaceKind::olmo2 && kind != HuggingFaceKind::qwen2_moe &&
-                       kind != HuggingFaceKind::olmoe && kind != HuggingFaceKind::deepseek_v3;
+                       kind != HuggingFaceKind::olmo2 && kind != HuggingFaceKind::olmoe &&
+                       kind != HuggingFaceKind::deepseek_v3;
   require(windows || m.attention_window == 0, name, "attention_window",
           std::to_string(m.attention_window));
   const bool some_windows = kind == HuggingFaceKind::qwen2 || kind == HuggingFaceKind::qwen3 ||
-                            kind == HuggingFaceKind::gemma2;
+                            kind == HuggingFaceKind::gemma2 || kind == HuggingFaceKind::qwen2_moe;
   require(some_windows || m.window_layers.empty(), name, "window_layers",
           fmt::format("[{}]", fmt::join(m.window_layers, ", ")));
   if (kind == HuggingFaceKind::llama)

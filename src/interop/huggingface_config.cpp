@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "interop/foreign.h"
+#include "interop/huggingface_keys.h"
 #include "interop/huggingface_llama.h"
 #include "interop/huggingface_reader.h"
 
@@ -16,14 +17,16 @@ namespace {
 ModelConfig read_gpt2(const HuggingFaceReader& json) {
   json.must_be("scale_attn_weights", true);
   json.must_be("scale_attn_by_inverse_layer_idx", false);
-  json.must_be("add_cross_attention", false);
+  json.must_be("is_causal", true);
   ModelConfig m;
   m.family = "gpt";
-  m.num_layers = json.size("n_layer", "num_layers");
-  m.hidden_size = json.size("n_embd", "hidden_size");
-  m.num_heads = json.size("n_head", "num_heads");
-  m.ffn_hidden_size = json.size("n_inner", "ffn_hidden_size", 4 * m.hidden_size);
-  m.max_positions = json.size("n_positions", "max_positions");
+  m.num_layers = json.size(json.either("n_layer", "num_hidden_layers"), "num_layers");
+  m.hidden_size = json.size(json.either("n_embd", "hidden_size"), "hidden_size");
+  m.num_heads = json.size(json.either("n_head", "num_attention_heads"), "num_heads");
+  m.ffn_hidden_size = 4 * m.hidden_size;
+  if (json.has("n_inner")) m.ffn_hidden_size = json.size("n_inner", "ffn_hidden_size");
+  m.max_positions =
+      json.size(json.either("n_positions", "max_position_embeddings"), "max_positions");
   m.vocab_size = json.size("vocab_size", "vocab_size");
   m.activation = json.activation("activation_function", "gelu_new");
   m.norm_eps = json.number("layer_norm_epsilon", "norm_eps", 1e-5);
@@ -37,17 +40,20 @@ ModelConfig read_gpt2(const HuggingFaceReader& json) {
   return m;
 }
 
-// Older files have other names for two of the keys.
+// Older files have other names for some of the keys.
 ModelConfig read_bloom(const HuggingFaceReader& json) {
   json.must_be("apply_residual_connection_post_layernorm", false);
+  json.must_be("is_causal", true);
   ModelConfig m;
   m.family = "gpt";
   m.position = "alibi";
   m.embedding_norm = true;
-  m.num_layers = json.size(json.has("n_layer") ? "n_layer" : "num_hidden_layers", "num_layers");
-  m.hidden_size = json.size(json.has("n_embed") ? "n_embed" : "hidden_size", "hidden_size");
-  m.num_heads = json.size(json.has("n_head") ? "n_head" : "num_attention_heads", "num_heads");
+  m.num_layers = json.size(json.either("n_layer", "num_hidden_layers"), "num_layers");
+  m.hidden_size = json.size(json.either("hidden_size", "n_embed"), "hidden_size");
+  m.num_heads = json.size(json.either("n_head", "num_attention_heads"), "num_heads");
   m.ffn_hidden_size = 4 * m.hidden_size;
+  for (const char* key : {"n_inner", "intermediate_size"})
+    if (json.has(key)) json.must_be(key, m.ffn_hidden_size);
   m.max_positions = json.size("seq_length", "max_positions", 2048);
   m.vocab_size = json.size("vocab_size", "vocab_size");
   m.norm_eps = json.number("layer_norm_epsilon", "norm_eps", 1e-5);
@@ -63,7 +69,7 @@ ModelConfig read_bert(const HuggingFaceReader& json) {
     json.refuse("position_embedding_type", "only absolute is supported");
   }
   json.must_be("is_decoder", false);
-  json.must_be("add_cross_attention", false);
+  json.must_be("is_causal", false);
   json.must_be("type_vocab_size", 2);
   ModelConfig m;
   m.family = "bert";
@@ -112,10 +118,33 @@ HuggingFaceTokens read_all_tokens(const HuggingFaceReader& json, std::int64_t vo
   return tokens;
 }
 
+// Code of the folder's own is not run. It may be an older copy of the class that transformers has
+// itself by now, and has the names of its classes then.
+void check_own_code(const HuggingFaceReader& json, HuggingFaceKind kind) {
+  if (!json.has("auto_map")) return;
+  const std::string_view whole = huggingface_class(kind);
+  const std::string_view stem = whole.substr(0, whole.find("For"));
+  const HuggingFaceReader map = json.section("auto_map");
+  for (const auto& [use, value] : map.json().items()) {
+    if (!use.starts_with("AutoModel") && use != "AutoConfig") continue;
+    const std::string name = value.is_string() ? value.get<std::string>() : "";
+    if (std::string_view(name).substr(name.rfind('.') + 1).starts_with(stem)) continue;
+    map.refuse(
+        use.c_str(),
+        fmt::format("it is code of the folder's own, which is not run: only what {} computes "
+                    "is known",
+                    whole));
+  }
+  json.note("config.json: the folder's own code (auto_map) is not run; the model is read as the " +
+            std::string(whole) + " of transformers");
+}
+
 // What changes the numbers of every kind.
 void refuse_everywhere(const HuggingFaceReader& json) {
-  json.must_be_absent("quantization_config", "quantized weights are not read");
+  for (const char* key : {"quantization_config", "quantization", "compression_config"})
+    json.must_be_absent(key, "quantized weights are not read");
   json.must_be_absent("pruned_heads", "all heads must be there");
+  json.must_be_absent("per_layer_config", "layers that differ by it are not supported");
 }
 
 // The model and its kind, before defaults are filled in.
@@ -127,11 +156,7 @@ HuggingFaceModel read_kind(const HuggingFaceReader& json) {
   for (const LlamaRelative& relative : llama_relatives()) {
     supported.emplace_back(huggingface_model_type(relative.kind));
     if (type != supported.back()) continue;
-    HuggingFaceModel model{relative.kind, relative.read(json), {}, ""};
-    if (model.kind == HuggingFaceKind::mistral && model.model.attention_window == 0)
-      model.kind = HuggingFaceKind::llama;
-    model.note = note_on_llama(json);
-    return model;
+    return {relative.kind, relative.read(json), {}, ""};
   }
   for (const HuggingFaceKind kind : {HuggingFaceKind::bert, HuggingFaceKind::megatron_bert}) {
     supported.emplace_back(huggingface_model_type(kind));
@@ -153,7 +178,13 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   const HuggingFaceReader json(text, name);
   HuggingFaceModel out = read_kind(json);
   refuse_everywhere(json);
+  check_own_code(json, out.kind);
   out.tokens = read_all_tokens(json, out.model.vocab_size);
+  json.refuse_unread(huggingface_class(out.kind),
+                     {huggingface_keys_of(out.kind), huggingface_common_keys()});
+  out.note = json.notes();
+  if (out.kind == HuggingFaceKind::mistral && out.model.attention_window == 0)
+    out.kind = HuggingFaceKind::llama;
   ModelConfig& m = out.model;
   m.seq_length = m.max_positions;
   // The family must not replace these values as if they were defaults.

@@ -197,7 +197,11 @@ Json write_qwen2_moe(const ModelConfig& m) {
   Json json = write_llama(m, HuggingFaceKind::qwen2_moe);
   json.erase("head_dim");
   json["qkv_bias"] = m.qkv_bias;
-  json["use_sliding_window"] = false;
+  json["use_sliding_window"] = m.attention_window > 0;
+  if (m.attention_window > 0) {
+    add_window(json, m);
+    add_layer_types(json, m);
+  }
   add_experts(json, m, "num_experts");
   json["shared_expert_intermediate_size"] = m.moe.shared_ffn_hidden_size;
   add_sparse_layers(json, m);
@@ -272,10 +276,9 @@ Json write_deepseek(const ModelConfig& m) {
   return json;
 }
 
-Json write_bert(const ModelConfig& m, bool megatron) {
-  return {{"architectures",
-           {huggingface_class(megatron ? HuggingFaceKind::megatron_bert : HuggingFaceKind::bert)}},
-          {"model_type", megatron ? "megatron-bert" : "bert"},
+Json write_bert(const ModelConfig& m, HuggingFaceKind kind) {
+  return {{"architectures", {huggingface_class(kind)}},
+          {"model_type", huggingface_model_type(kind)},
           {"vocab_size", m.vocab_size},
           {"max_position_embeddings", m.max_positions},
           {"type_vocab_size", 2},
@@ -309,7 +312,7 @@ Json write_model(const HuggingFaceModel& model) {
       return write_deepseek(model.model);
     case HuggingFaceKind::bert:
     case HuggingFaceKind::megatron_bert:
-      return write_bert(model.model, model.kind == HuggingFaceKind::megatron_bert);
+      return write_bert(model.model, model.kind);
     default:
       return write_dense_llama(model.model, model.kind);
   }

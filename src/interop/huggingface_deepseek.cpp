@@ -14,7 +14,7 @@ constexpr LlamaDefaults kDeepSeek{.kv_heads = 128, .positions = 4096, .reads_rop
 void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
   json.must_be("attention_bias", false);
   json.must_be("rope_interleave", true);
-  json.must_be("num_key_value_heads", m.num_heads);
+  if (json.has("num_key_value_heads")) json.must_be("num_key_value_heads", m.num_heads);
   m.num_kv_heads = m.num_heads;
   m.kv_lora_rank = json.size("kv_lora_rank", "kv_lora_rank", 512);
   m.q_lora_rank = json.is_null("q_lora_rank") ? 0 : json.size("q_lora_rank", "q_lora_rank", 1536);
@@ -22,7 +22,9 @@ void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
   m.qk_rope_head_dim = json.size("qk_rope_head_dim", "qk_rope_head_dim", 64);
   m.v_head_dim = json.size("v_head_dim", "v_head_dim", 128);
   // The file's own head_dim is the part that positions turn.
+  json.must_be("head_dim", m.qk_rope_head_dim);
   m.head_dim = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  json.must_be("qk_head_dim", m.head_dim);
   // transformers has this one in the norms within attention whatever the key says.
   if (m.norm_eps != 1e-6)
     json.refuse("rms_norm_eps", "it must be 1e-6, as in the norms of latent attention");
@@ -34,11 +36,16 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
   json.must_be("moe_layer_freq", 1);
   json.must_be("topk_method", "noaux_tc");
   json.must_be("scoring_func", "sigmoid");
-  if (dense >= m.num_layers) return;
+  if (dense >= m.num_layers) {
+    return json.pass_over({"n_routed_experts", "num_local_experts", "num_experts_per_tok",
+                           "moe_intermediate_size", "n_shared_experts", "norm_topk_prob",
+                           "routed_scaling_factor", "n_group", "topk_group", "seq_aux",
+                           "aux_loss_alpha"});
+  }
   ExpertConfig& moe = m.moe;
   moe.first_layer = dense;
-  moe.num_experts = json.size(
-      json.has("n_routed_experts") ? "n_routed_experts" : "num_local_experts", "num_experts", 256);
+  moe.num_experts =
+      json.size(json.either("n_routed_experts", "num_local_experts"), "num_experts", 256);
   moe.top_k = json.size("num_experts_per_tok", "top_k", 8);
   moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 2048);
   moe.shared_ffn_hidden_size =

@@ -17,10 +17,8 @@ constexpr LlamaDefaults kOlmoe{.positions = 4096, .norm_eps = 1e-5};
 // The number of experts has two names; `otherwise` is the number where neither is given.
 void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
                   std::int64_t top_k, double coefficient) {
-  const char *local = "num_local_experts", *plain = "num_experts";
-  if (json.has(local) && json.has(plain) && json[local] != json[plain])
-    json.refuse(local, "it must be the same as num_experts");
-  m.moe.num_experts = json.size(json.has(local) ? local : plain, "num_experts", otherwise);
+  m.moe.num_experts =
+      json.size(json.either("num_experts", "num_local_experts"), "num_experts", otherwise);
   m.moe.top_k = json.size("num_experts_per_tok", "top_k", top_k);
   m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", coefficient) *
                          static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
@@ -41,7 +39,7 @@ void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
     if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
   if (sparse.empty()) {
-    json.refuse(json.has("decoder_sparse_step") ? "decoder_sparse_step" : "mlp_only_layers",
+    json.refuse(dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
                 "it leaves no layer with experts");
   }
   if (dense.empty()) {
@@ -66,9 +64,8 @@ ModelConfig read_mixtral(const HuggingFaceReader& json) {
 
 // Llama with biases of queries, keys and values, and layers with experts and a shared one.
 ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
-  json.must_be("use_sliding_window", false);
   ModelConfig m = read_llama_like(json, kQwen2Moe);
-  read_qwen_window(json, m);  // refuses layer_types with windows, since there are none
+  read_qwen2_moe_window(json, m);
   m.qkv_bias = json.flag("qkv_bias", true);
   read_experts(json, m, 60, 4, 0.001);
   m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 1408);
@@ -85,10 +82,11 @@ ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kQwen3Moe);
   json.must_be("attention_bias", false);
   json.must_be_absent("layer_types", "its layers have one kind of attention: leave it out");
-  if (json.flag("use_sliding_window", false) && !json.is_null("sliding_window")) {
+  if (json.flag("use_sliding_window", false)) {
     m.attention_window = 4096;
     read_window(json, m);
   }
+  json.pass_over({"sliding_window"});
   m.qk_norm = true;
   read_experts(json, m, 128, 8, 0.001);
   m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 768);

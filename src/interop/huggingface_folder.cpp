@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "interop/cast.h"
 #include "interop/foreign.h"
 #include "interop/safetensors.h"
@@ -138,46 +139,87 @@ void write_weights(const fs::path& folder, const Weights& weights, const Hugging
   write_file_durably(folder / names.index, index.dump(2) + "\n");
 }
 
-// All files that an index names.
-WeightFiles open_index(const fs::path& index, const std::string& ending) {
-  const fs::path folder = index.parent_path();
-  const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
-  const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
-  if (file_of == json.end() || !file_of->is_object()) {
-    fail_input(
-        "'{}' is not an index of weights: it lacks an object 'weight_map' that says which file "
-        "holds which tensor",
-        index.string());
+// The file of a tensor as an index names it, which may begin with "./".
+std::string file_in_index(const fs::path& index, const std::string& tensor,
+                          const nlohmann::json& name, const std::string& ending) {
+  if (!name.is_string()) {
+    fail_input("'{}': weight_map: '{}' is {}, not the name of a file", index.string(),
+               printable(tensor), json_shown(name));
   }
-  WeightFiles files;
-  std::map<std::string, const WeightFile*> opened;
-  for (const auto& [tensor, name] : file_of->items()) {
-    if (!name.is_string()) {
-      fail_input("'{}': weight_map: '{}' is {}, not the name of a file", index.string(), tensor,
-                 json_shown(name));
+  const auto given = name.get<std::string>();
+  const std::string file = fs::path(given).lexically_normal().string();
+  if (!file.ends_with(ending) || file.find('/') != std::string::npos) {
+    fail_input("'{}': '{}' is not the name of a {} file in the same folder", index.string(),
+               printable(given), ending);
+  }
+  return file;
+}
+
+// All files that an index names, each opened once.
+class IndexedFiles {
+ public:
+  IndexedFiles(const fs::path& index, const std::string& ending) : index_(index), ending_(ending) {
+    const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
+    const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
+    if (file_of == json.end() || !file_of->is_object()) {
+      fail_input(
+          "'{}' is not an index of weights: it lacks an object 'weight_map' that says which file "
+          "holds which tensor",
+          index.string());
     }
-    const auto file = name.get<std::string>();
-    if (!file.ends_with(ending) || file.find('/') != std::string::npos) {
-      fail_input("'{}': '{}' is not the name of a {} file in the same folder", index.string(), file,
-                 ending);
+    for (const auto& [tensor, name] : file_of->items()) open(tensor, name);
+    for (const auto& file : files_)
+      for (const WeightEntry& entry : file->tensors()) check_other(*file, entry);
+    for (const auto& [tensor, file] : meant_) {
+      if (file->find(tensor)) continue;
+      fail_input("'{}' says that '{}' holds '{}', but it does not", index_.string(), file->name(),
+                 printable(tensor));
     }
-    const WeightFile*& place = opened[file];
+  }
+
+  WeightFiles take() { return std::move(files_); }
+
+ private:
+  void open(const std::string& tensor, const nlohmann::json& name) {
+    const std::string file = file_in_index(index_, tensor, name, ending_);
+    const WeightFile*& place = opened_[file];
     if (!place) {
-      if (!fs::exists(folder / file)) {
+      const fs::path path = index_.parent_path() / file;
+      if (!fs::exists(path)) {
         fail_input(
             "'{}' says that '{}' is in '{}', and that file is missing: copy all files of "
             "the folder",
-            index.string(), tensor, file);
+            index_.string(), printable(tensor), file);
       }
-      files.push_back(open_weight_file(folder / file));
-      place = files.back().get();
+      files_.push_back(open_weight_file(path));
+      place = files_.back().get();
     }
-    if (!place->find(tensor)) {
-      fail_input("'{}' says that '{}' holds '{}', but it does not", index.string(), file, tensor);
-    }
+    meant_[tensor] = place;
   }
-  return files;
-}
+
+  // The index says where a tensor is: another file may hold it too, if it is the same there. Other
+  // programs may take either.
+  void check_other(const WeightFile& file, const WeightEntry& entry) const {
+    const auto at = meant_.find(entry.name);
+    if (at == meant_.end() || at->second == &file) return;
+    const WeightFile& meant = *at->second;
+    const WeightEntry* other = meant.find(entry.name);
+    if (!other) {
+      fail_input("'{}' says that '{}' holds '{}', but '{}' does", index_.string(), meant.name(),
+                 printable(entry.name), file.name());
+    }
+    if (same_weights(meant, *other, file, entry)) return;
+    fail_input(
+        "'{}' is in two files, and differs: '{}' says that the one of '{}' counts, but '{}' holds "
+        "another, perhaps of an earlier save: copy or save the files again",
+        printable(entry.name), index_.string(), meant.name(), file.name());
+  }
+
+  const fs::path& index_;
+  const std::string& ending_;
+  WeightFiles files_;
+  std::map<std::string, const WeightFile*> opened_, meant_;  // by file, by tensor
+};
 
 }  // namespace
 
@@ -189,7 +231,7 @@ WeightFiles open_huggingface_weights(const fs::path& folder) {
     if (fs::exists(folder / names.single)) {
       files.push_back(open_weight_file(folder / names.single));
     } else if (fs::exists(folder / names.index)) {
-      files = open_index(folder / names.index, names.ending);
+      files = IndexedFiles(folder / names.index, names.ending).take();
     }
   }
   return files;
@@ -222,17 +264,38 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
         fail_input(
             "'{}' holds the tensor '{}' {}, which a model with this config.json does not have; "
             "nothing is left out without a word",
-            file->name(), entry.name, shape_text(entry.shape));
+            file->name(), printable(entry.name), shape_text(entry.shape));
       }
-      if (!places_.emplace(name, Place{file.get(), &entry}).second) {
-        fail_input("'{}' holds the tensor '{}' a second time", file->name(), entry.name);
-      }
+      add(name, {file.get(), &entry});
     }
   }
+  refuse_without_order_head(model);
   // Of tied weights either may be the one that was stored.
   for (const auto& [copy, original] : copies) {
     if (!places_.emplace(original, copy).second) check_copy(copy, original);
   }
+}
+
+void HuggingFaceWeights::refuse_without_order_head(const HuggingFaceModel& model) const {
+  const bool is_bert =
+      model.kind == HuggingFaceKind::bert || model.kind == HuggingFaceKind::megatron_bert;
+  if (!is_bert || places_.contains("cls.seq_relationship.weight")) return;
+  fail_input(
+      "'{}' has no sentence-order head ('cls.seq_relationship.weight'), as BertForMaskedLM has "
+      "none, "
+      "and is not read so: load it in transformers as {}, which adds the head, and save that",
+      folder_.string(), huggingface_class(model.kind));
+}
+
+// A tensor may be there twice, in two files or with a prefix and without, if it is the same.
+void HuggingFaceWeights::add(const std::string& name, const Place& place) {
+  const auto [at, is_new] = places_.emplace(name, place);
+  if (is_new) return;
+  const auto& [file, entry] = at->second;
+  if (same_weights(*file, *entry, *place.file, *place.entry)) return;
+  fail_input("'{}' in '{}' and '{}' in '{}' are the same tensor of the model, and differ",
+             printable(entry->name), file->name(), printable(place.entry->name),
+             place.file->name());
 }
 
 // Versions of transformers differ in which of the two they use, so the two must be equal.

@@ -16,7 +16,8 @@ namespace trireme {
 using WeightFiles = std::vector<std::unique_ptr<WeightFile>>;
 
 // All files of weights: one, or those that an index names; none where neither is there. Refused
-// (exit code 2): an index that contradicts its files or leaves the folder, files that are missing.
+// (exit code 2): an index that contradicts its files or leaves the folder, files that are missing,
+// a tensor that two files hold and that differs between them.
 WeightFiles open_huggingface_weights(const fs::path& folder);
 
 // Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
@@ -36,6 +37,8 @@ class HuggingFaceWeights : public TensorSource {
     const WeightEntry* entry;
   };
   void collect(const HuggingFaceModel& model);
+  void add(const std::string& name, const Place& place);
+  void refuse_without_order_head(const HuggingFaceModel& model) const;
   void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
 

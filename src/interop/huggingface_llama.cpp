@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "interop/huggingface_activations.h"
 #include "interop/huggingface_rope.h"
 
 namespace trireme {
@@ -28,6 +29,16 @@ constexpr LlamaDefaults kGemma2{.kv_heads = 4,
                                 .activation = "gelu_pytorch_tanh",
                                 .tie_embeddings = true};
 
+void require_activation(const HuggingFaceReader& json, const char* key, const char* only) {
+  if (activation_named(json.text(key, only)) != activation_named(only))
+    json.refuse(key, fmt::format("only {} is supported", only));
+}
+
+void refuse_two_directions(const HuggingFaceReader& json) {
+  const char* const key = "use_bidirectional_attention";
+  if (json.has(key)) json.must_be(key, false);
+}
+
 ModelConfig read_llama(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, {});
   m.bias = json.flag("mlp_bias", false);
@@ -43,7 +54,7 @@ ModelConfig read_llama(const HuggingFaceReader& json) {
 // transformers assumes a window of 4096 where the key is absent, and none where it is null.
 ModelConfig read_mistral(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kMistral);
-  m.attention_window = json.is_null("sliding_window") ? 0 : 4096;
+  m.attention_window = 4096;
   read_window(json, m);
   return m;
 }
@@ -73,10 +84,17 @@ ModelConfig read_olmo2(const HuggingFaceReader& json) {
   return m;
 }
 
+// Its first files say gelu and mean what its code computes, gelu_pytorch_tanh; a
+// hidden_activation decided in some versions of transformers.
 ModelConfig read_gemma(const HuggingFaceReader& json) {
-  ModelConfig m = read_llama_like(json, kGemma);
+  LlamaDefaults defaults = kGemma;
+  const bool gelu = json.text("hidden_act", kGemma.activation) == "gelu";
+  if (gelu) defaults.activation = "gelu";
+  ModelConfig m = read_llama_like(json, defaults);
+  if (json.has("hidden_activation"))
+    require_activation(json, "hidden_activation", kGemma.activation);
   json.must_be("attention_bias", false);
-  json.must_be("use_bidirectional_attention", false);
+  refuse_two_directions(json);
   refuse_window(json);
   m.activation = "geglu";
   m.zero_centred_norms = m.scale_embedding = true;
@@ -91,11 +109,21 @@ std::vector<std::int64_t> read_layer_types(const HuggingFaceReader& json, const 
   };
   if (!types.is_array() || static_cast<std::int64_t>(types.size()) != m.num_layers ||
       !std::ranges::all_of(types, known))
-    json.refuse("layer_types", "it must name full_attention or sliding_attention for each layer");
+    json.refuse(
+        "layer_types",
+        "it must name full_attention or sliding_attention for each layer of num_hidden_layers");
   std::vector<std::int64_t> with;
   for (std::size_t layer = 0; layer < types.size(); ++layer)
     if (types[layer] == "sliding_attention") with.push_back(static_cast<std::int64_t>(layer));
   return with;
+}
+
+// The window of the layers `with`, which are some.
+void give_window(const HuggingFaceReader& json, ModelConfig& m, std::vector<std::int64_t> with) {
+  if (json.is_null("sliding_window")) json.refuse("sliding_window", "layers with a window need it");
+  m.attention_window = 4096;
+  read_window(json, m);
+  if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
 }
 
 // Every second layer from the first on has the window where no layer_types say otherwise.
@@ -106,11 +134,9 @@ void read_gemma_window(const HuggingFaceReader& json, ModelConfig& m) {
   } else {
     for (std::int64_t layer = 0; layer < m.num_layers; layer += 2) with.push_back(layer);
   }
-  if (with.empty()) return;
-  if (json.is_null("sliding_window")) json.refuse("sliding_window", "layers with a window need it");
-  m.attention_window = 4096;
-  read_window(json, m);
-  if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
+  if (with.empty()) return json.pass_over({"sliding_window", "sliding_window_size"});
+  give_window(json, m, std::move(with));
+  json.must_be("sliding_window_size", m.attention_window);  // of its first files
 }
 
 // What scores are divided by the root of: a fraction too, though newer versions of transformers
@@ -126,9 +152,8 @@ double score_width(const HuggingFaceReader& json) {
 ModelConfig read_gemma2(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kGemma2);
   json.must_be("attention_bias", false);
-  json.must_be("use_bidirectional_attention", false);
-  if (json.text("hidden_activation", kGemma2.activation) != kGemma2.activation)
-    json.refuse("hidden_activation", fmt::format("only {} is supported", kGemma2.activation));
+  refuse_two_directions(json);
+  require_activation(json, "hidden_activation", kGemma2.activation);
   read_gemma_window(json, m);
   m.activation = "geglu";
   m.norm_placement = "both";
@@ -143,73 +168,76 @@ ModelConfig read_gemma2(const HuggingFaceReader& json) {
   return m;
 }
 
-bool has_part_of_rotation(const HuggingFaceReader& json) {
-  return json.has("partial_rotary_factor") && json["partial_rotary_factor"] != 1;
+// Which layers have the window: those that layer_types names, or without it those that `is_with`
+// takes, which is told the layer and max_window_layers.
+template <class With>
+void read_windows(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
+                  const With& is_with) {
+  const bool on = json.flag("use_sliding_window", false) && !json.is_null("sliding_window");
+  std::vector<std::int64_t> with;
+  if (json.has("layer_types")) {
+    json.pass_over({"max_window_layers"});
+    with = read_layer_types(json, m);
+    if (!with.empty() && !on)
+      json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
+  } else if (on) {
+    const bool zero = json.has("max_window_layers") && json["max_window_layers"] == 0;
+    const std::int64_t bound = zero ? 0 : json.size("max_window_layers", "num_layers", otherwise);
+    for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+      if (is_with(layer, bound)) with.push_back(layer);
+  }
+  if (with.empty()) return json.pass_over({"sliding_window", "max_window_layers"});
+  give_window(json, m, std::move(with));
 }
 
 }  // namespace
 
 ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults) {
+  json.must_be("is_causal", true);
   ModelConfig m;
   m.family = "llama";
   m.num_layers = json.size("num_hidden_layers", "num_layers");
   m.hidden_size = json.size("hidden_size", "hidden_size");
   m.num_heads = json.size("num_attention_heads", "num_heads");
   const auto size = [&](const char* key, const char* ours, std::int64_t absent) {
-    return json.size(key, ours, json.is_null(key) ? 0 : absent);
+    return json.is_null(key) ? 0 : json.size(key, ours, absent);
   };
   m.num_kv_heads = size("num_key_value_heads", "num_kv_heads", defaults.kv_heads);
   m.head_dim = size("head_dim", "head_dim", defaults.head_dim);
   m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
   m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
   m.vocab_size = json.size("vocab_size", "vocab_size");
-  if (json.text("hidden_act", defaults.activation) != defaults.activation)
-    json.refuse("hidden_act", fmt::format("only {} is supported", defaults.activation));
+  require_activation(json, "hidden_act", defaults.activation);
   m.activation = "swiglu";
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
   if (defaults.reads_rope) read_rope(json, m, defaults.rope_base);
   m.bias = m.qkv_bias = false;
   m.tie_embeddings = json.flag("tie_word_embeddings", defaults.tie_embeddings);
-  m.attention_dropout = json.number("attention_dropout", "attention_dropout", 0);
+  m.attention_dropout = json.is_null("attention_dropout")
+                            ? 0
+                            : json.number("attention_dropout", "attention_dropout", 0);
   m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
 }
 
 void read_window(const HuggingFaceReader& json, ModelConfig& m) {
-  m.attention_window = json.size("sliding_window", "attention_window", m.attention_window);
+  m.attention_window = json.is_null("sliding_window")
+                           ? 0
+                           : json.size("sliding_window", "attention_window", m.attention_window);
 }
 
 void refuse_window(const HuggingFaceReader& json) {
   json.must_be_absent("sliding_window", "this kind of model has no windows, so it must be null");
 }
 
-// Which layers have the window: those that layer_types names, or without it those from
-// max_window_layers on.
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m) {
-  const bool on = json.flag("use_sliding_window", false) && !json.is_null("sliding_window");
-  std::vector<std::int64_t> with;
-  if (json.has("layer_types")) {
-    with = read_layer_types(json, m);
-    if (!with.empty() && !on)
-      json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
-  } else if (on) {
-    const bool zero = json.has("max_window_layers") && json["max_window_layers"] == 0;
-    std::int64_t layer = zero ? 0 : json.size("max_window_layers", "num_layers", 28);
-    for (; layer < m.num_layers; ++layer) with.push_back(layer);
-  }
-  if (with.empty()) return;
-  m.attention_window = 4096;
-  read_window(json, m);
-  if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
+  read_windows(json, m, 28, [](std::int64_t layer, std::int64_t first) { return layer >= first; });
 }
 
-std::string note_on_llama(const HuggingFaceReader& json) {
-  if (!has_part_of_rotation(json) &&
-      !(json.has("rope_parameters") && has_part_of_rotation(json.section("rope_parameters")))) {
-    return "";
-  }
-  return "config.json: partial_rotary_factor has no effect in this kind of model, as in "
-         "transformers";
+// Every second layer before max_window_layers.
+void read_qwen2_moe_window(const HuggingFaceReader& json, ModelConfig& m) {
+  read_windows(json, m, 28,
+               [](std::int64_t layer, std::int64_t end) { return layer < end && layer % 2 == 0; });
 }
 
 std::span<const LlamaRelative> llama_relatives() {

@@ -24,7 +24,7 @@ struct LlamaDefaults {
   std::int64_t positions = 2048;
   double norm_eps = 1e-6;
   double rope_base = 10000;
-  const char* activation = "silu";  // the only one that is read
+  const char* activation = "silu";  // the only one that is read, under any of its names
   bool tie_embeddings = false;
   bool reads_rope = true;  // false: the caller does, who knows more
 };
@@ -33,6 +33,7 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
 // Windows of attention: of all layers alike (Mistral, Mixtral), or of Qwen's keys.
 void read_window(const HuggingFaceReader& json, ModelConfig& m);
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m);
+void read_qwen2_moe_window(const HuggingFaceReader& json, ModelConfig& m);
 void refuse_window(const HuggingFaceReader& json);
 
 // Relatives with experts.
@@ -42,8 +43,5 @@ ModelConfig read_qwen3_moe(const HuggingFaceReader& json);
 ModelConfig read_olmoe(const HuggingFaceReader& json);
 // Latent attention and experts (huggingface_deepseek.cpp), and the way back: its own keys.
 ModelConfig read_deepseek(const HuggingFaceReader& json);
-
-// What the user should know about settings of a relative that have no effect, or "".
-std::string note_on_llama(const HuggingFaceReader& json);
 
 }  // namespace trireme

@@ -1,7 +1,11 @@
 // Types, ranges and messages of the keys of a config.json.
 #include "interop/huggingface_reader.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,35 +23,73 @@ const FieldLimits& limits_of(const char* ours) {
   return field->limits;
 }
 
+const HuggingFaceInertKey* find_inert(
+    std::initializer_list<std::span<const HuggingFaceInertKey>> lists, std::string_view key) {
+  for (const auto& list : lists) {
+    const auto at = std::ranges::find(list, key, &HuggingFaceInertKey::key);
+    if (at != list.end()) return &*at;
+  }
+  return nullptr;
+}
+
+bool is_one_of(const nlohmann::json& value, const char* list) {
+  const auto allowed = nlohmann::json::parse(list);
+  return std::ranges::find(allowed, value) != allowed.end();
+}
+
+// `[null, false]` as "null or false".
+std::string or_list(const char* list) {
+  std::string text;
+  for (const auto& value : nlohmann::json::parse(list))
+    text += (text.empty() ? "" : " or ") + value.dump();
+  return text;
+}
+
 }  // namespace
 
 HuggingFaceReader::HuggingFaceReader(std::string_view text, const std::string& name)
-    : name_(name), json_(std::make_shared<const Json>(parse_json(text, name))) {
-  if (!json_->is_object()) fail_input("'{}' is {}, not a JSON object", name_, json_shown(*json_));
+    : state_(std::make_shared<State>(State{name, {}, ""})),
+      json_(std::make_shared<const Json>(parse_json(text, name))) {
+  if (!json_->is_object()) fail_input("'{}' is {}, not a JSON object", name, json_shown(*json_));
 }
 
-HuggingFaceReader::HuggingFaceReader(const std::string& name, const Json& json, std::string prefix)
-    : name_(name), json_(std::make_shared<const Json>(json)), prefix_(std::move(prefix)) {}
+HuggingFaceReader::HuggingFaceReader(std::shared_ptr<State> state, const Json& json,
+                                     std::string prefix)
+    : state_(std::move(state)),
+      json_(std::make_shared<const Json>(json)),
+      prefix_(std::move(prefix)) {}
 
 HuggingFaceReader HuggingFaceReader::section(const char* key) const {
   if (!(*this)[key].is_object()) refuse(key, "it must be an object");
-  return {name_, (*this)[key], prefix_ + key + "."};
+  return {state_, (*this)[key], prefix_ + key + "."};
 }
 
 const nlohmann::json& HuggingFaceReader::operator[](const char* key) const {
+  mark(key);
   return json_->at(key);
 }
 
 bool HuggingFaceReader::has(const char* key) const {
-  return json_->contains(key) && !(*this)[key].is_null();
+  return json_->contains(key) && !is_null(key);
 }
 
 bool HuggingFaceReader::is_null(const char* key) const {
-  return json_->contains(key) && (*this)[key].is_null();
+  if (!json_->contains(key) || !json_->at(key).is_null()) return false;
+  mark(key);
+  return true;
+}
+
+const char* HuggingFaceReader::either(const char* key, const char* alias) const {
+  if (!json_->contains(alias)) return key;
+  if (!json_->contains(key)) return alias;
+  if ((*this)[alias] != (*this)[key])
+    refuse(alias, fmt::format("it is another name of {}{}, which is {}: remove one of the two",
+                              prefix_, key, json_shown((*this)[key])));
+  return key;
 }
 
 void HuggingFaceReader::require(const char* key) const {
-  if (!has(key)) fail_input("'{}' lacks '{}{}'", name_, prefix_, key);
+  if (!json_->contains(key)) fail_input("'{}' lacks '{}{}'", name(), prefix_, key);
 }
 
 std::int64_t HuggingFaceReader::size(const char* key, const char* ours) const {
@@ -57,7 +99,7 @@ std::int64_t HuggingFaceReader::size(const char* key, const char* ours) const {
 
 std::int64_t HuggingFaceReader::size(const char* key, const char* ours,
                                      std::int64_t otherwise) const {
-  if (!has(key)) return otherwise;
+  if (!json_->contains(key)) return otherwise;
   const double largest = limits_of(ours).max;
   const Json& value = (*this)[key];
   if (!value.is_number_integer() || value < 1 || value > largest)
@@ -71,7 +113,7 @@ double HuggingFaceReader::number(const char* key, const char* ours) const {
 }
 
 double HuggingFaceReader::number(const char* key, const char* ours, double otherwise) const {
-  if (!has(key)) return otherwise;
+  if (!json_->contains(key)) return otherwise;
   if (!(*this)[key].is_number()) refuse(key, "it must be a number");
   const FieldLimits& range = limits_of(ours);
   const auto value = (*this)[key].get<double>();
@@ -82,27 +124,28 @@ double HuggingFaceReader::number(const char* key, const char* ours, double other
 }
 
 bool HuggingFaceReader::flag(const char* key, bool otherwise) const {
-  if (!has(key)) return otherwise;
+  if (!json_->contains(key)) return otherwise;
   if (!(*this)[key].is_boolean()) refuse(key, "it must be true or false");
   return (*this)[key].get<bool>();
 }
 
 std::string HuggingFaceReader::text(const char* key, const char* otherwise) const {
-  if (!has(key)) return otherwise;
+  if (!json_->contains(key)) return otherwise;
   if (!(*this)[key].is_string()) refuse(key, "it must be a string");
   return (*this)[key].get<std::string>();
 }
 
 std::string HuggingFaceReader::activation(const char* key, const char* otherwise) const {
-  const std::string theirs = text(key, otherwise);
-  for (const auto& activation : huggingface_activations) {
-    if (theirs == activation.theirs) return activation.ours;
-  }
-  refuse(key, "supported are gelu_new, gelu_pytorch_tanh, gelu, silu, swish and relu2");
+  const std::string_view ours = activation_named(text(key, otherwise));
+  if (!ours.empty()) return std::string(ours);
+  std::vector<std::string_view> theirs;
+  for (const auto& activation : huggingface_activations) theirs.emplace_back(activation.theirs);
+  refuse(key, fmt::format("supported are {}", fmt::join(theirs, ", ")));
 }
 
 void HuggingFaceReader::must_be(const char* key, const Json& value) const {
-  if (has(key) && (*this)[key] != value) refuse(key, "only " + value.dump() + " is supported");
+  if (json_->contains(key) && (*this)[key] != value)
+    refuse(key, "only " + value.dump() + " is supported");
 }
 
 void HuggingFaceReader::must_be_absent(const char* key, const char* why) const {
@@ -112,8 +155,34 @@ void HuggingFaceReader::must_be_absent(const char* key, const char* why) const {
 }
 
 void HuggingFaceReader::refuse(const char* key, const std::string& why) const {
-  fail_input("'{}': {}{} is {}; {}", name_, prefix_, key,
+  fail_input("'{}': {}{} is {}; {}", name(), prefix_, key,
              json_->contains(key) ? json_shown((*this)[key]) : "absent", why);
+}
+
+void HuggingFaceReader::pass_over(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys) mark(key);
+}
+
+void HuggingFaceReader::refuse_unread(
+    const std::string& owner,
+    std::initializer_list<std::span<const HuggingFaceInertKey>> inert) const {
+  for (const auto& [key, value] : json_->items()) {
+    if (state_->read.contains(prefix_ + key)) continue;
+    const HuggingFaceInertKey* known = find_inert(inert, key);
+    if (!known) {
+      refuse(key.c_str(),
+             fmt::format("Trireme does not know this key, so that it may change what {} computes: "
+                         "remove it from the file if it does not",
+                         owner));
+    }
+    if (known->only && !is_one_of(value, known->only))
+      refuse(key.c_str(), fmt::format("supported here is {}", or_list(known->only)));
+  }
+}
+
+void HuggingFaceReader::note(const std::string& text) const {
+  if (!state_->notes.empty()) state_->notes += "; ";
+  state_->notes += text;
 }
 
 }  // namespace trireme

@@ -44,8 +44,9 @@ struct SafetensorsHeader {
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
 // Parses and checks a whole file in memory. `name` is the file's name for messages. Refused (exit
-// code 2): a header that is too long, is not JSON, has duplicate or unknown keys; unknown element
-// types; ranges that leave a hole, overlap, differ from shape x type or do not end with the file.
+// code 2): a header that is too long, is not JSON or has duplicate keys; unknown element types;
+// ranges that leave a hole, overlap, differ from shape x type or do not end with the file. Fields
+// of a tensor that the format does not have are skipped, as by its reference implementation.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& name);
 
 // Name in safetensors files of a type of ours ("F32"), and the reverse (empty if we have none).

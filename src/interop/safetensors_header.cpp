@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/foreign_bytes.h"
+#include "base/printable.h"
 #include "interop/safetensors.h"
 
 namespace trireme {
@@ -49,12 +51,14 @@ const ElementType* find_type(std::string_view name) {
 }
 
 // Receives nlohmann's parse events. The header has a fixed form, so a small state machine does:
-// depth 1 holds the tensors, depth 2 the fields of one of them (or the metadata).
+// depth 1 holds the tensors, depth 2 the fields of one of them (or the metadata). Fields that the
+// format does not have are skipped, as by its reference implementation.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderEvents(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}
 
   bool start_object(std::size_t) override {
+    if (skips_) return open_skipped();
     if (depth_ == 0) return enter();
     if (depth_ != 1 || list_) return refuse("has an object where none belongs");
     if (!in_metadata_) {
@@ -64,6 +68,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return enter();
   }
   bool end_object() override {
+    if (skips_) return close_skipped();
     --depth_;
     if (depth_ == 1 && !in_metadata_ && !(has_type_ && has_shape_ && has_offsets_)) {
       return refuse("lacks dtype, shape or data_offsets");
@@ -72,6 +77,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& name) override {
+    if (skips_) return true;
     if (depth_ == 1) return start_tensor(name);
     key_ = name;
     if (in_metadata_) {
@@ -81,11 +87,12 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
                  : name == "shape"        ? &has_shape_
                  : name == "data_offsets" ? &has_offsets_
                                           : nullptr;
-    if (!seen) return refuse(fmt::format("has the unknown field '{}'", shorten(name)));
+    if (!seen) return skips_ = true;
     if (*seen) return refuse(fmt::format("has the field '{}' twice", name));
     return *seen = true;
   }
   bool string(string_t& value) override {
+    if (skips_) return end_skipped_value();
     if (depth_ != 2 || list_) return refuse("has a string where none belongs");
     if (in_metadata_) {
       header_.metadata[key_] = value;
@@ -93,12 +100,13 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     }
     if (key_ != "dtype") return refuse(fmt::format("has a string as '{}'", key_));
     const ElementType* type = find_type(value);
-    if (!type) return refuse(fmt::format("has the unknown element type '{}'", shorten(value)));
+    if (!type) return refuse(fmt::format("has the unknown element type '{}'", printable(value)));
     header_.tensors.back().type = type->name;
     header_.tensors.back().dtype = type->dtype;
     return true;
   }
   bool start_array(std::size_t) override {
+    if (skips_) return open_skipped();
     if (depth_ != 2 || list_ || in_metadata_ || key_ == "dtype") {
       return refuse("has a list where none belongs");
     }
@@ -107,6 +115,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_array() override {
+    if (skips_) return close_skipped();
     list_ = false;
     if (key_ == "shape") return true;
     if (offsets_.size() != 2 || offsets_[0] > offsets_[1]) {
@@ -117,6 +126,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_unsigned(number_unsigned_t value) override {
+    if (skips_) return end_skipped_value();
     if (!list_) return refuse("has a number where none belongs");
     if (value > max_number) return refuse("has a number out of range");
     if (key_ == "shape") {
@@ -126,12 +136,18 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     }
     return true;
   }
-  bool number_integer(number_integer_t) override { return refuse("has a negative number"); }
+  bool number_integer(number_integer_t) override { return refuse_value("has a negative number"); }
   bool number_float(number_float_t, const string_t&) override {
-    return refuse("has a number that is not an integer");
+    return refuse_value("has a number that is not an integer");
   }
-  bool null() override { return refuse("has a null"); }
-  bool boolean(bool) override { return refuse("has a boolean"); }
+  bool null() override {
+    if (depth_ == 1 && in_metadata_) {
+      in_metadata_ = false;  // as if it had none
+      return true;
+    }
+    return refuse_value("has a null");
+  }
+  bool boolean(bool) override { return refuse_value("has a boolean"); }
   bool binary(binary_t&) override { return refuse("has binary data"); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
@@ -142,34 +158,44 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  private:
   static constexpr std::uint64_t max_number = std::uint64_t{1} << 62;
 
-  static std::string shorten(const std::string& text) {
-    return text.size() <= 80 ? text : text.substr(0, 80) + "...";
-  }
-
   bool enter() {
     ++depth_;
     return true;
   }
+  bool open_skipped() {
+    ++skipped_depth_;
+    return true;
+  }
+  bool close_skipped() {
+    --skipped_depth_;
+    return end_skipped_value();
+  }
+  bool end_skipped_value() {
+    skips_ = skipped_depth_ > 0;
+    return true;
+  }
+  bool refuse_value(const char* what) { return skips_ ? end_skipped_value() : refuse(what); }
   bool start_tensor(const string_t& name) {
     tensor_ = name;
-    if (!names_.insert(name).second) return refuse("is there twice");
     in_metadata_ = name == "__metadata__";
-    return true;
+    const bool is_new =
+        in_metadata_ ? !std::exchange(has_metadata_, true) : header_.index.emplace(name, 0).second;
+    return is_new || refuse("is there twice");
   }
   [[noreturn]] bool refuse(const std::string& what) const {
     if (tensor_.empty()) {
       fail_input("'{}' is not a sound safetensors file: its header {}", file_, what);
     }
-    fail_input("'{}' is not a sound safetensors file: '{}' {}", file_, shorten(tensor_), what);
+    fail_input("'{}' is not a sound safetensors file: '{}' {}", file_, printable(tensor_), what);
   }
 
   const std::string& file_;
   SafetensorsHeader& header_;
-  std::set<std::string> names_;
   std::string tensor_, key_;
   std::vector<std::uint64_t> offsets_;
-  int depth_ = 0;
-  bool list_ = false, in_metadata_ = false;
+  int depth_ = 0, skipped_depth_ = 0;
+  bool list_ = false, in_metadata_ = false, has_metadata_ = false;
+  bool skips_ = false;  // the value of a field that the format does not have
   bool has_type_ = false, has_shape_ = false, has_offsets_ = false;
 };
 
@@ -195,18 +221,18 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
       fail_input(
           "'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape "
           "times the size of {}",
-          file, entry.name, entry.bytes(), entry.type);
+          file, printable(entry.name), entry.bytes(), entry.type);
     }
     if (entry.begin != next) {
       fail_input(
           "'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where "
           "{} was expected ({})",
-          file, entry.name, entry.begin, next, entry.begin < next ? "overlap" : "hole");
+          file, printable(entry.name), entry.begin, next, entry.begin < next ? "overlap" : "hole");
     }
     next = entry.end;
     if (next > data_bytes) {
       fail_input("'{}' is cut off: '{}' ends at byte {} of the data, but there are only {}", file,
-                 entry.name, next, data_bytes);
+                 printable(entry.name), next, data_bytes);
     }
     entry.begin += header.data_begin;
     entry.end += header.data_begin;
@@ -236,6 +262,8 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
     fail_input("'{}' is not a safetensors file: it has only {} bytes", name, file.size());
   }
   std::memcpy(&length, file.data(), sizeof length);
+  if (length > max_safetensors_header || length > file.size() - sizeof length)
+    refuse_if_stand_in(name, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (length > max_safetensors_header) {
     fail_input(
         "'{}' is not a safetensors file: its header would have {} bytes, more than the "
@@ -255,9 +283,8 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   HeaderEvents events(name, header);
   nlohmann::json::sax_parse(text, text + length, &events);
   check_layout(header, file.size() - header.data_begin, name);
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    header.index.emplace(header.tensors[i].name, i);
-  }
+  for (std::size_t i = 0; i < header.tensors.size(); ++i)
+    header.index.find(header.tensors[i].name)->second = i;
   return header;
 }
 

@@ -41,7 +41,7 @@ class SafetensorsWeights : public WeightFile {
 class TorchWeights : public WeightFile {
  public:
   TorchWeights(std::shared_ptr<const TorchFile> file, std::vector<TorchEntry> found)
-      : WeightFile(file->name(), entries(found)), file_(std::move(file)) {
+      : WeightFile(file->name(), entries(*file, found)), file_(std::move(file)) {
     for (TorchEntry& entry : found) tensors_.push_back(std::move(entry.tensor));
   }
 
@@ -51,10 +51,12 @@ class TorchWeights : public WeightFile {
   }
 
  private:
-  static std::vector<WeightEntry> entries(const std::vector<TorchEntry>& found) {
+  static std::vector<WeightEntry> entries(const TorchFile& file,
+                                          const std::vector<TorchEntry>& found) {
     std::vector<WeightEntry> out;
     for (const auto& [name, tensor] : found)
-      out.push_back({name, tensor.type->name, tensor.type->ours, tensor.shape});
+      out.push_back(
+          {name, tensor.type->name, tensor.type->ours, tensor.shape, file.repeats(tensor)});
     return out;
   }
 

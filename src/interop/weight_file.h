@@ -21,6 +21,7 @@ struct WeightEntry {
   std::string_view type;            // as safetensors names it: "F32", "BF16", "F8_E4M3", ...
   std::optional<DType> dtype;       // empty for types that Trireme does not compute with
   std::vector<std::int64_t> shape;  // row-major; empty for a scalar
+  bool repeats = false;             // has more elements than the file holds for it
 
   std::int64_t count() const;
   // Of the matrix that it is read as: the last dimension is the columns (a vector has one).

@@ -7,9 +7,9 @@
 #include <set>
 #include <string_view>
 
+#include "base/printable.h"
 #include "megatron/arguments.h"
 #include "megatron/flags.h"
-#include "torch/printable.h"
 
 namespace trireme::megatron {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "torch/pickle.h"
-#include "torch/printable.h"
 
 namespace trireme {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "torch/pickle_machine.h"
-#include "torch/printable.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "torch/element_type.h"
-#include "torch/printable.h"
 
 namespace trireme {
 namespace {

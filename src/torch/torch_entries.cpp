@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "torch/printable.h"
+#include "base/printable.h"
 #include "torch/torch_file.h"
 
 namespace trireme {

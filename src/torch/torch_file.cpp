@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "torch/printable.h"
+#include "base/printable.h"
 #include "torch/zip_archive.h"
 
 namespace trireme {

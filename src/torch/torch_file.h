@@ -65,6 +65,11 @@ class TorchFile {
   // storage checks its checksum, and refuses what is damaged (exit code 2). Several threads may
   // read at once.
   void read(const PickleTensor& tensor, std::int64_t begin, std::int64_t end, std::byte* dst) const;
+  // Whether a tensor has more elements than its storage, some of them several times: a small file
+  // may hold one of any size.
+  bool repeats(const PickleTensor& tensor) const {
+    return tensor.count() > pickle().storages()[tensor.storage].count;
+  }
   // Checks the checksums of all storages.
   void verify() const;
 

@@ -4,7 +4,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "torch/printable.h"
+#include "base/foreign_bytes.h"
+#include "base/printable.h"
 #include "torch/torch_file.h"
 #include "torch/zip_archive.h"
 
@@ -28,6 +29,7 @@ bool begins_stream(std::string_view text) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view text, const std::string& name) {
+  refuse_if_stand_in(name, text);
   const bool tar = text.size() > 262 && text.substr(257, 5) == "ustar";
   if (tar) {
     fail_input(

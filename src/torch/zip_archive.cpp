@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "torch/printable.h"
+#include "base/printable.h"
 
 namespace trireme {
 namespace {

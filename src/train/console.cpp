@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/config.h"
 #include "train/log_file.h"
 
@@ -87,7 +88,7 @@ void Console::write(const std::string& text) {
 void Console::show(LogLevel level, const std::string& lines, std::size_t dimmed) {
   if (!shows(level)) return;
   erase();
-  std::string text = lines;
+  std::string text = printable_message(lines);
   if (coloured_) {
     if (level == LogLevel::warning) text = text + plain, text.insert(dimmed, yellow);
     if (dimmed > 0) text.insert(dimmed, plain), text.insert(0, dim);

@@ -11,6 +11,8 @@
 #include "config/families.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
+#include "tokenizer/capped_tokenizer.h"
+#include "train/vocabulary.h"
 
 namespace trireme {
 namespace {
@@ -87,6 +89,11 @@ void refuse_foreign_folders(const Config& config) {
 }
 
 std::int64_t resolve_vocabulary(Config& config) {
+  std::string note;
+  return resolve_vocabulary(config, note);
+}
+
+std::int64_t resolve_vocabulary(Config& config, std::string& note) {
   if (config.data.tokenizer.empty()) {
     if (config.model.vocab_size == 0) {
       fail_input(
@@ -100,6 +107,7 @@ std::int64_t resolve_vocabulary(Config& config) {
     fail_input("model.vocab_size is {}, but the tokenizer has {} tokens: leave it out or raise it",
                config.model.vocab_size, tokenizer->vocab_size());
   }
+  note = tokenizer_note(*tokenizer);
   return tokenizer->eod_id();
 }
 

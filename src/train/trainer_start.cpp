@@ -14,6 +14,7 @@
 #include "train/run_status.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
+#include "train/vocabulary.h"
 
 namespace trireme {
 namespace {
@@ -50,6 +51,14 @@ ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
   };
 }
 
+// The id that ends a document, or -1.
+std::int64_t end_of_documents(Config& config, Console& console) {
+  std::string note;
+  const std::int64_t id = resolve_vocabulary(config, note);
+  if (!note.empty()) console.print("note: " + note);
+  return id;
+}
+
 }  // namespace
 
 Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Transport* t)
@@ -62,7 +71,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
       rank(rank_of(t)),
       console(o, rank.size == 1, log_level(config.log.level)),
       folder(config, console),
-      eod_id(resolve_vocabulary(config)),
+      eod_id(end_of_documents(config, console)),
       batches(config, rank.size),
       curriculum(config),
       lr_schedule(make_lr_schedule(config.optimizer, config.train,

@@ -211,8 +211,8 @@ TEST(Validate, ScaledRotaryPositions) {
   EXPECT_THAT(refused({rope, "model.rope_scaling_factor=8"}), HasSubstr("does nothing without"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=dynamic"}), HasSubstr("none, linear"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=yarn", "model.rope_scaling_factor=4",
-                       "model.rope_beta_fast=1"}),
-              HasSubstr("must be above model.rope_beta_slow"));
+                       "model.rope_beta_fast=0.5"}),
+              HasSubstr("must not be below model.rope_beta_slow"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=llama3", "model.rope_scaling_factor=8",
                        "model.rope_low_freq_factor=4"}),
               HasSubstr("model.rope_high_freq_factor = 4 must be above"));

@@ -81,6 +81,7 @@ TEST(HuggingFaceConfig, TokensOutsideTheVocabularyAreNone) {
 
 std::string config_refusal(const std::string& name, const char* key, const nlohmann::json& value) {
   auto json = nlohmann::json::parse(read_file(reference(name) / "config.json"));
+  if (key == std::string("rope_scaling")) json.erase("rope_parameters");
   json[key] = value;
   if (value.is_null()) json.erase(key);
   try {
@@ -121,7 +122,9 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
       {"rope_type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 16}};
   EXPECT_EQ(refusal(yarn), "accepted");
   yarn["mscale"] = 0.707;
-  EXPECT_THAT(refusal(yarn), HasSubstr("only attention_factor is supported"));
+  EXPECT_EQ(refusal(yarn), "accepted");
+  yarn["finetuned"] = true;
+  EXPECT_THAT(refusal(yarn), HasSubstr("rope_scaling.finetuned is true; Trireme does not know"));
   EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
   EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
   EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),

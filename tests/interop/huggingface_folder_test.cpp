@@ -169,6 +169,28 @@ class HuggingFaceFolder : public testing::Test {
     write_text("model.safetensors.index.json", map.dump());
   }
 
+  // Writes tensors of the reference; of a spoiled one a bit is another.
+  struct Piece {
+    std::string name;
+    bool spoiled = false;
+  };
+  void write_shard(const char* name, const std::vector<Piece>& pieces) {
+    const SafetensorsFile whole(reference("gpt2") / "model.safetensors");
+    std::vector<SafetensorsTensor> tensors;
+    for (const Piece& piece : pieces) {
+      const SafetensorsEntry& entry = whole.at(piece.name);
+      tensors.push_back({entry.name, *entry.dtype, entry.shape});
+    }
+    SafetensorsWriter writer(folder_ / name, tensors);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto bytes = whole.bytes(whole.at(pieces[i].name));
+      std::vector<std::byte> copy(bytes.begin(), bytes.end());
+      if (pieces[i].spoiled) copy[0] ^= std::byte{1};
+      writer.write(i, 0, copy.data(), copy.size());
+    }
+    writer.finish();
+  }
+
   fs::path folder_ = fs::path(testing::TempDir()) / ("trireme_hf_" + std::to_string(::getpid()));
 };
 
@@ -179,6 +201,48 @@ TEST_F(HuggingFaceFolder, IsAccepted) {
 TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {
   split("a.safetensors", "b.safetensors");
   EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(HuggingFaceFolder, NamesInAnIndexMayBeginWithTheFolder) {
+  split("./a.safetensors", "x/.././b.safetensors");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+// Other programs may take either of the two.
+TEST_F(HuggingFaceFolder, ATensorInTwoShardsMustBeTheSame) {
+  split("a.safetensors", "b.safetensors");
+  std::vector<Piece> second;
+  std::string first;
+  {
+    const SafetensorsFile a(folder_ / "a.safetensors"), b(folder_ / "b.safetensors");
+    for (const SafetensorsEntry& entry : b.tensors()) second.push_back({entry.name});
+    first = a.tensors()[0].name;
+  }
+  second.push_back({first});
+  write_shard("b.safetensors", second);
+  EXPECT_EQ(refusal(), "accepted");
+  second.back().spoiled = true;
+  write_shard("b.safetensors", second);
+  EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("'" + first + "' is in two files"),
+                                        HasSubstr("a.safetensors' counts"),
+                                        HasSubstr("b.safetensors' holds another")));
+}
+
+TEST_F(HuggingFaceFolder, AnIndexThatNamesTheWrongShardIsToldWhichHasIt) {
+  split("b.safetensors", "a.safetensors");
+  EXPECT_THAT(refusal(),
+              testing::AllOf(HasSubstr("safetensors' holds '"), HasSubstr("safetensors' does")));
+}
+
+TEST_F(HuggingFaceFolder, WhatStandsInForAFileIsNamed) {
+  write_text("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:" +
+                                      std::string(64, 'a') + "\nsize 1234\n");
+  EXPECT_THAT(refusal(), HasSubstr("git lfs pull"));
+  write_text("model.safetensors",
+             "<!doctype html>\n<html><head><title>Sign in</title></head></html>");
+  EXPECT_THAT(refusal(), HasSubstr("web page"));
+  fs::rename(folder_ / "model.safetensors", folder_ / "pytorch_model.bin");
+  EXPECT_THAT(refusal(), HasSubstr("web page"));
 }
 
 TEST_F(HuggingFaceFolder, BadIndicesAreRefused) {

@@ -140,7 +140,14 @@ TEST(HuggingFaceConfig, WindowsOfSomeLayers) {
                 HasSubstr("for each layer"));
     EXPECT_THAT(refused(types(with + "," + without)), HasSubstr("need use_sliding_window"));
   }
-  EXPECT_THAT(relative_refusal("qwen2_moe", on), HasSubstr("use_sliding_window is true"));
+  // Every second layer before max_window_layers, or those of layer_types.
+  const std::string experts = R"(, "num_experts": 4, "moe_intermediate_size": 8,
+      "shared_expert_intermediate_size": 8)";
+  EXPECT_EQ(read("qwen2_moe", R"("max_window_layers": 3)" + experts).window_layers, (Layers{0, 2}));
+  EXPECT_EQ(read("qwen2_moe", R"("max_window_layers": 2)" + experts).window_layers, (Layers{0}));
+  EXPECT_EQ(read("qwen2_moe", R"("max_window_layers": 0)" + experts).attention_window, 0);
+  EXPECT_EQ(read("qwen2_moe", types(without + "," + with + "," + with) + experts).window_layers,
+            (Layers{1, 2}));
   for (const char* type : {"llama", "olmo2", "olmoe"}) {
     EXPECT_THAT(relative_refusal(type, R"("sliding_window": 16)"),
                 HasSubstr("sliding_window is the number 16"))
@@ -158,19 +165,17 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"olmoe", R"("head_dim": 8)", "head_dim is the number 8"},
       {"qwen3_moe", R"("decoder_sparse_step": 3)", "leaves no layer with experts"},
       {"qwen3_moe", R"("mlp_only_layers": 1)", "it must be a list of layers"},
-      {"qwen3_moe", R"("num_experts": 4, "num_local_experts": 8)", "same as num_experts"},
+      {"qwen3_moe", R"("num_experts": 4, "num_local_experts": 8)", "another name of num_experts"},
       {"qwen3_moe", R"("num_experts": 4, "num_experts_per_tok": 5)", "moe.top_k = 5"},
       {"mixtral", R"("router_jitter_noise": 0.1)", "router_jitter_noise is the number 0.1"},
       {"llama", R"("quantization_config": {"bits": 4})", "quantized weights are not read"},
       {"llama", R"("pruned_heads": {"0": [1]})", "all heads must be there"},
       {"qwen3", R"("rope_parameters": {"full_attention": {"rope_theta": 5.0}})",
        "of some layers alone"},
-      {"llama",
-       R"("original_max_position_embeddings": 8, "rope_scaling": {"rope_type": "yarn", "factor": 4,
-       "original_max_position_embeddings": 16})",
-       "original_max_position_embeddings is the number 8"},
       {"llama", R"("hidden_act": "gelu")", "only silu is supported"},
-      {"gemma", R"("hidden_act": "gelu")", "only gelu_pytorch_tanh is supported"},
+      {"gemma", R"("hidden_act": "gelu", "hidden_activation": "gelu")",
+       "only gelu_pytorch_tanh is supported"},
+      {"gemma", R"("hidden_act": "relu")", "only gelu_pytorch_tanh is supported"},
       {"gemma", R"("hidden_act": "gelu_pytorch_tanh", "use_bidirectional_attention": true)",
        "use_bidirectional_attention is true"},
       {"t5", "", "model_type is the string \"t5\""},
@@ -283,6 +288,8 @@ TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
   const std::pair<nlohmann::json, const char*> cases[] = {
       {{{"rms_norm_eps", 1e-5}}, "it must be 1e-6"},
       {{{"rope_interleave", false}}, "rope_interleave is false"},
+      {{{"rope_interleave", nullptr}}, "rope_interleave is null"},
+      {{{"head_dim", 10}}, "head_dim is the number 10"},
       {{{"attention_bias", true}}, "attention_bias is true"},
       {{{"num_key_value_heads", 1}}, "num_key_value_heads is the number 1"},
       {{{"num_experts_per_tok", 2}}, "these must be two"},

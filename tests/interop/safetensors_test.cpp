@@ -116,6 +116,21 @@ TEST(SafetensorsRules, AcceptsWhatIsAllowed) {
   EXPECT_EQ(refusal("{}", 0), "accepted");
   EXPECT_EQ(refusal("{}      ", 0), "accepted");
   EXPECT_EQ(refusal("{\"a\":" + entry("F4", "[4]", "[0,2]") + "}", 2), "accepted");
+  // As the reference implementation reads them: no metadata, and fields that it does not know.
+  EXPECT_EQ(refusal("{\"__metadata__\":null,\"a\":" + entry("U8", "[1]", "[0,1]") + "}", 1),
+            "accepted");
+  for (const std::string more :
+       {"1", "-1.5", "null", "true", "\"x\"", "[]", "{}", "[1,[{\"dtype\":\"F99\"}],null]",
+        "{\"dtype\":{\"shape\":[[-1]]},\"a\":[]}"}) {
+    for (const std::string& at : {"\"note\":" + more + ",", std::string()}) {
+      const std::string end = at.empty() ? ",\"note\":" + more : "";
+      EXPECT_EQ(refusal("{\"a\":{" + at + R"("dtype":"U8","shape":[1],"data_offsets":[0,1])" + end +
+                            "},\"b\":" + entry("U8", "[1]", "[1,2]") + "}",
+                        2),
+                "accepted")
+          << more;
+    }
+  }
   // Not in the order of their bytes, and a large shape that is empty.
   EXPECT_EQ(
       refusal("{\"b\":" + entry("U8", "[2]", "[4,6]") + ",\"a\":" + entry("F32", "[]", "[0,4]") +
@@ -147,7 +162,10 @@ TEST(SafetensorsRules, RefusesBadEntries) {
   EXPECT_THAT(refusal("{\"a\":[]}", 1), HasSubstr("'a' has a list"));
   EXPECT_THAT(refusal("{\"a\":{}}", 1), HasSubstr("'a' lacks"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","dtype":"U8"}})", 1), HasSubstr("twice"));
-  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","stride":[1]}})", 1), HasSubstr("'stride'"));
+  EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","stride":[1]}})", 1), HasSubstr("'a' lacks"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("is there twice"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{"a":null}})", 0), HasSubstr("a null"));
+  EXPECT_THAT(refusal(R"({"a":null})", 0), HasSubstr("a null"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":{}}})", 1), HasSubstr("an object"));
   EXPECT_THAT(refusal("{\"a\":" + entry("F99", "[1]", "[0,1]") + "}", 1), HasSubstr("'F99'"));
   EXPECT_THAT(refusal("{\"a\":" + entry("U8", "[-1]", "[0,1]") + "}", 1), HasSubstr("negative"));
