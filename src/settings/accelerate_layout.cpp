@@ -33,6 +33,11 @@ void read_degrees_of_megatron(Reader& reader) {
     words += fmt::format("{}megatron_lm_{} {}", words.empty() ? "" : " x ", name, size);
     if (reader.has(of_megatron(name))) reader.set(ours, size, of_megatron(name));
   }
+  if (!reader.has(of_megatron("context_parallel_size")))
+    reader.note(
+        of_megatron("context_parallel_size"),
+        "is not there: 1, as accelerate's documentation has it; the code of accelerate 1.15 "
+        "takes 2");
   if (const std::int64_t ranks = reader.result().ranks; ranks % all != 0)
     reader.refuse("num_processes",
                   fmt::format("is {}, which is not a multiple of {} = {}", ranks, words, all));

@@ -18,6 +18,11 @@ constexpr int schedule_section = 20250318;
 constexpr int shorter_warmup = 20250611;
 constexpr int scaled_positions = 20251008;
 
+// A day as "2025-06".
+std::string month_of(int day) {
+  return fmt::format("{}-{:02}", day / 10000, day / 100 % 100);
+}
+
 std::int64_t debug_layers(const Age& age) {
   return age.is_before(eight_debug_layers) ? 2 : age.is_before(six_debug_layers) ? 8 : 6;
 }
@@ -292,7 +297,7 @@ void read_torchtitan(Reader& reader, std::int64_t ranks) {
     reader.lose(age.oldest,
                 fmt::format("is a key of torchtitan before {}, and {} one since {}: no version "
                             "reads both, so that one of them has no effect; take it out",
-                            age.until / 100, age.youngest, age.since / 100));
+                            month_of(age.until), age.youngest, month_of(age.since)));
   read_model(reader, age);
   read_rates(reader, age);
   read_optimizer(reader);

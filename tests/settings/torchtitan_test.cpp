@@ -117,6 +117,8 @@ TEST_F(Torchtitan, KeysOfDifferentVersionsAreNamed) {
         {"warmup_steps = 7\n", "training.warmup_steps"},
         {"tensor_parallel_degree = 2\n", "training.tensor_parallel_degree"}})
     EXPECT_THAT(lost(read("job.toml", base + more, 8)), HasSubstr(key));
+  EXPECT_THAT(lost(read("job.toml", base + "warmup_steps = 7\n", 8)),
+              HasSubstr("before 2025-03, and training.local_batch_size one since 2025-06"));
   // What has no effect contradicts nothing.
   EXPECT_EQ(lost(read("job.toml",
                       base + "[experimental]\npipeline_parallel_degree = 1\n"
