@@ -84,6 +84,13 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   if (discover_launch().rank == 0) {
     for (const megatron::Note& note : translation.notes)
       fmt::print(stderr, "note: {}: {}\n", note.flag, note.text);
+    const bool said = std::ranges::any_of(translation.overrides, [](const std::string& text) {
+      return text.starts_with("run.device=");
+    });
+    if (!said)
+      fmt::print(stderr,
+                 "note: run.device: trains on processors, since no flag of Megatron's says "
+                 "otherwise; add run.device=cuda or run.device=hip for GPUs\n");
   }
   if (print_config) {
     fmt::print("{}", megatron::to_toml(translation));
