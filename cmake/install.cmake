@@ -4,9 +4,14 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# Of a build that made a part of the targets, as ./quickstart does, the others are made first.
+add_custom_target(trireme_installed DEPENDS trireme trireme_shared)
+install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target trireme_installed
+  COMMAND_ERROR_IS_FATAL ANY)")
 install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(plugin trireme_mpi trireme_arrow trireme_http trireme_cuda trireme_hip)
   if(TARGET ${plugin})
+    add_dependencies(trireme_installed ${plugin})
     # As it was linked: the vendor's compiler says where its libraries are.
     install(PROGRAMS $<TARGET_FILE:${plugin}> DESTINATION lib/trireme)
   endif()

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Scripts that install, build and run explain themselves and start nothing where they are asked for help, and
+# refuse what they do not know. Whatever they would start first fails here.
+set -eu
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+for name in dpkg-query apt-get sudo cmake ctest; do
+  printf '#!/bin/sh\necho "$0 was started" >>"%s/started"\nexit 1\n' "$scratch" >"$scratch/$name"
+  chmod +x "$scratch/$name"
+done
+export PATH="$scratch:$PATH"
+# run SCRIPT EXPECTED-CODE WORDS ARGUMENT...
+run() {
+  script=$1 expected=$2 words=$3
+  shift 3
+  code=0
+  out=$(timeout 20 "$script" "$@" 2>&1) || code=$?
+  [ "$code" = "$expected" ] || { echo "$script $*: exit code $code instead of $expected: $out"; exit 1; }
+  case $out in *"$words"*) ;; *) echo "$script $*: no '$words' in: $out"; exit 1 ;; esac
+  [ ! -e "$scratch/started" ] || { echo "$script $*: $(cat "$scratch/started")"; exit 1; }
+}
+for help in --help -h; do
+  run ./quickstart 0 "usage: ./quickstart" $help
+  run ./test 0 "./test MODULE..." $help
+  run ./package 0 "usage: ./package" $help
+  run scripts/gpu-check 0 "scripts/gpu-check [cuda|hip|emulated]" $help
+done
+for wrong in --helpp nothing ../src; do
+  run ./quickstart 2 "unknown argument" $wrong
+  run ./test 2 "see ./test --help" $wrong
+  run ./package 2 "unknown argument" $wrong
+  run scripts/gpu-check 2 "unknown device" $wrong
+done
+run ./test 2 "takes no further arguments" fast slow
+run ./test 2 "see ./test --help" plan nothing
