@@ -36,6 +36,10 @@ for example in own_loop own_schedule own_family; do
   [ -s runs/$example/checkpoints/latest ] || { echo "$example has saved nothing"; exit 1; }
 done
 ./loop "$small" run.dir=runs/loop train.iters=20 >log 2>&1
+[ -s runs/loop/checkpoints/latest ] || { echo "the loop of docs/library.md has saved nothing"; exit 1; }
+# Stopped at a step that is no multiple of 100, it saves.
+./loop "$small" run.dir=runs/stopped train.iters=20 train.exit_interval=7 >log 2>&1
+[ -s runs/stopped/checkpoints/latest ] || { echo "the loop of docs/library.md loses what it did where it is stopped"; exit 1; }
 examples/own_dataset train.iters=20 >log 2>&1
 # Bad input ends with exit code 2 and one message.
 status=0

@@ -25,7 +25,10 @@ void train(trireme::Job& job, const trireme::Config& config) {
       if (loss < best) trainer.save();  // only what is better than all before
       best = std::fmin(best, loss);
     }
-    if (trainer.should_stop()) break;  // a signal, or train.exit_interval
+    if (trainer.should_stop()) {  // a signal, or train.exit_interval
+      trainer.save();
+      break;
+    }
   }
   const trireme::Summary summary = trainer.finish();
   if (job.leads())
