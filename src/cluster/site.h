@@ -13,6 +13,7 @@ namespace trireme {
 // An environment variable of the ranks, of jobs of more than so many nodes.
 struct SiteVariable {
   std::string_view name, value, reason;
+  std::string_view source;  // who says so, and when that was written or read
   int above_nodes = 0;
 };
 
@@ -25,6 +26,7 @@ struct WalltimeLimit {
 struct Site {
   std::string_view name;       // as --cluster takes it
   std::string_view title;      // "LUMI-G: ..."
+  std::string_view source;     // of its partition, limits and options of srun, and when it was read
   std::string_view device;     // run.device of its ranks; "": what the configuration says
   int ranks_per_node = 0;      // 0: has to be given
   int cores_per_rank = 0;      // 0: has to be given
@@ -41,8 +43,12 @@ struct Site {
 
 std::span<const Site> all_sites();
 
-// Fails (exit code 2), naming those that are known, where there is no such site.
+// By its name or that of its machine. Fails (exit code 2), naming those that are known, where there
+// is no such site.
 const Site& find_site(std::string_view name);
+// The machine of the site of that name, as plan --machine takes it; any other name is returned as
+// it is.
+std::string_view machine_of_site(std::string_view name);
 
 // The longest time of a job of so many nodes, in minutes; 0 where it is not known. Fails (exit code
 // 2) where a job may not have so many.

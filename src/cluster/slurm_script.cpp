@@ -33,9 +33,11 @@ std::string heading(const Site& site, const SlurmJob& job) {
   return fmt::format(
       "#!/bin/bash\n"
       "# Written by `trireme slurm --cluster {}`: {} of {}{}.\n"
-      "# Submit it with sbatch, from the folder that the paths in it start from.\n",
+      "# Submit it with sbatch, from the folder that the paths in it start from.\n{}",
       site.name, counted(job.nodes, "node"), counted(job.ranks_per_node, "rank"),
-      job.spare > 0 ? fmt::format(", and {} to spare", job.spare) : "");
+      job.spare > 0 ? fmt::format(", and {} to spare", job.spare) : "",
+      site.source.empty() ? ""
+                          : fmt::format("# Partition, limits and binding: {}.\n", site.source));
 }
 
 // sbatch reads quotes, blanks and '#' in its lines in a way of its own, and a line break would
@@ -68,6 +70,10 @@ std::string directives(const Site& site, const SlurmJob& job) {
   // Whole nodes come with all their cores, but only with as much memory as was asked for.
   if (site.name == "generic") line("--mem=0");
   line("--time=" + walltime_text(job.minutes));
+  if (job.spare > 0) {
+    text += "# SLURM would end a job that loses a node; this one has nodes to spare.\n";
+    line("--no-kill");
+  }
   line("--output=%x-%j.out");
   line("--open-mode=append");
   text += fmt::format(
@@ -81,12 +87,12 @@ std::string directives(const Site& site, const SlurmJob& job) {
 std::string variables(const Site& site, const SlurmJob& job) {
   std::string text;
   const auto add = [&](const SiteVariable& one) {
-    text += fmt::format("# {}\nexport {}={}\n", one.reason, one.name, one.value);
+    text += fmt::format("# {} ({})\nexport {}={}\n", one.reason, one.source, one.name, one.value);
   };
   for (const SiteVariable& one : site.variables) add(one);
   for (const SiteVariable& one : site.network_variables)
     if (job.nodes > std::max(1, one.above_nodes)) add(one);
-  add({"TRIREME_THREADS", "$SLURM_CPUS_PER_TASK", "a thread for each core of a rank"});
+  add({"TRIREME_THREADS", "$SLURM_CPUS_PER_TASK", "a thread for each core of a rank", "Trireme"});
   return text;
 }
 
@@ -151,6 +157,8 @@ std::string launch(const Site& site, const SlurmJob& job) {
   std::vector<std::string> words = {"srun"};
   if (!job.mpi.empty()) words.push_back(shell_word("--mpi=" + job.mpi));
   if (job.spare > 0) {
+    // The step of a start that lost a node is not over while that node is down.
+    words.emplace_back("--overlap");
     words.push_back(fmt::format("--nodes={}", job.nodes));
     words.push_back(fmt::format("--ntasks={}", job.nodes * job.ranks_per_node));
     words.emplace_back("--nodelist='{hosts}'");

@@ -46,6 +46,31 @@ TEST(Site, AreFoundByNameAndKnowTheirLimits) {
   }
 }
 
+TEST(Site, AreKnownByTheNameOfTheirMachineToo) {
+  EXPECT_EQ(find_site("lumi-g").name, "lumi");
+  EXPECT_EQ(machine_of_site("lumi"), "lumi-g");
+  EXPECT_EQ(machine_of_site("h100"), "h100");
+  EXPECT_EQ(machine_of_site("generic"), "generic");
+}
+
+// A setting that nobody can date cannot be taken out when it has become wrong.
+TEST(Site, SaysOfEachSettingWhereItIsFrom) {
+  for (const Site& site : all_sites()) {
+    for (const auto& variables : {site.variables, site.network_variables}) {
+      for (const SiteVariable& one : variables) {
+        const bool dated = one.source.find("20") != one.source.npos || one.source == "Trireme";
+        EXPECT_TRUE(dated || one.source.find("version") != one.source.npos) << one.name;
+        EXPECT_FALSE(one.reason.empty()) << one.name;
+        // PHB and SYS hang jobs of several nodes since ROCm 7.
+        EXPECT_NE(one.name, "NCCL_NET_GDR_LEVEL");
+      }
+    }
+    if (!site.partition.empty()) {
+      EXPECT_THAT(std::string(site.source), HasSubstr("20"));
+    }
+  }
+}
+
 // Each of the 56 usable cores of a node belongs to one rank, and the first of each eight to none.
 TEST(Site, MasksOfLumiShareOutTheUsableCores) {
   const std::string launch(find_site("lumi").launch);
@@ -95,12 +120,14 @@ TEST(SlurmScript, SaysWhatASiteNeedsWithTheReasons) {
   large.nodes = 640;
   EXPECT_THAT(slurm_script(find_site("frontier"), large),
               HasSubstr("export NCCL_MAX_NCHANNELS=20\n"));
-  // Every variable has its reason above it.
+  EXPECT_THAT(script, Not(HasSubstr("GDR_LEVEL")));
+  EXPECT_THAT(script, HasSubstr("(LUMI-AI-Guide #118, 2026-09-15"));
+  // Every variable has its reason and its source above it.
   std::istringstream lines(script);
   std::string before;
   for (std::string line; std::getline(lines, line); before = line) {
     if (line.starts_with("export ")) {
-      EXPECT_TRUE(before.starts_with("# ")) << line;
+      EXPECT_TRUE(before.starts_with("# ") && before.ends_with(")")) << line;
     }
   }
 }
@@ -134,11 +161,14 @@ TEST(SlurmScript, RestartsWithinTheJobOnNodesToSpare) {
   job.restarts = 5;
   EXPECT_THAT(slurm_script(find_site("lumi"), job),
               HasSubstr("trireme supervise --restarts 5 --run \"$run\" -- \\\nsrun --cpus"));
+  EXPECT_THAT(slurm_script(find_site("lumi"), job), Not(HasSubstr("--no-kill")));
   job.spare = 1;
   const std::string script = slurm_script(find_site("lumi"), job);
   EXPECT_THAT(script, HasSubstr("#SBATCH --nodes=3\n"));
   EXPECT_THAT(script, HasSubstr("srun --nodes=3 --ntasks=3 --ntasks-per-node=1"));
-  EXPECT_THAT(script, HasSubstr("srun --nodes=2 --ntasks=16 --nodelist='{hosts}'"));
+  EXPECT_THAT(script, HasSubstr("srun --overlap --nodes=2 --ntasks=16 --nodelist='{hosts}'"));
+  // SLURM ends a job that loses a node, and a step of it waits for that node, unless told not to.
+  EXPECT_THAT(script, HasSubstr("#SBATCH --no-kill\n"));
   job.container = "image.sif";
   EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
   job.container.clear();
