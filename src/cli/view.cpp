@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/new_file.h"
 #include "plan/machine.h"
 #include "view/server.h"
 #include "view/site.h"
@@ -17,11 +18,10 @@ struct ViewArguments {
   std::vector<std::string> runs = {"runs"};
   std::string machine, report;
   int port = 8642;
+  bool force = false;
 };
 
 void write_report(WebSite& site, const std::string& path) {
-  // It replaces what is there, as a report of the day before; but not a file of a run.
-  if (!path.ends_with(".html")) fail_input("--export {}: expected a name that ends in .html", path);
   if (site.runs() == 0)
     fail_input("--export {}: there is no run in the folders that were named", path);
   const std::string page = site.report();
@@ -48,9 +48,13 @@ void run(const ViewArguments& arguments) {
     if (!machine->speed)
       fail_input("--machine {}: its file has no figures of its speed", arguments.machine);
   }
+  const std::string& report = arguments.report;
+  if (!report.empty() && !report.ends_with(".html"))
+    fail_input("--export {}: expected a name that ends in .html", report);
+  if (!arguments.force) require_new_file(report, "--force replaces it");
   WebSite site({arguments.runs.begin(), arguments.runs.end()}, std::move(machine));
-  if (!arguments.report.empty())
-    write_report(site, arguments.report);
+  if (!report.empty())
+    write_report(site, report);
   else
     serve(site, arguments.port);
 }
@@ -64,17 +68,22 @@ void add_view(CLI::App& app) {
   auto arguments = std::make_shared<ViewArguments>();
   command
       ->add_option("runs", arguments->runs,
-                   "Folders of runs (run.dir), or folders that hold such folders")
+                   "Folders of runs (run.dir), or folders with runs below them, at any depth")
       ->capture_default_str();
   auto* port = command
                    ->add_option("--port", arguments->port,
                                 "Port of 127.0.0.1 to listen on; 0: any that is free")
                    ->check(CLI::Range(0, 65535))
                    ->capture_default_str();
-  command
-      ->add_option("--export", arguments->report,
-                   "Write the page with its data into this .html file instead, which stands alone")
-      ->excludes(port);
+  auto* report =
+      command
+          ->add_option(
+              "--export", arguments->report,
+              "Write the page with its data into this .html file instead, which stands alone "
+              "and must not exist")
+          ->excludes(port);
+  command->add_flag("--force", arguments->force, "With --export: replace a file of that name")
+      ->needs(report);
   command->add_option(
       "--machine", arguments->machine,
       fmt::format("Whose peak the share of the peak (MFU) is counted with: {}, or a TOML file "

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/counted.h"
+#include "view/own_file.h"
 
 namespace trireme {
 
@@ -19,12 +20,10 @@ bool FollowedFile::begins_as_before(const File& file) const {
 
 bool FollowedFile::starts_anew() {
   error_.clear();
-  std::error_code ignored;
-  // Nothing else is opened: a pipe would wait for whoever writes into it.
-  there_ = fs::is_regular_file(path_, ignored);
+  there_ = is_own_file(path_);
   if (offset_ == 0) return false;
   try {
-    if (there_ && begins_as_before(File(path_, File::Mode::read))) return false;
+    if (there_ && begins_as_before(open_own_file(path_))) return false;
   } catch (const std::exception& error) {
     error_ = error.what();
     return false;
@@ -59,7 +58,7 @@ std::size_t FollowedFile::hand_over(std::string_view text,
 bool FollowedFile::read(std::size_t budget, const std::function<void(std::string_view)>& line) {
   if (!there_ || !error_.empty()) return true;
   try {
-    const File file(path_, File::Mode::read);
+    const File file = open_own_file(path_);
     const std::uint64_t size = file.size();
     std::string text;
     while (offset_ < size) {

@@ -1,5 +1,6 @@
 // The pictures of `trireme plan`, of a run that is there already.
 #include "view/layout_pictures.h"
+#include "config/run_rules.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +14,7 @@ namespace trireme {
 LayoutPictures draw_layout(const Config& config, int ranks, std::int64_t limit) {
   LayoutPictures pictures;
   try {
-    validate(config);
-    validate_layout(config, ranks);
+    check_run(config, ranks);
     const LayoutPlan plan = plan_layout(config, ranks, target_of(config.run.device));
     pictures.mesh = plan.mesh.text();
     if (!config.run.memory.empty()) limit = parse_byte_size(config.run.memory, "run.memory");

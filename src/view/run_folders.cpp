@@ -2,6 +2,8 @@
 #include "view/run_folders.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -9,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t most_folder_entries = 10'000;
+constexpr std::size_t most_entries_looked_at = 50'000;
 
 bool is_run(const fs::path& folder) {
   std::error_code ignored;
@@ -18,18 +20,44 @@ bool is_run(const fs::path& folder) {
   return false;
 }
 
-std::vector<fs::path> runs_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  std::size_t entries = 0;
-  for (fs::directory_iterator at(folder, error), end;
-       !error && at != end && entries < most_folder_entries; at.increment(error), ++entries) {
-    std::error_code ignored;
-    if (at->is_directory(ignored) && is_run(at->path())) found.push_back(at->path());
-  }
-  std::ranges::sort(found);
-  return found;
+// Folders that a run fills itself, and which may look like runs.
+bool is_part_of_a_run(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return name.starts_with('.') || name == "checkpoints" || name == "samples" || name == "exports";
 }
+
+// Looks for runs below folders, at any depth, those nearest to the top first.
+class RunFinder {
+ public:
+  void look_below(const fs::path& top, const std::function<void(const fs::path&)>& add) {
+    std::deque<fs::path> waiting = {top};
+    for (; !waiting.empty(); waiting.pop_front()) {
+      const fs::path folder = waiting.front();
+      std::error_code error;
+      // A link may lead back to where it was found.
+      if (!seen_.insert(fs::canonical(folder, error)).second || error) continue;
+      if (is_run(folder)) add(folder);
+      for (fs::path& sub : folders_in(folder)) waiting.push_back(std::move(sub));
+    }
+  }
+  bool gave_up() const { return entries_ >= most_entries_looked_at; }
+
+ private:
+  std::vector<fs::path> folders_in(const fs::path& folder) {
+    std::vector<fs::path> found;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end && !gave_up();
+         at.increment(error), ++entries_) {
+      std::error_code ignored;
+      if (at->is_directory(ignored) && !is_part_of_a_run(at->path())) found.push_back(at->path());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  std::set<fs::path> seen_;
+  std::size_t entries_ = 0;
+};
 
 // The last `parts` parts of a path.
 std::string tail_of(const fs::path& path, std::size_t parts) {
@@ -45,6 +73,7 @@ std::string tail_of(const fs::path& path, std::size_t parts) {
 
 FoundRuns find_runs(const std::vector<fs::path>& named) {
   FoundRuns runs;
+  RunFinder finder;
   std::set<fs::path> seen;
   const auto add = [&](const fs::path& folder) {
     std::error_code error;
@@ -60,11 +89,9 @@ FoundRuns find_runs(const std::vector<fs::path>& named) {
     if (!fs::is_directory(folder, error))
       fail_input("'{}' {}: expected the folder of a run (run.dir) or a folder of such folders",
                  folder.string(), fs::exists(folder, error) ? "is not a folder" : "does not exist");
-    if (is_run(folder))
-      add(folder);
-    else
-      for (const fs::path& run : runs_in(folder)) add(run);
+    finder.look_below(folder, add);
   }
+  runs.gave_up = finder.gave_up();
   return runs;
 }
 

@@ -16,6 +16,7 @@
 #include "config/fields.h"
 #include "model/transformer.h"
 #include "plan/layout_plan.h"
+#include "view/own_file.h"
 #include "view/series_json.h"
 
 namespace trireme {
@@ -127,7 +128,7 @@ double peak_of(const MachineSpeed* speed, const Config& config) {
 
 bool WatchedFile::has_changed() {
   std::error_code error;
-  const bool there = fs::is_regular_file(path_, error);
+  const bool there = is_own_file(path_);
   const fs::file_time_type time = there ? fs::last_write_time(path_, error) : fs::file_time_type{};
   const std::uintmax_t size = there ? fs::file_size(path_, error) : 0;
   const bool changed = !seen_ || there != there_ || time != time_ || size != size_;
@@ -140,7 +141,7 @@ bool WatchedFile::has_changed() {
 
 std::optional<std::string> WatchedFile::text() const {
   if (!there_) return std::nullopt;
-  return read_file(path_, 1 << 20);
+  return read_own_file(path_, 1 << 20);
 }
 
 RunView::RunView(const fs::path& folder, const MachineSpeed* speed)
@@ -198,8 +199,9 @@ void RunView::read_config() {
   config_text_ = "{}";
   config_note_ = "there is no config.toml (yet)";
   try {
-    if (!config_file_.text()) return;
-    Config config = load_config(config_file_.path().string(), {});
+    const std::optional<std::string> text = config_file_.text();
+    if (!text) return;
+    Config config = parse_config(*text, config_file_.path().string());
     config_text_ = config_json(config);
     assume_vocabulary(config);
     config_ = std::move(config);
@@ -260,16 +262,19 @@ void RunView::list_checkpoints() {
 
 // Texts that someone has put into the run's folder: what the model wrote at some step.
 void RunView::list_samples() {
+  const OwnFolder folder(folder_ / "samples");
+  if (!folder.is_open()) return;
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator at(folder_ / "samples", error), end;
+  for (fs::directory_iterator at(folder.path(), error), end;
        !error && at != end && files.size() < most_entries; at.increment(error)) {
-    if (at->path().extension() == ".txt" && at->is_regular_file(error)) files.push_back(at->path());
+    if (at->path().extension() == ".txt" && fs::is_regular_file(at->symlink_status(error)))
+      files.push_back(at->path());
   }
   std::ranges::sort(files, std::greater());
   if (files.size() > most_samples) files.resize(most_samples);
   for (const fs::path& path : files) {
-    const File file(path, File::Mode::read);
+    const File file = open_own_file(path);
     std::string text(std::min<std::uint64_t>(file.size(), longest_sample), '\0');
     file.read_at(0, text.data(), text.size());
     samples_.emplace_back(path.filename().string(), std::move(text));

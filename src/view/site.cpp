@@ -79,6 +79,7 @@ void WebSite::look_for_runs() {
     return;  // a folder that was there when the program began: its run says what is missing
   }
   left_out_ = found.left_out;
+  gave_up_ = found.gave_up;
   std::vector<fs::path> folders;
   for (const Run& run : runs_) folders.push_back(run.view.folder());
   const MachineSpeed* const speed = machine_ && machine_->speed ? &*machine_->speed : nullptr;
@@ -108,9 +109,14 @@ std::string WebSite::update(const std::string& have) {
                                json_text(names_[run.id]), json_text(run.view.folder().string()),
                                run.view.update(of_run.generation, of_run.version)));
   }
-  const std::string note = left_out_ == 0 ? ""
-                                          : fmt::format("{} left out: at most {} are shown",
-                                                        counted(left_out_, "run"), most_runs);
+  std::string note;
+  if (left_out_ > 0)
+    note = fmt::format("{} left out: at most {} are shown", counted(left_out_, "run"), most_runs);
+  if (gave_up_)
+    note += fmt::format(
+        "{}the folders hold too many files to look for runs in all of them: name the runs, or "
+        "folders closer to them",
+        note.empty() ? "" : "; ");
   return fmt::format("{{\"time\":{},\"machine\":{},\"note\":{},\"runs\":[{}]}}",
                      std::chrono::duration_cast<std::chrono::seconds>(
                          std::chrono::system_clock::now().time_since_epoch())

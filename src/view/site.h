@@ -54,6 +54,7 @@ class WebSite {
   std::deque<Run> runs_;
   std::vector<std::string> names_;
   std::size_t left_out_ = 0;
+  bool gave_up_ = false;
   std::chrono::steady_clock::time_point looked_{}, refreshed_{};
 };
 

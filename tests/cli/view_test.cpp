@@ -20,6 +20,11 @@ TEST_F(View, WritesAReportOfRuns) {
   EXPECT_THAT(report, HasSubstr("</html>"));
   EXPECT_THAT(report, HasSubstr("\"name\":\"run\""));
   EXPECT_THAT(report, HasSubstr("Memory of a rank"));
+  // What is there stays, unless the user says otherwise.
+  const Outcome again = run({"view", path("run"), "--export", path("report.html")});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.out, HasSubstr("exists already: name another file; --force replaces it"));
+  EXPECT_EQ(run({"view", path("run"), "--export", path("report.html"), "--force"}).code, 0);
 }
 
 TEST_F(View, ExportsRunsToWeightsAndBiases) {

@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 
@@ -122,6 +123,48 @@ TEST_F(ViewSite, FilesThatBeginAnewAreReadAnew) {
   WebSite later({folder_ / "run"}, std::nullopt);
   const Json after = Json::parse(later.answer(get("/update")).body)["runs"][0];
   EXPECT_EQ(after["series"]["loss"]["mean"].size(), 4u);
+}
+
+// The folder may be somebody else's, who may not read what the reader can.
+TEST_F(ViewSite, FollowsNoLinkOutOfARun) {
+  append_losses(1, 3);
+  std::ofstream(folder_ / "secret.txt") << "a secret";
+  fs::create_directories(folder_ / "elsewhere");
+  std::ofstream(folder_ / "elsewhere" / "b.txt") << "a secret";
+  fs::create_directories(folder_ / "run" / "samples");
+  append("samples/a.txt", "written by the model");
+  fs::create_symlink(folder_ / "secret.txt", folder_ / "run" / "samples" / "link.txt");
+  fs::create_symlink(folder_ / "secret.txt", folder_ / "run" / "log.txt");
+  fs::create_symlink(folder_ / "secret.txt", folder_ / "run" / "status.json");
+  fs::create_symlink(folder_ / "secret.txt", folder_ / "run" / "config.toml");
+  const Json run = first_run();
+  EXPECT_EQ(run["samples"].size(), 1u);
+  EXPECT_THAT(run.dump(), testing::Not(HasSubstr("a secret")));
+  EXPECT_THAT(run["notes"].dump(), HasSubstr("config.toml is a symbolic link"));
+  fs::remove_all(folder_ / "run" / "samples");
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "run" / "samples");
+  EXPECT_THAT(first_run().dump(), testing::Not(HasSubstr("a secret")));
+}
+
+TEST_F(ViewSite, FindsRunsAtAnyDepthAndEachOnce) {
+  const auto run_at = [&](const fs::path& place) {
+    fs::create_directories(folder_ / place);
+    std::ofstream(folder_ / place / "status.json") << "{}";
+  };
+  append_losses(1, 1);
+  run_at("tutorial/one");
+  run_at("tutorial/deep/er/two");
+  run_at("run/below");               // of a run itself
+  run_at("run/checkpoints/step-1");  // what a checkpoint holds is no run
+  fs::create_directory_symlink(folder_, folder_ / "tutorial" / "circle");
+  WebSite site({folder_, folder_ / "tutorial"}, std::nullopt);
+  std::set<std::string> names;
+  const Json update = Json::parse(site.answer(get("/update")).body);
+  for (const Json& run : update["runs"])
+    names.insert(fs::relative(run["folder"].get<std::string>(), fs::canonical(folder_)));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"run", "run/below", "tutorial/one", "tutorial/deep/er/two"}));
+  EXPECT_EQ(site.runs(), 4u);
 }
 
 TEST(ViewRuns, WhatIsNoFolderIsRefused) {

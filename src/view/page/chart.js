@@ -191,7 +191,8 @@ class Chart {
   // The values at the pointer, or the last ones.
   say(pen, lines, cursor, axis, x, y) {
     const parts = [];
-    if (cursor !== null)
+    if (cursor === null) parts.push({text: 'last values:'});
+    else
       parts.push({text: axis === 'time' ? timeText(cursor) : `${axis} ${axis === 'step' ? Math.round(cursor) : short(cursor)}`});
     for (const line of lines) {
       let i = line.xs.length - 1;

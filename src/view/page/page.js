@@ -14,7 +14,11 @@ function element(tag, className, ...children) {
   return made;
 }
 
-const chosen = () => runs.get(settings.run) || runs.values().next().value;
+// The run that was clicked; else one that trains, or has trained: a folder that was converted has
+// nothing to show.
+const chosen = () => runs.get(settings.run)
+  || [...runs.values()].find((run) => stateOf(run) === 'running')
+  || [...runs.values()].find((run) => run.series.loss) || runs.values().next().value;
 const shownRuns = () => [...runs.values()].filter((run) => run.shown);
 
 // --- settings, kept in the address ---
@@ -378,7 +382,7 @@ async function ask() {
     const all = [...runs.values()];
     if (all.some((run) => stateOf(run) === 'running') || all.length === 0) wait = 3000;
     if (all.some((run) => !run.whole)) wait = 200;
-    $('heard').textContent = `asked every ${wait < 1000 ? 1 : wait / 1000} s`;
+    $('heard').textContent = `updated every ${wait < 1000 ? 1 : wait / 1000} s`;
   } catch (error) {
     say(`trireme view does not answer (${error.message.trim()}): what is below is what it said last.`);
     wait = 5000;
