@@ -14,6 +14,7 @@
 #include "cli/train.h"
 #include "comm/transport.h"
 #include "megatron/translate.h"
+#include "train/setup.h"
 
 namespace trireme::cli {
 namespace {
@@ -74,12 +75,13 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
   const auto wait_s = take_number(arguments, "--restart-wait", "a number of seconds", 0.0, 300.0);
   const megatron::Translation translation = megatron::translate(arguments, {.program = program});
   Config config = megatron::to_config(translation);
-  megatron::check(config);
+  const int ranks = print_config ? 0 : command.nproc;
+  megatron::check(config, ranks);
   if (restarts && !print_config)
     restart_own_command(config.run.dir, *restarts, wait_s.value_or(RestartLimits{}.first_wait_s));
-  if (command.nproc > 0 && !print_config) {
-    validate_layout(config, command.nproc);
-    launch_processes(command.nproc, config.run.dir);
+  if (ranks > 0) {
+    refuse_foreign_folders(config);
+    launch_processes(ranks, config.run.dir);
   }
   if (discover_launch().rank == 0) {
     for (const megatron::Note& note : translation.notes)

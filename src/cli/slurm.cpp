@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/new_file.h"
 #include "cluster/site.h"
 #include "cluster/slurm_script.h"
 #include "plan/machine.h"
@@ -65,6 +66,7 @@ int all_ranks(const SlurmJob& job) {
 }
 
 void run(SlurmArguments& arguments) {
+  require_new_file(arguments.output);
   const Site& site = find_site(arguments.cluster);
   SlurmJob& job = arguments.job;
   job.minutes = parse_walltime(arguments.time);
@@ -81,8 +83,7 @@ void run(SlurmArguments& arguments) {
   const std::vector<std::string> overrides(job.arguments.begin() + 1, job.arguments.end());
   const Config config = load_config(job.arguments.front(), overrides);
   const int ranks = all_ranks(job);
-  validate(config);
-  validate_layout(config, ranks);
+  check_start(config, ranks);
   if (!site.device.empty() && config.run.device != site.device)
     fail_input("run.device is \"{}\", and the nodes of {} have GPUs: add run.device={}",
                config.run.device, site.name, site.device);
@@ -96,8 +97,6 @@ void run(SlurmArguments& arguments) {
     fmt::print("{}", script);
     return;
   }
-  if (fs::exists(arguments.output))
-    fail_input("'{}' exists already: name another file", arguments.output);
   write_file_durably(arguments.output, script);
   fmt::print("batch script written to {}: sbatch {}\n", arguments.output,
              shell_word(arguments.output));

@@ -60,14 +60,6 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   return summary;
 }
 
-// Refuses here what the ranks would refuse: once, and without mpirun's frame around it.
-void check_before_launch(const Config& config, int processes) {
-  validate(config);
-  validate_layout(config, processes);
-  refuse_what_is_not_there(config);
-  refuse_foreign_folders(config);
-}
-
 }  // namespace
 
 void train(Config config, const TrainCommand& arguments) {
@@ -130,7 +122,8 @@ void add_train(CLI::App& app) {
     if (arguments->restarts)
       restart_own_command(config.run.dir, *arguments->restarts, arguments->restart_wait_s);
     if (arguments->command.nproc > 0) {
-      check_before_launch(config, arguments->command.nproc);
+      // Refused once, and without the frame that mpirun puts around it.
+      check_start(config, arguments->command.nproc);
       launch_processes(arguments->command.nproc, config.run.dir);
     }
     train(std::move(config), arguments->command);

@@ -10,6 +10,7 @@
 #include "config/divisors.h"
 #include "config/fp8.h"
 #include "config/offload.h"
+#include "config/run_rules.h"
 #include "config/schedules.h"
 #include "config/sequences.h"
 
@@ -208,6 +209,11 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_stages(config.model, config.parallel);
   check_batch(config.train, global_batch_size(config, world_size),
               data_parallel_size(config.parallel, world_size));
+}
+
+void check_run(const Config& config, std::int64_t world_size) {
+  validate(config);
+  validate_layout(config, world_size);
 }
 
 std::vector<std::string> layout_notes(const Config& config, std::int64_t world_size) {

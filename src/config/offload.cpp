@@ -1,6 +1,8 @@
 // What is kept elsewhere than in memory.
 #include "config/offload.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace trireme {
@@ -36,10 +38,24 @@ void check_parameters(const Config& config) {
   }
 }
 
+void check_device(const Config& config) {
+  if (config.run.device == "cpu") return;
+  for (const auto& [key, where] : {std::pair{"optimizer", &config.offload.optimizer},
+                                   {"parameters", &config.offload.parameters},
+                                   {"activations", &config.offload.activations}}) {
+    if (*where != "file") continue;
+    fail_input(
+        "offload.{} = \"file\" needs run.device = \"cpu\": on GPUs use \"host\", the memory of the "
+        "machine",
+        key);
+  }
+}
+
 }  // namespace
 
 void check_offload(const Config& config) {
   const OffloadConfig& offload = config.offload;
+  check_device(config);
   if (offload.activation_layers > 0 && offload.activations == "none") {
     fail_input(
         "offload.activation_layers = {} needs offload.activations, which is \"none\": set it to "

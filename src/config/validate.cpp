@@ -375,10 +375,13 @@ void check_data(const DataConfig& data) {
   if (!is_split(data.split)) {
     fail_input("data.split = {:?} is not up to three shares such as \"969,30,1\"", data.split);
   }
-  parse_blend(data.path, "data.path");
-  parse_blend(data.train_path, "data.train_path");
-  parse_blend(data.valid_path, "data.valid_path");
-  parse_blend(data.test_path, "data.test_path");
+  for (const auto& [key, list] : {std::pair{"data.path", &data.path},
+                                  {"data.train_path", &data.train_path},
+                                  {"data.valid_path", &data.valid_path},
+                                  {"data.test_path", &data.test_path},
+                                  {"data.sources", &data.sources},
+                                  {"data.valid_sources", &data.valid_sources}})
+    parse_blend(*list, key);
 }
 
 // Training straight from text: what it goes with.
@@ -410,7 +413,7 @@ void check_sources(const Config& config) {
   }
 }
 
-void check_run(const Config& config) {
+void check_run_section(const Config& config) {
   if (config.run.dir.empty())
     fail_input("run.dir = \"\" names no folder: set it, for example to \"runs/my-run\"");
   if (!config.run.memory.empty()) parse_byte_size(config.run.memory, "run.memory");
@@ -429,6 +432,13 @@ void check_run(const Config& config) {
         "parallel.sequence_parallel, which cuts what is saved with any",
         p.recompute);
   }
+}
+
+void check_numerics(const Config& config) {
+  if (config.parallel.numerics != "exact" || config.run.precision != "fp64") return;
+  fail_input(
+      "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
+      "fast");
 }
 
 }  // namespace
@@ -459,7 +469,8 @@ void validate(const Config& config) {
   refuse_for_device(config);
   check_experts(config);
   check_fp8(config);
-  check_run(config);
+  check_run_section(config);
+  check_numerics(config);
   check_rows(config);
   check_activations(config);
   check_length(config.train);

@@ -1,4 +1,4 @@
-// Weights of blends and the order of their samples.
+// Shares of a blend and the order of its samples.
 #include "data/blend.h"
 
 #include <algorithm>

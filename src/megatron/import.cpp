@@ -40,8 +40,7 @@ void note_blanks(const std::vector<std::string>& arguments, std::vector<Note>& n
 std::string find_problem(const Translation& translation, std::int64_t ranks) {
   try {
     const Config config = to_config(translation);
-    check(config);
-    if (ranks > 0) validate_layout(config, ranks);
+    check(config, ranks);
   } catch (const Error& error) {
     return error.what();
   }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "config/fields.h"
+#include "config/run_rules.h"
 #include "megatron/draft.h"
 
 namespace trireme::megatron {
@@ -217,9 +218,9 @@ void put(Translation& translation, Setting setting) {
   sort(translation.settings);
 }
 
-void check(const Config& config) {
+void check(const Config& config, std::int64_t ranks) {
   try {
-    validate(config);
+    ranks > 0 ? check_run(config, ranks) : validate(config);
   } catch (const Error& error) {
     std::string flags;
     for (const Field& field : all_fields()) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
+#include "config/run_rules.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
 #include "tokenizer/capped_tokenizer.h"
@@ -59,23 +60,6 @@ BuildOptions build_options(const Config& config) {
   return build;
 }
 
-void refuse_what_is_not_there(const Config& c) {
-  for (const auto& [key, where] : {std::pair{"optimizer", c.offload.optimizer},
-                                   {"parameters", c.offload.parameters},
-                                   {"activations", c.offload.activations}}) {
-    if (c.run.device == "cpu" || where != "file") continue;
-    fail_input(
-        "offload.{} = \"file\" needs run.device = \"cpu\": on GPUs use \"host\", the memory of the "
-        "machine",
-        key);
-  }
-  if (c.parallel.numerics == "exact" && c.run.precision == "fp64") {
-    fail_input(
-        "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
-        "fast");
-  }
-}
-
 void refuse_foreign_folders(const Config& config) {
   const fs::path run = config.run.dir;
   if (!saved_steps(run / "checkpoints").empty()) return;  // it goes on from its own
@@ -86,6 +70,11 @@ void refuse_foreign_folders(const Config& config) {
   if (!load.empty() && !find_checkpoint(load))
     refuse("checkpoint.load", load, describe_foreign(load));
   refuse("run.dir", run, describe_foreign_run(run));
+}
+
+void check_start(const Config& config, std::int64_t ranks) {
+  check_run(config, ranks);
+  refuse_foreign_folders(config);
 }
 
 std::int64_t resolve_vocabulary(Config& config) {
@@ -124,8 +113,22 @@ StoredBytes planned_on_host(const Engine& engine, const Config& config) {
   return bytes;
 }
 
-MemoryPlan memory_besides(const Engine& engine, const Config& config, int threads) {
-  constexpr std::int64_t mib = 1 << 20;
+namespace {
+
+constexpr std::int64_t mib = 1 << 20;
+
+// Estimates, since neither is documented and nobody has measured them for this program: a context
+// with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to 32
+// channels with up to 8 MiB for each neighbour.
+MemoryPlan held_by_gpu(const std::string& device, bool has_peers) {
+  MemoryPlan plan;
+  plan.add("context of the driver", 512 * mib);
+  plan.add("workspaces of libraries", 32 * mib);
+  if (has_peers) plan.add(device == "hip" ? "buffers of RCCL" : "buffers of NCCL", 1024 * mib);
+  return plan;
+}
+
+MemoryPlan held_by_process(const Engine& engine, const Config& config, int threads) {
   MemoryPlan plan;
   // Attention, and packing for matrix units: 4 MiB each. The rest is stack.
   plan.add(fmt::format("scratch of {} threads", threads), threads * 9 * mib);
@@ -144,6 +147,17 @@ MemoryPlan memory_besides(const Engine& engine, const Config& config, int thread
   // An estimate: the program, its libraries and what MPI maps.
   plan.add("program and libraries", (engine.mesh().size() > 1 ? 160 : 96) * mib);
   return plan;
+}
+
+}  // namespace
+
+MemoryBesides memory_besides(const Engine& engine, const Config& config, int threads) {
+  const std::string& device = config.run.device;
+  MemoryPlan process = held_by_process(engine, config, threads);
+  if (device == "cpu") return {std::move(process), {}};
+  MemoryPlan gpu;
+  if (device != "emulated") gpu = held_by_gpu(device, engine.mesh().size() > 1);
+  return {std::move(gpu), std::move(process)};
 }
 
 }  // namespace trireme

@@ -9,13 +9,12 @@ namespace trireme {
 
 BuildOptions build_options(const Config& config);
 
-// Settings that mean something, but not in this version: better refused (exit code 2) than silently
-// ignored.
-void refuse_what_is_not_there(const Config& config);
-
 // Refuses (exit code 2) to start from, or to start anew in, a folder that holds a checkpoint of
 // another system: it would be ignored.
 void refuse_foreign_folders(const Config& config);
+
+// check_run(), and what the folders of the run say against a start.
+void check_start(const Config& config, std::int64_t ranks);
 
 // What a run holds on one rank in the memory of its device: the engine's memory, and on the CPU
 // with checkpoint.async the copy that is written during training.
@@ -23,9 +22,14 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config);
 // What it holds in the memory of the host of a GPU: what is offloaded, and that copy.
 StoredBytes planned_on_host(const Engine& engine, const Config& config);
 
-// What a process of the run holds besides, estimated from above: scratch of so many compute
-// threads, batches, staging of messages, the program itself.
-MemoryPlan memory_besides(const Engine& engine, const Config& config, int threads);
+// What a rank of the run holds in addition, estimated from above. Of the process: scratch of so
+// many compute threads, batches, staging of messages, the program itself. That is memory of the
+// device where the device is the processor, and else of its host, whose GPU has the driver's
+// context and the buffers of NCCL or RCCL.
+struct MemoryBesides {
+  MemoryPlan on_device, on_host;
+};
+MemoryBesides memory_besides(const Engine& engine, const Config& config, int threads);
 
 // Takes the vocabulary from the tokenizer where the configuration does not give it; returns the id
 // that ends a document, or -1 without a tokenizer.
