@@ -37,32 +37,6 @@ void set_default(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 0);
 }
 
-// The processes bind themselves (comm/cores.h), and each then starts a thread per processor of its
-// part; where there is not one for each, they have one thread each. The launcher is asked not to
-// bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
-// Open MPI 5's. Other launchers ignore these variables.
-void prepare_environment(int processes) {
-  const int processors = std::max(1, static_cast<int>(own_processors().size()));
-  if (processors >= processes) {
-    set_default(share_processors_variable, std::to_string(processors));
-  } else {
-    set_default("TRIREME_THREADS", "1");
-    set_default("OMPI_MCA_mpi_yield_when_idle", "1");
-  }
-  set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
-  set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
-  set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-  set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
-  // Whatever this process writes to, a rank sees a pipe or, with Open MPI, a terminal of its own.
-  set_default(is_coloured(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
-  if (geteuid() == 0) {
-    for (const std::string project : {"OMPI", "PRTE"}) {
-      set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
-      set_default((project + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str(), "1");
-    }
-  }
-}
-
 // A rank that was killed holds the lock until the system has taken it down, which can be a moment
 // after the launcher has ended.
 bool is_held_by_others(const std::string& run_folder) {
@@ -86,6 +60,34 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 
 }  // namespace
 
+// The processes bind themselves (comm/cores.h), and each then starts a thread per processor of its
+// part; where there is not one for each, they have one thread each. The launcher is asked not to
+// bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
+// Open MPI 5's. Other launchers ignore these variables.
+void prepare_launch(int processes) {
+  // Open MPI looks for programs, and fails without a word about it where there is no PATH.
+  set_default("PATH", "/usr/local/bin:/usr/bin:/bin");
+  const int processors = std::max(1, static_cast<int>(own_processors().size()));
+  if (processors >= processes) {
+    set_default(share_processors_variable, std::to_string(processors));
+  } else {
+    set_default("TRIREME_THREADS", "1");
+    set_default("OMPI_MCA_mpi_yield_when_idle", "1");
+  }
+  set_default("OMPI_MCA_rmaps_base_oversubscribe", "1");
+  set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
+  set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+  set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
+  // Whatever this process writes to, a rank sees a pipe or, with Open MPI, a terminal of its own.
+  set_default(is_coloured(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
+  if (geteuid() == 0) {
+    for (const std::string project : {"OMPI", "PRTE"}) {
+      set_default((project + "_ALLOW_RUN_AS_ROOT").c_str(), "1");
+      set_default((project + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str(), "1");
+    }
+  }
+}
+
 std::vector<std::string> own_command_without(std::initializer_list<std::string_view> flags) {
   std::vector<std::string> words = own_command();
   for (const std::string_view flag : flags) remove_flag(words, flag);
@@ -99,7 +101,7 @@ void launch_processes(int processes, const std::string& run_folder) {
                launch.size);
   }
   if (processes == 1) return;
-  prepare_environment(processes);
+  prepare_launch(processes);
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command_without({"--nproc"})) words.push_back(std::move(word));
   run_job(words, [&](const std::string& reason) { note_failure(run_folder, reason); });

@@ -12,6 +12,9 @@ namespace trireme::cli {
 // their values.
 std::vector<std::string> own_command_without(std::initializer_list<std::string_view> flags);
 
+// Sets the variables of this process that the launcher and the processes read.
+void prepare_launch(int processes);
+
 // Runs the mpirun of this build's MPI (mpi_launcher) with the same command without --nproc, and
 // ends this process as run_job() says. Signals that were ignored, as under nohup, stay so. Returns
 // only for one process; a command that already runs under a launcher is refused. Where the

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "comm/transport.h"
 #include "config/config.h"
 #include "train/log_file.h"
 
@@ -28,11 +29,21 @@ bool is_set(const char* name) {
   return value && *value;
 }
 
+bool is_started_by_launcher() {
+  try {
+    return discover_launch().size > 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_coloured(std::FILE* out) {
   if (is_set("NO_COLOR")) return false;
   if (is_set("CLICOLOR_FORCE") && std::strcmp(std::getenv("CLICOLOR_FORCE"), "0") != 0) return true;
+  // Open MPI gives the ranks on other nodes a terminal of its own, whatever its output goes to.
+  if (is_started_by_launcher()) return false;
   const char* terminal = std::getenv("TERM");
   return ::isatty(::fileno(out)) == 1 && !(terminal && std::strcmp(terminal, "dumb") == 0);
 }

@@ -11,6 +11,7 @@
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
 #include "runtime/devices.h"
+#include "train/disk_space.h"
 #include "train/run_status.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
@@ -65,8 +66,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
     : RunState{LossScale(c.optimizer, c.run.precision), LossSpikes(c.train)},
       options(given),
       guard(given.note_signals ? std::make_optional<InterruptGuard>() : std::nullopt),
-      config((validate(c), validate_layout(c, rank_of(t).size), refuse_what_is_not_there(c),
-              refuse_foreign_folders(c), std::move(c))),
+      config((check_start(c, rank_of(t).size), std::move(c))),
       transport(t),
       rank(rank_of(t)),
       console(o, rank.size == 1, log_level(config.log.level)),
@@ -106,6 +106,9 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
   print_plan();
   start_up.done("graphs and memory planned");
   check_memory();
+  if (const std::string warning = check_disk(disk_space(config), config);
+      !warning.empty() && leads())
+    console.warn(warning);
   open_data_in_turn();
   start_up.done(fmt::format("data opened: {} training samples, {} for validation",
                             train_data->size(), valid_data ? valid_data->size() : 0));

@@ -1,7 +1,9 @@
 // What a console shows at each level, and what its file keeps.
 #include "train/console.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -65,6 +67,25 @@ TEST(Console, KeepsAllLinesWhateverItShows) {
 TEST(Console, NamesTheLevelsForOneThatIsNone) {
   EXPECT_EQ(refusal_of([] { log_level("loud"); }),
             "log.level is 'loud': expected error, warning, info, debug");
+}
+
+// Open MPI gives ranks on other nodes a terminal, and what they print may go into a file.
+TEST(Console, HasNoColoursOnATerminalThatALauncherMade) {
+  const int control = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_TRUE(control >= 0 && ::grantpt(control) == 0 && ::unlockpt(control) == 0);
+  std::FILE* const terminal = std::fopen(::ptsname(control), "w");
+  ASSERT_NE(terminal, nullptr);
+  for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "TERM"}) ::unsetenv(name);
+  EXPECT_TRUE(is_coloured(terminal));
+  ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  EXPECT_FALSE(is_coloured(terminal));
+  ::setenv("CLICOLOR_FORCE", "1", 1);  // as --nproc says of its own terminal
+  EXPECT_TRUE(is_coloured(terminal));
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "CLICOLOR_FORCE"})
+    ::unsetenv(name);
+  std::fclose(terminal);
+  ::close(control);
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+// Parameters and states by the rules of the optimizer, and what the file system says is free.
+#include "train/disk_space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "checkpoint/layout.h"
+#include "config/optimizers.h"
+#include "model/transformer.h"
+#include "runtime/memory.h"
+
+namespace trireme {
+namespace {
+
+// A checkpoint has the master weights and the moments, as they are computed with.
+double bytes_of_parameter(const Config& config) {
+  const double weight = config.run.precision == "fp64" ? 8 : 4;
+  const double moment = config.optimizer.moment_dtype == "bf16" ? 2 : weight;
+  const OptimizerEntry* const optimizer = find_optimizer(config.optimizer.name);
+  return weight + moment * (optimizer ? optimizer->moments : 0);
+}
+
+// The nearest folder that is there.
+fs::path existing_folder(fs::path folder) {
+  std::error_code error;
+  folder = fs::absolute(folder, error);
+  while (!fs::is_directory(folder, error) && folder.has_parent_path() &&
+         folder != folder.parent_path())
+    folder = folder.parent_path();
+  return folder;
+}
+
+}  // namespace
+
+DiskSpace disk_space(const Config& config) {
+  DiskSpace space;
+  space.checkpoint = static_cast<std::int64_t>(static_cast<double>(parameter_count(config.model)) *
+                                               bytes_of_parameter(config));
+  const fs::path run = config.run.dir;
+  if (config.checkpoint.interval > 0 && config.checkpoint.keep > 0) {
+    const auto there = static_cast<std::int64_t>(saved_steps(run / "checkpoints").size());
+    // An old one is removed once the new one is complete.
+    space.more = std::max<std::int64_t>(1, config.checkpoint.keep + 1 - there);
+  }
+  std::error_code error;
+  const fs::space_info info = fs::space(existing_folder(run), error);
+  space.free = error
+                   ? INT64_MAX
+                   : static_cast<std::int64_t>(std::min<std::uintmax_t>(info.available, INT64_MAX));
+  return space;
+}
+
+std::string check_disk(const DiskSpace& space, const Config& config) {
+  if (!space.has_room_for_one())
+    fail_input(
+        "a checkpoint of this model takes about {}, and the disk of run.dir = {:?} has {} free: "
+        "free "
+        "some, or name a folder elsewhere",
+        bytes_to_text(space.checkpoint), config.run.dir, bytes_to_text(space.free));
+  if (space.has_room()) return "";
+  return fmt::format(
+      "the disk of run.dir has {} free, and {} of about {} each will be written before the first "
+      "is removed: set checkpoint.keep lower, or free some",
+      bytes_to_text(space.free), counted(space.more, "checkpoint"),
+      bytes_to_text(space.checkpoint));
+}
+
+}  // namespace trireme
