@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/output_folder.h"
+#include "interop/huggingface_config.h"
 #include "interop/huggingface_names.h"
 #include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
@@ -20,8 +21,9 @@ class DcpExport {
             const ExportOptions& options)
       : state_(reader.state()),
         config_(checkpoint_config(reader.folder())),
-        titan_(names == DcpNames::torchtitan),
-        model_{huggingface_kind(config_.model), config_.model, {}, ""},
+        titan_(names != DcpNames::huggingface),
+        names_(names),
+        model_{huggingface_kind(config_.model), config_.model, imported_tokens(state_), ""},
         mapping_(huggingface_mapping(model_)),
         weights_(mapping_.theirs.size()),
         source_(reader, {options.pool, options.progress, options.stopped}),
@@ -45,6 +47,15 @@ class DcpExport {
     if (with_states_) add_moments(mapping_, moment_name);
   }
 
+  // The config.json says what model the tensors are of, to `trireme convert` and to transformers.
+  void write_config(const fs::path& folder) const {
+    const DType stored = options_.dtype.value_or(main_dtype_);
+    const char* const dtype = stored == DType::bf16  ? "bfloat16"
+                              : stored == DType::f16 ? "float16"
+                                                     : "float32";
+    write_file_durably(folder / "config.json", huggingface_config_text(model_, dtype));
+  }
+
   ConversionReport write() {
     const TensorAssembler assembler(mapping_, Direction::to_theirs, source_);
     for (std::size_t i = 0; i < mapping_.theirs.size(); ++i) write_tensor(assembler, i);
@@ -62,11 +73,13 @@ class DcpExport {
 
  private:
   std::string own_name(const std::string& huggingface) const {
-    return titan_ ? torchtitan_name(huggingface) : huggingface;
+    if (!titan_) return huggingface;
+    return names_ == DcpNames::torchtitan ? torchtitan_name(huggingface)
+                                          : meta_llama_name(huggingface);
   }
   DcpPath weight_path(const std::string& name) const {
-    if (titan_) return {own_name(name)};
-    return {"model", name};
+    if (titan_ && names_ != DcpNames::torchtitan_0_1) return {own_name(name)};
+    return {"model", own_name(name)};
   }
   DcpPath state_path(const std::string& own, const char* key) const {
     if (titan_) return {"optimizer", fmt::format("state.{}.{}", own, key)};
@@ -88,6 +101,7 @@ class DcpExport {
     if (i < weights_) {
       const NamedTensor& tensor = mapping_.theirs[i];
       const DType dtype = options_.dtype.value_or(assembler.dtype(i));
+      if (i == 0) main_dtype_ = assembler.dtype(i);
       writer_.begin(weight_path(tensor.name), {dtype, {tensor.shape.begin(), tensor.shape.end()}});
       write_rows(assembler, i, dtype, 0, rows_of(tensor.shape));
       write_tied(tensor.name);
@@ -201,6 +215,8 @@ class DcpExport {
   const CheckpointState& state_;
   Config config_;
   bool titan_, with_states_ = false;
+  DcpNames names_;
+  DType main_dtype_ = DType::f32;  // of the weights, as they are stored
   HuggingFaceModel model_;
   TensorMapping mapping_;
   std::size_t weights_;  // how many of its tensors are weights, which come first
@@ -218,7 +234,9 @@ ConversionReport export_dcp(const fs::path& checkpoint, const fs::path& to, DcpN
   }
   CheckpointReader reader(checkpoint);
   OutputFolder output(to);
-  ConversionReport report = DcpExport(reader, to, names, options).write();
+  DcpExport dcp(reader, to, names, options);
+  ConversionReport report = dcp.write();
+  dcp.write_config(to);
   report.folder = to;
   output.keep();
   return report;

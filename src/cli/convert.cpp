@@ -22,7 +22,7 @@ constexpr int most_ranks = 4096;
 struct ConvertOptions {
   std::string from, to, input, output, config, dtype;
   std::optional<double> max_file_gb;
-  std::string weight_files, megatron_names;
+  std::string weight_files, megatron_names, torchtitan_names;
   std::optional<int> tp, pp;
   std::vector<std::string> overrides;
   bool as_json = false;
@@ -54,7 +54,8 @@ void refuse_options(const ConvertOptions& options, const WrittenFormat* format) 
                                       {"--max-file-size", options.max_file_gb.has_value()},
                                       {"--tp", options.tp.has_value()},
                                       {"--pp", options.pp.has_value()},
-                                      {"--megatron-names", !options.megatron_names.empty()}}) {
+                                      {"--megatron-names", !options.megatron_names.empty()},
+                                      {"--torchtitan-names", !options.torchtitan_names.empty()}}) {
     if (given && !(format && format->takes(option)))
       fail_input("{} is for --to {}", option, formats_with(option));
   }
@@ -91,7 +92,7 @@ ConversionReport export_to_other(const ConvertOptions& options) {
         "set",
         setting, options.to);
   }
-  ExportRequest request{options.input, options.output, run_config(options), {}, {}};
+  ExportRequest request{options.input, options.output, run_config(options), {}, {}, {}};
   ExportOptions& how = request.options = export_options(request.config);
   if (options.dtype == "fp32") how.dtype = DType::f32;
   if (options.dtype == "bf16") how.dtype = DType::bf16;
@@ -104,6 +105,9 @@ ConversionReport export_to_other(const ConvertOptions& options) {
   layout.pp = options.pp.value_or(1);
   if (options.megatron_names == "local") layout.kind = MegatronKind::local;
   if (options.megatron_names == "legacy") layout.kind = MegatronKind::legacy;
+  request.torchtitan = options.torchtitan_names == "0.1"   ? DcpNames::torchtitan_0_1
+                       : options.torchtitan_names == "0.2" ? DcpNames::torchtitan_0_2
+                                                           : DcpNames::torchtitan;
   return format.write(request);
 }
 
@@ -193,6 +197,12 @@ void add_convert(CLI::App& app) {
                    "--transformer-impl transformer_engine (the default of both) or local, or with "
                    "--use-legacy-models (legacy)")
       ->check(CLI::IsMember({"transformer_engine", "local", "legacy"}));
+  command
+      ->add_option("--torchtitan-names", options->torchtitan_names,
+                   "With --to torchtitan: names of the tensors as this release has them: 0.3 (the "
+                   "default), 0.2 (attention.wq, output), or 0.1 and older (the same below the key "
+                   "model)")
+      ->check(CLI::IsMember({"0.3", "0.2", "0.1"}));
   command->add_option(
       "--set", options->overrides,
       "section.key=value: of the model, where the input's files do not say it, e.g. "

@@ -56,7 +56,7 @@ ConversionReport write_dcp(const ExportRequest& request) {
 }
 
 ConversionReport write_torchtitan(const ExportRequest& request) {
-  return export_dcp(request.checkpoint, request.to, DcpNames::torchtitan, request.options);
+  return export_dcp(request.checkpoint, request.to, request.torchtitan, request.options);
 }
 
 ConversionReport write_megatron(const ExportRequest& request) {
@@ -81,7 +81,7 @@ const std::vector<WrittenFormat>& written_formats() {
       {"torchtitan",
        "the same with torchtitan's names of a Llama",
        write_torchtitan,
-       {"--max-file-size"}},
+       {"--max-file-size", "--torchtitan-names"}},
       {"megatron",
        "Megatron-LM (--ckpt-format torch): release/mp_rank_TT[_PPP]/model_optim_rng.pt",
        write_megatron,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/dcp.h"
 #include "checkpoint/huggingface.h"
 #include "interop/foreign_model.h"
 #include "interop/megatron_writer.h"
@@ -33,6 +34,7 @@ struct ExportRequest {
   Config config;
   ExportOptions options;
   MegatronLayout layout;
+  DcpNames torchtitan = DcpNames::torchtitan;  // of which release, with --to torchtitan
 };
 
 struct WrittenFormat {
