@@ -9,14 +9,15 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/new_file.h"
 #include "cli/plan_search.h"
+#include "config/run_rules.h"
 #include "parallel/draw.h"
 #include "plan/machine.h"
 #include "plan/start_up.h"
 #include "plan/time_plan.h"
 #include "plan/verdict.h"
 #include "runtime/devices.h"
-#include "train/setup.h"
 
 namespace trireme::cli {
 namespace {
@@ -72,6 +73,8 @@ nlohmann::json to_json(const TimePlan& time) {
                {"efficiency", time.efficiency},
                {"band", time.band},
                {"band_reason", time.band_reason},
+               {"band_devices", time.band_devices},
+               {"beyond_band", time.beyond},
                {"pipeline_ranks", ranks}});
   return json;
 }
@@ -122,6 +125,7 @@ nlohmann::json to_json(const LayoutPlan& plan) {
                        {"parameters", rank.on_host.parameters},
                        {"activations", rank.on_host.activations},
                        {"checkpoint_copy", rank.on_host.copies},
+                       {"besides", to_json(rank.besides_on_host)},
                        {"bytes_read", rank.host.read},
                        {"bytes_written", rank.host.written}}},
                      {"flops", rank.flops},
@@ -218,6 +222,8 @@ void search(const PlanArguments& arguments, Config config) {
 }
 
 void run(const PlanArguments& arguments) {
+  for (const std::string* file : {&arguments.svg, &arguments.trace, &arguments.program})
+    require_new_file(*file);
   Config config = load_config(arguments.file, arguments.overrides);
   if (arguments.search) return search(arguments, std::move(config));
   if (arguments.exhaustive) fail_input("--exhaustive belongs to --search: add it");
@@ -228,9 +234,7 @@ void run(const PlanArguments& arguments) {
   const std::int64_t ranks = arguments.ranks > 0 ? arguments.ranks : fewest;
   const std::string& memory = arguments.memory.empty() ? config.run.memory : arguments.memory;
   std::int64_t limit = memory.empty() ? 0 : parse_byte_size(memory, "--memory");
-  validate(config);
-  validate_layout(config, ranks);
-  refuse_what_is_not_there(config);
+  check_run(config, ranks);
   std::vector<std::string> notes = layout_notes(config, ranks);
   if (std::string note = assume_vocabulary(config); !note.empty()) notes.push_back(note);
   const Machine machine = machine_for(config, arguments.machine);
@@ -299,7 +303,8 @@ void add_plan(CLI::App& app) {
       "--machine)");
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
-  command->add_option("--svg", arguments->svg, "Draw the schedule into this file");
+  command->add_option("--svg", arguments->svg,
+                      "Draw the schedule into this file, which must not exist");
   command
       ->add_option(
           "--machine", arguments->machine,
@@ -311,14 +316,15 @@ void add_plan(CLI::App& app) {
       ->check([](const std::string& name) {
         return std::string(name.empty() ? "is empty: leave it out to plan for this machine" : "");
       });
-  command->add_option("--trace", arguments->trace,
-                      "Write the simulated step to this file as a Chrome trace");
+  command->add_option(
+      "--trace", arguments->trace,
+      "Write the simulated step to this file, which must not exist, as a Chrome trace");
   command->add_option("--stack", arguments->stack,
                       "Time the step as another software would run it, to compare with what is "
                       "published of it: torchtitan, megatron-deepspeed ... (default: trireme)");
   command->add_option("--program", arguments->program,
                       "Write what a rank of each pipeline position is told to do in a step to this "
-                      "file: kernels, copies and messages in their order");
+                      "file, which must not exist: kernels, copies and messages in their order");
   command->add_flag("--search", arguments->search,
                     "Look for the fastest layouts that fit on --devices of --machine, whatever "
                     "[parallel] says");

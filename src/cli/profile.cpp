@@ -13,6 +13,7 @@
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/new_file.h"
+#include "config/run_rules.h"
 #include "plan/machine.h"
 #include "runtime/join.h"
 #include "train/ranks.h"
@@ -160,7 +161,7 @@ void print_rank(const Json& rank) {
   std::int64_t most = 0;
   const std::string course = timeline(rank, most);
   if (most > 0)
-    fmt::print("of it held by micro-batches in flight, over the step, in tenths of {}\n {}\n",
+    fmt::print("memory of micro-batches in flight during the step (0 to 10 = {})\n {}\n",
                bytes_to_text(most), course);
 }
 
@@ -215,8 +216,7 @@ void run(const ProfileArguments& a) {
   limits_of(config, a.machine);  // refused before anything is started
   require_new_file(a.trace);
   if (a.nproc > 0) {
-    validate_layout(config, a.nproc);
-    refuse_what_is_not_there(config);
+    check_run(config, a.nproc);
     launch_processes(a.nproc, "");
   }
   const JoinedJob job(config.run.device, config.train.timeout_s);
@@ -224,8 +224,7 @@ void run(const ProfileArguments& a) {
   hear_stop_signals();
   run_guarded(transport, [&] {
     job.choose_device();
-    validate_layout(config, transport.place().size);
-    refuse_what_is_not_there(config);
+    check_run(config, transport.place().size);
     profile_here(a, config, transport);
   });
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/divisors.h"
 
@@ -207,11 +208,11 @@ std::vector<int> Mesh::kv_group(int rank) const {
 
 std::string Mesh::text() const {
   const MeshDegrees& d = degrees_;
-  return fmt::format("tp {} x cp {} x dp {}{}{} x pp {} = {} ranks", d.tp, d.cp, d.dp(),
+  return fmt::format("tp {} x cp {} x dp {}{}{} x pp {} = {}", d.tp, d.cp, d.dp(),
                      d.dp_replicate > 1
                          ? fmt::format(" (shard {} x replicate {})", d.dp_shard, d.dp_replicate)
                          : "",
-                     text_of_experts(d), d.pp, size_);
+                     text_of_experts(d), d.pp, counted(size_, "rank"));
 }
 
 }  // namespace trireme

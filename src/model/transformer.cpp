@@ -11,6 +11,7 @@
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "model/builder.h"
+#include "model/layer_kinds.h"
 #include "model/rotary.h"
 
 namespace trireme {
@@ -33,6 +34,11 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
         "of {}",
         options.batch, options.context.share(seq), tp.size, tp.size);
   }
+}
+
+bool is_in_fp8(const ModelConfig& model, const Fp8Config& fp8, std::int64_t layer) {
+  return fp8.recipe != "none" && layer >= fp8.first_layers_bf16 &&
+         layer < model.num_layers - fp8.last_layers_bf16;
 }
 
 // How the linear layers of blocks compute.
@@ -110,8 +116,7 @@ class Assembler {
       const std::int64_t layer = part.first_layer + i;
       const int kind = eval_->block_kind(layer);
       const Recompute how = i < recomputed ? options.recompute : Recompute::none;
-      const bool in_fp8 = layer >= options.fp8.first_layers_bf16 &&
-                          layer < model_.num_layers - options.fp8.last_layers_bf16;
+      const bool in_fp8 = is_in_fp8(model_, options.fp8, layer);
       const auto [known, is_new] = templates.try_emplace({kind, how, in_fp8});
       if (is_new) {
         known->second = add_template([&](const Builder& b) { return b.block(kind); }, how, false,
@@ -211,6 +216,15 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   }
   lay_out_parameters(stage);
   return stage;
+}
+
+std::vector<LayerKind> layer_kinds(const ModelConfig& model, const Fp8Config& fp8) {
+  const BuildOptions options;
+  const auto builder = architecture_of(model).make_builder(model, options, false);
+  std::vector<LayerKind> kinds;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    kinds.push_back({builder->block_kind(layer), is_in_fp8(model, fp8, layer)});
+  return kinds;
 }
 
 std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks) {

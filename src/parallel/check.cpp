@@ -354,11 +354,9 @@ std::string title(const Schedule& schedule) {
 
 std::string costs_text(const ScheduleReport& report) {
   return fmt::format(
-      "ranks are idle for {:.1f}% of a step ({:.1f}% without fill and drain), hold the activations "
-      "of at most {} and send {} message{}",
-      100 * report.bubble, 100 * report.stall_rate,
-      count(report.peak_memory, "micro-batch", "micro-batches"), report.messages,
-      report.messages == 1 ? "" : "s");
+      "bubble {:.1f}%; ranks hold the activations of at most {} and send {} message{}",
+      100 * report.bubble, count(report.peak_memory, "micro-batch", "micro-batches"),
+      report.messages, report.messages == 1 ? "" : "s");
 }
 
 std::string summary(const Schedule& schedule, const ScheduleReport& report) {

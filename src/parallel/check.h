@@ -79,7 +79,7 @@ ScheduleReport time_schedule(const Schedule& schedule, const ScheduleReport& che
 // its full stop.
 std::string title(const Schedule& schedule);
 std::string costs_text(const ScheduleReport& report);
-// Both: "1f1b, 4 ranks, 8 micro-batches: ranks are idle for 27.3% of a step ...".
+// Both: "1f1b, 4 ranks, 8 micro-batches: bubble 27.3%; ...".
 std::string summary(const Schedule& schedule, const ScheduleReport& report);
 
 // "rank 2, action 7: input_grad of micro-batch 3, chunk 1"

@@ -158,7 +158,7 @@ class SvgWriter {
     if (windows_.size() > 1) mark_break();
     axis();
     text(left, top + schedule_.ranks() * row + 50, "start",
-         "Ranks" + costs_text(picture_.costs()).substr(5) + ".", "#222222", "font-size=\"13\"");
+         "B" + costs_text(picture_.costs()).substr(1) + ".", "#222222", "font-size=\"13\"");
     return out_ + "</svg>\n";
   }
 

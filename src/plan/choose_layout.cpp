@@ -9,11 +9,11 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "config/run_rules.h"
 #include "plan/layout_memory.h"
 #include "plan/layout_search.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
-#include "train/setup.h"
 
 namespace trireme {
 namespace {
@@ -79,8 +79,7 @@ std::int64_t room_of(const RankSet& set) {
 }  // namespace
 
 LayoutChoice keep_layout(const Config& config, const RankSet& set, bool wider) {
-  validate_layout(config, set.ranks);
-  refuse_what_is_not_there(config);
+  check_run(config, set.ranks);
   const Target target = target_of(config.run.device);
   LayoutChoice choice{config, layout_memory(config, set, target).needed, ""};
   if (wider && choice.needed <= room_of(set)) widen(choice, set, target, room_of(set));

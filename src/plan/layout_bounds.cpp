@@ -17,6 +17,7 @@ namespace {
 struct Cut {
   const Config& config;
   const Layout& layout;
+  const std::vector<LayerKind>& kinds;    // of the layers
   const ModelPieces &recomputed, &plain;  // layers that are recomputed as it says, and the others
   StagePlacement placement;
   std::vector<LayerRange> layers;  // by stage
@@ -34,7 +35,7 @@ struct Cut {
     const std::int64_t some = parallel().recompute_layers;
     const std::int64_t last = some > 0 ? range.begin + some : range.end;
     for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      use((layer < last ? recomputed : plain).layers.at(config.model.moe.experts_in(layer)));
+      use((layer < last ? recomputed : plain).layers.at(kinds[static_cast<std::size_t>(layer)]));
     if (stage + 1 == placement.stages()) use(plain.head);
   }
 };
@@ -96,18 +97,23 @@ double state_bytes(const Config& config) {
   return master + moment * (optimizer ? optimizer->moments : 0);
 }
 
-// Micro-batches that the first rank holds at its worst, in chunks.
+// Micro-batches that the first rank holds at its worst, in chunks. A schedule that nobody has
+// counted holds one at least.
 std::int64_t slots_at_least(const Cut& cut) {
   const std::int64_t m = cut.micro_batches, p = cut.placement.ranks, chunks = cut.placement.chunks;
   if (p == 1) return 1;
   switch (find_schedule(cut.parallel().schedule).kind) {
     case ScheduleKind::gpipe:
       return m;
+    case ScheduleKind::one_f_one_b:
+    case ScheduleKind::interleaved:
+    case ScheduleKind::zb1p:
+    case ScheduleKind::zbv:
+      return std::min(m, p) * chunks;
     case ScheduleKind::vhalf:
       return std::min(m, p);
-    default:
-      return std::min(m, p) * chunks;
   }
+  return 1;
 }
 
 // The ranks of a group that are equally far apart, rank 0 among them.
@@ -200,10 +206,11 @@ const ModelPieces& LayoutBounds::pieces(const Layout& layout, const std::string&
 
 namespace {
 
-Cut cut_of(const Config& config, const Layout& layout, int ranks, const ModelPieces& recomputed,
+Cut cut_of(const Config& config, const Layout& layout, int ranks,
+           const std::vector<LayerKind>& kinds, const ModelPieces& recomputed,
            const ModelPieces& plain) {
   const ParallelConfig& p = layout.parallel;
-  Cut cut{config, layout, recomputed, plain, {}, {}};
+  Cut cut{config, layout, kinds, recomputed, plain, {}, {}};
   cut.placement = {static_cast<int>(p.pp), static_cast<int>(stages_per_rank(p)),
                    p.pp > 1 && find_schedule(p.schedule).chunks == ChunkRule::folded};
   cut.layers = assign_layers(config.model.num_layers, cut.placement, p.stage_layers);
@@ -218,7 +225,7 @@ Cut cut_of(const Config& config, const Layout& layout, int ranks, const ModelPie
 
 std::int64_t LayoutBounds::memory(const Layout& layout) {
   const ParallelConfig& p = layout.parallel;
-  const Cut cut = cut_of(config_, layout, ranks_, pieces(layout, p.recompute),
+  const Cut cut = cut_of(config_, layout, ranks_, kinds_, pieces(layout, p.recompute),
                          pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
   const double weight = element_bytes(config_), state = state_bytes(config_),
                gradient = config_.run.gradient_dtype == "bf16" ? 2 : std::max(4.0, weight);
@@ -250,7 +257,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
 
 double LayoutBounds::seconds(const Layout& layout) {
   const ParallelConfig& p = layout.parallel;
-  const Cut cut = cut_of(config_, layout, ranks_, pieces(layout, p.recompute),
+  const Cut cut = cut_of(config_, layout, ranks_, kinds_, pieces(layout, p.recompute),
                          pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
   const auto m = static_cast<double>(cut.micro_batches);
   const double send = cut.placement.ranks > 1 ? send_seconds(*costs_, cut, ranks_) : 0;

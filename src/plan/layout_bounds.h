@@ -4,6 +4,7 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "plan/layout_space.h"
 #include "plan/machine.h"
@@ -16,7 +17,11 @@ class LayoutBounds {
   // `config` as for layout_space(). `costs`: null where only memory is asked for. Both and the
   // machine outlive the bounds.
   LayoutBounds(const Config& config, int ranks, const Machine& machine, const CostModel* costs)
-      : config_(config), ranks_(ranks), machine_(machine), costs_(costs) {}
+      : config_(config),
+        kinds_(layer_kinds(config.model, config.fp8)),
+        ranks_(ranks),
+        machine_(machine),
+        costs_(costs) {}
 
   // Never more than layout_memory().
   std::int64_t memory(const Layout& layout);
@@ -29,6 +34,7 @@ class LayoutBounds {
   const ModelPieces& pieces(const Layout& layout, const std::string& recompute);
 
   const Config& config_;
+  const std::vector<LayerKind> kinds_;  // of the layers
   int ranks_;
   const Machine& machine_;
   const CostModel* costs_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/layer_kinds.h"
 #include "plan/host_memory.h"
 #include "plan/recorded_rank.h"
 #include "train/setup.h"
@@ -14,7 +15,7 @@ namespace {
 // What the memory of a pipeline position follows from, besides its buffers.
 struct PositionKind {
   bool first = false, last = false;
-  std::vector<std::vector<std::int64_t>> layers;  // by chunk: how many experts each of them has
+  std::vector<std::vector<LayerKind>> layers;  // by chunk
 
   bool operator==(const PositionKind&) const = default;
 };
@@ -25,17 +26,15 @@ struct Planned {
   std::int64_t on_host = 0;
 };
 
-PositionKind kind_of(const Config& config, const StagePlacement& placement,
+PositionKind kind_of(const std::vector<LayerKind>& kinds, const StagePlacement& placement,
                      const std::vector<LayerRange>& layers, int position) {
   PositionKind kind;
   for (int chunk = 0; chunk < placement.chunks; ++chunk) {
     const int stage = placement.stage(position, chunk);
     kind.first |= stage == 0;
     kind.last |= stage + 1 == placement.stages();
-    std::vector<std::int64_t>& experts = kind.layers.emplace_back();
     const LayerRange& range = layers[static_cast<std::size_t>(stage)];
-    for (std::int64_t layer = range.begin; layer < range.end; ++layer)
-      experts.push_back(config.model.moe.experts_in(layer));
+    kind.layers.emplace_back(kinds.begin() + range.begin, kinds.begin() + range.end);
   }
   return kind;
 }
@@ -59,6 +58,7 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
       (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));
   // With a batch that grows, buffers are those of several schedules.
   const bool one_schedule = config.train.rampup_batch_size.empty();
+  const std::vector<LayerKind> kinds = layer_kinds(config.model, config.fp8);
   std::vector<Planned> planned;
   std::vector<LayerRange> layers;
   std::vector<std::int64_t> on_host(static_cast<std::size_t>(pp));  // by position
@@ -67,7 +67,7 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
     Planned one;
     if (!planned.empty()) {
       const PlannedSchedule& known = schedules->at(micro_batches);
-      one = {kind_of(config, known.schedule.placement, layers, position),
+      one = {kind_of(kinds, known.schedule.placement, layers, position),
              buffers_of(known.schedule, known.report, position)};
       const auto stands_for = [&](const Planned& other) {
         return other.kind == one.kind && other.buffers.hold(one.buffers);
@@ -83,14 +83,15 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
       const Schedule& schedule = rank.engine.schedule(micro_batches);
       layers =
           assign_layers(config.model.num_layers, schedule.placement, config.parallel.stage_layers);
-      one = {kind_of(config, schedule.placement, layers, position),
+      one = {kind_of(kinds, schedule.placement, layers, position),
              buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)};
     }
-    const std::int64_t besides = memory_besides(rank.engine, config, threads_of(target)).total();
-    one.on_host = planned_on_host(rank.engine, config).total() + besides;
+    const MemoryBesides besides = memory_besides(rank.engine, config, threads_of(target));
+    one.on_host = planned_on_host(rank.engine, config).total() + besides.on_host.total();
     on_host[static_cast<std::size_t>(position)] = one.on_host;
     planned.push_back(std::move(one));
-    memory.needed = std::max(memory.needed, planned_memory(rank.engine, config).total() + besides);
+    memory.needed = std::max(
+        memory.needed, planned_memory(rank.engine, config).total() + besides.on_device.total());
     if (memory.needed > limit) return memory;
   }
   memory.on_host = on_fullest_node(on_host, ranks, set.ranks_per_node);

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/presets.h"
 #include "plan/recorded_rank.h"
@@ -103,6 +105,22 @@ PassTimes flops_of(const Record& record, int chunk) {
           sums[static_cast<int>(Pass::weight_grad)] / 1e12};
 }
 
+struct Attentions {
+  double all = 0, causal = 0;
+};
+
+void count_attentions(const StageDefinition& definition, Attentions& found) {
+  for (const SegmentInstance& segment : definition.segments) {
+    const SegmentTemplate& part = definition.templates[static_cast<std::size_t>(segment.segment)];
+    for (const Node& node : part.eval->forward) {
+      const auto* attention = std::get_if<AttentionAttributes>(&node.attributes);
+      if (!attention) continue;
+      ++found.all;
+      found.causal += attention->causal ? 1 : 0;
+    }
+  }
+}
+
 }  // namespace
 
 LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
@@ -110,6 +128,7 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
   if (!schedules) schedules = std::make_shared<PlannedSchedules>();
   LayoutPlan plan{target, Mesh({})};
   std::vector<PassTimes> times;
+  Attentions attentions;
   for (int position = 0; position < static_cast<int>(config.parallel.pp); ++position) {
     const int rank = ranks / static_cast<int>(config.parallel.pp) * position;
     RecordedRank recorded(config, target, {rank, ranks}, schedules);
@@ -135,7 +154,9 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
     one.memory = planned_memory(engine, config);
     one.in_files = engine.stored(OffloadPlace::file);
     one.on_host = planned_on_host(engine, config);
-    one.besides = memory_besides(engine, config, threads_of(target));
+    auto [on_device, on_host] = memory_besides(engine, config, threads_of(target));
+    one.besides = std::move(on_device);
+    one.besides_on_host = std::move(on_host);
     const StepCosts costs = record_costs(recorded, plan.micro_batches, one, plan.further_turns);
     one.flops = costs.flops;
     one.traffic = costs.traffic;
@@ -145,11 +166,14 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
       const int stage = placement.stage(position, c);
       times[stage] = flops_of(one.program, c);
       one.layers.push_back(layers[stage]);
-      for (const Parameter& parameter : engine.stage(c).definition().parameters)
+      const StageDefinition& definition = engine.stage(c).definition();
+      for (const Parameter& parameter : definition.parameters)
         one.parameters += parameter.spec.shape.count();
+      count_attentions(definition, attentions);
     }
     plan.ranks.push_back(std::move(one));
   }
+  plan.causal_share = attentions.all > 0 ? attentions.causal / attentions.all : 0;
   CheckOptions by_flops;
   by_flops.times = times;
   plan.by_flops = time_schedule(plan.schedule, plan.even, by_flops);
@@ -224,83 +248,135 @@ std::vector<const RankPlan*> shown(const LayoutPlan& plan) {
   return ranks;
 }
 
-// Regions down, pipeline positions across.
-std::string memory_table(const std::vector<const RankPlan*>& ranks) {
-  std::string text = fmt::format("{:<28}", "memory of a rank");
-  for (const RankPlan* rank : ranks)
-    text += fmt::format(" {:>12}", fmt::format("pp {}", rank->pipeline_rank));
-  text += '\n';
-  const auto row = [&](const std::string& name, auto&& value) {
-    std::string line = fmt::format("  {:<26}", name);
-    bool any = false;
-    for (const RankPlan* rank : ranks) {
-      const std::int64_t size = value(*rank);
-      any |= size > 0;
-      line += fmt::format(" {:>12}", bytes_to_text(size));
+// Columns as wide as what stands in them.
+class TextTable {
+ public:
+  // The first row is the head of the columns.
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // A line over the whole width.
+  void add_title(std::string title) { rows_.push_back({std::move(title)}); }
+
+  // The first column, and the second too where `two_texts` says so, begin at the left.
+  std::string text(bool two_texts = false) const {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows_) {
+      if (row.size() == 1) continue;
+      widths.resize(std::max(widths.size(), row.size()));
+      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
     }
-    if (any) text += line + '\n';
-  };
-  for (const MemoryRegion& region : ranks[0]->memory.regions) {
-    row(region.name, [&](const RankPlan& rank) {
-      for (const MemoryRegion& same : rank.memory.regions)
-        if (same.name == region.name) return same.bytes;
-      return std::int64_t{0};
-    });
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        if (row.size() == 1)
+          line += row[c];
+        else if (c == 0 || (c == 1 && two_texts))
+          line += fmt::format("{}{:<{}}", c == 0 ? "" : "  ", row[c], widths[c]);
+        else
+          line += fmt::format("  {:>{}}", row[c], widths[c]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + '\n';
+    }
+    return text;
   }
-  row("total", [](const RankPlan& rank) { return rank.memory.total(); });
-  const auto elsewhere = [&](const char* where, StoredBytes RankPlan::*stored,
-                             StoreTraffic RankPlan::*moved) {
-    if (std::none_of(ranks.begin(), ranks.end(),
-                     [&](const RankPlan* rank) { return (rank->*stored).total() > 0; }))
-      return;
-    const auto rounded = [](double bytes) { return static_cast<std::int64_t>(bytes); };
-    text += fmt::format("{}\n", where);
-    row("optimizer states", [&](const RankPlan& rank) { return (rank.*stored).states; });
-    row("parameters", [&](const RankPlan& rank) { return (rank.*stored).parameters; });
-    row("activations", [&](const RankPlan& rank) { return (rank.*stored).activations; });
-    row("copy for checkpoints", [&](const RankPlan& rank) { return (rank.*stored).copies; });
-    row("read per step", [&](const RankPlan& rank) { return rounded((rank.*moved).read); });
-    row("written per step", [&](const RankPlan& rank) { return rounded((rank.*moved).written); });
-  };
-  elsewhere("in files", &RankPlan::in_files, &RankPlan::files);
-  elsewhere("in the memory of the host", &RankPlan::on_host, &RankPlan::host);
-  text += "besides, at most about\n";
-  for (const MemoryRegion& region : ranks[0]->besides.regions) {
-    row(region.name, [&](const RankPlan& rank) {
-      for (const MemoryRegion& same : rank.besides.regions)
-        if (same.name == region.name) return same.bytes;
-      return std::int64_t{0};
-    });
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+using ShownRanks = std::vector<const RankPlan*>;
+
+// A row of bytes, where any rank has some.
+template <class Value>
+void add_bytes(TextTable& table, const ShownRanks& ranks, const std::string& name,
+               const Value& value) {
+  std::vector<std::string> cells = {"  " + name};
+  bool any = false;
+  for (const RankPlan* rank : ranks) {
+    const std::int64_t size = value(*rank);
+    any |= size > 0;
+    cells.push_back(bytes_to_text(size));
   }
-  return text;
+  if (any) table.add(std::move(cells));
 }
 
-std::string traffic_table(const std::vector<const RankPlan*>& ranks) {
-  std::string text = fmt::format("{:<56}   sent per step for\n{:<8} {:<18} {:>14} {:>13}", "",
-                                 "rank of", "layers", "parameters", "TFLOP/step");
+void add_regions(TextTable& table, const ShownRanks& ranks, MemoryPlan RankPlan::*plan) {
+  for (const MemoryRegion& region : (ranks[0]->*plan).regions) {
+    add_bytes(table, ranks, region.name, [&](const RankPlan& rank) {
+      for (const MemoryRegion& same : (rank.*plan).regions)
+        if (same.name == region.name) return same.bytes;
+      return std::int64_t{0};
+    });
+  }
+}
+
+void add_stored(TextTable& table, const ShownRanks& ranks, StoredBytes RankPlan::*stored,
+                StoreTraffic RankPlan::*moved) {
+  const auto rounded = [](double bytes) { return static_cast<std::int64_t>(bytes); };
+  const auto add = [&](const char* name, const auto& value) {
+    add_bytes(table, ranks, name, value);
+  };
+  add("optimizer states", [&](const RankPlan& rank) { return (rank.*stored).states; });
+  add("parameters", [&](const RankPlan& rank) { return (rank.*stored).parameters; });
+  add("activations", [&](const RankPlan& rank) { return (rank.*stored).activations; });
+  add("copy for checkpoints", [&](const RankPlan& rank) { return (rank.*stored).copies; });
+  add("read per step", [&](const RankPlan& rank) { return rounded((rank.*moved).read); });
+  add("written per step", [&](const RankPlan& rank) { return rounded((rank.*moved).written); });
+}
+
+// Regions down, pipeline positions across.
+std::string memory_table(const ShownRanks& ranks) {
+  TextTable table;
+  std::vector<std::string> heads = {"memory of a rank"};
+  for (const RankPlan* rank : ranks) heads.push_back(fmt::format("pp {}", rank->pipeline_rank));
+  table.add(std::move(heads));
+  add_regions(table, ranks, &RankPlan::memory);
+  add_bytes(table, ranks, "total", [](const RankPlan& rank) { return rank.memory.total(); });
+  const auto any = [&](StoredBytes RankPlan::*stored) {
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](const RankPlan* rank) { return (rank->*stored).total() > 0; });
+  };
+  if (any(&RankPlan::in_files)) {
+    table.add_title("in files");
+    add_stored(table, ranks, &RankPlan::in_files, &RankPlan::files);
+  }
+  table.add_title("in addition, at most about (estimates)");
+  add_regions(table, ranks, &RankPlan::besides);
+  if (ranks[0]->besides_on_host.total() == 0 && !any(&RankPlan::on_host)) return table.text();
+  table.add_title("in the memory of the host");
+  add_stored(table, ranks, &RankPlan::on_host, &RankPlan::host);
+  add_regions(table, ranks, &RankPlan::besides_on_host);
+  return table.text();
+}
+
+std::string traffic_table(const ShownRanks& ranks) {
   const auto any = [&](double Traffic::*sent) {
     return std::any_of(ranks.begin(), ranks.end(),
                        [&](const RankPlan* rank) { return rank->traffic.*sent > 0; });
   };
-  const bool has_context = any(&Traffic::context), has_experts = any(&Traffic::experts);
-  const std::pair<const char*, bool> columns[] = {
-      {"layers", true},   {"attention", has_context}, {"experts", has_experts},
-      {"pipeline", true}, {"gradients", true},        {"parameters", true}};
-  for (const auto& [what, shown] : columns)
-    if (shown) text += fmt::format(" {:>12}", what);
-  text += '\n';
+  struct Column {
+    const char* what;
+    double Traffic::*sent;
+  };
+  std::vector<Column> columns = {{"layers", &Traffic::tensor}};
+  if (any(&Traffic::context)) columns.push_back({"attention", &Traffic::context});
+  if (any(&Traffic::experts)) columns.push_back({"experts", &Traffic::experts});
+  columns.push_back({"pipeline", &Traffic::pipeline});
+  columns.push_back({"gradients", &Traffic::gradients});
+  columns.push_back({"parameters", &Traffic::parameters});
+  TextTable table;
+  std::vector<std::string> heads = {"rank of", "layers", "parameters", "TFLOP/step"};
+  for (const Column& column : columns) heads.push_back(fmt::format("sent: {}", column.what));
+  table.add(std::move(heads));
   for (const RankPlan* rank : ranks) {
-    text += fmt::format("{:<8} {:<18} {:>14} {:>13.3f}", fmt::format("pp {}", rank->pipeline_rank),
-                        layers_text(*rank), rank->parameters, rank->flops / 1e12);
-    const Traffic& t = rank->traffic;
-    text += fmt::format(" {:>12}", bytes(t.tensor));
-    if (has_context) text += fmt::format(" {:>12}", bytes(t.context));
-    if (has_experts) text += fmt::format(" {:>12}", bytes(t.experts));
-    for (const double sent : {t.pipeline, t.gradients, t.parameters})
-      text += fmt::format(" {:>12}", bytes(sent));
-    text += '\n';
+    std::vector<std::string> cells = {fmt::format("pp {}", rank->pipeline_rank), layers_text(*rank),
+                                      std::to_string(rank->parameters),
+                                      fmt::format("{:.3f}", rank->flops / 1e12)};
+    for (const Column& column : columns) cells.push_back(bytes(rank->traffic.*column.sent));
+    table.add(std::move(cells));
   }
-  return text;
+  return table.text(true);
 }
 
 }  // namespace
@@ -343,13 +419,14 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
   std::string text = fmt::format(
       "mesh: {}; ZeRO {}, {} numerics\n"
       "model: {}, {} layers, {} parameters; precision {}\n"
-      "step: {:.0f} tokens, {} micro-batches of {} per rank; {:.3f} TFLOP without recomputation\n",
+      "step: {:.0f} tokens, {} of {} per rank; {:.3f} TFLOP without recomputation\n",
       plan.mesh.text(), config.parallel.zero, config.parallel.numerics, config.model.family,
       config.model.num_layers, plan.parameters, precision_text(config), plan.tokens,
-      plan.micro_batches, config.train.micro_batch_size, plan.flops / 1e12);
+      counted(plan.micro_batches, "micro-batch"),
+      counted(config.train.micro_batch_size, "sequence"), plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));
-    text += fmt::format("  if passes take as long as their flops: idle for {:.1f}% of a step\n",
+    text += fmt::format("  weighted by the flops of each pass: bubble {:.1f}%\n",
                         100 * plan.by_flops.bubble);
   }
   const std::vector<const RankPlan*> ranks = shown(plan);

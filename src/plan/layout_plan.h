@@ -36,8 +36,12 @@ struct RankPlan {
   std::int64_t parameters = 0;     // elements computed with, padding included
   MemoryPlan memory;               // of the model, its states and its activations: to the byte
   StoredBytes in_files, on_host;   // what is offloaded
-  MemoryPlan besides;              // what the process holds in addition, estimated from above
-  double flops = 0;                // executed per step, recomputation included
+  MemoryPlan besides;              // what its device holds in addition, estimated from above
+  MemoryPlan besides_on_host;      // of a GPU: what its process holds there in addition
+  // What the ranks of a node have to share, where the rank computes on a GPU.
+  std::int64_t host_bytes() const { return on_host.total() + besides_on_host.total(); }
+  std::int64_t device_bytes() const { return memory.total() + besides.total(); }
+  double flops = 0;  // executed per step, recomputation included
   Traffic traffic;
   StoreTraffic files, host;
   // The recorded step; of a long one, which repeats itself, with few turns of its schedule, and
@@ -52,8 +56,9 @@ struct LayoutPlan {
   std::int64_t micro_batches = 0;  // per rank and step
   double tokens = 0;               // per step
   double flops = 0;                // necessary per step, all ranks together
-  std::vector<RankPlan> ranks;     // by pipeline position
-  double further_turns = 0;        // of the step, after those of the recorded programs
+  double causal_share = 0;      // of the layers' attentions: those that see earlier positions only
+  std::vector<RankPlan> ranks;  // by pipeline position
+  double further_turns = 0;     // of the step, after those of the recorded programs
   Schedule schedule;
   ScheduleReport even;      // every pass of every stage takes equally long
   ScheduleReport by_flops;  // passes take as long as their flops; times in TFLOP of one rank

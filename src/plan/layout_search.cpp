@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "config/divisors.h"
+#include "config/run_rules.h"
 #include "plan/layout_bounds.h"
 #include "plan/layout_memory.h"
-#include "train/setup.h"
 
 namespace trireme {
 namespace {
@@ -139,9 +139,7 @@ class Search {
     found.layout = layout;
     const Config config = with_layout(config_, layout);
     try {
-      validate(config);
-      validate_layout(config, set_.ranks);
-      refuse_what_is_not_there(config);
+      check_run(config, set_.ranks);
       const auto schedules = std::make_shared<PlannedSchedules>();
       const LayoutMemory memory =
           layout_memory(config, set_, machine_.target, result_.limit, schedules);

@@ -102,9 +102,9 @@ std::string to_text(const LayoutSearch& search, const Config& config, const Rank
   const FoundLayout& first = search.best.front();
   text += fmt::format(
       "tokens/s: of a device; MFU: attention to all positions counted; memory: of {} of a device's "
-      "{};\nbubble: the pipeline idle; messages: waits for all others; times +-{:.0f}% ({})\n\n",
+      "{};\nbubble: the pipeline idle; messages: waits for all others; times +-{:.0f}% ({})\n{}\n",
       bytes_to_text(search.limit), bytes_to_text(set.memory), 100 * first.time.band,
-      first.time.band_reason);
+      first.time.band_reason, end_of_band(first.time));
   if (search.best.size() > 1) text += "the second " + reason(first, search.best[1]) + '\n';
   return text + guideline_text(search, set) + counts_text(search.counts) + '\n' +
          layout_toml(first.layout);

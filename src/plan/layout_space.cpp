@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/run_rules.h"
 #include "config/schedules.h"
 #include "parallel/stages.h"
-#include "train/setup.h"
 
 namespace trireme {
 namespace {
@@ -84,9 +84,7 @@ class SpaceMaker {
     const auto is_valid = [&](bool sequence_parallel) {
       p.sequence_parallel = tried.parallel.sequence_parallel = sequence_parallel;
       try {
-        validate(tried);
-        validate_layout(tried, p.tp * p.cp * dp);
-        refuse_what_is_not_there(tried);
+        check_run(tried, p.tp * p.cp * dp);
         return true;
       } catch (const Error& error) {
         if (!sequence_parallel) refuse(error.what());

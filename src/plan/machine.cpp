@@ -10,6 +10,7 @@
 #include "backend/cpu/isa.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "cluster/site.h"
 #include "config/toml_depth.h"
 #include "plan/machine_speed.h"
 
@@ -109,8 +110,9 @@ std::string machine_text(const std::string& name) {
 
 Machine find_machine(const std::string& name_or_file) {
   if (name_or_file.empty()) return {"this machine", cpu::this_machine(), {}};
-  if (const std::string text = machine_text(name_or_file); !text.empty())
-    return parse_machine(text, name_or_file);
+  const std::string known(machine_of_site(name_or_file));
+  if (const std::string text = machine_text(known); !text.empty())
+    return parse_machine(text, known);
   if (!std::filesystem::is_regular_file(name_or_file)) {
     fail_input("--machine {}: neither a file nor a machine that the program knows ({})",
                name_or_file, fmt::join(machine_names(), ", "));

@@ -164,7 +164,10 @@ void parse_fits(const toml::table& file, const std::string& where, MachineSpeed&
     constexpr const char* unit = "share of the model's speed";
     speed.fits.push_back({name, one.figure("efficiency", 0.05, 2, unit), one.text("from"),
                           one.figure_or("fp32_efficiency", 0, 0.05, 2, unit),
-                          one.figure_or("band", Fit{}.band, 0.001, 1, "share of the time")});
+                          one.figure_or("band", Fit{}.band, 0.001, 1, "share of the time"),
+                          static_cast<int>(one.figure_or("devices", 0, 1, 1 << 24,
+                                                         "of the largest run that shows it")),
+                          one.figure_or("beyond", 0, 0.001, 10, "share of the time")});
     one.refuse_others();
   }
 }

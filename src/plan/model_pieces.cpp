@@ -13,13 +13,13 @@ namespace {
 
 constexpr int passes = 3;
 
-// The first layers, of each kind that there is; `stages` of them at least.
-std::int64_t few_layers(const ModelConfig& model, std::int64_t stages) {
-  std::set<std::int64_t> kinds;
-  std::int64_t count = 1;
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
-    if (kinds.insert(model.moe.experts_in(layer)).second) count = layer + 1;
-  return std::max(count, stages);
+// The first layers, at least one of each kind and `stages` in all.
+std::int64_t few_layers(const std::vector<LayerKind>& kinds, std::int64_t stages) {
+  std::set<LayerKind> known;
+  std::size_t count = 1;
+  for (std::size_t layer = 0; layer < kinds.size(); ++layer)
+    if (known.insert(kinds[layer]).second) count = layer + 1;
+  return std::max(static_cast<std::int64_t>(count), stages);
 }
 
 struct Small {
@@ -27,7 +27,8 @@ struct Small {
   int ranks = 1;
 };
 
-Small small_model(const Config& config, const Layout& layout, bool splits) {
+Small small_model(const Config& config, const Layout& layout, bool splits,
+                  const std::vector<LayerKind>& kinds) {
   Small small{with_layout(config, layout)};
   ParallelConfig& p = small.config.parallel;
   p.pp = splits ? 2 : 1;
@@ -37,9 +38,12 @@ Small small_model(const Config& config, const Layout& layout, bool splits) {
   p.distribute_saved_activations = false;
   small.config.offload = {};
   if (p.zero < 2) p.zero = 0;
-  const std::int64_t layers = few_layers(config.model, p.pp);
+  const std::int64_t layers = few_layers(kinds, p.pp);
   p.stage_layers = splits ? std::vector<std::int64_t>{layers - 1, 1} : std::vector<std::int64_t>{};
   small.config.model.num_layers = layers;
+  // Those that are left keep their kinds.
+  std::int64_t& last_in_bf16 = small.config.fp8.last_layers_bf16;
+  last_in_bf16 = std::max<std::int64_t>(0, last_in_bf16 - (config.model.num_layers - layers));
   std::int64_t dp = p.zero > 0 ? 2 : 1;
   while (p.tp * p.cp * dp % (p.ep * p.expert_tp) != 0) ++dp;
   small.ranks = static_cast<int>(p.tp * p.cp * dp * p.pp);
@@ -76,11 +80,12 @@ void add_times(const std::map<WorkKey, PieceTime>& times, int segment, ModelPiec
 
 ModelPieces record_pieces(const Config& config, const Layout& layout, bool splits,
                           const Target& target, const CostModel* costs) {
-  const auto [small, ranks] = small_model(config, layout, splits);
+  const std::vector<LayerKind> kinds = layer_kinds(config.model, config.fp8);
+  const auto [small, ranks] = small_model(config, layout, splits, kinds);
   const auto schedules = std::make_shared<PlannedSchedules>();
   const int stages = static_cast<int>(small.parallel.pp);
   ModelPieces pieces;
-  std::int64_t layer = 0;
+  std::size_t layer = 0;
   for (int position = 0; position < stages; ++position) {
     RecordedRank rank(small, target, {ranks / stages * position, ranks}, schedules);
     std::map<WorkKey, PieceTime> times;
@@ -96,7 +101,7 @@ ModelPieces record_pieces(const Config& config, const Layout& layout, bool split
                  head = position + 1 == stages && s + 1 == stage.segments();
       ModelPiece& piece = embedding ? pieces.embedding
                           : head    ? pieces.head
-                                    : pieces.layers[small.model.moe.experts_in(layer++)];
+                                    : pieces.layers[kinds[layer++]];
       add_times(times, s, piece);
       if (piece.known) continue;
       piece.known = true;
@@ -108,7 +113,8 @@ ModelPieces record_pieces(const Config& config, const Layout& layout, bool split
       }
     }
   }
-  TRIREME_CHECK(layer == small.model.num_layers);
+  TRIREME_CHECK(std::ssize(kinds) >= small.model.num_layers &&
+                static_cast<std::int64_t>(layer) == small.model.num_layers);
   return pieces;
 }
 

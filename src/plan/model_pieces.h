@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "model/layer_kinds.h"
 #include "plan/layout_space.h"
 #include "timing/costs.h"
 
@@ -27,8 +28,8 @@ struct ModelPiece {
 
 struct ModelPieces {
   ModelPiece embedding, head;
-  std::map<std::int64_t, ModelPiece> layers;  // by their number of experts
-  std::int64_t boundary = 0;                  // bytes between two layers
+  std::map<LayerKind, ModelPiece> layers;
+  std::int64_t boundary = 0;  // bytes between two layers
 };
 
 // `splits`: input and weight gradients are separate passes. `costs`: null leaves seconds at zero.

@@ -244,7 +244,7 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
   if (limit > 0) chart.limit_name = bytes_to_text(limit);
   for (const MemoryRegion& region : plan.ranks[0].memory.regions)
     chart.kinds.push_back(region.name);
-  chart.kinds.emplace_back("besides, estimated");
+  chart.kinds.emplace_back("in addition, estimated");
   chart.colours.resize(chart.kinds.size());
   for (const std::size_t position : shown_of(plan.ranks.size())) {
     const RankPlan& rank = plan.ranks[position];
@@ -256,7 +256,7 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
       bar.parts.push_back(bytes);
     }
     bar.parts.back() = static_cast<double>(rank.besides.total());
-    bar.note = bytes_to_text(rank.memory.total() + rank.besides.total());
+    bar.note = bytes_to_text(rank.device_bytes());
     chart.bars.push_back(std::move(bar));
   }
   chart.tidy();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -28,6 +29,18 @@ const Fit* fit_of(const MachineSpeed& speed, const std::string& name) {
   return nullptr;
 }
 
+bool is_of_states(const std::string& region) {
+  return region.starts_with("master") || region.find("moment") != std::string::npos;
+}
+
+// What the stack needs for a region, as a share of what is planned for it.
+double share_of(const std::string& region, const Stack& stack) {
+  if (region == "gradients" || region == "gradient sums") return stack.gradient_memory;
+  if (region == "saved activations") return stack.activation_memory;
+  if (!is_of_states(region)) return 1;
+  return region.starts_with("master") ? stack.master_memory : stack.moment_memory;
+}
+
 // Memory of a rank as the stack would need it.
 double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& config,
                  const Stack& stack) {
@@ -37,13 +50,18 @@ double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& con
     bytes += stack.logit_memory * static_cast<double>(positions * config.model.vocab_size) /
              static_cast<double>(config.parallel.tp * config.parallel.cp);
   }
+  for (const MemoryRegion& region : rank.memory.regions)
+    bytes += share_of(region.name, stack) * static_cast<double>(region.bytes);
+  return bytes;
+}
+
+// Of it what no allocator and no micro-batch changes: weights, gradients and states.
+double lasting_memory_of(const RankPlan& rank, const Stack& stack) {
+  double bytes = 0;
   for (const MemoryRegion& region : rank.memory.regions) {
-    double share = 1;
-    if (region.name == "gradients" || region.name == "gradient sums") share = stack.gradient_memory;
-    if (region.name == "saved activations") share = stack.activation_memory;
-    if (region.name.find("master") == 0) share = stack.master_memory;
-    if (region.name.find("moment") != std::string::npos) share = stack.moment_memory;
-    bytes += share * static_cast<double>(region.bytes);
+    const bool lasts = region.name == "parameters" || region.name == "gradients" ||
+                       region.name == "gradient sums" || is_of_states(region.name);
+    if (lasts) bytes += share_of(region.name, stack) * static_cast<double>(region.bytes);
   }
   return bytes;
 }
@@ -53,7 +71,7 @@ void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
   time.uncut_flops = plan.flops;
   time.flops = plan.flops;
   // With a causal mask half of what is counted for attention is needed.
-  if (m.family != "bert") time.flops -= plan.tokens * attention_flops_per_token(m) / 2;
+  time.flops -= plan.causal_share * plan.tokens * attention_flops_per_token(m) / 2;
   time.recomputed_flops =
       time.uncut_flops * (config.parallel.recompute == "full" ? 4.0 / 3.0 : 1.0);
   double executed = 0;
@@ -95,6 +113,13 @@ double sum(const TimeByKind& times) {
   return all;
 }
 
+// Where the published runs end that a fit was compared with, for a run of more devices.
+void set_end_of_band(const Fit& fit, TimePlan& time) {
+  if (fit.devices == 0 || time.devices <= fit.devices) return;
+  time.band_devices = std::max(time.band_devices, fit.devices);
+  time.beyond = std::max(time.beyond, fit.beyond);
+}
+
 // A scalar that another stack has shown says less than one of the same stack.
 void set_efficiency(const Machine& machine, const Stack& stack, bool wide, double given,
                     TimePlan& time) {
@@ -111,6 +136,7 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
     time.band = fit->band;
     time.band_reason = fmt::format("kernels at {:.2f} of their model's speed, fitted to {}",
                                    time.efficiency, fit->from);
+    set_end_of_band(*fit, time);
   } else if (!speed.fits.empty()) {
     double mean = 0;
     for (const Fit& other : speed.fits) mean += of(other) / static_cast<double>(speed.fits.size());
@@ -120,6 +146,7 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
         "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} "
         "was never measured on it",
         mean, stack.name);
+    for (const Fit& other : speed.fits) set_end_of_band(other, time);
   } else {
     time.band = 0.3;
     time.band_reason = "nothing was ever fitted on this machine";
@@ -192,13 +219,22 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
                     plan.mesh.size(), speed.devices);
     return time;
   }
-  for (const RankPlan& rank : plan.ranks)
+  double lasting = 0;
+  for (const RankPlan& rank : plan.ranks) {
     time.memory_share =
         std::max(time.memory_share, memory_of(rank, plan, config, stack) / speed.memory_bytes);
+    lasting = std::max(lasting, lasting_memory_of(rank, stack) / speed.memory_bytes);
+  }
   if (time.memory_share > fullest) {
-    time.refused = fmt::format(
-        "a rank needs {:.1f}% of the device's memory{}", 100 * time.memory_share,
-        time.memory_share > 1 ? "" : "; above 95% allocators decide how long a step takes");
+    time.refused =
+        fmt::format("a rank needs {:.1f}% of the device's memory", 100 * time.memory_share);
+    if (time.memory_share <= 1)
+      time.refused += ": it fits, but above 95% allocators decide how long a step takes";
+    else
+      time.refused += fmt::format(
+          ", {:.1f}% for weights, gradients and states alone{}", 100 * lasting,
+          lasting > 1 ? ": such a run has not taken place with this layout, whatever it is called"
+                      : "");
     return time;
   }
   time.peak = rate.peak;
@@ -273,6 +309,16 @@ std::string rank_table(const TimePlan& time) {
 
 }  // namespace
 
+std::string end_of_band(const TimePlan& time) {
+  if (time.band_devices == 0) return "";
+  std::string text =
+      fmt::format("  the band ends at {}: no published run of more was predicted within it",
+                  counted(time.band_devices, "device"));
+  if (time.beyond > 0)
+    text += fmt::format("; one took {:.0f}% longer than predicted", 100 * time.beyond);
+  return text + ", so take this as the least that a step can take\n";
+}
+
 std::string to_text(const TimePlan& time) {
   std::string who = "on " + time.machine;
   if (!time.stack->is_own()) who += fmt::format(", as {} would run it", time.stack->name);
@@ -282,15 +328,17 @@ std::string to_text(const TimePlan& time) {
       "  {:.3f} samples/s, {:.0f} tokens/s per device, {:.1f} TFLOP/s per device\n",
       seconds_text(time.seconds), who, 100 * time.band, time.band_reason, time.samples_per_second(),
       time.tokens_per_second(), time.flops_rate() / 1e12);
+  text += end_of_band(time);
   const Utilisation u = time.utilisation();
   text += fmt::format(
-      "  share of the peak: {:.1f}% necessary, {:.1f}% with attention to all positions counted "
-      "(Megatron-LM, torchtitan), {:.1f}% with full recomputation counted too, {:.1f}% executed\n",
+      "  MFU {:.1f}% (causal attention), {:.1f}% (attention to all positions, as Megatron-LM and "
+      "torchtitan count), {:.1f}% with full recomputation counted too; {:.1f}% of the peak "
+      "executed\n",
       100 * u.necessary, 100 * u.uncut, 100 * u.recomputed, 100 * u.executed);
   if (time.expert_round > 0)
     text += fmt::format("  experts: a round of one layer takes {} forward\n",
                         seconds_text(time.expert_round));
-  text += "  the chain of work that decides it:";
+  text += "  critical path:";
   for (std::size_t k = 0; k < time_kinds; ++k) {
     if (time.path[k] >= 0.0005 * time.seconds)
       text += fmt::format(" {} {:.1f}%", name_of(static_cast<TimeKind>(k)),

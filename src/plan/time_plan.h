@@ -39,6 +39,9 @@ struct TimePlan {
   double efficiency = 1;        // as fitted
   double band = 0;              // the error to expect, as a share
   std::string band_reason;
+  // Above so many devices nothing shows that the band holds; 0: not known, or not exceeded.
+  int band_devices = 0;
+  double beyond = 0;  // what a published run of more devices took longer than predicted; 0: no such
 
   double samples_per_second() const { return samples / seconds; }
   double tokens_per_second() const { return tokens / seconds / devices; }  // of a device
@@ -57,6 +60,8 @@ CostModel costs_of_plan(const Config& config, const Machine& machine, const Stac
 // "1.234 s", "12.34 ms".
 std::string seconds_text(double seconds);
 
+// A line that says where the band ends, for a time beyond it; "" else.
+std::string end_of_band(const TimePlan& time);
 // As printed by `trireme plan`.
 std::string to_text(const TimePlan& time);
 

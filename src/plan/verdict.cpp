@@ -9,22 +9,21 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "config/offload.h"
+#include "config/run_rules.h"
 
 namespace trireme {
 namespace {
 
 const RankPlan& largest_rank(const LayoutPlan& plan) {
   return *std::max_element(
-      plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& a, const RankPlan& b) {
-        return a.memory.total() + a.besides.total() < b.memory.total() + b.besides.total();
-      });
+      plan.ranks.begin(), plan.ranks.end(),
+      [](const RankPlan& a, const RankPlan& b) { return a.device_bytes() < b.device_bytes(); });
 }
 
 // What the ranks of the fullest node keep in the memory of their host.
 std::int64_t on_host_of(const LayoutPlan& plan, const NodeHost& host) {
   std::vector<std::int64_t> of_position;
-  for (const RankPlan& rank : plan.ranks)
-    of_position.push_back(rank.on_host.total() + rank.besides.total());
+  for (const RankPlan& rank : plan.ranks) of_position.push_back(rank.host_bytes());
   return on_fullest_node(of_position, plan.mesh.size(), host.ranks);
 }
 
@@ -85,11 +84,11 @@ std::int64_t needed_with(const std::vector<const Change*>& changes, Config confi
   config.train.global_batch_size = global_batch_size(config, ranks);
   for (const Change* change : changes) change->apply(config);
   try {
-    validate_layout(config, ranks);
+    check_run(config, ranks);
     const LayoutPlan plan = plan_layout(config, ranks, target);
     if (host.memory > 0 && on_host_of(plan, host) > host.memory) return INT64_MAX;
     const RankPlan& largest = largest_rank(plan);
-    return largest.memory.total() + largest.besides.total();
+    return largest.device_bytes();
   } catch (const Error&) {
     return INT64_MAX;
   }
@@ -191,7 +190,7 @@ Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int6
 std::string to_text(const Verdict& v) {
   std::string text = fmt::format(
       "verdict: {} of memory per rank; pipeline rank {} needs most, {} planned and about {} "
-      "besides: {}\n",
+      "in addition: {}\n",
       limit_text(v.needed(), v.limit), v.pipeline_rank, bytes_to_text(v.planned),
       bytes_to_text(v.besides), rest_text(v.needed(), v.limit));
   if (v.host.memory > 0 && v.kept.total() > 0) text += host_text(v);

@@ -33,6 +33,10 @@ struct Fit {
   std::string from;
   double wide_efficiency = 0;  // where products are computed in 32 bits; 0: the same
   double band = 0.08;          // the error to expect of other layouts, as a share
+  int devices = 0;             // of the largest run that it was compared with; 0: not known
+  // How much longer than predicted a published run of more devices took, as a share; 0: none is
+  // known.
+  double beyond = 0;
 };
 
 struct MachineSpeed {

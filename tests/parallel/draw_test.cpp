@@ -27,13 +27,12 @@ double svg_width(const std::string& svg) {
 }
 
 TEST(Draw, TextShowsRanksDownAndTimeAcross) {
-  EXPECT_EQ(
-      draw({ScheduleKind::one_f_one_b, 2, 3}).text,
-      "1f1b, 2 ranks, 3 micro-batches: ranks are idle for 25.0% of a step (25.0% without fill "
-      "and drain), hold the activations of at most 2 micro-batches and send 6 messages\n"
-      "F forward, B backward\n"
-      "rank  0 |F0 F1       B0--- F2 B1---    B2---\n"
-      "rank  1 |   F0 B0--- F1 B1--- F2 B2---\n");
+  EXPECT_EQ(draw({ScheduleKind::one_f_one_b, 2, 3}).text,
+            "1f1b, 2 ranks, 3 micro-batches: bubble 25.0%; ranks hold the activations of at most 2 "
+            "micro-batches and send 6 messages\n"
+            "F forward, B backward\n"
+            "rank  0 |F0 F1       B0--- F2 B1---    B2---\n"
+            "rank  1 |   F0 B0--- F1 B1--- F2 B2---\n");
 }
 
 TEST(Draw, ZeroBubbleShowsBothGradientsAndChunks) {
@@ -57,7 +56,7 @@ TEST(Draw, LongSchedulesLoseTheirMiddle) {
     EXPECT_THAT(text, HasSubstr(" ... "));
     const std::string last = std::to_string(micro_batches - 1);
     EXPECT_THAT(text, HasSubstr("B" + last + "-"));
-    EXPECT_THAT(text, HasSubstr(std::to_string(micro_batches) + " micro-batches: ranks are idle"));
+    EXPECT_THAT(text, HasSubstr(std::to_string(micro_batches) + " micro-batches: bubble"));
     EXPECT_THAT(svg, HasSubstr(">" + last + "</text>"));
     EXPECT_THAT(svg, HasSubstr("repeats"));
     EXPECT_THAT(svg, HasSubstr(">0</text>"));

@@ -44,7 +44,7 @@ TEST(ChooseLayout, CutsMoreWhereThereIsLessMemory) {
     // The plan of what was chosen says the same.
     std::int64_t most = 0;
     for (const RankPlan& rank : plan_layout(choice->config, 64, target_of("hip")).ranks)
-      most = std::max(most, rank.memory.total() + rank.besides.total());
+      most = std::max(most, rank.device_bytes());
     EXPECT_EQ(most, choice->needed);
   }
   EXPECT_GT(parts, 1);

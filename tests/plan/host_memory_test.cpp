@@ -30,7 +30,7 @@ LayoutPlan plan_of(const Config& config, int ranks) {
 }
 
 std::int64_t kept(const RankPlan& rank) {
-  return rank.on_host.total() + rank.besides.total();
+  return rank.host_bytes();
 }
 
 TEST(HostMemory, IsThatOfTheFullestNode) {

@@ -1,12 +1,14 @@
 // A search looks closely at few layouts, and finds what looking at all of them finds.
 #include "plan/layout_search.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/error.h"
+#include "config/schedules.h"
 #include "plan/host_memory.h"
 #include "plan/layout_bounds.h"
 #include "plan/layout_memory.h"
@@ -38,15 +40,13 @@ std::string message_of(const auto& body) {
 
 std::int64_t planned(const LayoutPlan& plan) {
   std::int64_t most = 0;
-  for (const RankPlan& rank : plan.ranks)
-    most = std::max(most, rank.memory.total() + rank.besides.total());
+  for (const RankPlan& rank : plan.ranks) most = std::max(most, rank.device_bytes());
   return most;
 }
 
 std::int64_t on_host(const LayoutPlan& plan, int ranks_on_node) {
   std::vector<std::int64_t> of_position;
-  for (const RankPlan& rank : plan.ranks)
-    of_position.push_back(rank.on_host.total() + rank.besides.total());
+  for (const RankPlan& rank : plan.ranks) of_position.push_back(rank.host_bytes());
   return on_fullest_node(of_position, plan.mesh.size(), ranks_on_node);
 }
 
@@ -60,7 +60,15 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
         {"model.tie_embeddings=true", "model.vocab_size=4000", "model.num_layers=6"},
         {"model.seq_length=32768", "model.family=llama", "train.global_batch_size=8"},
         {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"},
-        {"offload.optimizer=host", "offload.activations=host", "checkpoint.async=true"}}) {
+        {"offload.optimizer=host", "offload.activations=host", "checkpoint.async=true"},
+        // Layers that differ: the first sees all, later ones do, every other has experts, the last
+        // ones compute in bf16.
+        {"model.seq_length=2048", "model.attention_window=64", "model.window_layers=[1,2,3]"},
+        {"model.seq_length=2048", "model.attention_window=64", "model.window_layers=[0,1]"},
+        {"model.family=llama", "model.seq_length=1024", "model.attention_window=32",
+         "model.window_layers=[0,2]", "moe.num_experts=4", "moe.layers=[1,2]"},
+        {"model.hidden_size=128", "fp8.recipe=tensorwise", "fp8.last_layers_bf16=1",
+         "model.attention_window=16", "model.window_layers=[2]"}}) {
     const Config config = small([&] {
       std::vector<std::string> all = {"run.device=hip"};
       all.insert(all.end(), model.begin(), model.end());
@@ -92,10 +100,40 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
   }
 }
 
+// A schedule that is added, too.
+TEST(LayoutBounds, KnowWhatEveryScheduleHolds) {
+  const Machine machine = find_machine("lumi-g");
+  for (const ScheduleEntry& entry : all_schedules()) {
+    for (const int batch : {2, 8, 24}) {
+      const Config config = small(
+          {"run.device=hip", "model.num_layers=8", "model.seq_length=512",
+           "train.micro_batch_size=1", fmt::format("train.global_batch_size={}", batch),
+           "parallel.pp=4", fmt::format("parallel.schedule={}", entry.name),
+           fmt::format("parallel.virtual_stages={}", entry.chunks == ChunkRule::several ? 2 : 1)});
+      SCOPED_TRACE(fmt::format("{}, {} micro-batches", entry.name, batch));
+      LayoutBounds bounds(config, 4, machine, nullptr);
+      EXPECT_LE(bounds.memory({config.parallel, config.train.micro_batch_size}),
+                planned(plan_layout(config, 4, machine.target)));
+    }
+  }
+}
+
 TEST(LayoutSearch, FindsWhatLookingAtAllLayoutsFinds) {
   const Machine machine = find_machine("lumi-g");
-  for (const std::int64_t memory : {std::int64_t{1} << 36, 320 * MiB}) {
-    const Config config = tiny({"model.hidden_size=512", "model.seq_length=128"});
+  struct Case {
+    std::vector<std::string> model;
+    std::int64_t memory;
+  };
+  const std::vector<std::string> short_sequences = {"model.hidden_size=512",
+                                                    "model.seq_length=128"};
+  for (const auto& [model, memory] :
+       {Case{short_sequences, std::int64_t{1} << 36},
+        {short_sequences, 1764 * MiB},
+        // The first layer takes ten times as long as the others.
+        {{"model.hidden_size=512", "model.seq_length=8192", "model.num_layers=4",
+          "model.attention_window=64", "model.window_layers=[1,2,3]"},
+         std::int64_t{1} << 36}}) {
+    const Config config = tiny(model);
     const RankSet set{2, 8, memory};
     const LayoutSearch pruned = search_layouts(config, set, machine);
     const LayoutSearch all = search_layouts(config, set, machine, {.exhaustive = true});

@@ -48,8 +48,8 @@ TEST(Machine, IsReadFromAFile) {
 
 TEST(Machine, WhatIsWrongIsNamed) {
   using testing::HasSubstr;
-  EXPECT_THAT(error_of("lumi"), HasSubstr("neither a file nor a machine"));
-  EXPECT_THAT(error_of("lumi"), HasSubstr("cpu-avx2"));
+  EXPECT_THAT(error_of("mars"), HasSubstr("neither a file nor a machine"));
+  EXPECT_THAT(error_of("mars"), HasSubstr("cpu-avx2"));
   EXPECT_THAT(error_of(file_with("device = \"cuda\"\nisa = \"amx\"")),
               HasSubstr("isa is for CPUs, and the device is cuda"));
   EXPECT_THAT(error_of(file_with("device = \"tpu\"")), HasSubstr("device is 'tpu'"));

@@ -23,7 +23,7 @@ TEST(Pictures, NameWhatTheyShow) {
   EXPECT_THAT(memory, HasSubstr(">master weights<"));
   EXPECT_THAT(memory, HasSubstr(">1.00 GiB<"));
   const RankPlan& first = plan.ranks[0];
-  EXPECT_THAT(memory, HasSubstr(bytes_to_text(first.memory.total() + first.besides.total())));
+  EXPECT_THAT(memory, HasSubstr(bytes_to_text(first.device_bytes())));
   EXPECT_THAT(draw_memory(plan, 0), Not(HasSubstr("dasharray")));
 
   const TimePlan time = plan_time(plan, config, machine, find_stack("trireme"));

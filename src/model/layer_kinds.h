@@ -1,0 +1,22 @@
+// What the layers of a model differ in.
+#pragma once
+
+#include <compare>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trireme {
+
+// What the graph of a layer follows from, next to what all layers have in common: layers of one
+// kind take equally long and keep equally much.
+struct LayerKind {
+  int block = 0;  // as Builder::block_kind() numbers them
+  bool in_fp8 = false;
+
+  auto operator<=>(const LayerKind&) const = default;
+};
+// Of each layer of the whole model, in order.
+std::vector<LayerKind> layer_kinds(const ModelConfig& model, const Fp8Config& fp8);
+
+}  // namespace trireme
