@@ -15,9 +15,10 @@ CommandOption described(const CLI::Option& option) {
   return one;
 }
 
-// Groups of options are subcommands without a name.
+// Groups of options are subcommands without a name; an option without a group is not for users.
 void add_options(const CLI::App& app, Command& command) {
-  for (const CLI::Option* option : app.get_options()) command.options.push_back(described(*option));
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty()) command.options.push_back(described(*option));
   for (const CLI::App* group :
        app.get_subcommands([](const CLI::App* sub) { return sub->get_name().empty(); }))
     add_options(*group, command);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/counted.h"
@@ -47,10 +48,11 @@ enum class Ask : std::uint8_t {
 
 constexpr std::array<Question, 16> table = {{
     {"machine",
-     "Where will it run: this (this machine), lumi, frontier, or cuda or hip (other machines with "
-     "GPUs)?"},
+     "Where will it run: this (this machine), lumi, frontier, another machine of trireme plan "
+     "(h100, "
+     "a100, mi300x ...), or cuda or hip (other machines with GPUs)?"},
     {"nodes", "How many nodes?"},
-    {"ranks", "How many GPUs in a node (on this machine: how many processes)?"},
+    {"ranks", "How many GPUs in a node, or processes on this machine?"},
     {"memory", "How much memory does each of them have?"},
     {"model",
      "Which model: a preset (trireme config --presets lists them), or gpt or llama with sizes of "
@@ -101,11 +103,30 @@ std::string as_bytes(const std::string& text) {
   }
 }
 
+// A machine with GPUs that `trireme plan` knows, or a cluster of them.
+std::optional<Machine> known_machine(const std::string& name) {
+  const std::string machine(machine_of_site(name));
+  if (machine_text(machine).empty()) return std::nullopt;
+  Machine found = find_machine(machine);
+  const bool is_cpu = found.target.device == DeviceKind::cpu;
+  return is_cpu || !found.speed ? std::nullopt : std::optional(std::move(found));
+}
+
+std::string check_machine(const std::string& name) {
+  if (name == "this" || name == "cuda" || name == "hip" || known_machine(name)) return "";
+  std::string known = "this";
+  for (const Site& site : all_sites())
+    if (!site.machine.empty()) known += fmt::format(", {}", site.name);
+  for (const std::string& machine : machine_names())
+    if (known_machine(machine)) known += ", " + machine;
+  return fmt::format("expected one of {}, cuda, hip", known);
+}
+
 void ask_machine(Questions& questions, Answers& answers) {
-  const std::array<std::string, 5> machines = {"this", "lumi", "frontier", "cuda", "hip"};
   const bool many = answers.from && answers.from->nodes > 1;
-  answers.machine = questions.ask_one_of(question(Ask::machine), many ? "cuda" : "this", machines);
+  answers.machine = questions.ask(question(Ask::machine), many ? "cuda" : "this", check_machine);
   RankSet& set = answers.set;
+  Question ranks = question(Ask::ranks);
   if (answers.here()) {
     answers.device = "cpu";
     set.ranks = static_cast<int>(questions.ask_count(processes_here, 1, 1024));
@@ -114,16 +135,16 @@ void ask_machine(Questions& questions, Answers& answers) {
     return;
   }
   const std::int64_t count = questions.ask_count(question(Ask::nodes), 1, 1 << 16);
-  if (answers.machine == "cuda" || answers.machine == "hip") {
+  if (const std::optional<Machine> machine = known_machine(answers.machine)) {
+    answers.device = name_of(machine->target.device);
+    set.ranks_per_node = machine->speed->devices;
+    set.memory = static_cast<std::int64_t>(machine->speed->memory_bytes);
+  } else {
     answers.device = answers.machine;
-    set.ranks_per_node = static_cast<int>(questions.ask_count(question(Ask::ranks), 8, 64));
+    ranks.text = "How many GPUs in a node?";
+    set.ranks_per_node = static_cast<int>(questions.ask_count(ranks, 8, 64));
     set.memory =
         parse_byte_size(questions.ask(question(Ask::memory), "80GiB", as_bytes), "--memory");
-  } else {
-    const Site& site = find_site(answers.machine);
-    answers.device = site.device;
-    set.ranks_per_node = site.ranks_per_node;
-    set.memory = device_memory_of(std::string(site.machine));
   }
   set.ranks = static_cast<int>(count) * set.ranks_per_node;
 }
@@ -316,6 +337,14 @@ bool has_layout(const Answers& answers) {
   });
 }
 
+// "125 million", "12.9 billion".
+std::string size_text(double parameters) {
+  const double millions = parameters / 1e6;
+  if (millions < 1000) return fmt::format("{:.3g} million", millions);
+  if (millions < 1e6) return fmt::format("{:.3g} billion", millions / 1e3);
+  return fmt::format("{:.3g} trillion", millions / 1e6);
+}
+
 struct Training {
   std::int64_t batch, steps;
   double rate;
@@ -355,8 +384,7 @@ Training ask_training(Questions& questions, const Answers& answers, const Config
   const std::int64_t length = config.model.seq_length;
   const std::string why =
       bert ? "Devlin et al. 2019"
-           : fmt::format("{:.3g} million parameters; table 2.1 of Brown et al. 2020",
-                         parameters / 1e6);
+           : fmt::format("{} parameters; table 2.1 of Brown et al. 2020", size_text(parameters));
   Training training{};
   std::int64_t batch =
       here ? 16 * answers.set.ranks : proposed_batch(row.batch_tokens, length, answers.set.ranks);

@@ -18,6 +18,8 @@
 #include "cli/doctor.h"
 #include "cli/mpi_leftovers.h"
 #include "cli/test_product.h"
+#include "cli/two_ranks.h"
+#include "cli/variables.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
 #include "runtime/memory.h"
@@ -144,6 +146,49 @@ Finding mpi() {
   return finding;
 }
 
+bool is_in_a_job() {
+  try {
+    return !discover_launch().launcher.empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+// That the library can be loaded does not say that a job starts: variables of MPI, the network and
+// the system's rules have their say.
+Finding two_ranks() {
+  constexpr double limit_s = 20;
+  Finding finding{"two ranks", "not started"};
+  const MpiInfo info = find_mpi();
+  if (info.library.empty() || !is_program(info.launcher)) {
+    finding.text += ": there is no MPI to start them with";
+  } else if (is_in_a_job()) {
+    finding.text += ": this process is part of a job itself";
+  } else if (const TwoRanks ranks = start_two_ranks(limit_s); ranks.problem.empty()) {
+    finding.text = fmt::format("started, and met, in {:.1f} s", ranks.seconds);
+  } else {
+    finding.state = State::fault;
+    finding.advice = fmt::format("a run with --nproc would not start here: {} -n 2 ended with {}",
+                                 info.launcher, ranks.problem);
+  }
+  return finding;
+}
+
+// A variable that was misspelt has no effect, and nobody would say so.
+Finding variables() {
+  Finding finding{"variables", ""};
+  for (const OwnVariable& one : own_variables()) {
+    finding.text += fmt::format("{}{}", finding.text.empty() ? "" : " ", one.name);
+    if (one.known) continue;
+    finding.state = State::note;
+    finding.advice += fmt::format("{}{} is not a variable that Trireme knows{}",
+                                  finding.advice.empty() ? "" : "; ", one.name,
+                                  one.nearest.empty() ? "" : ": did you mean " + one.nearest + "?");
+  }
+  if (finding.text.empty()) finding.text = "none of TRIREME_* is set";
+  return finding;
+}
+
 Finding job() {
   try {
     const LaunchInfo launch = discover_launch();
@@ -178,6 +223,8 @@ void run(bool as_json, bool clean, const std::string& device) {
                                    large_pages(),
                                    products(),
                                    mpi(),
+                                   two_ranks(),
+                                   variables(),
                                    job(),
                                    leftovers(clean)};
   for (Finding& finding : gpu_findings(device)) findings.push_back(std::move(finding));
@@ -245,7 +292,10 @@ void add_doctor(CLI::App& app) {
                        "check")
           ->check(CLI::Range(1.0, 3600.0))
           ->capture_default_str());
-  command->callback([json, clean, device, nodes, compared] {
+  const auto one_of_two = std::make_shared<bool>(false);
+  command->add_flag(two_ranks_flag, *one_of_two)->group("");
+  command->callback([json, clean, device, nodes, compared, one_of_two] {
+    if (*one_of_two) return be_one_of_two_ranks();
     if (!*nodes) return run(*json, *clean, *device);
     if (*clean || !device->empty())
       fail_input("--nodes goes with neither --clean nor --device: leave them out");

@@ -114,7 +114,7 @@ void add_eval(CLI::App& app) {
   command->add_option("--text", a->text, "Text file");
   command->add_option("--documents", a->documents, "How the text file is split into documents")
       ->transform(CLI::CheckedTransformer(forms))
-      ->default_str("file");
+      ->option_text("file|paragraph|line (default: file)");
   command->add_option("--data", a->data,
                       "Prefix of an indexed dataset; without a tokenizer no bits per byte");
   command->add_option("--batch", a->options.batch, "Windows per batch")

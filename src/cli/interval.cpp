@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
@@ -88,10 +89,19 @@ std::string percent(double share) {
   return fmt::format("{:.2f}%", 100 * share);
 }
 
+// "3.17", "3,170": three digits, never an exponent.
+std::string hours_text(double hours) {
+  if (hours < 1000) return fmt::format("{:.3g}", hours);
+  const double unit = std::pow(10, std::floor(std::log10(hours)) - 2);
+  std::string text = fmt::format("{:.0f}", std::round(hours / unit) * unit);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 void print(const FailingRun& run, double interval, std::int64_t steps, const SimulatedRun& s,
            double days, int ranks) {
-  fmt::print("{:<22} one in {:.3g} h{}\n", "failures", run.mtbf / 3600,
-             ranks > 0 ? fmt::format(" on {} ranks", ranks) : "");
+  fmt::print("{:<22} one in {} h{}\n", "failures", hours_text(run.mtbf / 3600),
+             ranks > 0 ? " on " + counted(ranks, "rank") : "");
   fmt::print("{:<22} {:.3g} s of waiting, complete after {:.3g} s\n", "a save", run.stall,
              run.write);
   fmt::print("{:<22} {:.3g} s to the first step{}\n", "a restart", run.restart,

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/usage.h"
+#include "cli/variables.h"
 
 namespace trireme {
 namespace {
@@ -39,6 +40,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_import_args(app);
   cli::add_completion(app);
   cli::add_man(app);
+  cli::warn_of_misspelt_variables();
   try {
     app.parse(argc, argv);
     return ExitCode::ok;

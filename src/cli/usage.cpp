@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <regex>
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "config/nearest.h"
 
@@ -62,30 +66,65 @@ std::string range(const std::string& low, const std::string& high) {
 }
 
 // "file->3,line->1" as "file, line".
-std::string list(const std::string& names) {
-  static const std::regex value("->[^,]*"), comma(",");
-  return std::regex_replace(std::regex_replace(names, value, ""), comma, ", ");
+std::string list(std::string_view names) {
+  std::string text;
+  while (!names.empty()) {
+    const std::string_view one = names.substr(0, names.find(','));
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", one.substr(0, one.find("->")));
+    names.remove_prefix(std::min(names.size(), one.size() + 1));
+  }
+  return text;
+}
+
+// What the user wrote, in a message of a few lines at most.
+std::string shown(std::string_view value) {
+  constexpr std::size_t most = 80;
+  if (value.size() <= most) return std::string(value);
+  return fmt::format("{}... ({} characters)", value.substr(0, most), value.size());
+}
+
+// What lies in `text` before, between and after the marks, which come in this order; of the first
+// mark the first place counts, of the others the last, since the user's words lie between them.
+std::optional<std::vector<std::string_view>> parts(std::string_view text,
+                                                   std::initializer_list<std::string_view> marks) {
+  std::vector<std::string_view> found;
+  bool first = true;
+  for (const std::string_view mark : marks) {
+    const std::size_t at = first ? text.find(mark) : text.rfind(mark);
+    if (at == text.npos) return std::nullopt;
+    found.push_back(text.substr(0, at));
+    text.remove_prefix(at + mark.size());
+    first = false;
+  }
+  found.push_back(text);
+  return found;
 }
 
 // Replaces the texts of CLI11 2.1 that name neither the flag nor its valid values.
 std::string reworded(const std::string& text, const CLI::App& at) {
-  static const std::regex choice("Exactly 1 option from \\[(.*)\\] is required(.*)");
-  static const std::regex conversion("Could not convert: (.*) = (.*)");
-  static const std::regex outside("(.*): Value (.*) not in range (.*) to (.*)");
-  static const std::regex not_in("(.*): (.*) not in \\{(.*)\\}");
-  static const std::regex not_mapped("(.*): Check (.*) value in \\{(.*)\\} OR .*");
-  static const std::regex no_value("(.*): 1 required .* missing");
-  std::smatch m;
+  constexpr std::string_view choice = "Exactly 1 option from [", conversion = "Could not convert: ";
   if (text == "A subcommand is required")
     return fmt::format("give a command: {}", fmt::join(command_names(at), ", "));
-  if (std::regex_match(text, m, choice)) return "give one of " + list(m[1]);
-  if (std::regex_match(text, m, conversion))
-    return fmt::format("{} must be {}, not '{}'", m[1].str(), wanted(at, m[1]), m[2].str());
-  if (std::regex_match(text, m, outside))
-    return fmt::format("{} must be {}, not '{}'", m[1].str(), range(m[3], m[4]), m[2].str());
-  if (std::regex_match(text, m, not_mapped) || std::regex_match(text, m, not_in))
-    return fmt::format("{} must be one of {}, not '{}'", m[1].str(), list(m[3]), m[2].str());
-  if (std::regex_match(text, m, no_value)) return m[1].str() + " needs a value after it";
+  if (text.starts_with(choice)) {
+    const std::string_view names = std::string_view(text).substr(choice.size());
+    return "give one of " + list(names.substr(0, names.find(']')));
+  }
+  if (text.starts_with(conversion)) {
+    if (const auto p = parts(std::string_view(text).substr(conversion.size()), {" = "})) {
+      const std::string flag((*p)[0]);
+      return fmt::format("{} must be {}, not '{}'", flag, wanted(at, flag), shown((*p)[1]));
+    }
+  }
+  if (const auto p = parts(text, {": Value ", " not in range ", " to "})) {
+    const std::string low((*p)[2]), high((*p)[3]);
+    return fmt::format("{} must be {}, not '{}'", (*p)[0], range(low, high), shown((*p)[1]));
+  }
+  if (const auto p = parts(text, {": Check ", " value in {", "} OR "}))
+    return fmt::format("{} must be one of {}, not '{}'", (*p)[0], list((*p)[2]), shown((*p)[1]));
+  if (const auto p = parts(text, {": ", " not in {", "}"}))
+    return fmt::format("{} must be one of {}, not '{}'", (*p)[0], list((*p)[2]), shown((*p)[1]));
+  if (const auto p = parts(text, {": 1 required "}); p && (*p)[1].ends_with("missing"))
+    return fmt::format("{} needs a value after it", (*p)[0]);
   return text;
 }
 
@@ -107,7 +146,7 @@ Reading read_words(const CLI::App& app, int argc, char** argv) {
     const std::vector<std::string> commands = command_names(*reading.at);
     if (!word.starts_with("-") && !commands.empty()) {
       if (std::find(commands.begin(), commands.end(), word) == commands.end()) {
-        reading.unknown = fmt::format("command '{}'{}", word, hint(word, commands));
+        reading.unknown = fmt::format("command '{}'{}", shown(word), hint(word, commands));
         return reading;
       }
       reading.at = reading.at->get_subcommand(word);
@@ -118,7 +157,7 @@ Reading read_words(const CLI::App& app, int argc, char** argv) {
     word = word.substr(0, word.find('='));
     const std::vector<std::string> flags = flag_names(*reading.at);
     if (std::find(flags.begin(), flags.end(), word) == flags.end()) {
-      reading.unknown = fmt::format("flag '{}'{}", word, hint(word, flags));
+      reading.unknown = fmt::format("flag '{}'{}", shown(word), hint(word, flags));
       return reading;
     }
   }

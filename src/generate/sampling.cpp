@@ -45,12 +45,12 @@ void check_scores(std::span<const float> logits) {
 
 void validate(const SamplingOptions& options) {
   if (!(options.temperature > 0) || !std::isfinite(options.temperature)) {
-    fail_input("temperature = {} must be above 0 (for the likeliest token every time, use greedy)",
+    fail_input("--temperature {} must be above 0 (for the likeliest token every time: --greedy)",
                options.temperature);
   }
   if (options.top_k < 0) fail_input("top_k = {} must be at least 0 (0: off)", options.top_k);
   if (!(options.top_p >= 0 && options.top_p <= 1)) {
-    fail_input("top_p = {} must be between 0 and 1 (1: off)", options.top_p);
+    fail_input("--top-p {} must be between 0 and 1 (1: off)", options.top_p);
   }
   if (!(options.repetition_penalty > 0) || !std::isfinite(options.repetition_penalty)) {
     fail_input("repetition_penalty = {} must be above 0 (1: off)", options.repetition_penalty);

@@ -58,6 +58,46 @@ TEST_F(Doctor, SaysWhatIsSetAgainstTheMachine) {
   }
 }
 
+// A library that loads does not say that a job starts.
+TEST_F(Doctor, StartsTwoRanksOrSaysThatItDidNot) {
+  const auto good = findings({});
+  if (good.at("MPI")["found"] == "none in this build") GTEST_SKIP() << "no MPI in this build";
+  EXPECT_EQ(good.at("two ranks")["state"], "good");
+  EXPECT_THAT(good.at("two ranks")["found"].get<std::string>(), HasSubstr("started, and met"));
+
+  const auto in_a_step = findings({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}});
+  EXPECT_THAT(in_a_step.at("two ranks")["found"].get<std::string>(),
+              HasSubstr("not started: this process is part of a job"));
+
+  // A launcher that ends at once, and one that starts two processes which do not know each other.
+  for (const auto& [body, words] :
+       {std::pair{"echo '-----'; echo 'PML ucx cannot be selected' >&2; exit 5",
+                  "exit code 5: PML ucx"},
+        {"shift 2; \"$@\" && \"$@\"", "its MPI is not that of this build"}}) {
+    write("launcher", std::string("#!/bin/sh\n") + body + "\n");
+    fs::permissions(path("launcher"), fs::perms::owner_all);
+    const Outcome outcome = run({"doctor"}, {{"TRIREME_MPIRUN", path("launcher")}});
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(words));
+  }
+}
+
+TEST_F(Doctor, NoticesVariablesThatAreMisspelt) {
+  const auto found =
+      findings({{"TRIREME_THREAD", "4"}, {"TRIREME_SOMETHING", "1"}}).at("variables");
+  EXPECT_EQ(found["state"], "note");
+  EXPECT_THAT(
+      found["advice"].get<std::string>(),
+      testing::AllOf(HasSubstr("TRIREME_THREAD is not a variable that Trireme knows: did you "
+                               "mean TRIREME_THREADS?"),
+                     HasSubstr("TRIREME_SOMETHING is not")));
+  // Every command says so of those that look like one that is known.
+  const Outcome outcome = run({"config", "--presets"}, {{"TRIREME_ISAS", "avx2"}});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("TRIREME_ISAS is set and has no effect: did you mean TRIREME_ISA?"));
+}
+
 TEST_F(Doctor, TakesAnEmptyMpirunForNone) {
   EXPECT_EQ(findings({{"TRIREME_MPIRUN", ""}}).at("MPI"), findings({}).at("MPI"));
 }

@@ -1,0 +1,23 @@
+// The environment variables that begin with TRIREME_: those that are set, and whether anything
+// reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::cli {
+
+struct OwnVariable {
+  std::string name;
+  bool known = true;
+  std::string nearest;  // of one that is not known: what was probably meant; or ""
+};
+
+// Those of this process, by name.
+std::vector<OwnVariable> own_variables();
+
+// Prints a line to standard error for each variable that is not known and looks like one that is.
+// Of a job's ranks the first one alone does.
+void warn_of_misspelt_variables();
+
+}  // namespace trireme::cli
