@@ -72,7 +72,8 @@ std::string gist(const std::string& text) {
   std::string gist;
   for (std::string line; std::getline(lines, line) && gist.size() < enough;) {
     const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == line.npos || line.find_first_not_of("-=* \r") == line.npos) continue;
+    const bool says_nothing = line.find_first_not_of("-=* \r") == line.npos;
+    if (begin == line.npos || says_nothing || line.starts_with("trireme: warning:")) continue;
     gist +=
         (gist.empty() ? "" : " ") + line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
   }
