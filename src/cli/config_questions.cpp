@@ -123,8 +123,9 @@ std::string check_machine(const std::string& name) {
 }
 
 void ask_machine(Questions& questions, Answers& answers) {
-  const bool many = answers.from && answers.from->nodes > 1;
-  answers.machine = questions.ask(question(Ask::machine), many ? "cuda" : "this", check_machine);
+  // Other systems train on GPUs unless their file says otherwise.
+  const bool gpus = answers.from && answers.known("run.device") != "\"cpu\"";
+  answers.machine = questions.ask(question(Ask::machine), gpus ? "cuda" : "this", check_machine);
   RankSet& set = answers.set;
   Question ranks = question(Ask::ranks);
   if (answers.here()) {
@@ -167,7 +168,8 @@ std::string length_line(Questions& questions, const std::string& usual) {
 std::string fault_of(const std::string& model_lines) {
   try {
     validate(parse_config(
-        fmt::format("[model]\nvocab_size = 1024\n{}\n[train]\niters = 1\nglobal_batch_size = 1\n",
+        fmt::format("[model]\nvocab_size = 1024\n{}\n[train]\niters = 1\nglobal_batch_size = 1\n"
+                    "[optimizer]\nlr = 1e-4\n",
                     model_lines),
         "the answers"));
     return "";

@@ -60,7 +60,7 @@ TEST_F(ConfigQuestions, WrongAnswersLoseNothing) {
   prepare_data();
   const std::string data = path("corpus_text_document") + "\n" + path("tok/vocab.json") + "\n";
   const Outcome asked = at_terminal(
-      "this\n2\ngpt\n2\n65\n64\n5\n16\nfp32\n" + data + "7\n8\n3\n1e-3\n", config("mine.toml"));
+      "this\n2\ngpt\n2\n65\n64\n5\n16\nfp32\n" + data + "8\n3\n1e-3\n", config("mine.toml"));
   ASSERT_EQ(asked.code, 0) << asked.out;
   EXPECT_THAT(asked.out, HasSubstr("How many processes on this machine? [1]: "));
   EXPECT_THAT(asked.out, HasSubstr("How many heads? [1]: "));
