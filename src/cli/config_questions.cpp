@@ -12,6 +12,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/config_from.h"
+#include "cli/config_recommended.h"
 #include "cli/config_tokenizer.h"
 #include "cluster/site.h"
 #include "config/families.h"
@@ -228,31 +229,6 @@ std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   return text;
-}
-
-// Of table 2.1 of Brown et al. 2020, by parameters: the learning rate falls and the batch grows
-// with the model.
-struct Recommended {
-  double parameters, rate, batch_tokens;
-};
-constexpr std::array<Recommended, 8> recommended = {{{0.125e9, 6e-4, 0.5e6},
-                                                     {0.35e9, 3e-4, 0.5e6},
-                                                     {0.76e9, 2.5e-4, 0.5e6},
-                                                     {1.3e9, 2e-4, 1e6},
-                                                     {2.7e9, 1.6e-4, 1e6},
-                                                     {6.7e9, 1.2e-4, 2e6},
-                                                     {13e9, 1e-4, 2e6},
-                                                     {175e9, 0.6e-4, 3.2e6}}};
-
-// What Devlin et al. 2019 trained both sizes of BERT with; it learns from one token in seven only,
-// over many passes.
-constexpr Recommended of_bert = {0, 1e-4, 256 * 512};
-constexpr std::int64_t steps_of_bert = 1'000'000;
-
-const Recommended& recommended_for(double parameters) {
-  for (const Recommended& row : recommended)
-    if (parameters <= 1.2 * row.parameters) return row;
-  return recommended.back();
 }
 
 // Parameters of a model that knows its vocabulary.
