@@ -2,6 +2,7 @@
 #include "cli/config_questions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -115,12 +116,12 @@ std::optional<Machine> known_machine(const std::string& name) {
 
 std::string check_machine(const std::string& name) {
   if (name == "this" || name == "cuda" || name == "hip" || known_machine(name)) return "";
-  std::string known = "this";
+  std::vector<std::string> known = {"this"};
   for (const Site& site : all_sites())
-    if (!site.machine.empty()) known += fmt::format(", {}", site.name);
+    if (!site.machine.empty()) known.emplace_back(site.name);
   for (const std::string& machine : machine_names())
-    if (known_machine(machine)) known += ", " + machine;
-  return fmt::format("expected one of {}, cuda, hip", known);
+    if (known_machine(machine) && std::ranges::count(known, machine) == 0) known.push_back(machine);
+  return fmt::format("expected one of {}, cuda, hip", fmt::join(known, ", "));
 }
 
 void ask_machine(Questions& questions, Answers& answers) {
