@@ -1,0 +1,76 @@
+// A tokenizer with special tokens that were added after its model was trained.
+#include "tokenizer/capped_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "refusal.h"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Letters from a on are ids from 0 on; '<' and '>' are special tokens of the ids 26 and 27.
+class Letters : public Tokenizer {
+ public:
+  explicit Letters(std::int32_t eod) {
+    vocab_size_ = 28;
+    special_.eod = eod;
+    special_.pad = 27;
+  }
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    for (const char c : text) ids.push_back(token_id({&c, 1}));
+  }
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
+    std::string text;
+    for (const std::int32_t id : ids)
+      if (id < 26 || !skip_special) text += token_bytes(id);
+    return text;
+  }
+  std::string token_bytes(std::int32_t id) const override {
+    check_id(id);
+    return id < 26 ? std::string(1, static_cast<char>('a' + id)) : id == 26 ? "<" : ">";
+  }
+  std::int32_t token_id(std::string_view bytes) const override {
+    return bytes == "<" ? 26 : bytes == ">" ? 27 : bytes[0] - 'a';
+  }
+};
+
+TEST(CappedTokenizer, OrdinaryTextIsAsBefore) {
+  const CappedTokenizer capped(std::make_unique<Letters>(0), 26);
+  std::vector<std::int32_t> ids{7};
+  capped.encode("abz", ids);
+  EXPECT_THAT(ids, ElementsAre(7, 0, 1, 25));
+  EXPECT_EQ(capped.decode(ids, false), "habz");
+  EXPECT_EQ(capped.vocab_size(), 26);
+  EXPECT_EQ(capped.special().eod, 0);
+  EXPECT_EQ(capped.special().pad, -1);
+  EXPECT_EQ(capped.token_id(">"), -1);
+  EXPECT_THAT(tokenizer_note(capped), HasSubstr("2 tokens"));
+  EXPECT_EQ(tokenizer_note(Letters(0)), "");
+}
+
+TEST(CappedTokenizer, TextThatSpellsATokenWithoutARowIsRefused) {
+  const CappedTokenizer capped(std::make_unique<Letters>(0), 27);
+  std::vector<std::int32_t> ids{27};  // what was there before is not looked at
+  capped.encode("a<", ids);
+  for (const auto& refused : {refusal_of([&] { capped.encode("a>", ids); }),
+                              refusal_of([&] { capped.encode_document(">", ids); }),
+                              refusal_of([&] { capped.encode_prompt(">", ids); }),
+                              refusal_of([&] { capped.encode_with_special(">", {}); })}) {
+    EXPECT_THAT(refused, HasSubstr("the token '>' of the id 27, and the model has 27 rows"));
+  }
+}
+
+TEST(CappedTokenizer, OnlySpecialTokensMayBeBeyond) {
+  EXPECT_TRUE(is_special_from(Letters(0), 26));
+  EXPECT_FALSE(is_special_from(Letters(0), 25));
+  EXPECT_THAT(refusal_of([] { CappedTokenizer(std::make_unique<Letters>(27), 27); }),
+              HasSubstr("the token that ends documents, '>', has the id 27"));
+}
+
+}  // namespace
+}  // namespace trireme
