@@ -345,7 +345,7 @@ struct Kernels {
                         const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
                         std::int64_t ld, std::int64_t first_id);
   // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * the step's grad_scale, in place;
-  // padding <- 0.
+  // padding <- 0. Without weights (null) each row is the loss of a sample: the step's sample_scale.
   void (*cross_entropy_grad)(Queue&, T* logits, const A* lse, const std::int32_t* targets,
                              const float* weights, const StepBlock* block, std::int64_t rows,
                              std::int64_t vocab, std::int64_t ld, std::int64_t first_id);

@@ -10,10 +10,9 @@
 namespace trireme {
 namespace {
 
-const char* batch_names[] = {"tokens",       "targets",       "loss_weights",    "positions",
-                             "sample_ids",   "first_visible", "first_in_window", "lengths",
-                             "segments",     "first_rows",    "predicted_rows",  "order_labels",
-                             "order_weights"};
+const char* batch_names[] = {"tokens",     "targets",       "loss_weights",    "positions",
+                             "sample_ids", "first_visible", "first_in_window", "lengths",
+                             "segments",   "first_rows",    "predicted_rows",  "order_labels"};
 const char* result_names[] = {"token_loss", "logits", "order_loss", "order_logits"};
 
 std::string name_of_value(const Graph& graph, ValueId id) {

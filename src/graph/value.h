@@ -42,7 +42,6 @@ enum class BatchInput : std::int32_t {
   first_rows,      // i32 [batch]: the row at which each sequence begins (bert)
   predicted_rows,  // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
   order_labels,    // i32 [batch]: 1 where the segments are swapped (bert)
-  order_weights,   // f32 [batch]: of the order loss, in units of a token's (bert)
   count,
 };
 

@@ -90,8 +90,7 @@ class Inputs {
 
 }  // namespace
 
-void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_weight,
-                const ContextParallel& context) {
+void load_batch(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context) {
   const Inputs inputs(stage, slot, batch, context);
   inputs.copy_positions(BatchInput::tokens, batch.tokens);
   inputs.copy_positions(BatchInput::positions, batch.positions);
@@ -103,7 +102,6 @@ void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_w
   if (stage.batch(slot, BatchInput::targets)) inputs.copy_predictions(batch);
   inputs.write<std::int32_t>(BatchInput::first_rows,
                              [&](std::int64_t b) { return b * batch.seq_length; });
-  inputs.write<float>(BatchInput::order_weights, [&](std::int64_t) { return sample_weight; });
 }
 
 bool reads_data(const StageDefinition& stage, bool positions_of_documents) {
@@ -111,7 +109,6 @@ bool reads_data(const StageDefinition& stage, bool positions_of_documents) {
     switch (static_cast<BatchInput>(value.index)) {
       case BatchInput::sample_ids:
       case BatchInput::first_rows:
-      case BatchInput::order_weights:
         return true;
       case BatchInput::positions:
         return !positions_of_documents;

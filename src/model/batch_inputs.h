@@ -8,10 +8,9 @@
 namespace trireme {
 
 // Copies the inputs that the stage has into a slot of it. The batch has the shape that the stage
-// was built for. `sample_weight` is what an element of a loss per sample weighs, in units of a
-// token's. Inputs of packed predictions take the rows with a weight other than 0. Of sequences that
-// ranks share, this rank's positions are copied.
-void load_batch(const Stage& stage, int slot, const Batch& batch, float sample_weight = 1,
+// was built for. Inputs of packed predictions take the rows with a weight other than 0. Of
+// sequences that ranks share, this rank's positions are copied.
+void load_batch(const Stage& stage, int slot, const Batch& batch,
                 const ContextParallel& context = {});
 
 // Whether the stage reads anything that only the data can tell: not just the numbers of samples, or

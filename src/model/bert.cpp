@@ -88,8 +88,7 @@ class BertBuilder final : public Builder {
       return;
     }
     const ValueId labels = g.batch(BatchInput::order_labels, DType::i32, sequences);
-    const ValueId weights = g.batch(BatchInput::order_weights, DType::f32, sequences);
-    g.set_result(ops::cross_entropy(g, logits, labels, weights, 2), ResultOutput::order_loss);
+    g.set_result(ops::cross_entropy(g, logits, labels, no_value, 2), ResultOutput::order_loss);
   }
 
   // Of the rows that are predicted, or of all.

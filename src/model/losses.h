@@ -18,7 +18,7 @@ enum class LossUnit : std::uint8_t {
 };
 
 // A root of the head's graph. A model has one loss per token, which comes first, and any number per
-// sample: their gradients are weighed by BatchInput::order_weights, so that training makes the sum
+// sample: their gradients are weighed by StepBlock::sample_scale, so that training makes the sum
 // of the means of all losses smaller.
 struct Loss {
   ResultOutput result;

@@ -90,8 +90,8 @@ ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
 ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
-// gradient (weighted by loss_weights and the step's grad_scale) overwrites the logits. With a group
-// the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
+// gradient overwrites the logits; no_value for loss_weights: rows are losses per sample. With a
+// group the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
 // share; every rank gets the same losses.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {});

@@ -212,7 +212,7 @@ class Engine {
   std::int64_t seq_;  // positions of a sample
   // Predicted tokens per sample of the global batch: with it a loss per sample weighs in the mean
   // over tokens what it weighs in the mean over samples. 1 where no token is predicted.
-  float sample_weight_ = 1;
+  double sample_weight_ = 1;
   std::uint64_t seed_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;

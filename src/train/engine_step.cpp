@@ -81,8 +81,7 @@ class Engine::Client : public PipelineClient {
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
-    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.sample_weight_,
-               engine_.build_.context);
+    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.build_.context);
   }
   const Batch& batch(std::int64_t k) {
     for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
@@ -115,7 +114,9 @@ void Engine::weigh_sample_losses(Client& client) {
     for (const float weight : client.batch(k).loss_weights) tokens += weight;
   groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
   const std::int64_t samples = build_.batch * client.micro_batches() * mesh_.degrees().dp();
-  sample_weight_ = tokens > 0 ? static_cast<float>(tokens / static_cast<double>(samples)) : 1;
+  sample_weight_ = tokens > 0 ? tokens / static_cast<double>(samples) : 1;
+  // Runs in other precisions have always rounded it, and keep their bits.
+  if (build_.compute != DType::f64) sample_weight_ = static_cast<float>(sample_weight_);
 }
 
 // Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
@@ -186,7 +187,7 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   step_block_.step = input.step;
   step_block_.loss_scale = input.loss_scale;
   step_block_.grad_scale = input.loss_scale / nominal_tokens(input);
-  step_block_.sample_scale = static_cast<double>(sample_weight_) * step_block_.grad_scale;
+  step_block_.sample_scale = sample_weight_ * step_block_.grad_scale;
   if (expert_bytes() > 0) {
     step_block_.experts = expert_totals();
     step_block_.most_experts = model_.moe.num_experts;

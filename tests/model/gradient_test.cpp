@@ -70,8 +70,7 @@ class Fixture {
   double loss() {
     stage->run({Pass::forward, 0, &step});
     stage->run({Pass::backward, 0, &step, true});
-    return step.grad_scale * (weighted(ResultOutput::token_loss, BatchInput::loss_weights) +
-                              weighted(ResultOutput::order_loss, BatchInput::order_weights));
+    return step.grad_scale * words() + step.sample_scale * orders();
   }
 
   std::vector<double> gradients() {
@@ -90,7 +89,7 @@ class Fixture {
   }
 
   std::unique_ptr<Stage> stage;
-  StepBlock step{99, 5, 0.25};
+  StepBlock step{.seed = 99, .step = 5, .loss_scale = 0.25, .sample_scale = 1.5};
 
  private:
   template <class Element, class Function>
@@ -118,16 +117,20 @@ class Fixture {
     fill<Id>(BatchInput::first_rows, [&](auto b) { return b * seq; });
     fill<Id>(BatchInput::predicted_rows, [](auto i) { return 2 * i + 1; });
     fill<Id>(BatchInput::order_labels, [](auto b) { return b; });
-    fill<float>(BatchInput::order_weights, [](auto) { return 1.5f; });
   }
 
-  double weighted(ResultOutput result, BatchInput by) const {
-    const auto* losses = static_cast<const double*>(stage->result(0, result));
-    const auto* weights = static_cast<const float*>(stage->batch(0, by));
+  double words() const {
+    const auto* losses = static_cast<const double*>(stage->result(0, ResultOutput::token_loss));
+    const auto* weights = static_cast<const float*>(stage->batch(0, BatchInput::loss_weights));
     double sum = 0;
-    for (std::int64_t i = 0; losses && i < stage->batch_bytes(by) / 4; ++i)
+    for (std::int64_t i = 0; i < stage->batch_bytes(BatchInput::loss_weights) / 4; ++i)
       sum += losses[i] * weights[i];
     return sum;
+  }
+  // Of both samples.
+  double orders() const {
+    const auto* losses = static_cast<const double*>(stage->result(0, ResultOutput::order_loss));
+    return losses ? losses[0] + losses[1] : 0;
   }
 };
 

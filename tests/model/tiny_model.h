@@ -174,11 +174,10 @@ class TinyStage {
     fill<std::int32_t>(BatchInput::lengths, 2, [&](auto b) { return b == 0 ? seq - 2 : seq; });
     fill<std::int32_t>(BatchInput::first_rows, 2, [&](auto b) { return b * seq; });
     fill<std::int32_t>(BatchInput::order_labels, 2, [](auto b) { return b; });
-    fill<float>(BatchInput::order_weights, 2, [](auto) { return 1.5; });
   }
 
   std::unique_ptr<Stage> stage_;
-  StepBlock step_{99, 5, 0.25};
+  StepBlock step_{.seed = 99, .step = 5, .loss_scale = 0.25, .sample_scale = 1.5};
   std::int64_t rows_;
 };
 

@@ -25,17 +25,18 @@ Config config_of() {
   return config;
 }
 
-// A step on four samples whose labels the tokens tell.
-StepResult step(Engine& engine, int number, float word_weight) {
-  Batch samples(batch, seq);
-  for (int b = 0; b < batch; ++b) {
+// A step on samples whose labels the tokens tell; the first `with_words` have a word to predict.
+StepResult step(Engine& engine, int number, float word_weight, int count = batch,
+                int with_words = batch) {
+  Batch samples(count, seq);
+  for (int b = 0; b < count; ++b) {
     samples.sample_ids[b] = b;
     samples.order_labels[b] = b % 2;
     for (int t = 0; t < seq; ++t) {
       samples.tokens[b * seq + t] = b % 2 ? 5 + t : 20 - t;
       samples.targets[b * seq + t] = 3;
       samples.segments[b * seq + t] = t >= seq / 2;
-      samples.loss_weights[b * seq + t] = t == 2 ? word_weight : 0;
+      samples.loss_weights[b * seq + t] = t == 2 && b < with_words ? word_weight : 0;
     }
   }
   StepInput input;
@@ -85,6 +86,30 @@ TEST(BertStep, TheOrderWeighsTheSameWithAndWithoutWords) {
   const double alone = order_gradient(0);
   EXPECT_NE(alone, 0);
   EXPECT_NEAR(order_gradient(1), alone, 1e-6 * std::abs(alone));
+}
+
+// One predicted word among three samples: what the order weighs, 1/3, is not a number of fp32.
+TEST(BertStep, InDoubleTheOrderWeighsWhatItWeighsInDouble) {
+  Config config = config_of();
+  config.run.precision = "fp64";
+  config.train.micro_batch_size = config.train.global_batch_size = 3;
+  const auto order_gradient = [&](int with_words) {
+    Engine engine(config, build_options(config), {});
+    engine.allocate();
+    engine.initialize();
+    const StepResult result = step(engine, 0, 1, 3, with_words);
+    const double words = result.loss.words().count;
+    const double divisor = words > 0 ? words : order(result).count;
+    const auto& parameters = engine.stage().definition().parameters;
+    for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+      if (parameters[p].name == "order_head.bias")
+        return static_cast<const double*>(engine.stage().gradient(p))[0] * 3 * seq / divisor;
+    }
+    return 0.0;
+  };
+  const double alone = order_gradient(0);
+  EXPECT_NE(alone, 0);
+  EXPECT_NEAR(order_gradient(1), alone, 1e-14 * std::abs(alone));
 }
 
 }  // namespace

@@ -90,16 +90,20 @@ void grad_of_row(T* logits, Acc<T> lse, std::int64_t target, Acc<T> scale, std::
   __builtin_memset(static_cast<void*>(logits + vocab), 0, (ld - vocab) * sizeof(T));
 }
 
+// Of the gradient of a row: see the kernel's entry in kernels.h.
+double weight_of_row(const StepBlock* block, const float* weights, std::int64_t r) {
+  return weights ? block->grad_scale * weights[r] : block->sample_scale;
+}
+
 template <class T>
 void cross_entropy_grad(T* logits, const Acc<T>* lse, const std::int32_t* targets,
                         const float* weights, const StepBlock* block, std::int64_t rows,
                         std::int64_t vocab, std::int64_t ld, std::int64_t first_id) {
-  const double scale = block->grad_scale;
   const double row_ns = element_ns<T> * static_cast<double>(vocab);
   parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       grad_of_row(logits + r * ld, lse[r], targets[r] - first_id,
-                  static_cast<Acc<T>>(scale * weights[r]), vocab, ld);
+                  static_cast<Acc<T>>(weight_of_row(block, weights, r)), vocab, ld);
     }
   });
 }
@@ -109,7 +113,6 @@ void classifier(T* logits, Acc<T>* loss, const std::int32_t* targets, const floa
                 const StepBlock* block, std::int64_t rows, std::int64_t vocab, std::int64_t ld,
                 std::int64_t first_id) {
   using A = Acc<T>;
-  const double scale = block->grad_scale;
   const double row_ns = 2 * element_ns<T> * static_cast<double>(vocab);
   parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -119,7 +122,7 @@ void classifier(T* logits, Acc<T>* loss, const std::int32_t* targets, const floa
       stats_of_row(largest, sum, row, vocab);
       const A target_logit = target >= 0 && target < vocab ? load_one(row + target) : A{0};
       token_loss(loss + r, &lse, &largest, &sum, &target_logit, 1);
-      grad_of_row(row, lse, target, static_cast<A>(scale * weights[r]), vocab, ld);
+      grad_of_row(row, lse, target, static_cast<A>(weight_of_row(block, weights, r)), vocab, ld);
     }
   });
 }

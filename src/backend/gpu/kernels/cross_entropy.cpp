@@ -94,6 +94,11 @@ GPU_FN void write_gradient(T* x, float lse, std::int64_t target, float scale, st
   }
 }
 
+// Of the gradient of a row: see the kernel's entry in kernels.h.
+GPU_FN float weight_of_row(const StepBlock* block, const float* weights, std::int64_t row) {
+  return static_cast<float>(weights ? block->grad_scale * weights[row] : block->sample_scale);
+}
+
 template <class T>
 GPU_KERNEL(threads)
 cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targets,
@@ -101,7 +106,7 @@ cross_entropy_grad_kernel(T* logits, const float* lse, const std::int32_t* targe
                           std::int64_t ld, std::int64_t first_id, bool aligned) {
   const std::int64_t row = block_index().x;
   write_gradient(logits + row * ld, lse[row], targets[row] - first_id,
-                 static_cast<float>(block->grad_scale * weights[row]), vocab, ld, aligned);
+                 weight_of_row(block, weights, row), vocab, ld, aligned);
 }
 
 template <class T>
@@ -125,8 +130,7 @@ classifier_kernel(T* logits, float* loss, const std::int32_t* targets, const flo
   const float lse = all.largest + log(static_cast<float>(all.sum));
   sync_block();  // all have read the target's logit, which one of them overwrites
   if (thread_index() == 0) loss[row] = lse - target_logit;
-  write_gradient(x, lse, target, static_cast<float>(block->grad_scale * weights[row]), vocab, ld,
-                 aligned);
+  write_gradient(x, lse, target, weight_of_row(block, weights, row), vocab, ld, aligned);
 }
 
 template <class T>
