@@ -66,12 +66,18 @@ void penalize_repetition(std::span<float> logits, std::span<const std::int32_t> 
   for (const std::int32_t token : distinct) {
     TRIREME_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size());
     float& logit = logits[static_cast<std::size_t>(token)];
-    logit = logit < 0 ? logit * penalty : logit / penalty;
+    logit = std::clamp(logit < 0 ? logit * penalty : logit / penalty,
+                       std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
   }
 }
 
 void apply_temperature(std::span<float> logits, float temperature) {
-  for (float& logit : logits) logit /= temperature;
+  // Differences to the largest one: a quotient may be too large for a float, and only these matter.
+  // Where all quotients are finite they stay as they are.
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  const float smallest = *std::min_element(logits.begin(), logits.end());
+  const bool fits = std::isfinite(largest / temperature) && std::isfinite(smallest / temperature);
+  for (float& logit : logits) logit = (fits ? logit : logit - largest) / temperature;
 }
 
 void keep_top_k(std::span<float> logits, std::int64_t k) {

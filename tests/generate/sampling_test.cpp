@@ -163,5 +163,21 @@ TEST(SamplingOptions, AreValidated) {
   EXPECT_THROW(validate({.repetition_penalty = 0}), Error);
 }
 
+// Any temperature and penalty that are accepted give a token: quotients may be beyond a float.
+TEST(Sampling, ExtremesGiveTheLikeliestToken) {
+  for (const float temperature : {1e-38f, 1e-45f, 1e-30f}) {
+    std::vector<float> logits = {-3, 2, 50, 1, -80};
+    const SamplingOptions options{.sample = true, .temperature = temperature};
+    EXPECT_EQ(next_token(logits, {}, options, 1, 0, 0), 2) << temperature;
+  }
+  for (const float penalty : {1e-38f, 1e38f}) {
+    std::vector<float> logits = {-3, 2, 50, 1, -80};
+    const std::vector<std::int32_t> history = {0, 1, 2, 3, 4};
+    const SamplingOptions options{.sample = true, .repetition_penalty = penalty};
+    const std::int32_t token = next_token(logits, history, options, 1, 0, 0);
+    EXPECT_TRUE(token >= 0 && token < 5);
+  }
+}
+
 }  // namespace
 }  // namespace trireme
