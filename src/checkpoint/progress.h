@@ -1,29 +1,35 @@
-// What a process does with the files of checkpoints right now, for whoever asks from another
-// thread: a rank that writes slowly is told from one that hangs.
+// What a process does with the files of a run right now, for whoever asks from another thread: a
+// rank that writes slowly is told from one that hangs.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 namespace trireme {
 
 class FileProgress {
  public:
   // While it lives, this process is said to be busy with `what` ("is writing a checkpoint"; text
-  // that outlives the object). One at a time. Without a progress it does nothing.
+  // that outlives the object). Phases may begin within others and on several threads, and end in
+  // any order: the one that began last is told of. Without a progress it does nothing.
   class Phase {
    public:
-    Phase(FileProgress* progress, const char* what) : progress_(progress) {
-      if (progress_) progress_->what_ = what;
+    Phase(FileProgress* progress, const char* what) : progress_(progress), what_(what) {
+      if (progress_) progress_->begin(this);
     }
     ~Phase() {
-      if (progress_) progress_->what_ = nullptr;
+      if (progress_) progress_->end(this);
     }
     Phase(const Phase&) = delete;
     Phase& operator=(const Phase&) = delete;
 
    private:
+    friend class FileProgress;
     FileProgress* progress_;
+    const char* what_;
   };
 
   // So many bytes are to be moved from now on; 0: not known.
@@ -42,10 +48,23 @@ class FileProgress {
     std::int64_t done, total;
     std::uint64_t moves;  // never goes back
   };
-  State state() const { return {what_, done_, total_, moves_}; }
+  State state() const {
+    const std::lock_guard lock(mutex_);
+    return {phases_.empty() ? nullptr : phases_.back()->what_, done_, total_, moves_};
+  }
 
  private:
-  std::atomic<const char*> what_ = nullptr;
+  void begin(const Phase* phase) {
+    const std::lock_guard lock(mutex_);
+    phases_.push_back(phase);
+  }
+  void end(const Phase* phase) {
+    const std::lock_guard lock(mutex_);
+    phases_.erase(std::ranges::find(phases_, phase));
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<const Phase*> phases_;  // in the order in which they began
   std::atomic<std::int64_t> done_ = 0, total_ = 0;
   std::atomic<std::uint64_t> moves_ = 0;
 };

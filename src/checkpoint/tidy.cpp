@@ -28,6 +28,21 @@ std::string remove_folder(const fs::path& folder, FileProgress* progress) {
   return "";
 }
 
+std::string mend_latest(const fs::path& checkpoint) {
+  const fs::path folder = checkpoint.parent_path(), latest = folder / latest_file;
+  const std::string name = checkpoint.filename().string();
+  std::error_code ignored;
+  fs::remove(latest.string() + ".tmp", ignored);
+  if (!step_of(name) || !is_complete(checkpoint)) return "";
+  try {
+    if (read_latest(folder) == name) return "";
+    write_file_durably(latest, name + "\n");
+    return fmt::format("'{}' now names {}", latest.string(), name);
+  } catch (const std::exception& error) {
+    return fmt::format("warning: '{}' does not name {}: {}", latest.string(), name, error.what());
+  }
+}
+
 std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* progress) {
   std::vector<std::string> lines;
   for (const fs::path& path : partial_folders(folder)) {

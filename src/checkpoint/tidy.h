@@ -15,6 +15,11 @@ namespace trireme {
 // there. Returns a line for the user about each thing that was done or could not be done.
 std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* progress = nullptr);
 
+// A save may have been killed between the rename of its checkpoint and the writing of `latest`:
+// lets `latest` name the checkpoint of that folder, which the run goes on from, and removes an
+// unfinished one. Only for the process that alone writes there. Returns a line for the user, or "".
+std::string mend_latest(const fs::path& checkpoint);
+
 // Removes a folder file by file, so that progress shows; "" or why it could not.
 std::string remove_folder(const fs::path& folder, FileProgress* progress);
 
