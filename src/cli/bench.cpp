@@ -53,6 +53,11 @@ Config config_of(const BenchArguments& a) {
   return config;
 }
 
+// Measurements take minutes on a busy machine; their figures go to standard output.
+void say_on_stderr(const std::string& what) {
+  fmt::print(stderr, "measuring: {}\n", what);
+}
+
 nlohmann::json to_json(const StepBench& b) {
   nlohmann::json ops = nlohmann::json::array();
   for (const OpTime& op : b.ops) {
@@ -86,7 +91,7 @@ void print_ops(const StepBench& b) {
 }
 
 void step(const BenchArguments& a) {
-  const StepBench b = bench_step(config_of(a), a.steps);
+  const StepBench b = bench_step(config_of(a), a.steps, true, say_on_stderr);
   if (a.json) {
     fmt::print("{}\n", to_json(b).dump());
     return;
@@ -103,7 +108,7 @@ void step(const BenchArguments& a) {
 }
 
 void op(const BenchArguments& a) {
-  const StepBench b = bench_step(config_of(a), a.steps);
+  const StepBench b = bench_step(config_of(a), a.steps, true, say_on_stderr);
   if (a.json) {
     fmt::print("{}\n", to_json(b)["ops"].dump());
   } else {
@@ -162,7 +167,8 @@ void machine(const BenchArguments& a) {
   run_guarded(job.transport(), [&] {
     const bool leads = job.transport().place().rank == 0;
     require_new_file(a.output);
-    const std::string text = machine_file(measure_machine(job.transport()));
+    const std::string text = machine_file(measure_machine(
+        job.transport(), leads ? say_on_stderr : std::function<void(const std::string&)>()));
     if (!leads) return;
     if (a.output.empty()) {
       fmt::print("{}", text);

@@ -150,7 +150,7 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   const BatchSchedule batches(config, ranks);
   const std::int64_t steps =
       config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples);
-  const SampleCounts counts = sample_counts(config.train, steps, global_batch_size(config, ranks));
+  const SampleCounts counts = sample_counts(config, steps, ranks);
   // The order of samples does not depend on the vocabulary, so the vocabulary need not be known.
   DatasetBuilder builder(config, std::numeric_limits<std::int32_t>::max(), -1);
   options.masked = family_of(config.model).samples == SampleKind::masked_words;

@@ -1,13 +1,17 @@
-// `trireme eval`: loss, perplexity and bits per byte of a trained model on text or indexed data.
+// `trireme eval`: loss, perplexity and bits per byte of a trained model on the data of its run, on
+// text or on indexed data.
 #include "generate/evaluation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
 #include "base/foreign_bytes.h"
 #include "cli/commands.h"
+#include "cli/eval_split.h"
 #include "data/indexed_dataset.h"
 #include "data/text_documents.h"
 #include "tokenizer/utf8.h"
@@ -17,6 +21,8 @@ namespace {
 
 struct EvalArguments {
   std::string model, text, data;
+  std::optional<Split> split;
+  std::int64_t samples = 0;  // of a split; 0: as many as an evaluation of the run
   DocumentForm documents = DocumentForm::file;
   EvaluationOptions options;
   std::int64_t limit = 0;
@@ -89,9 +95,56 @@ void print_text(const Evaluation& e, std::int64_t step) {
   fmt::print("step {})\n", step);
 }
 
+void print_split(const EvalArguments& a, TrainedModel& model, Split split) {
+  const SplitLoss of_split = evaluate_split(model, split, a.samples);
+  const std::span<const Loss> losses = losses_of(model.config().model);
+  const LossSum& sum = of_split.sum;
+  const double perplexity = std::exp(sum.words().mean());
+  const auto tokens = static_cast<std::int64_t>(sum.words().count);
+  if (a.json) {
+    nlohmann::json json = {{"split", name_of(split)},     {"loss", sum.mean()},
+                           {"perplexity", perplexity},    {"tokens", tokens},
+                           {"samples", of_split.samples}, {"step", model.step()}};
+    for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
+      json[losses[i].metric] = sum.parts[i].mean();
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
+    parts.push_back(fmt::format("{} {:.4f}", losses[i].word, sum.parts[i].mean()));
+  const std::string of_words = parts.empty() ? "" : fmt::format("of the {} ", losses[0].word);
+  fmt::print("{:<5} loss {:.4f}{}  perplexity {}{:.2f}  ({}, {}, step {})\n", name_of(split),
+             sum.mean(), parts.empty() ? "" : fmt::format(" ({})", fmt::join(parts, ", ")),
+             of_words, perplexity, counted(tokens, "token"), counted(of_split.samples, "sample"),
+             model.step());
+}
+
+// The run's own data. Of two splits one may be without any.
+void evaluate_run(const EvalArguments& a, TrainedModel& model) {
+  if (a.split) return print_split(a, model, *a.split);
+  std::vector<std::string> problems;
+  for (const Split split : {Split::valid, Split::test}) {
+    try {
+      print_split(a, model, split);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::bad_input) throw;
+      problems.emplace_back(error.what());
+    }
+  }
+  if (problems.size() == 2) {
+    fail_input("{}; {}. Give --text FILE, --data PREFIX or --split train", problems[0],
+               problems[1]);
+  }
+  for (const std::string& problem : problems) fmt::print(stderr, "note: {}\n", problem);
+}
+
 void evaluate(const EvalArguments& a) {
-  if (a.text.empty() == a.data.empty()) fail_input("give either --text FILE or --data PREFIX");
+  const int given = !a.text.empty() + !a.data.empty() + a.split.has_value();
+  if (given > 1) fail_input("give one of --text FILE, --data PREFIX and --split NAME");
   TrainedModel model(a.model, a.overrides);
+  if (a.text.empty() && a.data.empty()) return evaluate_run(a, model);
+  if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
   model.require_next_token();
   const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
   if (stream.ids.size() < 2)
@@ -107,10 +160,24 @@ void add_eval(CLI::App& app) {
       {"file", DocumentForm::file},
       {"paragraph", DocumentForm::paragraphs},
       {"line", DocumentForm::line}};
-  auto* command =
-      app.add_subcommand("eval", "Loss, perplexity and bits per byte on text or indexed data");
+  auto* command = app.add_subcommand(
+      "eval",
+      "Loss and perplexity on the run's own validation and test data, or on text "
+      "or indexed data");
   auto a = std::make_shared<EvalArguments>();
   command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
+  const std::vector<std::pair<std::string, Split>> splits = {
+      {"train", Split::train}, {"valid", Split::valid}, {"test", Split::test}};
+  command
+      ->add_option("--split", a->split,
+                   "Part of the run's own data: train, valid or test (default: valid and test)")
+      ->transform(CLI::CheckedTransformer(splits))
+      ->type_name("NAME");
+  command
+      ->add_option("--samples", a->samples,
+                   "Samples of it, from its first on; 0: as many as an evaluation of the run")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->capture_default_str();
   command->add_option("--text", a->text, "Text file");
   command->add_option("--documents", a->documents, "How the text file is split into documents")
       ->transform(CLI::CheckedTransformer(forms))

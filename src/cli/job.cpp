@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/signal_handlers.h"
+#include "train/interrupt.h"
 
 namespace trireme::cli {
 namespace {
@@ -42,6 +43,11 @@ sigset_t hidden_signals() {
   return set;
 }
 
+// Next to the file of the state.
+std::string signal_file(const std::string& path) {
+  return path + "-signal";
+}
+
 // The file that rank 0 writes its state to; removed in the end.
 class StateFile {
  public:
@@ -53,7 +59,18 @@ class StateFile {
     ::close(file);
     ::setenv(file_variable, path_.c_str(), 1);
   }
-  ~StateFile() { ::unlink(path_.c_str()); }
+  ~StateFile() {
+    ::unlink(path_.c_str());
+    ::unlink(signal_file(path_).c_str());
+  }
+  // For signal_of_job().
+  void tell_signal(int signal) const {
+    try {
+      const std::string text = fmt::format("{}", signal);
+      File(signal_file(path_), File::Mode::create).write(text.data(), text.size());
+    } catch (const Error&) {  // the ranks then name the signal that reached them
+    }
+  }
   JobState state() const {
     try {
       const std::string text = read_file(path_, 64);
@@ -198,11 +215,21 @@ class Job {
       if (file_.state() == JobState::starting) {
         give_up(SIGINT);
       } else {
+        file_.tell_signal(first_signal);
         ::kill(launcher_, SIGUSR1);  // mpirun passes it on
+        say(first_signal == SIGINT ? stopping_words : signalled_words);
       }
     }
-    if (times_interrupted > 1 && !given_up_) give_up(SIGINT);
+    if (times_interrupted > 1 && !given_up_) {
+      say("\ntrireme: ending the processes at once\n");
+      give_up(SIGINT);
+    }
     if (given_up_ && (times_interrupted > 2 || now > patience_ends_)) ::kill(launcher_, SIGKILL);
+  }
+
+  static void say(std::string_view words) {
+    std::fwrite(words.data(), 1, words.size(), stderr);
+    std::fflush(stderr);
   }
 
   // From now on the launcher's complaints are of no interest.
@@ -243,6 +270,17 @@ void tell_job(JobState state) {
   const char* word = words[static_cast<std::size_t>(state)];
   (void)!::write(file, word, std::strlen(word));
   ::close(file);
+}
+
+int signal_of_job(int signal) {
+  const char* path = std::getenv(file_variable);
+  if (!path || signal != SIGUSR1) return signal;
+  try {
+    const int told = std::atoi(read_file(signal_file(path), 16).c_str());
+    return told > 0 ? told : signal;
+  } catch (const Error&) {
+    return signal;
+  }
 }
 
 void hear_stop_signals() {

@@ -20,6 +20,9 @@ enum class JobState {
 bool is_in_job();
 // For rank 0 of such a job; does nothing in any other process.
 void tell_job(JobState state);
+// For each rank of such a job, which a signal reached: the one that the process that started the
+// job got, where it is another.
+int signal_of_job(int signal);
 // For each rank of such a job: lets the signals through again that mpirun must not see.
 void hear_stop_signals();
 

@@ -32,6 +32,10 @@ RankSet rank_set(const Config& config, const Machine& machine, const SearchReque
   if (request.stack != "trireme")
     fail_input("--search looks for layouts of Trireme: leave --stack {} out", request.stack);
   if (request.ranks == 0) fail_input("--search needs the number of devices: add --devices N");
+  if (!config.train.batch_size_schedule.empty())
+    fail_input(
+        "--search compares layouts for one batch, which all of them share: give "
+        "train.batch_size_schedule=\"\" and the train.global_batch_size to search for");
   if (config.train.global_batch_size == 0)
     fail_input(
         "--search needs train.global_batch_size, which all layouts share: set it in the file or on "

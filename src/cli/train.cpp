@@ -14,7 +14,9 @@
 #include "cli/launch.h"
 #include "cli/supervise.h"
 #include "config/reference.h"
+#include "plan/device_peak.h"
 #include "plan/layout_plan.h"
+#include "runtime/devices.h"
 #include "runtime/join.h"
 #include "train/interrupt.h"
 #include "train/setup.h"
@@ -41,7 +43,10 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   std::FILE* out = arguments.json ? stderr : stdout;
   const Place& place = transport.place();
   const bool leads = place.rank == 0;
-  Trainer trainer(config, out, arguments.options, &transport);
+  TrainerOptions options = arguments.options;
+  options.peak_flops = peak_of_device(device_of(config.run.device).name(), config.run.precision);
+  options.original_signal = signal_of_job;
+  Trainer trainer(config, out, options, &transport);
   if (!arguments.dump_graph.empty()) {
     trainer.dump_graphs(arguments.dump_graph);
     if (!leads) return {};
@@ -51,10 +56,11 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   }
   const TrainSummary summary = trainer.run();
   if (leads && arguments.json) {
-    const nlohmann::json json = {
+    nlohmann::json json = {
         {"steps", summary.steps},           {"loss", summary.loss},
         {"valid_loss", summary.valid_loss}, {"tokens_per_second", summary.tokens_per_second},
         {"train_seconds", summary.seconds}, {"end", name_of(summary.end)}};
+    if (summary.test_loss) json["test_loss"] = *summary.test_loss;
     std::puts(json.dump().c_str());
   }
   return summary;
@@ -64,6 +70,7 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 
 void train(Config config, const TrainCommand& arguments) {
   const InterruptGuard guard;  // from the start: MPI takes its time
+  if (!is_in_job() && discover_launch().rank == 0) InterruptGuard::speak();
   hear_stop_signals();
   TrainSummary summary;
   {

@@ -15,7 +15,8 @@ struct RunConfig {
   std::string precision = "bf16";       // bf16 | fp16 | fp32 | fp64
   std::string gradient_dtype = "fp32";  // of gradient sums: fp32 (fp64 with fp64) | bf16
   std::string device = "cpu";
-  std::string memory;  // of a process, as "64GiB"; "": what the machine has
+  std::string memory;      // of a process, as "64GiB"; "": what the machine has
+  double peak_tflops = 0;  // of a device, for the log; 0: what is known of it
 };
 
 // Mixture of experts: layers whose MLP is replaced by experts, of which a router picks a few for
@@ -149,6 +150,7 @@ struct TrainConfig {
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 0;           // 0: micro_batch_size x dp
   std::vector<std::int64_t> rampup_batch_size;  // start, increment, samples
+  std::string batch_size_schedule;              // "0:16 64K:32": batch_sizes.h
   std::int64_t iters = 0;                       // one of iters and samples
   std::int64_t samples = 0;
   std::int64_t tokens = 0;            // ends the run earlier; 0: off
@@ -335,7 +337,8 @@ std::int64_t stages_per_rank(const ParallelConfig& parallel);
 // Ranks that hold different samples: world_size / (tp * pp * cp). Expects a valid layout.
 std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t world_size);
 
-// global_batch_size, or micro_batch_size x dp where it is 0.
+// Samples of a step when the batch has grown to its last size: train.global_batch_size, the last
+// size of train.batch_size_schedule, or micro_batch_size x dp where neither is given.
 std::int64_t global_batch_size(const Config& config, std::int64_t world_size);
 
 // "bf16", and what else says how the model computes.

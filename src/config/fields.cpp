@@ -79,6 +79,10 @@ std::vector<Field> build_table() {
           run, memory, any(), "",
           "memory that a process may plan to use, as in \"64GiB\"; \"\": its share of the machine"),
 
+      FIELD(run, peak_tflops, between(0, 1e9), "TFLOP/s",
+            "what a device computes at most, which the MFU of the log is a share of; 0: as its "
+            "machine file says, where the device is known"),
+
       FIELD(model, preset, one_of(preset_names()), "",
             "sizes of a published model, which other keys of [model] override; \"\": none"),
       FIELD(model, family, family_limits(), "",
@@ -297,6 +301,10 @@ std::vector<Field> build_table() {
           "degree"),
       FIELD(train, rampup_batch_size, count(), "samples",
             "first batch size, increment, and samples until global_batch_size is reached"),
+      FIELD(train, batch_size_schedule, any(), "",
+            "sizes of the global batch as THRESHOLD:SIZE pairs, such as \"0:16 64M:32\": from so "
+            "many "
+            "consumed tokens on (or samples: 1000s); K, M, B, T; excludes global_batch_size"),
       FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
       FIELD(train, samples, count(), "samples", "length of the run; excludes iters"),
       FIELD(train, tokens, count(), "tokens",

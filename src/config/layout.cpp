@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "config/batch_sizes.h"
 #include "config/config.h"
 #include "config/divisors.h"
 #include "config/fp8.h"
@@ -166,7 +167,9 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   }
 }
 
-void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::int64_t dp) {
+void check_batch(const Config& config, std::int64_t world_size) {
+  const TrainConfig& train = config.train;
+  const std::int64_t dp = data_parallel_size(config.parallel, world_size);
   const std::int64_t unit = train.micro_batch_size * dp;
   const auto check = [&](const char* name, std::int64_t size) {
     if (size % unit == 0) return;
@@ -175,7 +178,9 @@ void check_batch(const TrainConfig& train, std::int64_t global_batch_size, std::
         "it can be {}",
         name, size, train.micro_batch_size, dp, multiples_near(size, unit));
   };
-  check("train.global_batch_size", global_batch_size);
+  for (const BatchSizeFrom& from : batch_size_schedule(config))
+    check("a size of train.batch_size_schedule", from.size);
+  check("train.global_batch_size", global_batch_size(config, world_size));
   if (train.rampup_batch_size.size() == 3) {
     check("the first train.rampup_batch_size", train.rampup_batch_size[0]);
     check("the increment of train.rampup_batch_size", train.rampup_batch_size[1]);
@@ -194,12 +199,6 @@ std::int64_t data_parallel_size(const ParallelConfig& parallel, std::int64_t wor
   return world_size / (parallel.tp * parallel.pp * parallel.cp);
 }
 
-std::int64_t global_batch_size(const Config& config, std::int64_t world_size) {
-  const std::int64_t given = config.train.global_batch_size;
-  if (given > 0) return given;
-  return config.train.micro_batch_size * data_parallel_size(config.parallel, world_size);
-}
-
 void validate_layout(const Config& config, std::int64_t world_size) {
   check_degrees(config.model, config.parallel, world_size);
   check_tensor(config.model, config.parallel);
@@ -207,8 +206,7 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_sequences(config);
   check_fp8_layout(config);
   check_stages(config.model, config.parallel);
-  check_batch(config.train, global_batch_size(config, world_size),
-              data_parallel_size(config.parallel, world_size));
+  check_batch(config, world_size);
 }
 
 void check_run(const Config& config, std::int64_t world_size) {

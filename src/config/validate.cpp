@@ -9,6 +9,7 @@
 
 #include "base/divide.h"
 #include "base/error.h"
+#include "config/batch_sizes.h"
 #include "config/blend_list.h"
 #include "config/config.h"
 #include "config/divisors.h"
@@ -284,6 +285,26 @@ void check_rampup(const TrainConfig& train) {
   }
 }
 
+void check_schedule(const Config& config) {
+  const TrainConfig& train = config.train;
+  if (batch_size_schedule(config).empty()) return;
+  const auto exclude = [](bool given, const char* key) {
+    if (given) {
+      fail_input(
+          "train.batch_size_schedule and {} exclude each other: keep the one that says how the "
+          "batch grows",
+          key);
+    }
+  };
+  exclude(train.global_batch_size > 0, "train.global_batch_size");
+  exclude(!train.rampup_batch_size.empty(), "train.rampup_batch_size");
+  if (train.samples == 0) {
+    fail_input(
+        "train.batch_size_schedule needs a run measured in samples: set train.samples instead of "
+        "train.iters");
+  }
+}
+
 void check_batches(const TrainConfig& train) {
   if (train.global_batch_size % train.micro_batch_size != 0) {
     const std::int64_t fits = train.global_batch_size / train.micro_batch_size;
@@ -475,6 +496,7 @@ void validate(const Config& config) {
   check_activations(config);
   check_length(config.train);
   check_batches(config.train);
+  check_schedule(config);
   check_optimization(config);
   check_saving(config);
   check_offload(config);

@@ -51,6 +51,18 @@ struct Batch {
       std::iota(positions.begin() + b * seq, positions.begin() + (b + 1) * seq, 0);
   }
 
+  // Bytes of the values of a batch of this shape.
+  static std::int64_t bytes(std::int64_t rows, std::int64_t seq) {
+    const Batch one(1, 1);
+    const auto each = [](const auto&... arrays) {
+      return static_cast<std::int64_t>((sizeof(arrays[0]) + ...));
+    };
+    return rows * seq *
+               each(one.tokens, one.targets, one.loss_weights, one.positions, one.first_visible,
+                    one.segments) +
+           rows * each(one.sample_ids, one.lengths, one.order_labels);
+  }
+
   BatchRow row(std::int64_t b) {
     const std::int64_t at = b * seq_length;
     return {tokens.data() + at,    targets.data() + at,       loss_weights.data() + at,

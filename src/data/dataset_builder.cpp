@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "config/batch_sizes.h"
 #include "config/families.h"
 #include "data/blended_dataset.h"
 #include "data/configured_tokenizer.h"
@@ -61,14 +62,13 @@ std::shared_ptr<const FillInMiddle> fill_in_middle_of(const Config& config) {
 
 }  // namespace
 
-SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
-                           std::int64_t global_batch_size) {
+SampleCounts sample_counts(const Config& config, std::int64_t steps, std::int64_t ranks) {
+  const TrainConfig& train = config.train;
+  const std::int64_t evaluation = train.eval_iters * evaluation_batch_size(config, ranks);
   SampleCounts counts;
-  counts.train = train.samples > 0 ? train.samples : steps * global_batch_size;
-  if (train.eval_interval > 0) {
-    counts.valid = (steps / train.eval_interval + 1) * train.eval_iters * global_batch_size;
-  }
-  counts.test = train.eval_iters * global_batch_size;
+  counts.train = train.samples > 0 ? train.samples : steps * global_batch_size(config, ranks);
+  if (train.eval_interval > 0) counts.valid = (steps / train.eval_interval + 1) * evaluation;
+  counts.test = evaluation;
   return counts;
 }
 
@@ -247,6 +247,12 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
   const std::uint64_t key = blend_order_key(weights, samples);
   return std::make_shared<BlendedDataset>(std::move(datasets), build_blend_order(weights, samples),
                                           key);
+}
+
+void DatasetBuilder::check_files(Split split) {
+  const std::vector<std::string>& paths = paths_of(config_, split);
+  if (!config_.path.empty() || paths.empty()) return;
+  for (const std::string& prefix : parse_blend(paths).prefixes) open(prefix);
 }
 
 std::shared_ptr<const Dataset> DatasetBuilder::build(Split split, std::int64_t samples) {

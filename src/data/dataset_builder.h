@@ -26,9 +26,8 @@ struct SampleCounts {
     return split == Split::train ? train : split == Split::valid ? valid : test;
   }
 };
-// `steps` optimizer steps; `global_batch_size` is the final one of a ramp-up.
-SampleCounts sample_counts(const TrainConfig& train, std::int64_t steps,
-                           std::int64_t global_batch_size);
+// `steps` optimizer steps on `ranks` ranks; the batch is the final one of a ramp-up.
+SampleCounts sample_counts(const Config& config, std::int64_t steps, std::int64_t ranks);
 
 // What of the configuration a GPT dataset depends on. `eod_id` is -1 where the tokenizer has none.
 // With data.fim_rate the tokenizer is loaded; throws bad_input where it lacks the tokens for that.
@@ -63,6 +62,10 @@ class DatasetBuilder {
   // split that leaves no document, for ids outside the vocabulary in files that are small enough to
   // be read at once, and where datasets blended by size hold too little.
   std::shared_ptr<const Dataset> build(Split split, std::int64_t samples);
+
+  // Opens the files that the configuration names for that split alone. Throws bad_input where one
+  // of them is missing or not sound.
+  void check_files(Split split);
 
  private:
   std::shared_ptr<const IndexedDataset> open(const std::string& prefix);

@@ -28,6 +28,9 @@ std::vector<Flag> training_flags() {
       refused("--batch-size", integer, "Megatron itself renamed it: --micro-batch-size"),
       to_key("--rampup-batch-size", integers, "train.rampup_batch_size", "",
              "first batch size, increment, samples; needs --train-samples, as in Megatron"),
+      to_key("--step-batch-size-schedule", text, "train.batch_size_schedule", "",
+             "THRESHOLD:SIZE pairs, thresholds in tokens; needs --train-samples, excludes "
+             "--global-batch-size"),
       refused("--decrease-batch-size-if-needed", none,
               "a batch size that does not divide is an error; leave it out"),
       to_key("--train-iters", integer, "train.iters"),
@@ -79,7 +82,6 @@ std::vector<Flag> training_flags() {
       turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
       ignored("--check-for-nan-in-loss-and-grad", none, "train.check_nan is on unless turned off"),
       ignored("--calculate-per-token-loss", none, "tokens always weigh equally"),
-      refused("--step-batch-size-schedule", texts, "the batch grows as --rampup-batch-size says"),
       refused("--random-ltd", none, "layers cannot drop tokens"),
       rule("--recompute-granularity", choice, "parallel.recompute", "absent: `none`",
            "full selective"),

@@ -241,7 +241,8 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   note_blanks(launch.arguments, result.notes);
   if (result.ranks == 0) {
     result.notes.push_back({"launch", "the script does not say how many processes it starts"});
-    if (to_config(translation).train.global_batch_size == 0) {
+    const TrainConfig train = to_config(translation).train;
+    if (train.global_batch_size == 0 && train.batch_size_schedule.empty()) {
       result.lost.push_back({"--global-batch-size",
                              "is not given, and follows from the number of processes, which is not "
                              "known: give train.global_batch_size"});

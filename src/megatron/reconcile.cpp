@@ -32,6 +32,7 @@ void units(Draft& draft) {
     draft.contradicts(run, name, "lengths are counted in iterations or in samples, as the run is");
   }
   draft.contradicts("--train-iters", "--rampup-batch-size", "a ramp-up counts samples");
+  draft.contradicts("--train-iters", "--step-batch-size-schedule", "a schedule counts samples");
   for (const char* flag : {"--lr-warmup-iters", "--lr-warmup-samples"}) {
     if (draft.integer(flag, 0) != 0)
       draft.contradicts("--lr-warmup-fraction", flag, "the warm-up has one length");
@@ -47,6 +48,8 @@ struct Pair {
 
 constexpr Pair kExclusive[] = {
     {"--bf16", "--fp16", "there is one precision"},
+    {"--step-batch-size-schedule", "--global-batch-size", "each says what the batch is"},
+    {"--step-batch-size-schedule", "--rampup-batch-size", "each says how the batch grows"},
     {"--lr-decay-tokens", "--lr-decay-iters", "the decay has one length"},
     {"--lr-decay-tokens", "--lr-decay-samples", "the decay has one length"},
     {"--lr-warmup-tokens", "--lr-warmup-iters", "the warm-up has one length"},

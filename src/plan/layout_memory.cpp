@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "config/batch_sizes.h"
 #include "model/layer_kinds.h"
 #include "plan/host_memory.h"
 #include "plan/recorded_rank.h"
@@ -57,7 +58,7 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
       global_batch_size(config, ranks) /
       (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));
   // With a batch that grows, buffers are those of several schedules.
-  const bool one_schedule = config.train.rampup_batch_size.empty();
+  const bool one_schedule = batch_sizes(config, ranks).size() == 1;
   const std::vector<LayerKind> kinds = layer_kinds(config.model, config.fp8);
   std::vector<Planned> planned;
   std::vector<LayerRange> layers;

@@ -81,6 +81,7 @@ class SpaceMaker {
     Config tried = with_layout(config_, basis_);
     tried.train.global_batch_size = dp;
     tried.train.rampup_batch_size = {};
+    tried.train.batch_size_schedule = {};
     const auto is_valid = [&](bool sequence_parallel) {
       p.sequence_parallel = tried.parallel.sequence_parallel = sequence_parallel;
       try {

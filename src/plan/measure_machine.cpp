@@ -50,7 +50,8 @@ double seconds_of(const std::function<void()>& body) {
 
 class Measurement {
  public:
-  explicit Measurement(Transport& transport) : world_(transport.world()), ranks_(world_.size()) {
+  Measurement(Transport& transport, std::function<void(const std::string&)> tell)
+      : world_(transport.world()), ranks_(world_.size()), tell_(std::move(tell)) {
     if (transport.place().local_size != ranks_)
       fail_input(
           "bench machine measures one node, and these {} ranks lie on several: start it on one of "
@@ -66,14 +67,20 @@ class Measurement {
     speed.memory_bytes = static_cast<double>(machine_memory_bytes() / ranks_);
     speed.devices = ranks_;
     measure_products(speed);
+    say("memory");
     measure_memory(speed);
+    say("starts of kernels");
     measure_launches(speed);
+    if (ranks_ > 1) say("messages between ranks");
     if (ranks_ > 1) measure_messages(speed);
     measure_steps(speed);
     return std::move(machine_);
   }
 
  private:
+  void say(const std::string& what) const {
+    if (tell_) tell_(what);
+  }
   // Begins together; the slowest rank counts.
   double together(const std::function<double()>& seconds) {
     world_.barrier("a measurement").wait();
@@ -109,6 +116,7 @@ class Measurement {
     constexpr std::int64_t shallow = 64;
     double rate = 0;
     for (int round = 0; round < rounds; ++round) {
+      say(fmt::format("matrix products, round {} of {}", round + 1, rounds));
       speed.bf16.ceiling = std::max(speed.bf16.ceiling, ceiling<bf16>());
       speed.fp32.ceiling = std::max(speed.fp32.ceiling, ceiling<float>());
       rate = std::max(rate, product_rate<float>({2048, shallow, 2048}));
@@ -216,6 +224,7 @@ class Measurement {
       steps[i].config = parse_config(reference_step, "the step that is measured",
                                      {fmt::format("run.precision={}", precisions[i])});
     for (int round = 0; round < reference_rounds; ++round) {
+      say(fmt::format("steps of a small model, round {} of {}", round + 1, reference_rounds));
       for (ReferenceStep& step : steps) {
         StepBench bench;
         step.seconds.push_back(together([&] {
@@ -249,13 +258,14 @@ class Measurement {
 
   Communicator& world_;
   int ranks_;
+  std::function<void(const std::string&)> tell_;
   Machine machine_;
 };
 
 }  // namespace
 
-Machine measure_machine(Transport& transport) {
-  return Measurement(transport).run();
+Machine measure_machine(Transport& transport, const std::function<void(const std::string&)>& tell) {
+  return Measurement(transport, tell).run();
 }
 
 std::string machine_file(const Machine& machine) {

@@ -1,6 +1,7 @@
 // Measures the processors of a machine, and writes what `trireme plan --machine` reads.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "comm/transport.h"
@@ -13,7 +14,9 @@ namespace trireme {
 // rank. Steps in bf16 and in fp32 say how much slower kernels are within a step. Takes about a
 // minute. Fails (exit code 2) where the ranks lie on several nodes: what lies between them is not
 // measured.
-Machine measure_machine(Transport& transport);
+// `tell`, if any, hears what is being measured.
+Machine measure_machine(Transport& transport,
+                        const std::function<void(const std::string&)>& tell = {});
 
 // The file, each figure with where it comes from.
 std::string machine_file(const Machine& machine);

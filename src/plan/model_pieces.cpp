@@ -50,6 +50,7 @@ Small small_model(const Config& config, const Layout& layout, bool splits,
   TrainConfig& train = small.config.train;
   train.global_batch_size = 2 * train.micro_batch_size * dp;
   train.rampup_batch_size = {};
+  train.batch_size_schedule = {};
   small.config.curriculum = {};
   return small;
 }

@@ -33,11 +33,11 @@ std::string why_no_restart_helps(const Ending& e) {
 }  // namespace
 
 std::string failure_text(const Ending& e) {
-  std::string text = e.code < 0
-                         ? fmt::format("killed by signal {} ({})", -e.code, strsignal(-e.code))
-                         : fmt::format("exit code {}", e.code);
-  if (!e.reason.empty()) text += ": " + e.reason;
-  return text;
+  const std::string how = e.code < 0 ? fmt::format("signal {} ({})", -e.code, strsignal(-e.code))
+                                     : fmt::format("exit code {}", e.code);
+  if (e.reason.find(how) != std::string::npos) return e.reason;
+  const std::string text = e.code < 0 ? "killed by " + how : how;
+  return e.reason.empty() ? text : text + ": " + e.reason;
 }
 
 Decision RestartPolicy::after(const Ending& ending) {

@@ -1,8 +1,9 @@
-// Batch size ramp-up.
+// Sizes, and the steps that they make.
 #include "train/batch_schedule.h"
 
 #include <algorithm>
 
+#include "base/divide.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -11,8 +12,10 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
     : micro_batch_size_(config.train.micro_batch_size),
       data_parallel_size_(data_parallel_size(config.parallel, world_size)),
       final_size_(global_batch_size(config, world_size)),
-      first_size_(final_size_) {
+      first_size_(final_size_),
+      schedule_(batch_size_schedule(config)) {
   check(final_size_);
+  for (const BatchSizeFrom& from : schedule_) check(from.size);
   const auto& ramp = config.train.rampup_batch_size;
   if (ramp.empty()) return;
   TRIREME_CHECK(ramp.size() == 3);
@@ -38,6 +41,10 @@ void BatchSchedule::check(std::int64_t size) const {
 }
 
 std::int64_t BatchSchedule::batch_size(std::int64_t consumed) const {
+  if (!schedule_.empty()) {
+    const auto next = std::ranges::upper_bound(schedule_, consumed, {}, &BatchSizeFrom::samples);
+    return (next - 1)->size;
+  }
   if (increment_ == 0 || consumed > ramp_samples_ || ramp_samples_ == 0) return final_size_;
   // In double, as upstream computes it, so that migrated runs change their batch at the same step.
   const std::int64_t increments = (final_size_ - first_size_) / increment_;
@@ -52,9 +59,13 @@ std::int64_t BatchSchedule::micro_batches(std::int64_t consumed) const {
   return batch_size(consumed) / (micro_batch_size_ * data_parallel_size_);
 }
 
-std::int64_t BatchSchedule::steps(std::int64_t samples) const {
+std::int64_t BatchSchedule::steps(std::int64_t samples, std::int64_t consumed) const {
   std::int64_t steps = 0;
-  std::int64_t consumed = 0;
+  if (!schedule_.empty()) {
+    for (; consumed < std::min(samples, schedule_.back().samples); ++steps)
+      consumed += batch_size(consumed);
+    return steps + ceil_div(std::max<std::int64_t>(0, samples - consumed), final_size_);
+  }
   if (increment_ > 0) {
     for (; consumed <= ramp_samples_; ++steps) consumed += batch_size(consumed);
   }
@@ -63,7 +74,11 @@ std::int64_t BatchSchedule::steps(std::int64_t samples) const {
 
 std::int64_t BatchSchedule::samples(std::int64_t steps) const {
   std::int64_t consumed = 0;
-  while (steps > 0 && increment_ > 0 && consumed <= ramp_samples_) {
+  const auto grows = [&] {
+    return schedule_.empty() ? increment_ > 0 && consumed <= ramp_samples_
+                             : consumed < schedule_.back().samples;
+  };
+  while (steps > 0 && grows()) {
     consumed += batch_size(consumed);
     --steps;
   }

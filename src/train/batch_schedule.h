@@ -1,8 +1,10 @@
-// Global batch size as a pure function of consumed samples (batch size ramp-up).
+// Global batch size as a pure function of consumed samples (ramp-up, schedule).
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "config/batch_sizes.h"
 #include "config/config.h"
 
 namespace trireme {
@@ -19,9 +21,10 @@ class BatchSchedule {
   // Micro-batches that each data-parallel rank computes in that step.
   std::int64_t micro_batches(std::int64_t consumed) const;
 
-  // Steps of a run over `samples` samples from the start: as many whole batches as fit, but a ramp
-  // is always finished.
-  std::int64_t steps(std::int64_t samples) const;
+  // Further steps of a run over `samples` samples that has consumed so many: as many whole batches
+  // as fit, but a ramp is always finished. With a schedule the last step is the one that reaches
+  // `samples`. Both as upstream counts them.
+  std::int64_t steps(std::int64_t samples, std::int64_t consumed = 0) const;
 
   // Samples that the first `steps` steps consume.
   std::int64_t samples(std::int64_t steps) const;
@@ -33,8 +36,9 @@ class BatchSchedule {
   std::int64_t data_parallel_size_;
   std::int64_t final_size_;
   std::int64_t first_size_;
-  std::int64_t increment_ = 0;     // 0: no ramp
-  std::int64_t ramp_samples_ = 0;  // while consumed <= this, the ramp decides
+  std::int64_t increment_ = 0;           // 0: no ramp
+  std::int64_t ramp_samples_ = 0;        // while consumed <= this, the ramp decides
+  std::vector<BatchSizeFrom> schedule_;  // empty: none
 };
 
 }  // namespace trireme

@@ -112,7 +112,13 @@ fs::path CheckpointKeeper::newest_checkpoint() {
     const FileProgress::Phase phase(job_.files, "is removing what a killed save left");
     for (const std::string& line : tidy_checkpoints(folder, job_.files)) job_.console.print(line);
   }
-  if (!job_.config.checkpoint.fallback) return find_on_rank_0(job_.config.run.dir);
+  const auto mended = [&](const fs::path& found) {
+    const bool own = leads() && found.parent_path() == fs::absolute(folder);
+    const std::string line = own ? mend_latest(found) : "";
+    if (!line.empty()) job_.console.print(line);
+    return found;
+  };
+  if (!job_.config.checkpoint.fallback) return mended(find_on_rank_0(job_.config.run.dir));
   std::string newest;
   if (leads()) {
     const auto steps = saved_steps(folder);
@@ -126,7 +132,9 @@ fs::path CheckpointKeeper::newest_checkpoint() {
     }
   }
   newest = from_rank_0(job_.transport, newest);
-  return newest.empty() ? fs::path() : fall_back(newest);
+  if (newest.empty()) return {};
+  fs::path sound = fall_back(newest);
+  return sound == newest ? mended(sound) : sound;
 }
 
 // The newest checkpoint from `path` backwards that is sound to the last byte. All ranks share the

@@ -48,6 +48,11 @@ bool is_coloured(std::FILE* out) {
   return ::isatty(::fileno(out)) == 1 && !(terminal && std::strcmp(terminal, "dumb") == 0);
 }
 
+int terminal_columns(std::FILE* out) {
+  winsize size{};
+  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -62,11 +67,12 @@ LogLevel log_level(std::string_view name) {
 }
 
 // A bar is drawn where the lines of progress are shown.
-Console::Console(std::FILE* out, bool live, LogLevel level)
+Console::Console(std::FILE* out, bool live, LogLevel level, FileProgress* files)
     : out_(out),
       level_(level),
       live_(live && shows(LogLevel::info) && ::isatty(::fileno(out)) == 1),
-      coloured_(is_coloured(out)) {}
+      coloured_(is_coloured(out)),
+      files_(files) {}
 
 Console::~Console() {
   erase();
@@ -86,6 +92,7 @@ void Console::keep_in(const fs::path& path) {
 void Console::write(const std::string& text) {
   if (!kept_) before_ += text;
   if (!file_) return;
+  const FileProgress::Phase phase(files_, "is writing the files of its log");
   try {
     append_record(*file_, text);
   } catch (const std::exception& error) {
@@ -127,6 +134,12 @@ void Console::print_now(const std::string& line) {
   put_now(LogLevel::info, line);
 }
 
+void Console::print_now(const std::string& shown, const std::string& kept) {
+  const std::string now = time_of_day() + " ";
+  show(LogLevel::info, now + shown, now.size());
+  write(now + kept + "\n");
+}
+
 void Console::warn(const std::string& line) {
   put(LogLevel::warning, "warning: " + line);
 }
@@ -145,9 +158,16 @@ void Console::record(const std::string& line) {
 }
 
 int Console::columns() const {
-  winsize size{};
-  if (::ioctl(::fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
+  const int columns = terminal_columns(out_);
+  return columns > 0 ? columns : 80;
+}
+
+// A process that a launcher started may see a terminal of the launcher's making: the variable knows
+// better.
+std::size_t Console::line_columns() const {
+  const char* given = std::getenv(terminal_columns_variable);
+  const int columns = given ? std::atoi(given) : terminal_columns(out_);
+  return columns > 0 ? static_cast<std::size_t>(columns) : std::string::npos;
 }
 
 void Console::draw(const std::string& line) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "checkpoint/progress.h"
 
 namespace trireme {
 
@@ -23,7 +24,9 @@ class Console {
  public:
   // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal. Lines beyond `level` are
   // not shown; the file has them all the same, but for those of LogLevel::debug.
-  explicit Console(std::FILE* out, bool live = true, LogLevel level = LogLevel::info);
+  // `files`, which outlives it, is told when this process waits for the storage of the file.
+  explicit Console(std::FILE* out, bool live = true, LogLevel level = LogLevel::info,
+                   FileProgress* files = nullptr);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -36,6 +39,8 @@ class Console {
   void print(const std::string& lines);
   // A line with the time of day in front.
   void print_now(const std::string& line);
+  // The same, with a longer line in its place in the file.
+  void print_now(const std::string& shown, const std::string& kept);
   // The same for a warning, which is coloured on a terminal: "warning: " is put in front of it.
   void warn(const std::string& line);
   void warn_now(const std::string& line);
@@ -50,6 +55,9 @@ class Console {
   void erase();
   bool is_live() const { return live_; }
   int columns() const;
+  // Columns that a line may have: those of the terminal, also where a launcher stands between it
+  // and this process (terminal_columns_variable); elsewhere there is no limit.
+  std::size_t line_columns() const;
 
  private:
   void show(LogLevel level, const std::string& lines, std::size_t dimmed = 0);
@@ -60,10 +68,17 @@ class Console {
   std::FILE* out_;
   LogLevel level_;
   bool live_, coloured_, drawn_ = false;
+  FileProgress* files_;
   std::unique_ptr<File> file_;
   bool kept_ = false;
   std::string before_;  // what was printed before there was a file
 };
+
+// The environment variable with the columns of the terminal to which output is passed on.
+inline constexpr const char* terminal_columns_variable = "TRIREME_COLUMNS";
+
+// Columns of the terminal that `out` is; 0: it is none, or does not know.
+int terminal_columns(std::FILE* out);
 
 // Whether text to `out` is coloured: on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1
 // colours pipes too.

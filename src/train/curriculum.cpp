@@ -35,8 +35,7 @@ std::vector<std::int64_t> Curriculum::lengths() const {
 }
 
 Consumed consumed_until(const BatchSchedule& batches, const Curriculum& curriculum,
-                        const std::function<bool(const Consumed&)>& enough) {
-  Consumed consumed;
+                        const std::function<bool(const Consumed&)>& enough, Consumed consumed) {
   while (!enough(consumed)) {
     const std::int64_t samples = batches.batch_size(consumed.samples);
     consumed.tokens += samples * curriculum.length(consumed.steps);

@@ -34,9 +34,9 @@ struct Consumed {
   std::int64_t steps = 0, samples = 0, tokens = 0;
 };
 
-// Goes step by step from the start until `enough`, which must come, and looks before each step.
+// Goes step by step on from `consumed` until `enough`, which must come, and looks before each step.
 Consumed consumed_until(const BatchSchedule& batches, const Curriculum& curriculum,
-                        const std::function<bool(const Consumed&)>& enough);
+                        const std::function<bool(const Consumed&)>& enough, Consumed consumed = {});
 
 // Keeps the first `length` positions of each sequence.
 void cut(Batch& batch, std::int64_t length);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "config/batch_sizes.h"
 #include "config/offload.h"
 #include "config/optimizers.h"
 #include "train/curriculum.h"
@@ -45,11 +46,9 @@ StagePlacement placement_of(const ParallelConfig& p) {
 // Micro-batches per rank that steps of the run have: some schedules hold more at once with fewer.
 std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int dp) {
   const std::int64_t unit = config.train.micro_batch_size * dp;
-  const std::int64_t full = global_batch_size(config, ranks);
-  std::set<std::int64_t> counts = {std::max<std::int64_t>(1, full / unit)};
-  const auto& ramp = config.train.rampup_batch_size;
-  if (ramp.empty()) return counts;
-  for (std::int64_t size = ramp[0]; size < full; size += ramp[1]) counts.insert(size / unit);
+  std::set<std::int64_t> counts;
+  for (const std::int64_t size : batch_sizes(config, ranks))
+    counts.insert(std::max<std::int64_t>(1, size / unit));
   return counts;
 }
 

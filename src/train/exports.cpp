@@ -49,20 +49,41 @@ ExportOptions export_options(const Config& config) {
   return options;
 }
 
-Exports::Exports(const Config& config, std::int64_t last_step, Console& console,
-                 FileProgress* files)
-    : config_(config), last_step_(last_step), console_(console), files_(files) {
+Exports::Exports(const Config& config, Console& console, FileProgress* files)
+    : config_(config), console_(console), files_(files) {
   if (config.checkpoint.export_format != "none") huggingface_kind(config.model);
 }
 
-void Exports::open(std::int64_t loaded_step) {
+void Exports::open(std::int64_t loaded_step, std::int64_t last_step) {
+  last_step_ = last_step;
   if (config_.checkpoint.export_format == "none") return;
   make_folders(folder());
-  for (const auto& entry : fs::directory_iterator(folder()))
-    if (entry.path().extension() == unfinished) remove_folder(entry.path());
-  if (loaded_step >= 0 && !fs::exists(folder() / step_folder(loaded_step)) &&
-      fs::exists(checkpoint(loaded_step)))
-    start(loaded_step);
+  for (const std::int64_t step : missing_up_to(loaded_step)) {
+    if (!fs::exists(checkpoint(step))) {
+      console_.warn(fmt::format(
+          "the export of step {} was interrupted, and its checkpoint is no longer there: '{}' will "
+          "be missing",
+          step, (folder() / step_folder(step)).string()));
+    } else {
+      start(step);  // one after the other: it waits for the one before
+    }
+  }
+}
+
+// Exports that are due: of checkpoints that are there, and those that a kill interrupted. What is
+// unfinished is removed.
+std::set<std::int64_t> Exports::missing_up_to(std::int64_t loaded_step) const {
+  std::set<std::int64_t> steps;
+  for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().extension() != unfinished) continue;
+    if (const auto step = step_of(entry.path().stem().string())) steps.insert(*step);
+    remove_folder(entry.path());
+  }
+  for (const std::int64_t step : saved_steps(checkpoint(0).parent_path())) steps.insert(step);
+  std::erase_if(steps, [&](std::int64_t step) {
+    return step > loaded_step || !is_due(step) || fs::exists(folder() / step_folder(step));
+  });
+  return steps;
 }
 
 bool Exports::is_due(std::int64_t step) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <future>
 #include <optional>
+#include <set>
 #include <stop_token>
 
 #include "checkpoint/huggingface.h"
@@ -23,10 +24,11 @@ ExportOptions export_options(const Config& config);
 class Exports {
  public:
   // The arguments outlive it. Refuses (exit code 2) a model that no class of transformers is.
-  Exports(const Config& config, std::int64_t last_step, Console& console, FileProgress* files);
-  // Makes the folder, removes what a killed run left in it, and makes up for the export of the
-  // step that the run goes on from (-1: none). Refuses a folder that cannot be made.
-  void open(std::int64_t loaded_step);
+  Exports(const Config& config, Console& console, FileProgress* files);
+  // Makes the folder, removes what a killed run left in it, and makes up for exports that are
+  // missing up to the step that the run goes on from (-1: none); one whose checkpoint is gone is
+  // named. Refuses a folder that cannot be made.
+  void open(std::int64_t loaded_step, std::int64_t last_step);
   ~Exports() { stop(); }
 
   // Begins to export the run's checkpoint of a step, where one is due.
@@ -46,13 +48,14 @@ class Exports {
   };
 
   bool is_due(std::int64_t step) const;
+  std::set<std::int64_t> missing_up_to(std::int64_t loaded_step) const;
   fs::path folder() const { return fs::path(config_.run.dir) / "exports"; }
   fs::path checkpoint(std::int64_t step) const;
   Written write(std::int64_t step, const std::stop_token& stopped) const;
   void report();
 
   const Config& config_;
-  std::int64_t last_step_;
+  std::int64_t last_step_ = -1;  // of the run
   Console& console_;
   FileProgress* files_;
   std::int64_t step_ = -1;  // of the export under way

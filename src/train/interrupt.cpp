@@ -1,8 +1,11 @@
-// A handler that does nothing but remember.
+// A handler that remembers, and says so.
 #include "train/interrupt.h"
 
 #include <atomic>
 #include <csignal>
+#include <string_view>
+
+#include <unistd.h>
 
 namespace trireme {
 namespace {
@@ -10,17 +13,31 @@ namespace {
 std::atomic<int> pending_signal = 0;  // handlers may use it: it needs no lock
 static_assert(std::atomic<int>::is_always_lock_free);
 
+std::atomic<bool> speaks = false;
+
+// Nothing else may be called in a handler.
+void say(std::string_view words) {
+  if (speaks) (void)!::write(STDERR_FILENO, words.data(), words.size());
+}
+
 void note(int signal) {
   if (signal == SIGINT && pending_signal == SIGINT) {
+    say("\ntrireme: ended at once; what was saved before is untouched\n");
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }
-  if (pending_signal == 0) pending_signal = signal;
+  if (pending_signal != 0) return;
+  pending_signal = signal;
+  say(signal == SIGINT ? stopping_words : signalled_words);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() : handlers_({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note) {}
+
+void InterruptGuard::speak() {
+  speaks = true;
+}
 
 InterruptGuard::~InterruptGuard() {
   pending_signal = 0;  // signals are for one guard only

@@ -1,9 +1,17 @@
 // Signals that ask a run to save and stop.
 #pragma once
 
+#include <string_view>
+
 #include "base/signal_handlers.h"
 
 namespace trireme {
+
+// What is said as soon as a run is asked to end.
+inline constexpr std::string_view stopping_words =
+    "\ntrireme: stopping after the step at hand, which is then saved; Ctrl-C again ends at once\n";
+inline constexpr std::string_view signalled_words =
+    "\ntrireme: a signal asks for an end: stopping after the step at hand, which is then saved\n";
 
 // While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
 // walltime) are noted instead of ending the process, unless they were ignored. A second SIGINT ends
@@ -15,6 +23,10 @@ class InterruptGuard {
 
   // The signal that arrived first, or 0.
   static int pending();
+
+  // From now on this process says on standard error, as soon as a signal comes, what it will do:
+  // one process of a job, and not where another one speaks for it.
+  static void speak();
 
  private:
   SignalHandlers handlers_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 namespace trireme {
 namespace {
@@ -57,30 +58,53 @@ std::string progress_bar(std::int64_t done, std::int64_t total, int width) {
   return fmt::format("[{}] {:3.0f}%", bar, std::floor(share * 100));
 }
 
-std::string progress_line(const ProgressReport& r, std::size_t columns) {
+namespace {
+
+// A piece of a line of progress, with what separates it from the piece before it.
+struct Piece {
+  std::string text;
+  int rank;  // where there is no room for all, those of the lowest ranks stay; 0: always
+};
+
+std::vector<Piece> pieces_of(const ProgressReport& r) {
   const std::string total = fmt::format("{}", r.iterations);
-  std::string begin =
-      fmt::format("step {:>{}}/{} | loss {:.4f}", r.iteration, total.size(), total, r.loss);
+  std::vector<Piece> pieces = {
+      {fmt::format("step {:>{}}/{} | loss {:.4f}", r.iteration, total.size(), total, r.loss), 0}};
   std::string parts;
   for (const auto& [word, loss] : r.parts)
     parts += fmt::format("{}{} {:.4f}", parts.empty() ? "" : ", ", word, loss);
-  if (!parts.empty()) begin += fmt::format(" ({})", parts);
-  begin += fmt::format(", lr {:.2e}, grad {:.3f}", r.lr, r.grad_norm);
-  if (r.loss_scale) begin += fmt::format(", scale {:g}", *r.loss_scale);
-  if (r.skipped > 0) begin += fmt::format(", skipped {}", r.skipped);
-  begin += fmt::format(" | {}, {} samples/s", seconds_text(r.seconds_per_iteration),
-                       count_text(r.samples_per_second));
+  if (!parts.empty()) pieces.push_back({fmt::format(" ({})", parts), 5});
+  pieces.push_back({fmt::format(", lr {:.2e}", r.lr), 4});
+  pieces.push_back({fmt::format(", grad {:.3f}", r.grad_norm), 3});
+  if (r.loss_scale) pieces.push_back({fmt::format(", scale {:g}", *r.loss_scale), 8});
+  if (r.skipped > 0) pieces.push_back({fmt::format(", skipped {}", r.skipped), 0});
+  pieces.push_back({fmt::format(" | {}", seconds_text(r.seconds_per_iteration)), 0});
+  pieces.push_back({fmt::format(", {} samples/s", count_text(r.samples_per_second)), 7});
+  pieces.push_back({fmt::format(", {} tok/s", count_text(r.tokens_per_second)), 2});
+  pieces.push_back(
+      {fmt::format(", {}{}", flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : ""), 6});
+  if (r.peak_flops > 0)
+    pieces.push_back({fmt::format(", MFU {:.1f}%", 100 * r.flops_per_second / r.peak_flops), 9});
+  pieces.push_back({fmt::format(" | mem {}", bytes_text(r.memory_bytes)), 10});
   const double left = static_cast<double>(r.iterations - r.iteration) * r.seconds_per_iteration;
-  std::string end = fmt::format(" | left {}", duration_text(left));
-  if (begin.size() + end.size() > columns) end.clear();
-  for (const std::string& more :
-       {fmt::format(", {} tok/s", count_text(r.tokens_per_second)),
-        fmt::format(", {}{}", flops_text(r.flops_per_second), r.devices > 1 ? " per rank" : ""),
-        fmt::format(" | mem {}", bytes_text(r.memory_bytes))}) {
-    if (begin.size() + more.size() + end.size() > columns) break;
-    begin += more;
-  }
-  return begin + end;
+  pieces.push_back({fmt::format(" | left {}", duration_text(left)), 1});
+  return pieces;
+}
+
+}  // namespace
+
+std::string progress_line(const ProgressReport& r, std::size_t columns) {
+  const std::vector<Piece> pieces = pieces_of(r);
+  const auto line_up_to = [&](int rank) {
+    std::string line;
+    for (const Piece& piece : pieces)
+      if (piece.rank <= rank) line += piece.text;
+    return line;
+  };
+  constexpr int last_rank = 10;
+  int rank = last_rank;
+  while (rank > 0 && line_up_to(rank).size() > columns) --rank;
+  return line_up_to(rank);
 }
 
 Progress::Progress(Console& console, std::int64_t first, std::int64_t iterations)
@@ -110,7 +134,9 @@ void Progress::tick(std::int64_t iteration, double loss) {
 }
 
 void Progress::report(const ProgressReport& report) {
-  console_.print_now(progress_line(report));
+  const std::size_t columns = console_.line_columns();
+  const std::size_t room = columns - std::min(columns, time_of_day().size() + 1);
+  console_.print_now(progress_line(report, room), progress_line(report));
 }
 
 }  // namespace trireme

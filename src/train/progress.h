@@ -26,16 +26,17 @@ struct ProgressReport {
   double samples_per_second = 0;
   int devices = 1;
   double flops_per_second = 0;     // per device, without causal halving
+  double peak_flops = 0;           // of a device; 0: not known
   std::uint64_t memory_bytes = 0;  // of this process
   double seconds_per_iteration = 0;
   std::optional<double> loss_scale;  // fp16
   std::int64_t skipped = 0;          // steps without an update, in this interval
 };
 
-// "step 100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.512 s/step, 31.2 samples/s, 51.2k tok/s
-// | left 12m05s", and TFLOP/s and memory. What does not fit into `columns` is left out: memory
-// first, then TFLOP/s, then tokens per second.
-std::string progress_line(const ProgressReport& report, std::size_t columns = 111);
+// "step 100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.512 s/step, 31.2 samples/s, 51.2k
+// tok/s, 494.50 TFLOP/s, MFU 50.0% | mem 1.5 GiB | left 12m05s". What does not fit into `columns`
+// is left out: memory first; step, loss and the time of a step stay.
+std::string progress_line(const ProgressReport& report, std::size_t columns = std::string::npos);
 
 // "[=====>    ]  52%": `width` characters between the brackets.
 std::string progress_bar(std::int64_t done, std::int64_t total, int width);
@@ -59,7 +60,7 @@ class Progress {
   // After every iteration: redraws the bar, a few times per second at most.
   void tick(std::int64_t iteration, double loss);
 
-  // The line of a log interval.
+  // The line of a log interval: as wide as the terminal, and whole in the file.
   void report(const ProgressReport& report);
 
  private:

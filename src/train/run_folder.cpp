@@ -4,20 +4,113 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <ctime>
+#include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
 
 namespace trireme {
 
-RunFolder::RunFolder(const Config& config, Console& console)
-    : path_(config.run.dir), console_(console) {}
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// Without a lock: how often this process says that it trains, and how long another one may say
+// nothing.
+constexpr std::chrono::seconds between_signs{15}, silence{60};
+
+// What status.json says, where it says that somebody trains.
+std::optional<StatusWriter> who_trains(const fs::path& folder) {
+  const fs::path path = folder / "status.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  const std::string text = read_file(path, 1 << 20);
+  const std::optional<RunStatus> status = parse_status(text);
+  if (!status || status->state != "running") return std::nullopt;
+  return parse_status_writer(text);
+}
+
+bool is_on_this_machine(const StatusWriter& writer) {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return writer.host == host;
+}
+
+// Whether it is there, and a process of this program and not one that got the number later.
+bool lives(const StatusWriter& writer) {
+  if (writer.pid <= 0 || ::kill(static_cast<pid_t>(writer.pid), 0) != 0) return false;
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error),
+                 other = fs::read_symlink(fmt::format("/proc/{}/exe", writer.pid), error);
+  return error || own.filename() == other.filename();
+}
+
+[[noreturn]] void refuse_second(const fs::path& folder, const StatusWriter& writer) {
+  fail_input(
+      "process {} on {} is training in '{}', as its status.json says: wait until it has ended, or "
+      "give this run its own folder (run.dir)",
+      writer.pid, writer.host, folder.string());
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Config& config, Console& console, FileProgress* files)
+    : path_(config.run.dir), console_(console), files_(files) {}
+
+void RunFolder::lock() {
+  lock_.emplace(path_.string());
+  if (lock_->problem().empty()) return;
+  console_.warn(fmt::format(
+      "the lock of '{}' is not held: {}; the file system has no locks (on Lustre the option flock "
+      "brings them), so a second job in this folder is noticed late",
+      path_.string(), lock_->problem()));
+  const std::optional<StatusWriter> writer = who_trains(path_);
+  if (!writer || writer->is_this_process()) return;
+  if (is_on_this_machine(*writer)) {
+    if (lives(*writer)) refuse_second(path_, *writer);
+    return;
+  }
+  const auto left = silence - std::chrono::duration<double>(std::max(0.0, writer->age_s()));
+  const auto end = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(left);
+  if (left.count() > 0) {
+    console_.print(
+        fmt::format("note: process {} on {} trained here {:.0f} s ago; waiting for {:.0f} s to see "
+                    "whether it still does",
+                    writer->pid, writer->host, std::max(0.0, writer->age_s()), left.count()));
+  }
+  while (SteadyClock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const std::optional<StatusWriter> now = who_trains(path_);
+    if (!now) return;
+    if (*now != *writer) refuse_second(path_, *now);
+  }
+}
+
+void RunFolder::guard_without_lock(const std::function<void()>& say) {
+  if (!lock_ || lock_->problem().empty()) return;
+  const auto now = SteadyClock::now();
+  if (now - said_ < between_signs) return;
+  said_ = now;
+  if (const auto writer = who_trains(path_); writer && !writer->is_this_process()) {
+    fail(
+        "process {} on {} has begun to train in '{}' too: this one ends, since both would write "
+        "the "
+        "same files",
+        writer->pid, writer->host, path_.string());
+  }
+  say();
+}
 
 // The disk may be full for them and have room again later.
 void RunFolder::write(const std::string& file, const std::function<void()>& write) {
+  const FileProgress::Phase phase(files_, "is writing the files of its log");
   try {
     write();
     broken_.erase(file);

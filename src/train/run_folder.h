@@ -1,12 +1,14 @@
 // A run's folder as people and tools read it: metrics, timings, TensorBoard, status, and the lock.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 
+#include "checkpoint/progress.h"
 #include "config/config.h"
 #include "train/console.h"
 #include "train/metrics.h"
@@ -21,12 +23,18 @@ namespace trireme {
 class RunFolder {
  public:
   // `console` outlives it.
-  RunFolder(const Config& config, Console& console);
+  // So does `files`, which is told when this process waits for the storage; null: nobody is.
+  RunFolder(const Config& config, Console& console, FileProgress* files = nullptr);
 
   const fs::path& path() const { return path_; }
-  // Refuses (exit code 2) a folder in which another process trains.
-  void lock() { lock_.emplace(path_.string()); }
+  // Refuses (exit code 2) a folder in which another process trains. On a file system without locks
+  // there is a warning, and status.json says whether somebody does: one whose process is there or,
+  // on another machine, whose status changes within a minute.
+  void lock();
   bool locked() const { return lock_.has_value(); }
+  // After each step, where the lock is not held: says that this process trains here, and fails
+  // where another one has said so in the meantime.
+  void guard_without_lock(const std::function<void()>& say);
   // After lock(): where the start before this one ended without a word, a sentence that says so.
   std::string killed_start() const;
   // Copies of the configuration and of the tokenizer, and the files of the log, which go on after
@@ -48,7 +56,9 @@ class RunFolder {
  private:
   fs::path path_;
   Console& console_;
+  FileProgress* files_;
   std::optional<RunLock> lock_;
+  std::chrono::steady_clock::time_point said_;  // that this process trains here
   std::optional<MetricsFile> metrics_, timings_;
   std::optional<TensorBoardFile> tensorboard_;
   std::set<std::string> broken_;  // that could not be written the last time

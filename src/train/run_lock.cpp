@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -15,12 +16,16 @@ RunLock::RunLock(const std::string& folder) {
   const std::string path = folder + "/lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) return;  // the first file that is written there gives the reason
-  if (::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  if (errno != EWOULDBLOCK) {
+    problem_ = std::strerror(errno);
+    return;
+  }
   ::close(file_);
+  file_ = -1;
   fail_input(
       "another process is training in '{}': wait until it has ended, or give this run its own "
-      "folder "
-      "(run.dir)",
+      "folder (run.dir)",
       folder);
 }
 

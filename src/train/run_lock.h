@@ -9,15 +9,18 @@ namespace trireme {
 // however it ends.
 class RunLock {
  public:
-  // Refuses (exit code 2) a folder that another process holds. File systems without locks are
-  // accepted as they are.
+  // Refuses (exit code 2) a folder that another process holds.
   explicit RunLock(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  // Why the lock is not held, where the file system has no locks; "": it is held.
+  const std::string& problem() const { return problem_; }
+
  private:
   int file_ = -1;
+  std::string problem_;
 };
 
 // Whether a process holds the lock of the folder now. False where that cannot be told.

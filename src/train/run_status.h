@@ -34,6 +34,17 @@ std::string to_json(const RunStatus& status);
 // type is 0 or "".
 std::optional<RunStatus> parse_status(const std::string& text);
 
+// Who wrote such a text, and when.
+struct StatusWriter {
+  std::string host, updated;  // "2026-01-31T12:00:00Z"
+  std::int64_t pid = 0;
+
+  bool operator==(const StatusWriter&) const = default;
+  bool is_this_process() const;
+  double age_s() const;  // since then, by the clock of this machine; endless where it says no time
+};
+std::optional<StatusWriter> parse_status_writer(const std::string& text);
+
 // Replaces the file as a whole. `durable`: synced too.
 void write_status(const fs::path& path, const RunStatus& status, bool durable);
 

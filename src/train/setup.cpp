@@ -10,6 +10,7 @@
 #include "checkpoint/layout.h"
 #include "config/families.h"
 #include "config/run_rules.h"
+#include "data/batch.h"
 #include "data/configured_tokenizer.h"
 #include "interop/foreign.h"
 #include "tokenizer/capped_tokenizer.h"
@@ -18,9 +19,14 @@
 namespace trireme {
 namespace {
 
-// Of what a checkpoint has of this rank, which is copied before it is written during training.
+// Of what a checkpoint has of this rank, where it is copied before it is written during training.
 std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
-  if (!config.checkpoint.async) return 0;
+  return config.checkpoint.async ? checkpoint_bytes(engine) : 0;
+}
+
+}  // namespace
+
+std::int64_t checkpoint_bytes(const Engine& engine) {
   std::int64_t bytes = 0;
   for (int c = 0; c < engine.chunks(); ++c) {
     const Optimizer& optimizer = engine.optimizer(c);
@@ -34,8 +40,6 @@ std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
   }
   return bytes;
 }
-
-}  // namespace
 
 BuildOptions build_options(const Config& config) {
   BuildOptions build;
@@ -133,13 +137,13 @@ MemoryPlan held_by_process(const Engine& engine, const Config& config, int threa
   // Attention, and packing for matrix units: 4 MiB each. The rest is stack.
   plan.add(fmt::format("scratch of {} threads", threads), threads * 9 * mib);
 
-  // Six numbers of 4 bytes per position (see Batch): what is read ahead, and the micro-batches of
-  // a step, which stay until its end. Evaluation reads ahead too.
-  const std::int64_t positions = config.train.micro_batch_size * config.model.seq_length;
+  // What is read ahead, and the micro-batches of a step, which stay until its end. Evaluation reads
+  // ahead too.
+  const std::int64_t batch = Batch::bytes(config.train.micro_batch_size, config.model.seq_length);
   const int dp = engine.mesh().degrees().dp();
   const std::int64_t step =
       global_batch_size(config, engine.mesh().size()) / (config.train.micro_batch_size * dp);
-  plan.add("batches in memory", (step + 2 * config.data.prefetch + 1) * positions * 24);
+  plan.add("batches in memory", (step + 2 * config.data.prefetch + 1) * batch);
 
   // Each reduction under way stages at most 8 segments of 256 KiB and a sum in double.
   if (engine.mesh().size() > 1) plan.add("staging of messages", 4 * 4 * mib);

@@ -1,4 +1,4 @@
-// Medians of stages, and a count of intervals.
+// Medians of stages, and a count of windows.
 #include "train/slow_ranks.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr double slow_factor = 1.25;   // of the median
 constexpr double visible_share = 0.1;  // of a step
 constexpr double visible_s = 0.01;  // what less than that costs, any other work on a node costs too
-constexpr int intervals_until_told = 2;
+constexpr int windows_until_told = 2;
 
 // By stage; of an even number the lower of the two in the middle, so that of two ranks the slower
 // one is compared with the faster one.
@@ -42,7 +42,26 @@ std::string to_text(const SlowRank& slow, const std::string& host) {
 }
 
 std::optional<SlowRank> SlowRanks::judge(std::span<const double> seconds,
-                                         std::span<const int> stages, double step_seconds) {
+                                         std::span<const int> stages, double step_seconds,
+                                         std::int64_t steps) {
+  own_seconds_.resize(seconds.size());
+  for (std::size_t r = 0; r < seconds.size(); ++r)
+    own_seconds_[r] += seconds[r] * static_cast<double>(steps);
+  seconds_ += step_seconds * static_cast<double>(steps);
+  steps_ += steps;
+  if (steps_ == 0 || seconds_ < window_s_) return std::nullopt;
+  const std::optional<SlowRank> slow = judge_window(stages);
+  own_seconds_.clear();
+  seconds_ = 0;
+  steps_ = 0;
+  return slow;
+}
+
+std::optional<SlowRank> SlowRanks::judge_window(std::span<const int> stages) {
+  const auto steps = static_cast<double>(steps_);
+  const double step_seconds = seconds_ / steps;
+  std::vector<double> seconds = own_seconds_;
+  for (double& own : seconds) own /= steps;
   slow_before_.resize(seconds.size());
   const std::map<int, double> middle = medians(seconds, stages);
   std::optional<SlowRank> slowest;
@@ -52,7 +71,7 @@ std::optional<SlowRank> SlowRanks::judge(std::span<const double> seconds,
     const bool slow = seconds[r] > slow_factor * median &&
                       seconds[r] - median > std::max(visible_s, visible_share * step_seconds);
     slow_before_[r] = slow ? slow_before_[r] + 1 : 0;
-    if (slow_before_[r] != intervals_until_told) continue;
+    if (slow_before_[r] != windows_until_told) continue;
     ++told;
     if (!slowest || seconds[r] > slowest->seconds)
       slowest = {static_cast<int>(r), seconds[r], median, 0};

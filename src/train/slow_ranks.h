@@ -1,6 +1,7 @@
 // Names the rank for which the others wait: from how long each rank's own work in a step takes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,16 +21,27 @@ std::string to_text(const SlowRank& slow, const std::string& host);
 
 class SlowRanks {
  public:
-  // Over a log interval: seconds of own work in a step and the pipeline stage, by rank. Ranks are
-  // compared within their stage. A rank is slow where it needs a quarter more than the median and
-  // makes a step visibly longer. It is told where the interval before said so too: a rank that was
-  // disturbed once is not worth a line; and once, until it is no longer slow. All ranks that pass
-  // the same get the same answer: of several the slowest.
+  // Ranks are judged over windows of log intervals that last so long at least: what disturbs a rank
+  // for a moment, as other work on its node, is not told of short steps either.
+  explicit SlowRanks(double window_s = 30) : window_s_(window_s) {}
+
+  // Over a log interval of so many steps: seconds of own work in a step and the pipeline stage, by
+  // rank. Ranks are compared within their stage. A rank is slow where it needs a quarter more than
+  // the median of a window and makes a step visibly longer. It is told where the window before said
+  // so too: a rank that was disturbed once is not worth a line; and once, until it is no longer
+  // slow. All ranks that pass the same get the same answer: of several the slowest.
   std::optional<SlowRank> judge(std::span<const double> seconds, std::span<const int> stages,
-                                double step_seconds);
+                                double step_seconds, std::int64_t steps = 1);
 
  private:
-  std::vector<int> slow_before_;  // intervals in a row, by rank
+  std::optional<SlowRank> judge_window(std::span<const int> stages);
+
+  double window_s_;
+  // Sums over the steps of the window at hand.
+  std::vector<double> own_seconds_;  // by rank
+  double seconds_ = 0;
+  std::int64_t steps_ = 0;
+  std::vector<int> slow_before_;  // windows in a row, by rank
 };
 
 }  // namespace trireme

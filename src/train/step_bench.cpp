@@ -1,6 +1,8 @@
 // One engine, random tokens, an observer with a clock.
 #include "train/step_bench.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -85,7 +87,11 @@ double ceiling_seconds(Device& device, DType compute,
 
 }  // namespace
 
-StepBench bench_step(const Config& config, int steps, bool products_alone) {
+StepBench bench_step(const Config& config, int steps, bool products_alone,
+                     const std::function<void(const std::string&)>& tell) {
+  const auto say = [&](const std::string& what) {
+    if (tell) tell(what);
+  };
   const BuildOptions build = build_options(config);
   Device& device = device_of(config.run.device);
   const bool on_cpu = device.target().device == DeviceKind::cpu;
@@ -107,18 +113,21 @@ StepBench bench_step(const Config& config, int steps, bool products_alone) {
   StepBench bench;
   bench.tokens = rows * micro_batches;
   ProductCounter products;
+  say("a step to warm up");
   engine.train_step(
       input, [&](std::int64_t) { return &batch; }, &products);
   OpTimes times;
   std::vector<double> seconds, outside;
   // Where the profile's waits would slow a step down, it is timed without.
   for (int s = 0; s < (on_cpu ? 0 : steps); ++s) {
+    say(fmt::format("step {} of {}", s + 1, steps));
     const Clock::time_point begin = Clock::now();
     engine.train_step(input, [&](std::int64_t) { return &batch; });
     device.queue().synchronize();
     seconds.push_back(seconds_between(begin, Clock::now()));
   }
   for (int s = 0; s < steps; ++s) {
+    say(fmt::format("step {} of {}, op by op", s + 1, steps));
     const double before = times.seconds();
     const Clock::time_point begin = Clock::now();
     engine.train_step(
@@ -143,6 +152,7 @@ StepBench bench_step(const Config& config, int steps, bool products_alone) {
             [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
   bench.planned_bytes = engine.memory().total();
   bench.peak_resident_bytes = peak_resident_bytes();
+  if (products_alone) say("the step's matrix products alone");
   if (products_alone)
     bench.ceiling_seconds = ceiling_seconds(device, build.compute, products.counts);
   return bench;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct StepBench {
 
 // `config` needs only its model, run and training sections; `steps` are timed after one warm-up.
 // Without `products_alone` there is no ceiling_seconds, which takes as long again.
-StepBench bench_step(const Config& config, int steps, bool products_alone = true);
+// `tell`, if any, hears what is being measured.
+StepBench bench_step(const Config& config, int steps, bool products_alone = true,
+                     const std::function<void(const std::string&)>& tell = {});
 
 }  // namespace trireme

@@ -19,6 +19,15 @@
 
 namespace trireme {
 
+namespace {
+
+std::string signal_text(int signal) {
+  if (signal == SIGINT) return "interrupted by Ctrl-C";
+  return fmt::format("signal {} ({})", signal, strsignal(signal));
+}
+
+}  // namespace
+
 StepInput Trainer::Parts::step_input() {
   StepInput input;
   input.step = static_cast<std::uint64_t>(step);
@@ -51,8 +60,13 @@ const Batch* Trainer::Parts::micro_batch(std::int64_t k) {
 void Trainer::Parts::take_step() {
   train_one_step();
   after_step();
+  if (leads()) folder.guard_without_lock([this] { write_status("running", "", false); });
   const std::int64_t every = config.train.log_interval;
-  if (step == total_steps || (every > 0 && step % every == 0)) report();
+  const bool reports = step == total_steps || (every > 0 && step % every == 0);
+  if (reports)
+    report();
+  else if (interval.steps == 1 && total_seconds == last_seconds)
+    report_first_step();
   const std::int64_t guard_every = config.train.guard_interval;
   if (guard_every > 0 && step % guard_every == 0) check_for_corruption();
 }
@@ -220,42 +234,6 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
   fail("{}", from_rank_0(transport, text));
 }
 
-void Trainer::Parts::evaluate() {
-  const TrainConfig& t = config.train;
-  engine.set_length(config.model.seq_length);
-  const std::int64_t samples = t.eval_iters * global_batch_size(config, rank.size);
-  // Each evaluation goes on where the one before ended, also after a resume.
-  const std::int64_t earlier =
-      std::max<std::int64_t>(0, (step + t.eval_interval - 1) / t.eval_interval - 1);
-  valid_loader->seek(earlier * samples);
-  Batch batch;
-  const LossSum sum = engine.evaluate(samples / (t.micro_batch_size * engine.mesh().degrees().dp()),
-                                      [&](std::int64_t) {
-                                        batch = valid_loader->next();
-                                        return &batch;
-                                      });
-  valid_loss = sum.mean();
-  // With a dynamic loss scale the steps decide how much longer to try.
-  if (!std::isfinite(valid_loss) && config.train.check_nan && !loss_scale.is_dynamic()) {
-    checkpoints.finish();
-    fail(
-        "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched; "
-        "lower optimizer.lr or look at the validation data from sample {} on",
-        step, config.run.dir, earlier * samples);
-  }
-  std::vector<Metric> line = {{"valid_loss", valid_loss}};
-  std::vector<Scalar> scalars;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    const double mean = sum.parts[i].mean();
-    if (losses.size() > 1) line.push_back({losses[i].valid_metric, mean});
-    scalars.push_back({losses[i].valid_scalar, mean});
-  }
-  folder.write_metrics(step, line);
-  folder.write_scalars(step, consumed_samples, scalars);
-  console.print_now(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", step,
-                                valid_loss, std::exp(sum.words().mean())));
-}
-
 bool Trainer::Parts::wants_to_stop() const {
   const double limit = 60 * config.train.exit_duration_minutes;
   return InterruptGuard::pending() != 0 || (leads() && limit > 0 && seconds_since(started) > limit);
@@ -272,8 +250,10 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
           .wait();
     }
     if (signal == 0) return Stop{TrainSummary::End::stopped, "train.exit_duration_minutes"};
-    return Stop{TrainSummary::End::interrupted,
-                fmt::format("signal {} ({})", signal, strsignal(static_cast<int>(signal)))};
+    return Stop{
+        TrainSummary::End::interrupted,
+        signal_text(options.original_signal ? options.original_signal(static_cast<int>(signal))
+                                            : static_cast<int>(signal))};
   }
   if (every > 0 && step % every == 0)
     return Stop{TrainSummary::End::stopped, "train.exit_interval"};
@@ -284,10 +264,13 @@ TrainSummary Trainer::Parts::run() {
   const std::int64_t locally_every = config.checkpoint.local_interval;
   bool locally_due = false;
   if (step == total_steps && step > 0) checkpoints.save(*this);  // it came from a local one
+  if (step < total_steps)
+    console.print_now(fmt::format("step {}/{} is running", step + 1, total_steps));
   while (step < total_steps && !stop) {
     take_step();
     const bool last_step = step == total_steps;
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
+    if (last_step) test();  // before the last save: whoever finds that one finds its lines too
     if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
     save_due |= every > 0 && step % every == 0;
@@ -333,18 +316,28 @@ void Trainer::Parts::save_locally() {
   if (leads()) write_status("running", "", false);
 }
 
+std::string Trainer::Parts::nothing_to_do() const {
+  const TrainConfig& t = config.train;
+  const std::string where = fmt::format("nothing to do: the run is at step {} already", step);
+  if (t.samples == 0) return fmt::format("{}; raise train.iters to go on", where);
+  return fmt::format(
+      "{}, with {} of train.samples = {} consumed, and a step takes {}; raise train.samples to go "
+      "on",
+      where, consumed_samples, t.samples, batches.batch_size(consumed_samples));
+}
+
 TrainSummary Trainer::Parts::summary() {
   TrainSummary s;
   s.steps = step;
   s.loss = last.loss.mean();
   s.valid_loss = valid_loss;
+  s.test_loss = test_loss;
   s.tokens_per_second = total_seconds > 0 ? total_tokens / total_seconds : 0;
   s.seconds = total_seconds;
   if (stop) s.end = stop->end;
   if (leads()) write_status(std::string(name_of(s.end)), stop ? stop->why : "");
   if (total_seconds == 0 && !stop) {
-    console.print(fmt::format(
-        "nothing to do: the run is at step {} already; raise train.iters to go on", step));
+    console.print(nothing_to_do());
     return s;
   }
   const std::string figures =

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,11 +19,12 @@
 namespace trireme {
 
 struct TrainSummary {
-  std::int64_t steps = 0;        // done, in all processes so far
-  double loss = 0;               // of the last step
-  double valid_loss = 0;         // of the last evaluation; 0 if there was none
-  double tokens_per_second = 0;  // of this process's steps
-  double seconds = 0;            // spent in this process's steps
+  std::int64_t steps = 0;           // done, in all processes so far
+  double loss = 0;                  // of the last step
+  double valid_loss = 0;            // of the last evaluation; 0 if there was none
+  std::optional<double> test_loss;  // of the test split, when all steps are done
+  double tokens_per_second = 0;     // of this process's steps
+  double seconds = 0;               // spent in this process's steps
   // done: all steps. stopped: as planned, by train.exit_interval or exit_duration_minutes.
   // interrupted: by a signal. Either way everything is saved, and the same command goes on.
   enum class End { done, stopped, interrupted } end = End::done;
@@ -45,6 +47,11 @@ struct TrainerOptions {
   bool paranoid = false;
   // While the trainer lives, signals are noted and end the run at the next step (InterruptGuard).
   bool note_signals = true;
+
+  // Flops per second that a device can do at most, for the log; 0: as run.peak_tflops says.
+  double peak_flops = 0;
+  // Which signal it was that a launcher passed on to this process as the given one; null: that one.
+  std::function<int(int)> original_signal;
 
   // In the place of what the configuration says; null: as it says. The rate is the same on all
   // ranks. Validation needs train.eval_interval as well.

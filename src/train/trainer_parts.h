@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <optional>
 
 #include "data/loader.h"
@@ -63,9 +65,21 @@ struct Trainer::Parts : RunState {
   void open_data();
   void open_own_data();
   void open_data_in_turn();
+  // What the first rank found when it opened data: whether it could, the order of the samples, and
+  // whether any are for validation.
+  struct Opened {
+    std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
+  };
+  // The first rank opens, and waits for nobody; `describe` says what it found. Its failure comes
+  // out on that rank, in `failure`.
+  Opened open_first(const std::function<void()>& open, const std::function<void(Opened&)>& describe,
+                    std::exception_ptr& failure);
+  // Null where no data is for testing; a problem is a sentence, the first rank's.
+  std::shared_ptr<const Dataset> open_test_data(std::string& problem);
   bool reads_data() const;
   void print_plan();
   void check_memory() const;
+  void check_disk();
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();
@@ -78,7 +92,12 @@ struct Trainer::Parts : RunState {
 
   // Tokens that the run has read after so many samples.
   std::int64_t tokens_after(std::int64_t samples) const;
+  // Of the whole run as iters or samples say, from where it is now; and as train.tokens ends it.
+  std::int64_t steps_in_order() const;
   std::int64_t steps_to_take() const;
+  // By all steps of the run.
+  std::int64_t samples_to_consume() const;
+  void adjust_to_batch();
 
   // --- one step ---
   StepInput step_input();
@@ -95,9 +114,17 @@ struct Trainer::Parts : RunState {
   [[noreturn]] void refuse_corruption(const CorruptionGuard::Finding& found);
   void after_step();
   void report();
+  // Who waits for the first log interval sees how long a step takes.
+  void report_first_step();
+  std::int64_t next_report() const;  // the step of the next line
   void name_slow_ranks();
   void log(std::span<const Metric> metrics);
   void evaluate();
+  void test();
+  bool has_test() const;
+  // Of one evaluation; its loss from that sample on.
+  std::int64_t evaluation_samples() const;
+  LossSum evaluate_on(Loader& data, std::int64_t from);
   bool wants_to_stop() const;
   struct Stop {
     TrainSummary::End end;
@@ -105,6 +132,7 @@ struct Trainer::Parts : RunState {
   };
   std::optional<Stop> reason_to_stop();
   TrainSummary summary();
+  std::string nothing_to_do() const;
   void trace(bool ended);
   void write_status(const std::string& state, const std::string& reason, bool durable = true);
 
@@ -115,11 +143,11 @@ struct Trainer::Parts : RunState {
   Config config;
   Transport* transport;  // null: alone
   RankOf rank;
+  // What this rank does with files, for ranks that wait for it; the transport shares it.
+  const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   Console console;
   StartUp start_up{console};
   RunFolder folder;
-  // What this rank does with files, for ranks that wait for it; the transport shares it.
-  const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   std::int64_t eod_id;
   BatchSchedule batches;
   Curriculum curriculum;
@@ -152,6 +180,7 @@ struct Trainer::Parts : RunState {
   std::int64_t went_back_to = -1;  // in the last step; -1: it went forward
   double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
   std::int64_t last_samples = 0;
+  std::optional<double> test_loss;
   double total_seconds = 0, total_tokens = 0;
   Clock::time_point started = Clock::now();
   bool failed = false;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/counted.h"
+#include "base/divide.h"
 #include "base/file.h"
 #include "graph/dump.h"
 #include "runtime/devices.h"
@@ -72,6 +73,14 @@ void Trainer::Parts::print_plan() {
   }
   for (const std::string& note : layout_notes(config, rank.size))
     text += fmt::format("note: {}\n", note);
+  if (config.model.init_std == 0)
+    text +=
+        "note: model.init_std = 0 starts a new model with equal weights, which learns nothing\n";
+  if (config.train.eval_iters == 0 && config.train.eval_interval > 0) {
+    text += fmt::format(
+        "note: train.eval_iters = 0: there is no validation, though train.eval_interval is {}\n",
+        config.train.eval_interval);
+  }
   const auto notes = device_of(config.run.device).notes();
   for (const DeviceNote& note : notes)
     if (!note.is_fault) text += fmt::format("note: {}\n", note.text);
@@ -130,6 +139,15 @@ void Trainer::Parts::log(std::span<const Metric> metrics) {
   folder.write_scalars(step, consumed_samples, scalars);
 }
 
+std::int64_t Trainer::Parts::next_report() const {
+  return std::min(total_steps, round_up(step + 1, config.train.log_interval));
+}
+
+void Trainer::Parts::report_first_step() {
+  console.print_now(fmt::format("step {}/{} took {:.3g} s, loss {:.4f}; the next line is step {}",
+                                step, total_steps, last_seconds, last.loss.mean(), next_report()));
+}
+
 void Trainer::Parts::report() {
   if (interval.steps == 0) return;
   ProgressReport r;
@@ -146,6 +164,7 @@ void Trainer::Parts::report() {
   ModelConfig now = config.model;
   now.seq_length = engine.length();
   r.flops_per_second = r.tokens_per_second * training_flops_per_token(now) / rank.size;
+  r.peak_flops = config.run.peak_tflops > 0 ? config.run.peak_tflops * 1e12 : options.peak_flops;
   r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
   if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
@@ -182,7 +201,7 @@ void Trainer::Parts::name_slow_ranks() {
     stages.push_back(engine.mesh().place_of(r).pp);
   }
   // All ranks judge by the first one's clock: they must agree.
-  const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, all[1]);
+  const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, all[1], interval.steps);
   if (!slow) return;
   const std::vector<std::string> hosts =
       reports_of_ranks(transport, rank.rank == slow->rank ? transport->place().host : "");

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <future>
 
+#include "base/counted.h"
 #include "base/divide.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/opened_files.h"
+#include "checkpoint/layout.h"
 #include "config/families.h"
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
@@ -69,16 +71,15 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
       config((check_start(c, rank_of(t).size), std::move(c))),
       transport(t),
       rank(rank_of(t)),
-      console(o, rank.size == 1, log_level(config.log.level)),
-      folder(config, console),
+      console(o, rank.size == 1, log_level(config.log.level), files.get()),
+      folder(config, console, files.get()),
       eod_id(end_of_documents(config, console)),
       batches(config, rank.size),
       curriculum(config),
       lr_schedule(make_lr_schedule(config.optimizer, config.train,
                                    global_batch_size(config, rank.size),
                                    [this](std::int64_t samples) { return tokens_after(samples); })),
-      ordered_steps(config.train.iters > 0 ? config.train.iters
-                                           : batches.steps(config.train.samples)),
+      ordered_steps(steps_in_order()),
       total_steps(steps_to_take()),
       engine(config, build_options(config), stage_options(config, options), rank),
       corruption(engine, device_of(config.run.device), transport,
@@ -99,7 +100,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
                          write_status("running", "");
                          exports.start(checkpoints.saved_step());
                        }}),
-      exports(config, total_steps, console, files.get()),
+      exports(config, console, files.get()),
       losses(losses_of(config.model)) {
   ProfilerRange::open_library();
   if (transport) transport->set_activity(activity_of(files));
@@ -120,14 +121,54 @@ std::int64_t Trainer::Parts::tokens_after(std::int64_t samples) const {
       .tokens;
 }
 
+std::int64_t Trainer::Parts::steps_in_order() const {
+  const TrainConfig& t = config.train;
+  return t.iters > 0 ? t.iters : step + batches.steps(t.samples, consumed_samples);
+}
+
 std::int64_t Trainer::Parts::steps_to_take() const {
   const std::int64_t tokens = config.train.tokens;
   if (tokens == 0) return ordered_steps;
   return consumed_until(batches, curriculum,
                         [&](const Consumed& so_far) {
-                          return so_far.steps == ordered_steps || so_far.tokens >= tokens;
-                        })
+                          return so_far.steps >= ordered_steps || so_far.tokens >= tokens;
+                        },
+                        {step, consumed_samples, consumed_tokens})
       .steps;
+}
+
+std::int64_t Trainer::Parts::samples_to_consume() const {
+  return consumed_until(batches, curriculum,
+                        [&](const Consumed& so_far) { return so_far.steps >= total_steps; },
+                        {step, consumed_samples, consumed_tokens})
+      .samples;
+}
+
+// The run so far may have had another batch: what is left is counted from where it is.
+void Trainer::Parts::adjust_to_batch() {
+  if (batches.samples(step) == consumed_samples) return;
+  const std::int64_t before = ordered_steps;
+  ordered_steps = steps_in_order();
+  total_steps = steps_to_take();
+  const std::int64_t in_all = samples_to_consume();
+  const TrainConfig& t = config.train;
+  std::string text = fmt::format(
+      "note: the run so far consumed {} samples in {} steps, with other batches than this "
+      "configuration gives: from here on a step takes {}, and the run {} more in {}",
+      consumed_samples, step, batches.batch_size(consumed_samples), in_all - consumed_samples,
+      counted(std::max<std::int64_t>(0, total_steps - step), "step"));
+  if (t.samples > 0 && t.tokens == 0 && in_all != t.samples) {
+    text += fmt::format("; that is {} of train.samples = {}, which are no whole number of batches",
+                        in_all, t.samples);
+  } else if (t.iters > 0) {
+    text += fmt::format(
+        "; train.iters = {} counts steps, and the learning rate's schedule, which counts samples, "
+        "is "
+        "now that of this batch: a run in train.samples ends both as planned",
+        t.iters);
+  }
+  console.print(text);
+  if (ordered_steps != before || train_data->size() < in_all) open_data_in_turn();
 }
 
 // Better refused now than killed by the system in the first step.
@@ -168,6 +209,36 @@ void Trainer::Parts::check_memory() const {
       needed, largest.name, bytes_to_text(largest.bytes));
 }
 
+// All ranks together. Better now than at the first save; exit code 1, since there may be room
+// later. Where the folder has a quota, only the save can tell.
+void Trainer::Parts::check_disk() {
+  std::int64_t needed = checkpoint_bytes(engine);
+  if (rank.size > 1)
+    transport->world()
+        .all_reduce(&needed, 1, DType::i64, Reduction::sum, "size of a checkpoint")
+        .wait();
+  if (!leads()) return;
+  std::error_code error;
+  const fs::space_info disk = fs::space(config.run.dir, error);
+  if (error) return;
+  const auto free = static_cast<std::int64_t>(std::min<std::uintmax_t>(disk.available, INT64_MAX));
+  const std::string found = fmt::format("a checkpoint needs {}, and the disk of '{}' has {} free",
+                                        bytes_to_text(needed), config.run.dir, bytes_to_text(free));
+  if (free < needed) fail("{}: make room, or name another folder (run.dir)", found);
+  const auto& [keep, every] = std::pair{config.checkpoint.keep, config.checkpoint.interval};
+  const auto there =
+      static_cast<std::int64_t>(saved_steps(fs::path(config.run.dir) / "checkpoints").size());
+  const std::int64_t to_save = every > 0 ? ceil_div(total_steps - step, every) : 1;
+  // An old one is removed when the new one is complete.
+  const std::int64_t most = keep > 0 ? std::min(keep + 1, there + to_save) : there + to_save;
+  if (there + free / needed >= most) return;
+  console.warn(
+      fmt::format("{}: it has room for {} at once, and the run keeps up to {} (checkpoint.keep = "
+                  "{}): make room, "
+                  "or keep fewer",
+                  found, counted(there + free / needed, "checkpoint"), most, keep));
+}
+
 bool Trainer::Parts::reads_data() const {
   for (int c = 0; c < engine.chunks(); ++c) {
     if (trireme::reads_data(engine.stage(c).definition(), config.data.reset_position_ids))
@@ -179,35 +250,79 @@ bool Trainer::Parts::reads_data() const {
 // The first rank builds what is cached next to the data; the others that read it find it. However
 // long that takes, no rank waits for another longer than a moment, so that the watchdog does not
 // fire.
-void Trainer::Parts::open_data_in_turn() {
-  if (rank.size == 1) return open_data();
+Trainer::Parts::Opened Trainer::Parts::open_first(const std::function<void()>& open,
+                                                  const std::function<void(Opened&)>& describe,
+                                                  std::exception_ptr& failure) {
   std::future<void> opening;
-  if (leads()) opening = std::async(std::launch::async, [this] { open_data(); });
-  // What the first rank found: the order of the samples, and whether any are for validation.
-  struct {
-    std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
-  } found;
-  std::exception_ptr failure;
+  if (leads()) opening = std::async(std::launch::async, open);
+  Opened found;
   while (!found.ready) {
     if (leads() && opening.wait_for(std::chrono::milliseconds(100)) == std::future_status::ready) {
       found.ready = 1;
       try {
         opening.get();
-        found.order = static_cast<std::int64_t>(train_data->order_key());
-        found.validates = valid_data != nullptr;
+        describe(found);
       } catch (...) {
         failure = std::current_exception();
         found.failed = 1;
       }
     }
-    transport->world().broadcast(&found, 4, DType::i64, 0, "opening the data").wait();
+    if (rank.size > 1)
+      transport->world().broadcast(&found, 4, DType::i64, 0, "opening the data").wait();
   }
+  return found;
+}
+
+void Trainer::Parts::open_data_in_turn() {
+  if (rank.size == 1) return open_data();
+  std::exception_ptr failure;
+  const Opened found = open_first([this] { open_data(); },
+                                  [this](Opened& of_first) {
+                                    of_first.order =
+                                        static_cast<std::int64_t>(train_data->order_key());
+                                    of_first.validates = valid_data != nullptr;
+                                  },
+                                  failure);
   if (failure) std::rethrow_exception(failure);
   if (leads()) return;
   if (reads_data() || found.failed) return open_data();
   train_data = std::make_shared<UnreadDataset>(config.model.seq_length,
                                                static_cast<std::uint64_t>(found.order));
   if (found.validates) valid_data = train_data;
+}
+
+std::shared_ptr<const Dataset> Trainer::Parts::open_test_data(std::string& problem) {
+  std::shared_ptr<const Dataset> data;
+  const auto open = [&] {
+    DatasetBuilder builder(config, config.model.vocab_size, eod_id);
+    data = builder.build(Split::test, evaluation_samples());
+  };
+  std::exception_ptr failure;
+  const Opened found = open_first(
+      open,
+      [&](Opened& of_first) {
+        of_first.validates = data != nullptr;
+        if (data) of_first.order = static_cast<std::int64_t>(data->order_key());
+      },
+      failure);
+  if (found.failed) {
+    problem = "the first rank could not open the data";
+    if (!failure) return nullptr;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    return nullptr;
+  }
+  if (leads() || !found.validates) return data;
+  if (reads_data()) {
+    open();
+  } else {
+    data = std::make_shared<UnreadDataset>(config.model.seq_length,
+                                           static_cast<std::uint64_t>(found.order));
+  }
+  return data;
 }
 
 // Enough of it for the whole run, or the run would fail at its end.
@@ -228,13 +343,12 @@ void Trainer::Parts::open_own_data() {
         "samples of next tokens: use data.path",
         config.model.family);
   }
-  check(*options.train_data, batches.samples(total_steps), "training");
+  check(*options.train_data, samples_to_consume(), "training");
   train_data = options.train_data;
   const TrainConfig& t = config.train;
   if (!options.valid_data || t.eval_interval == 0 || t.eval_iters == 0) return;
   const std::int64_t evaluations = ceil_div(total_steps, t.eval_interval);
-  check(*options.valid_data, evaluations * t.eval_iters * global_batch_size(config, rank.size),
-        "validation");
+  check(*options.valid_data, evaluations * evaluation_samples(), "validation");
   valid_data = options.valid_data;
 }
 
@@ -242,13 +356,18 @@ void Trainer::Parts::open_data() {
   if (options.train_data) return open_own_data();
   DatasetBuilder builder(config, config.model.vocab_size, eod_id);
   if (leads()) builder.write_places();
-  const SampleCounts counts =
-      sample_counts(config.train, ordered_steps, global_batch_size(config, rank.size));
+  const SampleCounts counts = sample_counts(config, ordered_steps, rank.size);
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("the training split is empty: check data.split and data.path");
+  // Where the batch has changed, or the last step goes beyond train.samples.
+  if (const std::int64_t taken = samples_to_consume(); train_data->size() < taken)
+    train_data = builder.build(Split::train, taken);
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
     valid_data = builder.build(Split::valid, counts.valid);
+  } else {
+    builder.check_files(Split::valid);
   }
+  builder.check_files(Split::test);
   for (const std::string& note : builder.notes()) console.print("note: " + note);
 }
 
@@ -307,11 +426,13 @@ void Trainer::Parts::begin() {
   if (!killed.empty()) console.print(fmt::format("note: {}", killed));
   const bool loaded = checkpoints.load(*this);
   if (!loaded) engine.initialize();
+  adjust_to_batch();
+  if (step < total_steps) check_disk();
   start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);
-    exports.open(checkpoints.saved_step());
+    exports.open(checkpoints.saved_step(), total_steps);
     write_status("running", "");
   }
   progress.emplace(console, step, total_steps);

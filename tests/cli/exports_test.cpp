@@ -92,6 +92,22 @@ TEST_F(Exports, ThatAKillCutOffAreMadeUpFor) {
   EXPECT_EQ(files_of(exports / "step-00000010"), files);
 }
 
+TEST_F(Exports, OfEarlierStepsThatAreMissingAreMadeOrNamed) {
+  const std::vector<std::string> all = {"checkpoint.export_interval=2", "checkpoint.keep=0"};
+  ASSERT_EQ(train(all).code, 0);
+  const fs::path exports = folder_ / "run/exports";
+  const auto files = files_of(exports / "step-00000004");
+  fs::remove_all(exports / "step-00000004");
+  fs::rename(exports / "step-00000006", exports / "step-00000006.tmp");
+  fs::remove_all(folder_ / "run/checkpoints/step-00000006");
+  const Outcome outcome = train(all);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(exported(), testing::ElementsAre("step-00000002", "step-00000004", "step-00000008",
+                                               "step-00000010"));
+  EXPECT_EQ(files_of(exports / "step-00000004"), files);
+  EXPECT_THAT(outcome.out, HasSubstr("the export of step 6 was interrupted, and its checkpoint"));
+}
+
 TEST_F(Exports, IntoAFolderThatCannotBeMadeAreRefused) {
   fs::create_directories(folder_ / "run");
   write("run/exports", "a file where the folder should be");

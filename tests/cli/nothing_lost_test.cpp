@@ -95,6 +95,22 @@ TEST_F(NothingLost, TheStatusTellsDoneFromMoreToDo) {
   EXPECT_THAT(log("bad"), HasSubstr("not finite"));
 }
 
+// ENOSYS: as on Lustre without its option for locks.
+TEST_F(NothingLost, WithoutLocksTheStatusKeepsASecondJobOut) {
+  const Program::Environment no_locks = with_library({{"TRIREME_TEST_FLOCK", "38"}});
+  Program first(train_arguments("run", {"train.iters=1000000", "checkpoint.interval=0"}),
+                path("first.txt"), no_locks);
+  first.runs_until([&] { return metrics("run").size() >= 200; });
+  const Outcome second = train("run", {}, no_locks);
+  EXPECT_EQ(second.code, 2) << second.out;
+  EXPECT_THAT(second.out, AllOf(HasSubstr("the lock of"), HasSubstr("is training in")));
+  first.kill(SIGKILL);
+  first.wait();
+  EXPECT_THAT(contents(path("first.txt")), HasSubstr("is not held: Function not implemented"));
+  const Outcome next = train("run", {}, no_locks);
+  EXPECT_EQ(next.code, 0) << next.out;
+}
+
 TEST_F(NothingLost, AFullDiskForLogsIsAWarning) {
   fs::create_directory(path("run"));
   for (const char* file : {"metrics.jsonl", "timings.jsonl", "log.txt"})

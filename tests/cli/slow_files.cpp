@@ -2,6 +2,7 @@
 //   TRIREME_TEST_FSYNC_MS=n        an fsync of a file of a checkpoint takes so long
 //   TRIREME_TEST_FSYNC_LOG=file    gets the path of everything that is synced, a line each
 //   TRIREME_TEST_NO_EXCHANGE=1     two names cannot be exchanged, as on NFS
+//   TRIREME_TEST_FLOCK=n           the file system has no locks: flock fails with this error
 //   TRIREME_TEST_KILL_RENAME=end   kills the process after a rename to a name that ends so
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -53,6 +54,15 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
     return -1;
   }
   return next(from_folder, from, to_folder, to, flags);
+}
+
+int flock(int file, int operation) {
+  static const auto next = real<int (*)(int, int)>("flock");
+  if (const char* error = std::getenv("TRIREME_TEST_FLOCK")) {
+    errno = std::atoi(error);
+    return -1;
+  }
+  return next(file, operation);
 }
 
 int rename(const char* from, const char* to) noexcept {

@@ -215,17 +215,19 @@ TEST_F(Builder, MasksNeedAnEndOfDocument) {
 }
 
 TEST(SampleCounts, AreMegatrons) {
-  TrainConfig train;
+  Config config;
+  TrainConfig& train = config.train;
+  train.global_batch_size = 8;
   train.eval_interval = 100;
   train.eval_iters = 10;
-  const SampleCounts counts = sample_counts(train, 250, 8);
+  const SampleCounts counts = sample_counts(config, 250, 1);
   EXPECT_EQ(counts.train, 2000);
   EXPECT_EQ(counts.valid, 3 * 10 * 8);
   EXPECT_EQ(counts.test, 80);
   train.samples = 1999;
   train.eval_interval = 0;
-  EXPECT_EQ(sample_counts(train, 250, 8).train, 1999);
-  EXPECT_EQ(sample_counts(train, 250, 8).valid, 0);
+  EXPECT_EQ(sample_counts(config, 250, 1).train, 1999);
+  EXPECT_EQ(sample_counts(config, 250, 1).valid, 0);
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ TEST(Translate, FlagsThatContradictEachOtherAreRefused) {
       {"--lr-decay-samples 100", "--lr-decay-samples: contradicts --train-iters"},
       {"--lr-warmup-fraction .1 --lr-warmup-iters 5", "contradicts --lr-warmup-fraction"},
       {"--rampup-batch-size 2 2 10", "contradicts --train-iters"},
+      {"--step-batch-size-schedule 0:4", "contradicts --train-iters"},
       {"--swiglu --squared-relu", "contradicts --swiglu"},
       {"--train-data-path a", "contradicts --data-path"},
       {"--recompute-activations --recompute-granularity full", "contradicts"},

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "config/batch_sizes.h"
 #include "megatron/translated.h"
 
 namespace trireme::megatron {
@@ -369,6 +371,23 @@ TEST(Translate, CheckpointsOfOtherProgramsAreNotIgnored) {
   fs::create_directories(folder);
   EXPECT_NO_THROW(config("--save " + folder.string() + " --load " + folder.string()));
   fs::remove_all(folder);
+}
+
+TEST(Translate, RunInSamplesWithASchedule) {
+  std::vector<std::string> arguments = words(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+      "--max-position-embeddings 64 --micro-batch-size 1 --lr 1e-3 --train-samples 20000 "
+      "--data-path a --tokenizer-type NullTokenizer --vocab-size 100");
+  arguments.insert(arguments.end(), {"--step-batch-size-schedule", "0:16 64K:32 0.128M:64"});
+  const Config c = to_config(translate(arguments, {}));
+  check(c);
+  const auto schedule = batch_size_schedule(c);
+  ASSERT_EQ(schedule.size(), 3u);
+  EXPECT_EQ(schedule[1].samples, 1000);
+  EXPECT_EQ(schedule[2].samples, 2000);
+  EXPECT_EQ(schedule[2].size, 64);
+  arguments.insert(arguments.end(), {"--global-batch-size", "64"});
+  EXPECT_THROW(translate(arguments, {}), Error);
 }
 
 TEST(Translate, RunInSamplesWithRampup) {

@@ -72,5 +72,19 @@ TEST(RestartPolicy, WithoutRestartsTheFirstFailureIsTheLast) {
   EXPECT_THAT(RestartPolicy({.restarts = 0}, 0).after(failure(0)).why, HasSubstr("failed once"));
 }
 
+// A reason that names the code or the signal says it once.
+TEST(RestartPolicy, FailuresAreNotSaidTwice) {
+  Ending killed = failure(0, 137);
+  killed.reason = "a process was killed, or ended without a word: exit code 137";
+  EXPECT_EQ(failure_text(killed), killed.reason);
+  Ending signalled = failure(0, -9);
+  EXPECT_EQ(failure_text(signalled), "killed by signal 9 (Killed)");
+  signalled.reason = "ended by signal 9 (Killed) before it could save";
+  EXPECT_EQ(failure_text(signalled), signalled.reason);
+  Ending wrong = failure(0, 1);
+  wrong.reason = "the loss is not finite";
+  EXPECT_EQ(failure_text(wrong), "exit code 1: the loss is not finite");
+}
+
 }  // namespace
 }  // namespace trireme

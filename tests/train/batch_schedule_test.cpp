@@ -59,6 +59,62 @@ TEST(BatchSchedule, StepsFollowTheRamp) {
   EXPECT_EQ(schedule.steps(336), 17);
 }
 
+// What is left depends on what was consumed, whatever the batch was before.
+TEST(BatchSchedule, StepsThatAreLeft) {
+  const BatchSchedule constant(config_of(16, 4), 1);
+  EXPECT_EQ(constant.steps(320, 160), 10);
+  EXPECT_EQ(constant.steps(320, 168), 9);
+  EXPECT_EQ(constant.steps(320, 400), 0);
+  const BatchSchedule ramp(config_of(32, 8, {16, 8, 300}), 1);
+  for (std::int64_t steps = 0, consumed = 0; steps < 30; ++steps) {
+    EXPECT_EQ(steps + ramp.steps(1000, consumed), ramp.steps(1000));
+    consumed += ramp.batch_size(consumed);
+  }
+}
+
+Config with_schedule(const std::string& schedule) {
+  Config config = config_of(0, 4);
+  config.model.seq_length = 10;
+  config.train.batch_size_schedule = schedule;
+  return config;
+}
+
+// As upstream: thresholds in tokens are cut to whole samples, and the last step reaches the end.
+TEST(BatchSchedule, FollowsASchedule) {
+  const BatchSchedule schedule(with_schedule("0:4 85:8, 20s:16"), 1);
+  EXPECT_EQ(schedule.batch_size(0), 4);
+  EXPECT_EQ(schedule.batch_size(7), 4);
+  EXPECT_EQ(schedule.batch_size(8), 8);
+  EXPECT_EQ(schedule.batch_size(19), 8);
+  EXPECT_EQ(schedule.batch_size(20), 16);
+  // 4, 8, 16, 24, 40, 56
+  EXPECT_EQ(schedule.steps(24), 4);
+  EXPECT_EQ(schedule.steps(25), 5);
+  EXPECT_EQ(schedule.steps(40), 5);
+  EXPECT_EQ(schedule.steps(40, 16), 2);
+  EXPECT_EQ(schedule.samples(3), 16);
+  EXPECT_EQ(schedule.samples(6), 56);
+  EXPECT_THROW(BatchSchedule(with_schedule("0:4 100:6"), 1), Error);  // 6 / 4
+}
+
+TEST(BatchSizes, OfAScheduleInAnyOrder) {
+  const Config config = with_schedule("0.1K:8 0:4 1e3:0.016K");
+  const auto schedule = batch_size_schedule(config);
+  ASSERT_EQ(schedule.size(), 3u);
+  EXPECT_EQ(schedule[1].samples, 10);
+  EXPECT_EQ(schedule[2].samples, 100);
+  EXPECT_EQ(batch_sizes(config, 1), (std::vector<std::int64_t>{4, 8, 16}));
+  EXPECT_EQ(global_batch_size(config, 1), 16);
+  EXPECT_EQ(evaluation_batch_size(config, 2), 8);
+}
+
+TEST(BatchSizes, WhatIsNoScheduleIsRefused) {
+  for (const char* wrong :
+       {"4", "0:4 5", "0:0", "0:-4", ":4", "0:", "0:4:8", "0:4 5:8", "0:4 0s:8", "inf:4 0:4",
+        "nan:4", "0:4 1X:8", "0:4 1KK:8", " , ", "0:4 1e30:8", "0: 4"})
+    EXPECT_THROW(batch_size_schedule(with_schedule(wrong)), Error) << wrong;
+}
+
 TEST(BatchSchedule, SizesThatDoNotDivideAreRefused) {
   EXPECT_THROW(BatchSchedule(config_of(30, 4), 1), Error);
   EXPECT_THROW(BatchSchedule(config_of(32, 4), 3), Error);

@@ -1,0 +1,23 @@
+// The loss of a trained model on the data of its own run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "data/split.h"
+#include "generate/trained_model.h"
+#include "model/losses.h"
+
+namespace trireme::cli {
+
+struct SplitLoss {
+  LossSum sum;
+  std::int64_t samples = 0;
+};
+
+// On the first samples of that split, in the order of the run: so many, or (0) those of the run's
+// first evaluation; of the test split that is what the run itself evaluates at its end. Fails (exit
+// code 2) where the run has no such data.
+SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples);
+
+}  // namespace trireme::cli

@@ -1,0 +1,38 @@
+// From a device's own name to a machine file.
+#include "plan/device_peak.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "plan/machine.h"
+
+namespace trireme {
+namespace {
+
+// What is in the names that drivers give, and the machine whose device it is. Variants with another
+// peak, such as the H100 for PCIe, are left out on purpose.
+constexpr std::array<std::pair<std::string_view, const char*>, 7> known = {{
+    {"H100 80GB HBM3", "h100"},
+    {"H100 SXM", "h100"},
+    {"H200", "h100"},
+    {"GH200", "h100"},
+    {"A100", "a100"},
+    {"MI250X", "lumi-g"},
+    {"MI300X", "mi300x"},
+}};
+
+}  // namespace
+
+double peak_of_device(const std::string& device_name, const std::string& precision) {
+  if (precision == "fp64") return 0;
+  for (const auto& [part, machine] : known) {
+    if (device_name.find(part) == std::string::npos) continue;
+    const std::optional<MachineSpeed> speed = find_machine(machine).speed;
+    if (!speed) return 0;
+    return (precision == "fp32" ? speed->fp32 : speed->bf16).peak;
+  }
+  return 0;
+}
+
+}  // namespace trireme

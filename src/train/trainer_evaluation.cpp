@@ -1,0 +1,104 @@
+// What a trainer measures on data that it does not train on.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/batch_sizes.h"
+#include "data/dataset_builder.h"
+#include "train/trainer_parts.h"
+
+namespace trireme {
+namespace {
+
+// "3.2187, perplexity 24.99"; where the model has several losses, "8.5999 (words 7.9065, order
+// 0.6934), perplexity of the words 2714.82".
+std::string loss_text(const LossSum& sum, std::span<const Loss> losses) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
+    parts.push_back(fmt::format("{} {:.4f}", losses[i].word, sum.parts[i].mean()));
+  return fmt::format("{:.4f}{}, perplexity {}{:.2f}", sum.mean(),
+                     parts.empty() ? "" : fmt::format(" ({})", fmt::join(parts, ", ")),
+                     parts.empty() ? "" : fmt::format("of the {} ", losses[0].word),
+                     std::exp(sum.words().mean()));
+}
+
+}  // namespace
+
+std::int64_t Trainer::Parts::evaluation_samples() const {
+  return config.train.eval_iters * evaluation_batch_size(config, rank.size);
+}
+
+LossSum Trainer::Parts::evaluate_on(Loader& data, std::int64_t from) {
+  engine.set_length(config.model.seq_length);
+  data.seek(from);
+  Batch batch;
+  const std::int64_t of_round = config.train.micro_batch_size * engine.mesh().degrees().dp();
+  return engine.evaluate(evaluation_samples() / of_round, [&](std::int64_t) {
+    batch = data.next();
+    return &batch;
+  });
+}
+
+void Trainer::Parts::evaluate() {
+  const TrainConfig& t = config.train;
+  // Each evaluation goes on where the one before ended, also after a resume.
+  const std::int64_t earlier =
+      std::max<std::int64_t>(0, (step + t.eval_interval - 1) / t.eval_interval - 1);
+  const std::int64_t from = earlier * evaluation_samples();
+  const LossSum sum = evaluate_on(*valid_loader, from);
+  valid_loss = sum.mean();
+  // With a dynamic loss scale the steps decide how much longer to try.
+  if (!std::isfinite(valid_loss) && t.check_nan && !loss_scale.is_dynamic()) {
+    checkpoints.finish();
+    fail(
+        "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched; "
+        "lower optimizer.lr or look at the validation data from sample {} on",
+        step, config.run.dir, from);
+  }
+  std::vector<Metric> line = {{"valid_loss", valid_loss}};
+  std::vector<Scalar> scalars;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const double mean = sum.parts[i].mean();
+    if (losses.size() > 1) line.push_back({losses[i].valid_metric, mean});
+    scalars.push_back({losses[i].valid_scalar, mean});
+  }
+  folder.write_metrics(step, line);
+  folder.write_scalars(step, consumed_samples, scalars);
+  console.print_now(fmt::format("step {}: validation loss {}", step, loss_text(sum, losses)));
+}
+
+bool Trainer::Parts::has_test() const {
+  const TrainConfig& t = config.train;
+  return t.eval_iters > 0 && (t.eval_interval > 0 || !config.data.test_path.empty()) &&
+         !options.train_data;
+}
+
+// The data is opened here, so that a start needs nothing of it. By now the model is trained: what
+// cannot be tested is no reason to fail.
+void Trainer::Parts::test() {
+  if (!has_test()) return;
+  std::string problem;
+  const std::shared_ptr<const Dataset> data = open_test_data(problem);
+  if (!problem.empty()) {
+    console.print_now(fmt::format("note: there is no test loss: {}", problem));
+    return;
+  }
+  if (!data) return;
+  Loader loader(data, loading());
+  const LossSum sum = evaluate_on(loader, 0);
+  test_loss = sum.mean();
+  std::vector<std::string> names;
+  for (const Loss& loss : losses) names.push_back(fmt::format("test_{}", loss.metric));
+  std::vector<Metric> line = {{"test_loss", *test_loss}};
+  std::vector<Scalar> scalars;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (losses.size() > 1) line.push_back({names[i], sum.parts[i].mean()});
+    scalars.push_back({fmt::format("{} test", losses[i].scalar), sum.parts[i].mean()});
+  }
+  folder.write_metrics(step, line);
+  folder.write_scalars(step, consumed_samples, scalars);
+  console.print_now(fmt::format("step {}: test loss {}", step, loss_text(sum, losses)));
+}
+
+}  // namespace trireme
