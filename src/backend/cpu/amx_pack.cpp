@@ -1,9 +1,10 @@
-// Compiled for AMX; nothing here may be called where supports(Isa::amx) is false.
+// Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
+// called.
 #include "backend/cpu/amx_pack.h"
 
 #include <immintrin.h>
 
-namespace trireme::cpu::amx {
+namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
 constexpr std::int64_t tile_rows = 16;
@@ -123,4 +124,4 @@ void pack(char* dst, std::int64_t panel_bytes, const Operand& operand, Range vec
   }
 }
 
-}  // namespace trireme::cpu::amx
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -44,3 +44,11 @@ struct Range {
 void pack(char* dst, std::int64_t panel_bytes, const Operand& operand, Range vectors, Range k);
 
 }  // namespace trireme::cpu::amx
+
+// The same code, compiled for the emulation of the tile unit.
+namespace trireme::cpu::amx_emulated {
+
+using namespace amx;
+void pack(char* dst, std::int64_t panel_bytes, const Operand& operand, Range vectors, Range k);
+
+}  // namespace trireme::cpu::amx_emulated

@@ -1,4 +1,5 @@
-// Compiled for AMX; nothing here may be called where supports(Isa::amx) is false.
+// Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
+// called.
 //
 // What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
 // takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)
@@ -9,9 +10,10 @@
 // never waits.
 #include "backend/cpu/amx_tiles.h"
 
+#include "backend/cpu/amx_instructions.h"
 #include "backend/cpu/amx_writer.h"
 
-namespace trireme::cpu::amx {
+namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
 constexpr std::int64_t line_bytes = 64;
@@ -25,41 +27,6 @@ constexpr std::int64_t sums_bytes = scratch_bytes - inner_bytes;
 
 constexpr std::int64_t even_piece(std::int64_t size, std::int64_t most) {
   return ceil_div(size, ceil_div(size, most));
-}
-
-// The compiler's intrinsics for tiles tell it nothing of the memory that they read, and take no
-// constants but literals. Here a tile is 16 rows of 64 bytes without gaps.
-using TileBytes = char[tile_bytes];
-
-template <int tile>
-void load(const void* from) {
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(64L), "i"(tile),
-                   "m"(*static_cast<const TileBytes*>(from)));
-}
-
-// With the hint that the lines are not wanted again soon.
-template <int tile>
-void load_stream(const void* from) {
-  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(64L), "i"(tile),
-                   "m"(*static_cast<const TileBytes*>(from)));
-}
-
-template <int tile>
-void store(void* to) {
-  __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
-                   : "=m"(*static_cast<TileBytes*>(to))
-                   : "r"(to), "r"(64L), "i"(tile));
-}
-
-template <int tile>
-void clear() {
-  __asm__ volatile("tilezero %%tmm%c0" ::"i"(tile));
-}
-
-// sums += a b
-template <int sums, int a, int b>
-void multiply_add() {
-  __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(a), "i"(b));
 }
 
 // Stores a tile of the block before and loads, or clears, that of the next one.
@@ -97,8 +64,8 @@ class Runner {
       const Range vectors{v, min(all.end, v + inner_block)};
       for (std::int64_t step = 0; step < all_steps_; step += chunk_steps_) {
         const Range steps{step, min(all_steps_, step + chunk_steps_)};
-        pack(task_.scratch, steps.length() * step_bytes, task_.inner, vectors,
-             {steps.begin * step_k, min(task_.inner.k, steps.end * step_k)});
+        TRIREME_ISA::pack(task_.scratch, steps.length() * step_bytes, task_.inner, vectors,
+                          {steps.begin * step_k, min(task_.inner.k, steps.end * step_k)});
         multiply_chunk<inner_is_a>(vectors, steps);
       }
     }
@@ -306,4 +273,4 @@ void run(const Task& task) {
   _mm_sfence();  // streamed results become visible before the task counts as done
 }
 
-}  // namespace trireme::cpu::amx
+}  // namespace trireme::cpu::TRIREME_ISA

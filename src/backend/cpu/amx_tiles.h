@@ -41,3 +41,10 @@ std::int64_t max_outer_vectors(std::int64_t k);
 void run(const Task& task);
 
 }  // namespace trireme::cpu::amx
+
+namespace trireme::cpu::amx_emulated {
+
+std::int64_t max_outer_vectors(std::int64_t k);
+void run(const Task& task);
+
+}  // namespace trireme::cpu::amx_emulated

@@ -6,7 +6,7 @@
 #include "backend/cpu/amx_tiles.h"
 #include "base/divide.h"
 
-namespace trireme::cpu::amx {
+namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
 // A block of C is 32 x 32 floats, stored as four tiles of 16 x 16: two above two.
@@ -148,4 +148,4 @@ class Writer {
 };
 
 }  // namespace
-}  // namespace trireme::cpu::amx
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -105,7 +105,7 @@ template <class T>
 Linear<T>::Linear(Product product, const LinearShape& shape, Isa set) {
   TRIREME_CHECK(shape.rows > 0 && shape.in > 0 && shape.out > 0);
   TRIREME_CHECK(supports(set));
-  const Target target{.isa = set, .bf16_dot_products = set != Isa::avx2 && has_avx512_bf16()};
+  const Target target = this_machine(set);
   impl_ =
       std::make_unique<Impl>(Impl{product, linear_workspace(target, dtype_of<T>, product, shape),
                                   make_engine<T>(target, product, problem_of(product, shape))});

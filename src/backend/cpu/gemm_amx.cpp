@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "backend/cpu/amx_code.h"
 #include "backend/cpu/gemm_convert.h"
 #include "base/thread_pool.h"
 
@@ -58,7 +59,7 @@ Grid choose_grid(std::int64_t inner, std::int64_t outer, std::int64_t k) {
   constexpr std::int64_t least_work = 1 << 22;  // multiplications; a few microseconds
   const std::int64_t threads = ThreadPool::global().size();
   std::int64_t most_inner = std::min<std::int64_t>(inner, 1024);
-  std::int64_t most_outer = std::min(outer, amx::max_outer_vectors(k));
+  std::int64_t most_outer = std::min(outer, amx_code().max_outer_vectors(k));
   for (;;) {
     const Grid grid{Cut(inner, most_inner), Cut(outer, most_outer)};
     const bool enough = threads == 1 || grid.tasks() >= tasks_per_thread * threads;
@@ -78,7 +79,7 @@ void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) {
   constexpr std::int64_t most_vectors = 128, most_k = 512;
   const std::int64_t bytes = panel_bytes(outer.k);
   if (vectors.length() * outer.k <= most_vectors * most_k) {
-    amx::pack(packed, bytes, outer, vectors, {0, outer.k});
+    amx_code().pack(packed, bytes, outer, vectors, {0, outer.k});
     return;
   }
   const Cut rows(vectors.length(), most_vectors), cols(outer.k, most_k);
@@ -86,7 +87,7 @@ void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) {
     const amx::Range piece = rows.range(task / cols.count()), k = cols.range(task % cols.count());
     char* dst = packed + piece.begin / panel_vectors * bytes + k.begin / step_k * amx::step_bytes;
     const amx::Range shifted{vectors.begin + piece.begin, vectors.begin + piece.end};
-    amx::pack(dst, bytes, outer, shifted, k);
+    amx_code().pack(dst, bytes, outer, shifted, k);
   });
 }
 
@@ -102,7 +103,7 @@ void multiply(const amx::Task& prototype) {
     task.outer = prototype.outer + piece.begin / panel_vectors * panel_bytes(k);
     task.outer_vectors = {outer.begin + piece.begin, outer.begin + piece.end};
     task.scratch = thread_scratch();
-    amx::run(task);
+    amx_code().run(task);
   });
 }
 

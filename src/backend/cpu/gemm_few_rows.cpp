@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/amx_code.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -17,7 +18,7 @@ void FewRowsGemm<T>::run(void* c, const T* a, const T* b, const T* bias, bool ac
                          void* /*workspace*/) const {
   const FewRows<T> product{static_cast<T*>(c), a,          b,          bias,
                            problem_.m,         problem_.k, problem_.n, accumulate};
-  const auto kernel = set_ == Isa::amx      ? amx::few_rows<T>
+  const auto kernel = set_ == Isa::amx      ? amx_code().AmxKernels<T>::few_rows
                       : set_ == Isa::avx512 ? avx512::few_rows<T>
                                             : avx2::few_rows<T>;
   const std::int64_t row_bytes = problem_.k * static_cast<std::int64_t>(sizeof(T));

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backend/cpu/amx_code.h"
 #include "base/error.h"
 
 namespace trireme::cpu {
@@ -66,27 +67,39 @@ bool has_amx() {
 
 constexpr std::array all_sets{Isa::avx2, Isa::avx512, Isa::amx};
 
+// Whether the processor and the system have a set, without emulation.
+bool has(Isa set) {
+  static const std::array<bool, 3> found{has_avx2(), has_avx512(), has_amx()};
+  return found[static_cast<std::size_t>(set)];
+}
+
+constexpr std::string_view emulated_name = "amx-emulated";
+
+std::string_view wished() {
+  const char* wish = std::getenv("TRIREME_ISA");
+  return wish ? wish : "";
+}
+
 Isa choose() {
-  if (!supports(Isa::avx2)) {
+  if (!has(Isa::avx2)) {
     fail(
         "this processor lacks AVX2, FMA or F16C, which Trireme needs (Intel from 2013, AMD from "
         "2015)");
   }
-  const char* wish = std::getenv("TRIREME_ISA");
-  if (wish && *wish) {
-    for (const Isa set : all_sets) {
-      if (std::string_view(wish) != name_of(set)) continue;
-      if (!supports(set)) {
-        fail_input(
-            "TRIREME_ISA={} asks for instructions that this processor or system lacks; the best "
-            "here is {}",
-            wish, name_of(best_isa()));
-      }
-      return set;
+  const std::string_view wish = wished();
+  if (wish.empty()) return best_isa();
+  if (wish == emulated_name && emulated_amx()) return Isa::amx;
+  for (const Isa set : all_sets) {
+    if (wish != name_of(set)) continue;
+    if (!has(set)) {
+      fail_input(
+          "TRIREME_ISA={} asks for instructions that this processor or system lacks; the best "
+          "here is {}",
+          wish, name_of(best_isa()));
     }
-    fail_input("TRIREME_ISA is '{}'; it must be avx2, avx512 or amx", wish);
+    return set;
   }
-  return best_isa();
+  fail_input("TRIREME_ISA is '{}'; it must be avx2, avx512 or amx", wish);
 }
 
 }  // namespace
@@ -95,15 +108,19 @@ bool has_avx512_bf16() {
   return has_avx512() && bit(cpuid(7, 1).eax, 5);
 }
 
+bool emulates_amx() {
+  static const bool emulates = emulated_amx() && (wished() == emulated_name || !has(Isa::amx));
+  return emulates;
+}
+
 bool supports(Isa set) {
-  static const std::array<bool, 3> found{has_avx2(), has_avx512(), has_amx()};
-  return found[static_cast<std::size_t>(set)];
+  return has(set) || (set == Isa::amx && emulates_amx());
 }
 
 Isa best_isa() {
   Isa best = Isa::avx2;
   for (const Isa set : all_sets) {
-    if (supports(set)) best = set;
+    if (has(set)) best = set;
   }
   return best;
 }
@@ -113,8 +130,9 @@ Isa isa() {
   return chosen;
 }
 
-Target this_machine() {
-  return {.isa = isa(), .bf16_dot_products = isa() != Isa::avx2 && has_avx512_bf16()};
+Target this_machine(Isa set) {
+  const bool dot_products = set == Isa::amx || (set == Isa::avx512 && has_avx512_bf16());
+  return {.isa = set, .bf16_dot_products = dot_products};
 }
 
 }  // namespace trireme::cpu

@@ -1,4 +1,5 @@
 // Selects the table of kernels for an instruction set, and sizes the kernels' workspaces.
+#include "backend/cpu/amx_code.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/row_chunks.h"
 
@@ -12,16 +13,12 @@ namespace avx512 {
 template <class T>
 const Kernels<T>& table();
 }
-namespace amx {
-template <class T>
-const Kernels<T>& table();
-}
 
 template <class T>
 const Kernels<T>& kernels(Isa set) {
   switch (set) {
     case Isa::amx:
-      return amx::table<T>();
+      return amx_code().AmxKernels<T>::table();
     case Isa::avx512:
       return avx512::table<T>();
     case Isa::avx2:

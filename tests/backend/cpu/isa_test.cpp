@@ -21,10 +21,17 @@ TEST(Isa, NamesAreThoseOfTheEnvironmentVariable) {
 }
 
 TEST(Isa, BestSetIsSupportedAndSoIsAllBelow) {
-  EXPECT_TRUE(supports(best_isa()));
-  EXPECT_TRUE(supports(Isa::avx512) || !supports(Isa::amx));
-  EXPECT_TRUE(supports(Isa::avx2) || !supports(Isa::avx512));
+  for (const Isa set : {Isa::avx2, Isa::avx512, Isa::amx})
+    EXPECT_TRUE(supports(set) || set > best_isa()) << name_of(set);
 }
+
+#ifdef TRIREME_EMULATED_AMX
+TEST(Isa, WithoutAmxItIsEmulated) {
+  EXPECT_TRUE(supports(Isa::amx));
+  EXPECT_TRUE(this_machine(Isa::amx).bf16_dot_products);
+  EXPECT_TRUE(emulates_amx() || best_isa() == Isa::amx);
+}
+#endif
 
 TEST(Isa, BestSetAgreesWithTheCompilersOwnDetection) {
   EXPECT_EQ(supports(Isa::avx2), __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
@@ -57,6 +64,16 @@ TEST_F(IsaDeathTest, EmptyMeansTheBest) {
   EXPECT_EXIT(choose_in_child(""), testing::ExitedWithCode(0),
               HasSubstr(std::string("chose ") + name_of(best_isa())));
 }
+
+#ifdef TRIREME_EMULATED_AMX
+TEST_F(IsaDeathTest, TheEmulationIsOnlyAskedForByName) {
+  EXPECT_EXIT(choose_in_child("amx-emulated"), testing::ExitedWithCode(0), "chose amx");
+  if (best_isa() < Isa::amx) {
+    EXPECT_EXIT(choose_in_child("amx"), testing::ExitedWithCode(2),
+                HasSubstr("this processor or system lacks"));
+  }
+}
+#endif
 
 TEST_F(IsaDeathTest, UnknownNameIsTheUsersMistake) {
   EXPECT_EXIT(choose_in_child("sse9"), testing::ExitedWithCode(2),

@@ -1,0 +1,44 @@
+// The code that runs as Isa::amx: that of the processor, or an emulation of it in programs that
+// link one. Only tests do.
+#pragma once
+
+#include "backend/cpu/amx_tiles.h"
+#include "backend/cpu/kernels/few_rows.h"
+
+namespace trireme::cpu {
+
+template <class T>
+struct AmxKernels {
+  const Kernels<T>& (*table)();
+  void (*few_rows)(const FewRows<T>& product, std::int64_t first, std::int64_t end);
+};
+template <>
+struct AmxKernels<double> {
+  const Kernels<double>& (*table)();
+};
+
+struct AmxCode : AmxKernels<float>, AmxKernels<bf16>, AmxKernels<f16>, AmxKernels<double> {
+  decltype(&amx::pack) pack;
+  decltype(&amx::run) run;
+  decltype(&amx::max_outer_vectors) max_outer_vectors;
+};
+
+// What is compiled as a namespace.
+#define TRIREME_AMX_CODE(space)                                                             \
+  trireme::cpu::AmxCode {                                                                   \
+    {&space::table<float>, &space::few_rows<float>},                                        \
+        {&space::table<bf16>, &space::few_rows<bf16>},                                      \
+        {&space::table<f16>, &space::few_rows<f16>}, {&space::table<double>}, &space::pack, \
+        &space::run, &space::max_outer_vectors                                              \
+  }
+
+// What was compiled for processors with AMX, for them to run.
+const AmxCode& processors_amx();
+
+// Null but in programs that link the emulation, which defines it a second time.
+const AmxCode* emulated_amx();
+
+// The emulation where there is one and the processor lacks AMX, or TRIREME_ISA is "amx-emulated".
+const AmxCode& amx_code();
+
+}  // namespace trireme::cpu
