@@ -1,32 +1,50 @@
 // Gradient sums and moments in bf16: training follows the one in fp32, on every ZeRO stage, and the
 // memory is what it promises.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "train/local_ranks.h"
 
 namespace trireme {
 namespace {
 
+using testing::DoubleNear;
+using testing::Each;
+
 constexpr std::int64_t micro_batches = 8;
 constexpr int steps = 30;
 
+// The learning rate is one at which the tiny model does not amplify roundings: at 0.01 the losses
+// of two instruction sets, both right, are up to 3% apart after thirty steps, at 0.003 below 0.1%.
 Config narrow_config(const std::string& gradients, const std::string& moments) {
   Config config = config_of("bf16", micro_batches);
+  config.optimizer.lr = 0.003;
   config.parallel.numerics = "fast";
   config.run.gradient_dtype = gradients;
   config.optimizer.moment_dtype = moments;
   return config;
 }
 
+// Activations and weights are rounded to bf16 at every step anyway: what rounding the states adds
+// stays below one such rounding, on every processor.
+constexpr double one_rounding = 0x1p-8;
+
+// How far narrow losses are from wide ones, relative to these.
+std::vector<double> deviations(const Result& narrow, const Result& wide) {
+  std::vector<double> out;
+  for (int s = 0; s < steps; ++s) out.push_back(narrow.losses[s] / wide.losses[s] - 1);
+  return out;
+}
+
 TEST(NarrowStates, LossesFollowThoseOfWideStates) {
   const Result wide = train(narrow_config("fp32", "fp32"), 1, steps);
-  ASSERT_LT(wide.losses.back(), 0.8 * wide.losses.front());
+  ASSERT_LT(wide.losses.back(), 0.85 * wide.losses.front());
   const auto expect_close = [&](const Result& narrow) {
     EXPECT_NE(narrow.losses, wide.losses);  // or nothing was rounded
-    for (int s = 0; s < steps; ++s)
-      EXPECT_NEAR(narrow.losses[s], wide.losses[s], 0.02 * wide.losses[s]) << "step " << s;
+    EXPECT_THAT(deviations(narrow, wide), Each(DoubleNear(0, one_rounding)));
   };
   for (const auto& [gradients, moments] :
        {std::pair{"bf16", "fp32"}, {"fp32", "bf16"}, {"bf16", "bf16"}}) {
@@ -44,6 +62,19 @@ TEST(NarrowStates, LossesFollowThoseOfWideStates) {
   pipeline.parallel.pp = 2;
   pipeline.parallel.schedule = "zb1p";
   expect_close(train(pipeline, 4, steps));
+}
+
+// Stochastic rounding takes no side: over several runs the deviations of late steps cancel out.
+TEST(NarrowStates, LossesAreNotBiased) {
+  constexpr int seeds = 4, late = 10;
+  double sum = 0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    Config wide = narrow_config("fp32", "fp32"), narrow = narrow_config("bf16", "bf16");
+    wide.run.seed = narrow.run.seed = seed;
+    const auto all = deviations(train(narrow, 1, steps), train(wide, 1, steps));
+    sum += std::accumulate(all.end() - late, all.end(), 0.0) / late;
+  }
+  EXPECT_NEAR(sum / seeds, 0, one_rounding / 4);
 }
 
 TEST(NarrowStates, ARunRepeatsItsBits) {
