@@ -16,13 +16,13 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "cli/doctor.h"
-#include "cli/mpi_leftovers.h"
 #include "cli/test_product.h"
 #include "cli/two_ranks.h"
 #include "cli/variables.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
 #include "runtime/memory.h"
+#include "supervise/mpi_leftovers.h"
 
 namespace trireme::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/doctor.h"
 #include "comm/greeting.h"
+#include "comm/suspects.h"
 #include "nodecheck/node_check.h"
 
 namespace trireme::cli {
@@ -112,10 +113,10 @@ void report_unreached(const Reach& reach, const NodesCommand& command) {
 
 // The check ends here, in the rank that was the first to wait for too long: what it knows is who
 // does not answer.
-void report_silence(const std::string& message, int own, const std::vector<std::string>& hosts,
+void report_silence(const std::vector<int>& silent, int own, const std::vector<std::string>& hosts,
                     const NodesCommand& command) {
   std::set<std::string> bad;
-  for (const int rank : silent_ranks(message, own, static_cast<int>(hosts.size()))) {
+  for (const int rank : suspect_ranks(silent, own, static_cast<int>(hosts.size()))) {
     const std::string& host = hosts[static_cast<std::size_t>(rank)];
     fmt::print(stderr, "bad node {}: rank {}: the others do not reach it\n", host, rank);
     bad.insert(host);
@@ -134,13 +135,13 @@ void doctor_nodes(const NodesCommand& command) {
                              [&](const Reach& reach) { report_unreached(reach, command); });
   run_guarded(*transport, [&] {
     const bool leads = transport->place().rank == 0;
-    const std::vector<std::string> hosts = hosts_of_ranks(*transport);
-    transport->set_last_words(
-        [&command, hosts, own = transport->place().rank](const std::string& message) {
-          report_silence(message, own, hosts, command);
-        });
+    transport->set_last_words([&command, hosts = transport->hosts(),
+                               own = transport->place().rank](const LastMessage& message) {
+      report_silence(message.silent, own, hosts, command);
+    });
     const std::vector<CheckedRank> ranks = check_nodes(*transport, command.check);
     if (leads) verdict = report_on(ranks, command);
+    if (!verdict.empty()) transport->set_exit_code(static_cast<int>(ExitCode::failed));
   });
   // Once all have left: the job was in order, its nodes were not.
   if (!verdict.empty()) fail("{}", verdict);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,10 @@ namespace trireme::cli {
 namespace {
 
 constexpr const char* file_variable = "TRIREME_JOB_FILE";
-constexpr std::array<const char*, 3> words = {"starting", "listening", "interrupted"};
+constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
+
+// Without a process of the run: after the last one has ended, and before the first one is there.
+constexpr std::chrono::seconds longest_farewell(60), longest_start(300);
 
 volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
 
@@ -70,6 +74,14 @@ class StateFile {
       File(signal_file(path_), File::Mode::create).write(text.data(), text.size());
     } catch (const Error&) {  // the ranks then name the signal that reached them
     }
+  }
+  // Whether a process of the job lives that has called hear_stop_signals().
+  bool is_held() const {
+    const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return true;  // not to be told
+    const bool held = ::flock(file, LOCK_EX | LOCK_NB) != 0;
+    ::close(file);
+    return held;
   }
   JobState state() const {
     try {
@@ -144,6 +156,7 @@ class Job {
       ::poll(pipes.data(), pipes.size(), 50);
       pass_on_output();
       pass_on_signals();
+      end_where_overdue();
     }
     pass_on_output();
     if (file_.state() == JobState::interrupted) return static_cast<int>(ExitCode::interrupted);
@@ -151,6 +164,11 @@ class Job {
       failed(fmt::format("ended by signal {} ({}) before it could save", +first_signal,
                          strsignal(first_signal)));
       return die_of_signal();
+    }
+    if (overdue_) {
+      if (file_.state() == JobState::done) return static_cast<int>(ExitCode::ok);
+      failed("all processes have ended, and mpirun did not");
+      return static_cast<int>(ExitCode::failed);
     }
     if (WIFEXITED(status_)) {
       const int code = WEXITSTATUS(status_);
@@ -240,6 +258,25 @@ class Job {
     ::kill(launcher_, signal);
   }
 
+  // A launcher may wait for ever for ranks that are gone.
+  void end_where_overdue() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + std::chrono::seconds(1);
+    if (file_.is_held()) {
+      was_held_ = true;
+      held_until_ = now;
+    }
+    if (now - held_until_ < (was_held_ ? longest_farewell : longest_start)) return;
+    if (!overdue_) {
+      std::fprintf(stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",
+                   static_cast<long long>(
+                       std::chrono::duration_cast<std::chrono::seconds>(now - held_until_).count()));
+    }
+    ::kill(launcher_, overdue_ ? SIGKILL : SIGTERM);
+    overdue_ = true;
+  }
+
   int die_of_signal() const {
     std::fputs("trireme: stopped; what was saved before is untouched\n", stderr);
     std::fflush(nullptr);
@@ -253,7 +290,9 @@ class Job {
   pid_t launcher_ = 0;
   int status_ = 0;
   bool asked_ = false, given_up_ = false;
-  std::chrono::steady_clock::time_point patience_ends_;
+  bool was_held_ = false, overdue_ = false;
+  std::chrono::steady_clock::time_point patience_ends_, next_look_;
+  std::chrono::steady_clock::time_point held_until_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
@@ -284,7 +323,11 @@ int signal_of_job(int signal) {
 }
 
 void hear_stop_signals() {
-  if (!is_in_job()) return;
+  const char* path = std::getenv(file_variable);
+  if (!path) return;
+  // Held as long as this process lives, however it ends.
+  const int file = ::open(path, O_RDWR | O_CLOEXEC);
+  if (file >= 0) ::flock(file, LOCK_SH | LOCK_NB);
   const sigset_t hidden = hidden_signals();
   ::sigprocmask(SIG_UNBLOCK, &hidden, nullptr);
 }

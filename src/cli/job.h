@@ -14,6 +14,7 @@ enum class JobState {
   starting,     // a signal now finds nothing to save
   listening,    // all ranks note signals
   interrupted,  // all ranks have stopped because of a signal, and saved
+  done,         // all ranks have come to the end
 };
 
 // Whether run_job() started this process.
@@ -23,7 +24,8 @@ void tell_job(JobState state);
 // For each rank of such a job, which a signal reached: the one that the process that started the
 // job got, where it is another.
 int signal_of_job(int signal);
-// For each rank of such a job: lets the signals through again that mpirun must not see.
+// For each rank of such a job: lets the signals through again that mpirun must not see, and shows
+// until its end that it lives.
 void hear_stop_signals();
 
 // Runs the command, mpirun and its arguments, and ends this process with its exit code: 3 where the

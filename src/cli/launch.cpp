@@ -1,10 +1,16 @@
 // mpirun, with processors and threads shared out among the processes.
 #include "cli/launch.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +21,7 @@
 #include "cli/job.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
+#include "supervise/mpi_leftovers.h"
 #include "train/console.h"
 #include "train/run_lock.h"
 #include "train/run_status.h"
@@ -35,6 +42,39 @@ void remove_flag(std::vector<std::string>& words, std::string_view flag) {
 
 void set_default(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 0);
+}
+
+std::string loopback_interface() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return "";
+  std::string name;
+  for (const ifaddrs* one = first; one && name.empty(); one = one->ifa_next)
+    if ((one->ifa_flags & IFF_LOOPBACK) && (one->ifa_flags & IFF_UP)) name = one->ifa_name;
+  ::freeifaddrs(first);
+  return name;
+}
+
+// Whether each process gets the segment by which Open MPI's processes exchange messages.
+bool has_shared_memory(int processes) {
+  constexpr std::uint64_t segment = std::uint64_t{8} << 20;  // half of it by default
+  struct statvfs disk {};
+  return ::statvfs("/dev/shm", &disk) == 0 &&
+         std::uint64_t{disk.f_bavail} * disk.f_frsize > segment * static_cast<unsigned>(processes);
+}
+
+// The processes open no port to other machines: what they tell the launcher goes over the loopback
+// interface, and messages through shared memory. (Open MPI 4's mpirun itself listens everywhere.)
+// In the words of Open MPI 4, of PRRTE and PMIx (Open MPI 5), of MPICH's Hydra and of UCX.
+void stay_on_this_machine(int processes) {
+  if (const std::string loopback = loopback_interface(); !loopback.empty()) {
+    for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include",
+                             "PMIX_MCA_ptl_tcp_if_include", "PRTE_MCA_prte_if_include",
+                             "HYDRA_IFACE", "UCX_NET_DEVICES"})
+      set_default(name, loopback);
+  }
+  if (!has_shared_memory(processes)) return;
+  set_default("OMPI_MCA_pml", "ob1");
+  set_default("OMPI_MCA_btl", "vader,self");
 }
 
 // A rank that was killed holds the lock until the system has taken it down, which can be a moment
@@ -67,6 +107,7 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 void prepare_launch(int processes) {
   // Open MPI looks for programs, and fails without a word about it where there is no PATH.
   set_default("PATH", "/usr/local/bin:/usr/bin:/bin");
+  stay_on_this_machine(processes);
   const int processors = std::max(1, static_cast<int>(own_processors().size()));
   if (processors >= processes) {
     set_default(share_processors_variable, std::to_string(processors));
@@ -105,7 +146,11 @@ void launch_processes(int processes, const std::string& run_folder) {
   prepare_launch(processes);
   std::vector<std::string> words = {mpi_launcher(), "-n", std::to_string(processes)};
   for (std::string& word : own_command_without({"--nproc"})) words.push_back(std::move(word));
-  run_job(words, [&](const std::string& reason) { note_failure(run_folder, reason); });
+  run_job(words, [&, start = std::time(nullptr)](const std::string& reason) {
+    note_failure(run_folder, reason);
+    // Each process that was killed leaves shared memory.
+    remove_leftovers(find_mpi_leftovers(start));
+  });
 }
 
 }  // namespace trireme::cli

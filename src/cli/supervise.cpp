@@ -69,6 +69,11 @@ void add_supervise(CLI::App& app) {
       ->add_option("--nodes", run.nodes,
                    "Hosts that a start uses, the rest of --hosts being spare (default: all)")
       ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--launcher-wait", run.launcher_limit_s,
+                   "Seconds after the run is over before a launcher that does not end is ended")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   command->add_option(
       "command", run.command,
       "The command of the run after --, as in -- mpirun -n 4 trireme train FILE.toml");
@@ -78,6 +83,7 @@ void add_supervise(CLI::App& app) {
           "supervise: expected the command of the run after --, for example: trireme supervise "
           "--run runs/x -- mpirun -n 4 trireme train run.toml run.dir=runs/x");
     arguments->run.limits.restarts = *arguments->restarts;
+    arguments->run.reads_errors = true;
     supervise_and_exit(arguments->run);
   });
 }

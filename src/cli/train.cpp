@@ -89,8 +89,10 @@ void train(Config config, const TrainCommand& arguments) {
         std::fflush(stderr);
       }
       transport.world().barrier("the end of the run").wait();
+      if (!is_in_job()) transport.set_exit_code(static_cast<int>(ExitCode::interrupted));
     });
-    if (leads && summary.end == TrainSummary::End::interrupted) tell_job(JobState::interrupted);
+    const bool interrupted = summary.end == TrainSummary::End::interrupted;
+    if (leads) tell_job(interrupted ? JobState::interrupted : JobState::done);
   }
   if (summary.end != TrainSummary::End::interrupted) return;
   if (is_in_job()) return;  // it knows, and to mpirun another exit code would be a failure

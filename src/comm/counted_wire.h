@@ -16,6 +16,7 @@ class CountedWire final : public Wire {
   const SentMessages& sent() const { return sent_; }
 
   const Place& place() const override { return wire_->place(); }
+  std::vector<std::string> hosts() const override { return wire_->hosts(); }
   Context open_context(const std::vector<int>& world_ranks, int key) override {
     ++sent_.groups;
     return wire_->open_context(world_ranks, key);
@@ -36,6 +37,7 @@ class CountedWire final : public Wire {
     return wire_->receive_control(message, peer);
   }
   void leave() override { wire_->leave(); }
+  void set_exit_code(int code) override { wire_->set_exit_code(code); }
   [[noreturn]] void abort(int exit_code) override {
     wire_->abort(exit_code);
     throw JobEnded(static_cast<ExitCode>(exit_code));

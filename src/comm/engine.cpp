@@ -27,6 +27,7 @@ thread_local double waited_seconds = 0;
 ProgressEngine::ProgressEngine(Wire& wire, const ProgressOptions& options)
     : wire_(wire),
       options_(options),
+      hosts_(wire.hosts()),
       oversubscribed_(wire.place().local_size > wire.place().local_processors),
       answers_(wire.place().size),
       stalls_(wire.place().size),

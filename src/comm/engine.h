@@ -85,6 +85,7 @@ class ProgressEngine {
   // As for a wait that has taken so long. Returns where it may go on.
   void expire_outside(const Operation& operation, double seconds) { expire(operation, seconds); }
   double timeout_s() const { return options_.timeout_s; }
+  const std::vector<std::string>& hosts() const { return hosts_; }
 
   // Calls of the wire outside of operations.
   template <class Body>
@@ -127,8 +128,8 @@ class ProgressEngine {
   void expire(const Operation& operation, double seconds);
   bool is_excused(const Operation& operation);
   std::vector<int> missing_ranks(const Operation& operation) const;
-  [[noreturn]] void speak(int exit_code, const std::string& message);
-  void say_last_words(const std::string& message);
+  [[noreturn]] void speak(int exit_code, const LastMessage& message);
+  void say_last_words(LastMessage message);
   void free_before_end();
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
@@ -140,11 +141,13 @@ class ProgressEngine {
   void handle(const ControlMessage& message, int from);
   ControlMessage answer_to(const ControlMessage& query, int from) const;
   void ask_all(const Operation& operation);
-  std::string report(const Operation& operation, double seconds) const;
+  LastMessage report(const Operation& operation, double seconds) const;
+  std::string name_of(int world_rank) const;
   std::string state_of(int world_rank) const;
 
   Wire& wire_;
   const ProgressOptions options_;
+  const std::vector<std::string> hosts_;  // by world rank
   const bool
       oversubscribed_;  // more processes on this node than cores: spinning would hinder others
 

@@ -182,8 +182,12 @@ class WireTransport final : public Transport {
     world_->barrier("end of the job").wait();
     wire_->leave();
   }
+  void set_exit_code(int code) override {
+    engine_->with_wire([&](Wire& wire) { wire.set_exit_code(code); });
+  }
 
   const Place& place() const override { return wire_->place(); }
+  std::vector<std::string> hosts() const override { return engine_->hosts(); }
   Communicator& world() override { return *world_; }
 
   std::unique_ptr<Communicator> group(std::vector<int> ranks, std::string name) override {

@@ -1,10 +1,14 @@
 // Calls of the MPI part, and its errors as exceptions.
 #include "comm/mpi_wire.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <optional>
 #include <type_traits>
 
 #include "base/error.h"
+#include "comm/alarm_limit.h"
 #include "comm/mpi/trireme_mpi.h"
 
 namespace trireme {
@@ -17,6 +21,14 @@ void check(const char* problem) {
   if (problem) fail("{}", problem);
 }
 
+// Of MPI_Finalize, when all ranks are done. Some libraries hang there now and then.
+constexpr double longest_end_s = 60;
+
+// The plugin's array of names.
+struct Host {
+  char name[TRIREME_MPI_HOST_BYTES];
+};
+
 class MpiWire final : public Wire {
  public:
   MpiWire(const ::trireme_mpi_functions& mpi, const BeforeOthers& before) : mpi_(mpi) {
@@ -24,13 +36,23 @@ class MpiWire final : public Wire {
     check(mpi_.begin(&place));
     place_ = {.rank = place.rank, .size = place.size, .host = place.host};
     if (before) before(*this);
-    check(mpi_.open(sizeof(ControlMessage), &place));
+    std::vector<Host> hosts(static_cast<std::size_t>(place.size));
+    check(mpi_.open(sizeof(ControlMessage), &place, &hosts.data()->name));
     place_ = {place.rank,       place.size, place.local_rank,
               place.local_size, place.host, place.local_processors};
+    for (const Host& host : hosts) hosts_.emplace_back(host.name);
   }
-  ~MpiWire() override { mpi_.close(everybody_left_); }
+  ~MpiWire() override {
+    std::optional<AlarmLimit> limit;
+    if (everybody_left_) {
+      limit.emplace(longest_end_s, end_message(), exit_code_);
+      limit->end_at_once_on_sigterm();
+    }
+    mpi_.close(everybody_left_);
+  }
 
   const Place& place() const override { return place_; }
+  std::vector<std::string> hosts() const override { return hosts_; }
 
   Context open_context(const std::vector<int>& world_ranks, int key) override {
     Context context = 0;
@@ -68,6 +90,7 @@ class MpiWire final : public Wire {
   }
 
   void leave() override { everybody_left_ = true; }
+  void set_exit_code(int code) override { exit_code_ = code; }
 
   void abort(int exit_code) override {
     mpi_.abort(exit_code);
@@ -75,8 +98,17 @@ class MpiWire final : public Wire {
   }
 
  private:
+  std::string end_message() const {
+    return fmt::format(
+        "trireme: warning: rank {} ({}): MPI_Finalize did not return within {:.0f} s; everything "
+        "was done before it, and this process ends with exit code {}\n",
+        place_.rank, place_.host, longest_end_s, exit_code_);
+  }
+
   const ::trireme_mpi_functions& mpi_;
   Place place_;
+  std::vector<std::string> hosts_;
+  int exit_code_ = 0;
   bool everybody_left_ = false;
 };
 

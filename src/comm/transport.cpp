@@ -1,17 +1,16 @@
 // Opens the transport: alone without MPI, otherwise through the plugin.
 #include "comm/transport.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/as_error.h"
 #include "base/error.h"
+#include "comm/alarm_limit.h"
 #include "comm/cores.h"
 #include "comm/greeting.h"
 #include "comm/group.h"
@@ -42,7 +41,7 @@ class SelfTransport final : public Transport {
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     std::fprintf(stderr, "trireme: %s\n", message.c_str());
-    if (last_words_) last_words_(message);
+    if (last_words_) last_words_({message, {}});
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
@@ -54,38 +53,20 @@ class SelfTransport final : public Transport {
 };
 
 constexpr double least_start_s = 60;  // of many processes on a busy machine
-char start_message[640];              // for a signal handler, which can put nothing together
 
 // MPI's own start waits for ever where processes do not reach each other, and no watchdog of ours
-// is there yet. A signal, because threads come after share_processors().
-class StartLimit {
- public:
-  StartLimit(double seconds, const LaunchInfo& launch) {
-    const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
-    const std::string text = fmt::format(
-        "trireme: rank {} ({}): MPI did not start within {:.0f} s: a process is missing, or the "
-        "network between the nodes (started by {}) does not carry messages; trireme doctor --nodes "
-        "names whom it does not\n",
-        launch.rank, host_name(), whole, launch.launcher);
-    std::strncpy(start_message, text.c_str(), sizeof start_message - 1);
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      (void)!::write(STDERR_FILENO, start_message, std::strlen(start_message));
-      ::_exit(static_cast<int>(ExitCode::failed));
-    };
-    ::sigaction(SIGALRM, &action, &before_);
-    ::alarm(static_cast<unsigned>(whole));
-  }
-  ~StartLimit() {
-    ::alarm(0);
-    ::sigaction(SIGALRM, &before_, nullptr);
-  }
-  StartLimit(const StartLimit&) = delete;
-  StartLimit& operator=(const StartLimit&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
+// is there yet.
+AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
+  const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
+  return AlarmLimit(
+      whole,
+      fmt::format(
+          "trireme: rank {} ({}): MPI did not start within {:.0f} s: a process is missing, or the "
+          "network between the nodes (started by {}) does not carry messages; trireme doctor "
+          "--nodes names whom it does not\n",
+          launch.rank, host_name(), whole, launch.launcher),
+      static_cast<int>(ExitCode::failed));
+}
 
 using Unreached = std::function<void(const Reach&)>;
 
@@ -114,7 +95,7 @@ std::unique_ptr<Transport> join_job(const TransportOptions& options, const Unrea
   if (launch.size == 1) return std::make_unique<SelfTransport>();
   std::unique_ptr<Wire> wire;
   {
-    const StartLimit limit(options.timeout_s, launch);
+    const AlarmLimit limit = start_limit(options.timeout_s, launch);
     wire = open_mpi_wire(launch, [&](Wire& begun) {
       if (unreached) greet(begun, options.timeout_s, unreached);
     });

@@ -81,13 +81,22 @@ struct SentMessages {
   int groups = 0;  // that it has joined, besides the world
 };
 
-using LastWords = std::function<void(const std::string& message)>;
+// What a rank knows when it ends the job.
+struct LastMessage {
+  std::string text;         // that it has printed
+  std::vector<int> silent;  // world ranks that did not answer a watchdog
+};
+using LastWords = std::function<void(const LastMessage& message)>;
 
 class Transport {
  public:
   virtual ~Transport() = default;
 
   virtual const Place& place() const = 0;
+  // The host of each rank of the job. Here: one host has them all.
+  virtual std::vector<std::string> hosts() const {
+    return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
+  }
   // All ranks of the job.
   virtual Communicator& world() = 0;
   // A communicator for `world_ranks` (this rank among them, none twice). All of them, and only
@@ -125,6 +134,10 @@ class Transport {
   // while another can still ask it something. Afterwards nothing is sent. A transport that is
   // destroyed without it belongs to a rank that failed.
   virtual void leave() = 0;
+
+  // What this process ends with (0 unless it is said here) where the library behind the transport
+  // does not come to an end after leave() and is not waited for any longer.
+  virtual void set_exit_code(int /*code*/) {}
 
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
   // ...". Where several ranks fail at once, only one prints. To be called with whatever error

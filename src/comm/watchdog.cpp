@@ -20,6 +20,7 @@
 #include "comm/engine.h"
 #include "comm/rank_list.h"
 #include "comm/running_time.h"
+#include "comm/suspects.h"
 
 namespace trireme {
 namespace {
@@ -204,27 +205,28 @@ void ProgressEngine::announce_speaking() {
   }
 }
 
-void ProgressEngine::speak(int exit_code, const std::string& message) {
+void ProgressEngine::speak(int exit_code, const LastMessage& message) {
   if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
   announce_speaking();
   const Place& place = wire_.place();
   const std::string text =
-      fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message);
+      fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message.text);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
-  say_last_words(fmt::format("rank {}: {}", place.rank, message));
+  say_last_words({fmt::format("rank {}: {}", place.rank, message.text), message.silent});
   wait_until_read(STDERR_FILENO);
   end_job(exit_code);
 }
 
-void ProgressEngine::say_last_words(const std::string& message) {
+void ProgressEngine::say_last_words(LastMessage message) {
   LastWords words;
   {
     const std::lock_guard lock(mutex_);
     words = std::exchange(last_words_, nullptr);
   }
   // The message has been printed; this is about a copy of it.
-  if (words) try_for_a_while([words = std::move(words), message] { words(message); });
+  if (words)
+    try_for_a_while([words = std::move(words), message = std::move(message)] { words(message); });
 }
 
 void ProgressEngine::free_before_end() {
@@ -257,7 +259,7 @@ void ProgressEngine::abort(int exit_code, const std::string& message) {
   } catch (const std::exception&) {
     // The wire itself is broken: better two messages than none.
   }
-  if (voice) speak(exit_code, message);
+  if (voice) speak(exit_code, {message, {}});
   stay_silent(exit_code);
 }
 
@@ -267,12 +269,12 @@ void ProgressEngine::expire(const Operation& operation, double seconds) {
   ask_all(operation);
   if (operation.done() || is_excused(operation)) return;
   if (!claim_voice()) stay_silent(exit_code);
-  std::string message;
+  LastMessage message;
   {
     const std::lock_guard lock(mutex_);
     if (!operation.done()) message = report(operation, seconds);
   }
-  if (message.empty()) return release_voice();
+  if (message.text.empty()) return release_voice();
   speak(exit_code, message);
 }
 
@@ -336,26 +338,31 @@ std::vector<int> ProgressEngine::missing_ranks(const Operation& operation) const
   return missing;
 }
 
+// "rank 3 on n7"
+std::string ProgressEngine::name_of(int world_rank) const {
+  return fmt::format("rank {} on {}", world_rank, hosts_[world_rank]);
+}
+
 // What a rank answered, or that it did not.
 std::string ProgressEngine::state_of(int world_rank) const {
   const Answer& a = answers_[world_rank];
-  if (!a.given)
-    return fmt::format("rank {} (does not answer: stopped, dead or cut off)", world_rank);
+  const std::string name = name_of(world_rank);
+  if (!a.given) return name + " (does not answer: stopped, dead or cut off)";
   if (a.message.busy) {
-    return fmt::format("rank {} ({}; nothing has moved for {:.0f} s)", world_rank, a.message.text,
+    return fmt::format("{} ({}; nothing has moved for {:.0f} s)", name, a.message.text,
                        stalls_[world_rank].waits * options_.timeout_s);
   }
-  if (!a.message.waiting) return fmt::format("rank {} (is computing)", world_rank);
-  return fmt::format("rank {} (has been waiting for {} for {:.0f} s)", world_rank, a.message.text,
+  if (!a.message.waiting) return name + " (is computing)";
+  return fmt::format("{} (has been waiting for {} for {:.0f} s)", name, a.message.text,
                      a.message.seconds);
 }
 
-std::string ProgressEngine::report(const Operation& operation, double seconds) const {
+LastMessage ProgressEngine::report(const Operation& operation, double seconds) const {
   const GroupState& group = operation.group();
   const std::vector<int> missing = missing_ranks(operation);
-  std::vector<int> mute;  // in the whole job
+  std::vector<int> silent;  // in the whole job
   for (int rank = 0; rank < wire_.place().size; ++rank) {
-    if (rank != wire_.place().rank && !answers_[rank].given) mute.push_back(rank);
+    if (rank != wire_.place().rank && !answers_[rank].given) silent.push_back(rank);
   }
   std::string text =
       fmt::format("'{}' of group {} (ranks {}) is not complete after {:.1f} s. ",
@@ -371,11 +378,12 @@ std::string ProgressEngine::report(const Operation& operation, double seconds) c
       text += ", also " + rank_list({missing.begin() + max_described, missing.end()});
     }
   }
-  std::erase_if(mute, [&](int rank) {
-    return std::find(missing.begin(), missing.end(), rank) != missing.end();
-  });
-  if (!mute.empty()) text += fmt::format(". Elsewhere no answer from rank {}", rank_list(mute));
-  return text + ". The job ends; if its ranks are only slow, raise train.timeout_s";
+  std::vector<int> elsewhere = silent;
+  std::erase_if(elsewhere, [&](int rank) { return std::ranges::count(missing, rank) > 0; });
+  if (elsewhere.size() == 1) text += ". Elsewhere no answer from " + name_of(elsewhere.front());
+  if (elsewhere.size() > 1) text += ". Elsewhere no answer from ranks " + rank_list(elsewhere);
+  text += ". The job ends; if its ranks are only slow, raise train.timeout_s";
+  return {text + suspects_text(suspect_hosts(silent, wire_.place().rank, hosts_)), silent};
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -44,6 +45,10 @@ class Wire {
   virtual ~Wire() = default;
 
   virtual const Place& place() const = 0;
+  // The host of each rank of the job. Here: one host has them all.
+  virtual std::vector<std::string> hosts() const {
+    return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
+  }
 
   // A context for these world ranks, in which peers are named by their position here. All members
   // call it, about at the same time, and may wait for each other. `key` is the same on all members.
@@ -65,6 +70,8 @@ class Wire {
   // All ranks are done: the wire may be taken down when it is destroyed. Without it the wire just
   // goes away, because other ranks may never come to the end.
   virtual void leave() {}
+  // What this process ends with, should the wire not let it end by itself.
+  virtual void set_exit_code(int /*code*/) {}
 
   // Ends all processes of the job. A wire among threads throws JobEnded instead, here and from then
   // on everywhere.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "nodecheck/node_check.h"
@@ -96,18 +95,6 @@ std::vector<CheckedHost> cut_off_hosts(const Reach& reach) {
     });
   }
   return bad;
-}
-
-std::vector<int> silent_ranks(const std::string& message, int own, int ranks) {
-  constexpr std::string_view silent = " (does not answer";
-  std::vector<int> found;
-  for (std::size_t at = 0; (at = message.find(silent, at)) != std::string::npos;
-       at += silent.size()) {
-    const std::size_t word = message.rfind("rank ", at);
-    if (word != std::string::npos) found.push_back(std::atoi(message.c_str() + word + 5));
-  }
-  const bool most = found.size() > 1 && 2 * static_cast<int>(found.size()) > ranks - 1;
-  return most ? std::vector{own} : found;
 }
 
 std::string_view name_of(Speed speed) {

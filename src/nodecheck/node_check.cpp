@@ -167,23 +167,7 @@ bool all_good(const NodeReport& report) {
                              [&](const CheckedHost& host) { return report.good(host); });
 }
 
-constexpr std::size_t longest_host = 256;
-
 }  // namespace
-
-std::vector<std::string> hosts_of_ranks(Transport& transport) {
-  const auto ranks = static_cast<std::size_t>(transport.place().size);
-  std::string own = transport.place().host;
-  own.resize(longest_host);
-  std::string all(ranks * longest_host, '\0');
-  transport.world()
-      .all_gather(own.data(), all.data(), static_cast<std::int64_t>(longest_host), DType::u8,
-                  "names of nodes")
-      .wait();
-  std::vector<std::string> hosts;
-  for (std::size_t r = 0; r < ranks; ++r) hosts.emplace_back(all.c_str() + r * longest_host);
-  return hosts;
-}
 
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options) {
   CheckedRank own{transport.place().host, {}, ""};

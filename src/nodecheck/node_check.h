@@ -44,13 +44,6 @@ struct NodeCheckOptions {
 // up to three times, and the best of each speed counts.
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options);
 
-// The host of every rank, on all ranks, which call this together.
-std::vector<std::string> hosts_of_ranks(Transport& transport);
-
-// The ranks that do not answer, as the message says with which a rank ends a job of `ranks`. Where
-// most do not, it is this one that the others cannot reach.
-std::vector<int> silent_ranks(const std::string& message, int own, int ranks);
-
 // What is wrong with a host: its sentences; none: it is good.
 struct CheckedHost {
   std::string host;

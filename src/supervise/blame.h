@@ -1,28 +1,38 @@
-// Which host a launcher says has failed: from the lines that mpirun or srun print.
+// Which host has failed, as the launcher and the ranks say on the standard error.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "supervise/launcher_words.h"
+
 namespace trireme {
 
-// Is fed the standard error of a launcher, in pieces of any size. Only a process that was killed by
-// a signal and a node that was lost count against a host, and what the guard against silent
-// corruption says: a rank that ends with another message and an exit code has found something
-// itself, and what that is may be wrong on every node.
+// The hosts after "suspect nodes: " in a message of a rank.
+std::vector<std::string> hosts_suspected_in(std::string_view text);
+
+// Is fed the standard error of a launcher, in pieces of any size. Against a host counts a process
+// that was killed by a signal there, that the launcher has lost it, and what a rank suspects: the
+// watchdog those that do not answer, the guard against silent corruption those that compute wrong
+// numbers. A rank that ends with another message and an exit code has found something itself, and
+// what that is may be wrong on every node.
 class Blame {
  public:
   void read(std::string_view piece);
-  // The host that was named first, which the others followed; or all that the guard suspects.
+  // What was said first, which the rest followed.
   const std::vector<std::string>& hosts() const { return hosts_; }
+  // Whether a rank has printed the message with which it ends the job.
+  bool a_rank_ended() const { return a_rank_ended_; }
 
  private:
   void read_line(std::string_view line);
 
-  std::string rest_;     // the beginning of a line
-  std::string running_;  // MPICH names the host some lines before it says what happened there
+  std::string rest_;  // the beginning of a line
+  LauncherWords words_;
   std::vector<std::string> hosts_;
+  int accuser_ = -1;  // the rank that suspects them; -1: the launcher said it
+  bool a_rank_ended_ = false;
 };
 
 }  // namespace trireme

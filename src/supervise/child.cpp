@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -69,6 +71,43 @@ class ErrorPipe {
   bool open_ = true;
 };
 
+// Ends a process group whose run has been over for too long: SIGTERM first, which launchers pass on
+// to what they can still reach, then SIGKILL.
+class OverdueEnd {
+ public:
+  OverdueEnd(pid_t group, const ChildLimit& limit) : group_(group), limit_(limit) {}
+
+  void look() {
+    const Clock::time_point now = Clock::now();
+    if (limit_.seconds <= 0 || now < next_look_) return;
+    next_look_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                           std::clamp(limit_.seconds / 10, 0.05, 2.0)));
+    if (came_) {
+      if (now > patience_ends_) ::kill(-group_, SIGKILL);
+      return;
+    }
+    if (!limit_.is_over()) {
+      over_since_ = Clock::time_point::max();
+      return;
+    }
+    over_since_ = std::min(over_since_, now);
+    if (now - over_since_ < std::chrono::duration<double>(limit_.seconds)) return;
+    came_ = true;
+    patience_ends_ = now + patience;
+    ::kill(-group_, SIGTERM);
+  }
+  bool came() const { return came_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto patience = std::chrono::seconds(5);
+
+  pid_t group_;
+  const ChildLimit& limit_;
+  Clock::time_point next_look_{}, over_since_ = Clock::time_point::max(), patience_ends_{};
+  bool came_ = false;
+};
+
 [[noreturn]] void become(const std::vector<std::string>& command, pid_t parent,
                          const ErrorPipe& errors) {
   ::setpgid(0, 0);
@@ -99,7 +138,7 @@ int StopSignals::interrupts() {
   return interrupt_count;
 }
 
-int run_child(const std::vector<std::string>& command, Blame* blame) {
+ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit) {
   ErrorPipe errors(blame);
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
@@ -109,6 +148,7 @@ int run_child(const std::vector<std::string>& command, Blame* blame) {
   errors.close_child_end();
   int passed_on = 0;  // of: the first signal, a second Ctrl-C, a third one
   int status = 0;
+  OverdueEnd overdue(child, limit);
   for (;;) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child || (ended < 0 && errno != EINTR)) break;
@@ -116,10 +156,11 @@ int run_child(const std::vector<std::string>& command, Blame* blame) {
     if (first_signal != 0 && passed_on == 0) passed_on = 1, ::kill(child, SIGUSR1);
     if (interrupt_count > 1 && passed_on == 1) passed_on = 2, ::kill(child, SIGINT);
     if (interrupt_count > 2 && passed_on == 2) passed_on = 3, ::kill(child, SIGKILL);
+    overdue.look();
   }
   errors.pass_on();
   ::kill(-child, SIGKILL);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), overdue.came()};
 }
 
 }  // namespace trireme

@@ -33,6 +33,8 @@ std::string why_no_restart_helps(const Ending& e) {
 }  // namespace
 
 std::string failure_text(const Ending& e) {
+  if (e.hung)
+    return "its launcher did not end by itself" + (e.reason.empty() ? "" : ": " + e.reason);
   const std::string how = e.code < 0 ? fmt::format("signal {} ({})", -e.code, strsignal(-e.code))
                                      : fmt::format("exit code {}", e.code);
   if (e.reason.find(how) != std::string::npos) return e.reason;

@@ -15,6 +15,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
@@ -22,6 +23,8 @@
 #include "supervise/blame.h"
 #include "supervise/child.h"
 #include "supervise/host_list.h"
+#include "supervise/mpi_leftovers.h"
+#include "supervise/node_probe.h"
 #include "train/console.h"
 #include "train/run_lock.h"
 #include "train/run_status.h"
@@ -91,34 +94,102 @@ class Supervisor {
         give_up(ending, decision.why);
         return ending.code > 0 ? ending.code : static_cast<int>(ExitCode::failed);
       }
-      announce(ending, decision, blame.hosts());
+      announce(ending, decision, failed_hosts(ending, blame));
       if (!wait(decision.wait_s)) return code_of_interrupted_wait();
+      // Each process that was killed has left some, which is memory.
+      remove_leftovers(find_mpi_leftovers(started_));
     }
   }
 
  private:
   Ending start(Blame& blame) {
     const std::string before = status_text(run_.folder);
-    std::vector<std::string> command = run_.command;
-    if (hosts_) {
-      write_file_durably(hosts_file_->path(), hosts_->text());
-      for (std::string& word : command)
-        for (std::size_t at; (at = word.find(hosts_word)) != std::string::npos;)
-          word.replace(at, hosts_word.size(), hosts_file_->path());
-    }
+    started_ = std::time(nullptr);
+    if (hosts_) write_file_durably(hosts_file_->path(), hosts_->text());
+    const auto is_over = [&] {
+      const std::optional<RunStatus> status = status_since(before);
+      const bool over = blame.a_rank_ended() || (status && status->state != "running");
+      return over && !is_locked(run_.folder);
+    };
     Ending ending;
-    ending.code = run_child(command, hosts_ ? &blame : nullptr);
+    const ChildEnd end = run_child(with_hosts(run_.command), reads_errors() ? &blame : nullptr,
+                                   {is_over, run_.launcher_limit_s});
+    ending.code = end.code;
     ending.asked = StopSignals::first() != 0;
     ending.saved = newest_step(run_.folder);
-    // An older start's words say nothing about this one.
-    if (const std::string now = status_text(run_.folder); now != before) {
-      if (const std::optional<RunStatus> status = parse_status(now)) {
-        ending.state = status->state;
-        ending.reason = status->reason;
-        ending.saved_locally = status->saved_locally;
-      }
+    if (const std::optional<RunStatus> status = status_since(before)) {
+      ending.state = status->state;
+      ending.reason = status->reason;
+      ending.saved_locally = status->saved_locally;
+    }
+    ending.hung = end.hung;
+    if (end.hung) {
+      say(fmt::format("the run was over, and its launcher {} did not end within {:.3g} s: ended it",
+                      run_.command.front(), run_.launcher_limit_s));
+      ending.code = code_without_launcher(ending.state);
     }
     return ending;
+  }
+
+  // What this start has written; an older one's words say nothing about it.
+  std::optional<RunStatus> status_since(const std::string& before) const {
+    const std::string now = status_text(run_.folder);
+    return now == before ? std::nullopt : parse_status(now);
+  }
+
+  bool reads_errors() const { return hosts_ || run_.reads_errors; }
+
+  std::vector<std::string> with_hosts(std::vector<std::string> command) const {
+    if (!hosts_) return command;
+    for (std::string& word : command)
+      for (std::size_t at; (at = word.find(hosts_word)) != std::string::npos;)
+        word.replace(at, hosts_word.size(), hosts_file_->path());
+    return command;
+  }
+
+  static int code_without_launcher(const std::string& state) {
+    if (state == "done" || state == "stopped") return static_cast<int>(ExitCode::ok);
+    return static_cast<int>(state == "interrupted" ? ExitCode::interrupted : ExitCode::failed);
+  }
+
+  // The hosts that failed, of those that were used: as launcher and ranks said, as the run's status
+  // says, and where nobody said anything before the run had begun, as a check of the nodes finds.
+  std::vector<std::string> failed_hosts(const Ending& ending, const Blame& blame) {
+    if (!hosts_) return {};
+    std::vector<std::string> hosts = blame.hosts();
+    if (hosts.empty()) hosts = hosts_suspected_in(ending.reason);
+    if (hosts.empty() && (ending.state.empty() || ending.hung)) hosts = hosts_that_do_not_answer();
+    return with_the_other_half(std::move(hosts), policy_.failures());
+  }
+
+  // Of two hosts that do not reach each other, nobody can say which one is cut off. Where the next
+  // start fails in the same way with another one in the place of the first, it was the one that
+  // stayed.
+  std::vector<std::string> with_the_other_half(std::vector<std::string> hosts, int failures) {
+    const bool again = failures > 1 && accused_once_ && hosts.size() == 1 && hosts_->used() == 2;
+    accused_once_ = hosts.size() == 1;
+    if (!again) return hosts;
+    for (const std::string& other : hosts_->used_but_not(hosts)) hosts.push_back(other);
+    return hosts;
+  }
+
+  std::vector<std::string> hosts_that_do_not_answer() {
+    const HostsFile good;
+    const std::vector<std::string> probe = probe_command(run_.command, good.path(), run_.folder);
+    if (probe.empty() || hosts_->spare() == 0) return {};
+    say("checks which nodes answer, with trireme doctor --nodes");
+    std::vector<std::string> found;
+    try_to([&] {
+      Blame blame;
+      const auto begin = Clock::now();
+      const auto is_late = [&] { return Clock::now() - begin > std::chrono::seconds(90); };
+      const ChildEnd end = run_child(with_hosts(probe), &blame, {is_late, 1e-3});
+      std::istringstream names(read_file(good.path(), 1 << 26));
+      std::vector<std::string> answer;
+      for (std::string name; std::getline(names, name);) answer.push_back(name);
+      found = answer.empty() || end.code == 0 ? blame.hosts() : hosts_->used_but_not(answer);
+    });
+    return found;
   }
 
   int code_of(const Ending& ending) const {
@@ -228,7 +299,9 @@ class Supervisor {
   RestartPolicy policy_;
   std::optional<HostList> hosts_;
   std::optional<HostsFile> hosts_file_;
+  std::time_t started_ = 0;
   int restarts_ = 0;
+  bool accused_once_ = false;  // one host, in the start before
 };
 
 void check(const SupervisedRun& run) {

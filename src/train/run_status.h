@@ -11,10 +11,6 @@
 
 namespace trireme {
 
-// Before the names of hosts, with commas between them, in the message of a run that ended because
-// one of them computes wrong numbers.
-inline constexpr std::string_view suspect_nodes = "suspect nodes: ";
-
 struct RunStatus {
   // running; done (all steps); stopped (as planned: exit_interval, exit_duration_minutes);
   // interrupted (by a signal); failed.

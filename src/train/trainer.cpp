@@ -1,7 +1,7 @@
 // The loop over the steps of a run, and how it ends.
 #include "train/trainer.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/suspects.h"
 #include "comm/wait_time.h"
 #include "train/ranks.h"
 #include "train/setup.h"
@@ -229,7 +230,7 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
         guarded >= saved
             ? fmt::format("nothing was saved since, and the run goes on from {}", from)
             : fmt::format("the run goes on from {}, which was saved without a check", from));
-    if (!suspects.empty()) text += fmt::format("; {}{}", suspect_nodes, fmt::join(suspects, ", "));
+    text += suspects_text({suspects.begin(), suspects.end()});
   }
   fail("{}", from_rank_0(transport, text));
 }

@@ -411,7 +411,7 @@ void Trainer::Parts::begin() {
   // From here on the folder is this run's, whichever rank ends the job.
   if (transport) {
     transport->set_last_words(
-        [dir = folder.path()](const std::string& message) { mark_failed(dir, message); });
+        [dir = folder.path()](const LastMessage& message) { mark_failed(dir, message.text); });
   }
   start_up.done("ranks agree on what they do");
   const Device& device = device_of(config.run.device);

@@ -189,15 +189,15 @@ TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
     transport.world().all_reduce(&x, 1, DType::f32, Reduction::sum, {"reduce gradients", 3}).wait();
   });
   EXPECT_THAT(text, HasSubstr("'reduce gradients 3' of group world (ranks 0-3)"));
-  EXPECT_THAT(text, HasSubstr("Missing: rank 2 (is computing)"));
+  EXPECT_THAT(text, HasSubstr("Missing: rank 2 on local (is computing)"));
   EXPECT_EQ(lines(text), 1);
 }
 
 TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
   std::mutex mutex;
-  std::vector<std::string> left;
+  std::vector<LastMessage> left;
   const std::string text = last_words(3, [&](Transport& transport) {
-    transport.set_last_words([&](const std::string& message) {
+    transport.set_last_words([&](const LastMessage& message) {
       const std::lock_guard lock(mutex);
       left.push_back(message);
       throw std::runtime_error("the disk is full");  // harms nothing
@@ -206,8 +206,9 @@ TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
     if (transport.place().rank != 1) transport.world().barrier("end of a step").wait();
   });
   ASSERT_EQ(left.size(), 1u);
-  EXPECT_THAT(left[0], HasSubstr("'end of a step' of group world"));
-  EXPECT_THAT(left[0], testing::StartsWith("rank "));
+  EXPECT_THAT(left[0].text, HasSubstr("'end of a step' of group world"));
+  EXPECT_THAT(left[0].text, testing::StartsWith("rank "));
+  EXPECT_THAT(left[0].silent, testing::IsEmpty());  // it answers, since it computes
   EXPECT_EQ(lines(text), 1);
 }
 
@@ -276,7 +277,7 @@ TEST(Watchdog, SpeaksWhenAGroupIsNotMade) {
     transport.group({0, 1, 2}, "tp");
   });
   EXPECT_THAT(text, HasSubstr("making group tp (ranks 0-2)"));
-  EXPECT_THAT(text, HasSubstr("rank 1 (is computing)"));
+  EXPECT_THAT(text, HasSubstr("rank 1 on local (is computing)"));
 }
 
 TEST(Failure, OneMessageNamesTheRank) {

@@ -59,18 +59,6 @@ TEST(JudgeNodes, NamesTheSlowTheWrongAndTheBroken) {
   EXPECT_EQ(report.hosts[4].faults.at(0), "rank 4: storage: no space left");
 }
 
-TEST(SilentRanks, AreThoseThatAMessageNames) {
-  const std::string one =
-      "'node check' of group world (ranks 0-3) is not complete after 60.0 s. Missing: rank 2 (does "
-      "not answer: stopped, dead or cut off), rank 3 (is computing). The job ends";
-  EXPECT_THAT(silent_ranks(one, 0, 4), ElementsAre(2));
-  EXPECT_THAT(silent_ranks("rank 7: storage: no space left", 7, 8), IsEmpty());
-  const std::string most =
-      "Missing: rank 0 (does not answer: stopped), rank 1 (does not answer: stopped)";
-  EXPECT_THAT(silent_ranks(most, 2, 3), ElementsAre(2)) << "it is this one that is cut off";
-  EXPECT_THAT(silent_ranks("Missing: rank 1 (does not answer)", 0, 2), ElementsAre(1));
-}
-
 Reach reach_of(std::vector<std::string> hosts, std::vector<std::pair<int, int>> dead) {
   Reach reach;
   reach.hosts = std::move(hosts);

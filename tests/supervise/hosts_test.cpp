@@ -33,6 +33,57 @@ TEST(Blame, KnowsTheWordsOfLaunchers) {
             "nid3");
 }
 
+TEST(Blame, KnowsWhatLaunchersSayOfHostsThatTheyHaveLost) {
+  const std::string lost =
+      "ORTE has lost communication with a remote daemon.\n\n"
+      "  HNP daemon   : [[26864,0],0] on node an2\n"
+      "  Remote daemon: [[26864,0],2] on node 10.77.0.4\n\n"
+      "This is usually due to either a failure of the TCP network\n";
+  EXPECT_EQ(blamed(lost), "10.77.0.4");
+  EXPECT_EQ(blamed("P" + lost.substr(1)), "10.77.0.4");  // PRTE, of Open MPI 5
+  EXPECT_EQ(blamed("  Remote daemon: [[26864,0],2] on node n7\n"), "") << "nothing was lost";
+  EXPECT_EQ(blamed("ORTE does not know how to route a message to the specified daemon\n"
+                   "located on the indicated node:\n\n  my node:   n1\n  target node:  n2\n"),
+            "n2");
+  EXPECT_EQ(blamed("[mpiexec@n1] control_cb (pm/pmiserv/pmiserv_cb.c:208): connection to proxy 1 "
+                   "at host n3 failed\n"),
+            "n3");
+  EXPECT_EQ(blamed("ssh: connect to host n4 port 22: No route to host\n"), "n4");
+  EXPECT_EQ(blamed("ssh: Could not resolve hostname n5: Name or service not known\n"), "n5");
+  EXPECT_EQ(blamed("srun: error: Task launch for StepId=4.0 failed on node n6: Communication "
+                   "connection failure\n"),
+            "n6");
+}
+
+TEST(Blame, KnowsHydrasNumbersOfSignals) {
+  const auto ended_with = [](const char* code) {
+    return blamed(std::string("=   PID 561 RUNNING AT 10.77.0.4\n=   EXIT CODE: ") + code + "\n");
+  };
+  EXPECT_EQ(ended_with("9"), "10.77.0.4");
+  EXPECT_EQ(ended_with("139"), "10.77.0.4");
+  for (const char* own : {"1", "2", "3", "15", "143", "x"}) EXPECT_EQ(ended_with(own), "") << own;
+}
+
+TEST(Blame, ReadsListsOfHosts) {
+  Blame blame;
+  blame.read("srun: error: Node failure on n[08-10,12],m1\n");
+  EXPECT_THAT(blame.hosts(), ElementsAre("n08", "n09", "n10", "n12", "m1"));
+  EXPECT_EQ(blamed("srun: error: n[3-4]: tasks 1-2: Killed\n"), "n3");
+  for (const char* wrong : {"n[4-3]", "n[1-", "n[1-999999999]", "n[a-b]", "n[1-2];reboot"})
+    EXPECT_EQ(blamed(std::string("srun: error: Node failure on ") + wrong + "\n"), "") << wrong;
+}
+
+TEST(Blame, BelievesTheLowestRankThatSuspectsSomebody) {
+  const std::string high = "trireme: rank 1 (b): 'x' is not complete; suspect nodes: a\n";
+  const std::string low = "trireme: rank 0 (a): 'x' is not complete; suspect nodes: b\n";
+  EXPECT_EQ(blamed(high + low), "b");
+  EXPECT_EQ(blamed(low + high), "b");
+  Blame blame;
+  EXPECT_FALSE(blame.a_rank_ended());
+  blame.read(high);
+  EXPECT_TRUE(blame.a_rank_ended());
+}
+
 TEST(Blame, TakesTheFirstAndLeavesTheOthers) {
   EXPECT_EQ(blamed("srun: error: a: task 1: Bus error\nsrun: error: b: task 0: Killed\n"), "a");
 }
@@ -98,6 +149,16 @@ TEST_F(Hosts, WithoutSpareOnesAllGoOn) {
   EXPECT_THAT(hosts.replace({"a"}), ElementsAre("a"));
   EXPECT_TRUE(hosts.uses("a"));
   EXPECT_EQ(hosts.text(), "b\na\n");
+}
+
+TEST_F(Hosts, AreKnownByTheirAddressesAndWithTheirDomains) {
+  HostList hosts = list("127.0.0.1\nn2.cluster\nspare\n", 2);
+  EXPECT_TRUE(hosts.uses("localhost"));
+  EXPECT_THAT(hosts.replace({"n2"}), ElementsAre("n2"));
+  EXPECT_EQ(hosts.text(), "127.0.0.1\nspare\n");
+  EXPECT_THAT(hosts.used_but_not({"localhost", "n9"}), ElementsAre("spare"));
+  EXPECT_FALSE(is_same_host("n2", "n22"));
+  EXPECT_FALSE(is_same_host("10.0.0.1", "10.0.0.11"));
 }
 
 TEST_F(Hosts, WrongOnesAreRefused) {

@@ -14,6 +14,7 @@ namespace trireme {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class SupervisorOf : public testing::Test {
  protected:
@@ -104,6 +105,100 @@ TEST_F(SupervisorOf, AJobGoesOnWithoutTheNodeThatFailed) {
   EXPECT_EQ(text("used"), "a\nb\na\nc\na\nc\n");
   EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));
   EXPECT_THAT(text("events.jsonl"), HasSubstr("\"failed_host\":\"b\""));
+}
+
+// Launchers that have lost a node may never end.
+TEST_F(SupervisorOf, ALauncherThatHangsAfterTheRunIsEnded) {
+  const std::string hangs = " > status.json; sleep 1000 & wait; exit 7";
+  SupervisedRun run = run_of("echo '{\"state\": \"done\"}'" + hangs);
+  run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(lines("starts"), 1);
+  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher sh did not end within 0.2 s"));
+
+  fs::remove(folder_ / "starts");
+  run = run_of("[ $n -gt 1 ] || { echo '{\"state\": \"failed\", \"reason\": \"a wait\"}'" + hangs +
+               "; }");
+  run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(lines("starts"), 2);
+  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher did not end by itself: a wait); restart 1"));
+
+  fs::remove(folder_ / "starts");
+  run = run_of("echo '{\"state\": \"interrupted\"}'" + hangs);
+  run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 3);
+}
+
+TEST_F(SupervisorOf, ALauncherThatHangsAfterARanksLastMessageIsEnded) {
+  SupervisedRun run = run_of(
+      "[ $n -gt 1 ] || { echo 'trireme: rank 0 (a): MPI did not start' >&2; trap '' TERM; sleep "
+      "1000 & wait; wait; }");
+  run.launcher_limit_s = 0.2;
+  run.reads_errors = true;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(lines("starts"), 2);
+}
+
+TEST_F(SupervisorOf, ARunThatGoesOnIsNotEnded) {
+  SupervisedRun run = run_of(
+      "exec 9> lock; flock 9; echo '{\"state\": \"failed\"}' > status.json; sleep 1; echo "
+      "'{\"state\": \"done\"}' > status.json");
+  run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_THAT(text("log.txt"), Not(HasSubstr("did not end")));
+}
+
+TEST_F(SupervisorOf, ANodeThatDoesNotAnswerIsLeftOut) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  SupervisedRun run = run_of(
+      "cat {hosts} >> used; [ $n -gt 1 ] || { echo \"trireme: rank 0 (a): Missing: rank 1 on b "
+      "(does not answer); suspect nodes: b\" >&2; exit 1; }");
+  run.hosts = (folder_ / "hosts").string();
+  run.nodes = 2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(text("used"), "a\nb\na\nc\n");
+}
+
+TEST_F(SupervisorOf, TheStatusOfTheRunNamesItToo) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  SupervisedRun run = run_of(
+      "cat {hosts} >> used; [ $n -gt 1 ] || { echo '{\"state\": \"failed\", \"reason\": \"rank 0: "
+      "x; suspect nodes: b\"}' > status.json; exit 1; }");
+  run.hosts = (folder_ / "hosts").string();
+  run.nodes = 2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(text("used"), "a\nb\na\nc\n");
+}
+
+// Of two nodes, the one that is cut off is the one that no other can reach.
+TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOutToo) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  SupervisedRun run = run_of(
+      "cat {hosts} >> used; [ $n -gt 2 ] || { o=$(sed -n 2p {hosts}); echo \"trireme: rank 0 (a): x; "
+      "suspect nodes: $o\" >&2; exit 1; }");
+  run.hosts = (folder_ / "hosts").string();
+  run.nodes = 2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(text("used"), "a\nb\na\nc\nb\nc\n");
+}
+
+TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  // Stands for the program: trains on other nodes than b, and finds that b does not answer.
+  write_file_durably(folder_ / "trireme",
+                     "#!/bin/sh\nif [ $1 = train ]; then ! grep -q b $HOSTS_FILE; exit; fi\n"
+                     "echo \"$*\" > " + (folder_ / "asked").string() +
+                         "\nprintf 'a\\nc\\n' > $4\nexit 1\n");
+  fs::permissions(folder_ / "trireme", fs::perms::owner_all);
+  SupervisedRun run{{"env", "HOSTS_FILE={hosts}", (folder_ / "trireme").string(), "train", "x.toml"},
+                    folder_,
+                    {3, 0, 0},
+                    (folder_ / "hosts").string(),
+                    2};
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_THAT(text("asked"), HasSubstr("doctor --nodes --hosts"));
+  EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));
 }
 
 TEST_F(SupervisorOf, HostsAndTheirPlaceInTheCommandBelongTogether) {

@@ -153,11 +153,19 @@ const char* begin(trireme_mpi_place* place) {
   return nullptr;
 }
 
-const char* open(size_t control_bytes, trireme_mpi_place* place) {
+const char* gather_hosts(const trireme_mpi_place& place, char (*hosts)[TRIREME_MPI_HOST_BYTES]) {
+  const int code = MPI_Allgather(place.host, TRIREME_MPI_HOST_BYTES, MPI_BYTE, hosts,
+                                 TRIREME_MPI_HOST_BYTES, MPI_BYTE, state().contexts[0]);
+  return result(code, "MPI_Allgather");
+}
+
+const char* open(size_t control_bytes, trireme_mpi_place* place,
+                 char (*hosts)[TRIREME_MPI_HOST_BYTES]) {
   State& s = state();
   s.heard.resize(control_bytes);
   const char* problem = find_place_on_node(place);
   if (!problem) problem = duplicate_of_world(&s.contexts[0]);
+  if (!problem) problem = gather_hosts(*place, hosts);
   if (!problem) problem = duplicate_of_world(&s.control);
   return problem ? problem : listen();
 }

@@ -16,8 +16,9 @@ extern "C" {
 #endif
 
 /* To be raised with every change of this file. */
-#define TRIREME_MPI_INTERFACE 6
+#define TRIREME_MPI_INTERFACE 7
 #define TRIREME_MPI_FILE "libtrireme_mpi.so"
+#define TRIREME_MPI_HOST_BYTES 256
 /* The one symbol of the file: const struct trireme_mpi_functions* trireme_mpi(void). */
 #define TRIREME_MPI_SYMBOL "trireme_mpi"
 
@@ -25,7 +26,7 @@ struct trireme_mpi_place {
   int rank, size;             /* in the job */
   int local_rank, local_size; /* among the processes on this node */
   int local_processors;       /* that these may use together */
-  char host[256];
+  char host[TRIREME_MPI_HOST_BYTES];
 };
 
 struct trireme_mpi_functions {
@@ -37,8 +38,10 @@ struct trireme_mpi_functions {
   /* Initialises MPI. Of the place it knows rank, size and host; messages can go in context 0. It
      needs the launcher alone: no rank has reached another one yet. */
   const char* (*begin)(struct trireme_mpi_place* place);
-  /* The rest of the start, which waits for all ranks. Control messages have `control_bytes`. */
-  const char* (*open)(size_t control_bytes, struct trireme_mpi_place* place);
+  /* The rest of the start, which waits for all ranks. Control messages have `control_bytes`. Fills
+     `hosts` with the host of each rank of the job, as in its place. */
+  const char* (*open)(size_t control_bytes, struct trireme_mpi_place* place,
+                      char (*hosts)[TRIREME_MPI_HOST_BYTES]);
   /* Takes MPI down where all ranks are done (`orderly`), which waits for them; else just goes away,
      since other ranks may never come to the end. */
   void (*close)(int orderly);

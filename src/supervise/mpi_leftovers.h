@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
-namespace trireme::cli {
+namespace trireme {
 
 struct MpiLeftovers {
   std::vector<std::string> paths;  // of this user, and of no process that lives
@@ -13,10 +14,10 @@ struct MpiLeftovers {
 };
 
 // Looks for them where Open MPI and MPICH put them. What a living process of this user has open or
-// mapped is not among them.
-MpiLeftovers find_mpi_leftovers();
+// mapped is not among them. `since`: only what was made then or later.
+MpiLeftovers find_mpi_leftovers(std::time_t since = 0);
 
 // Removes them; returns how many could be removed.
 int remove_leftovers(const MpiLeftovers& leftovers);
 
-}  // namespace trireme::cli
+}  // namespace trireme

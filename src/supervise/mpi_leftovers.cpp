@@ -1,5 +1,5 @@
 // Names of files, and /proc for who still uses them.
-#include "cli/mpi_leftovers.h"
+#include "supervise/mpi_leftovers.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <set>
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,7 +52,7 @@ bool names_a_dead_process(const std::string& name) {
 
 }  // namespace
 
-MpiLeftovers find_mpi_leftovers() {
+MpiLeftovers find_mpi_leftovers(std::time_t since) {
   MpiLeftovers left;
   struct stat info {};
   const std::set<std::string> mapped = mapped_files();
@@ -61,6 +61,7 @@ MpiLeftovers find_mpi_leftovers() {
     const bool known = name.starts_with("vader_segment.") || name.starts_with("sm_segment.") ||
                        name.starts_with("mpich_shm_");
     if (!known || !is_own(path, info) || mapped.contains(path.string())) continue;
+    if (info.st_mtime < since) continue;
     left.paths.push_back(path);
     left.bytes += info.st_size;
   }
@@ -70,7 +71,8 @@ MpiLeftovers find_mpi_leftovers() {
     const std::string name = path.filename();
     if (!name.starts_with("ompi.") || !name.ends_with(sessions) || !is_own(path, info)) continue;
     for (const fs::path& session : entries(path)) {
-      if (names_a_dead_process(session.filename())) left.paths.push_back(session);
+      if (!names_a_dead_process(session.filename())) continue;
+      if (is_own(session, info) && info.st_mtime >= since) left.paths.push_back(session);
     }
   }
   return left;
@@ -86,4 +88,4 @@ int remove_leftovers(const MpiLeftovers& leftovers) {
   return removed;
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme
