@@ -44,6 +44,8 @@ class DcpExport {
     }
     with_states_ = config_.optimizer.name.starts_with("adam") &&
                    reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
+    for (std::size_t i = 0; i < weights_; ++i)
+      if (is_trained(mapping_, i)) trained_.push_back(i);
     if (with_states_) add_moments(mapping_, moment_name);
   }
 
@@ -91,13 +93,17 @@ class DcpExport {
     const std::string fused = titan_ ? torchtitan_fused_name(own) : "";
     return fused.empty() ? own : fused;
   }
+  // The weight whose moment a tensor of the mapping is, or itself.
+  std::size_t weight_of(std::size_t i) const {
+    return i < weights_ ? i : trained_[(i - weights_) % trained_.size()];
+  }
   // Whether a weight is the first of those whose states are one parameter's.
   bool begins_states(std::size_t weight) const {
     return weight == 0 || state_name(weight) != state_name(weight - 1);
   }
 
   void write_tensor(const TensorAssembler& assembler, std::size_t i) {
-    const std::size_t weight = i % weights_;
+    const std::size_t weight = weight_of(i);
     if (i < weights_) {
       const NamedTensor& tensor = mapping_.theirs[i];
       const DType dtype = options_.dtype.value_or(assembler.dtype(i));
@@ -112,10 +118,11 @@ class DcpExport {
 
   // Of a weight or, from the first of them on, of those that are one parameter.
   void write_moment(const TensorAssembler& assembler, std::size_t first) {
-    const std::string name = state_name(first % weights_);
+    const std::string name = state_name(weight_of(first));
     std::vector<std::size_t> all{first};
-    while ((all.back() + 1) % weights_ != 0 && state_name((all.back() + 1) % weights_) == name)
-      all.push_back(all.back() + 1);
+    for (std::size_t next = first + 1;
+         (next - weights_) % trained_.size() != 0 && state_name(weight_of(next)) == name; ++next)
+      all.push_back(next);
     const NamedTensor& tensor = mapping_.theirs[first];
     TorchTensor whole{assembler.dtype(first), {tensor.shape.begin(), tensor.shape.end()}};
     std::int64_t groups = 1;
@@ -124,11 +131,11 @@ class DcpExport {
       whole.shape[0] = 0;
       for (const std::size_t i : all) whole.shape[0] += rows_of(mapping_.theirs[i].shape);
       std::ranges::sort(all, {}, [&](std::size_t i) {
-        const std::string own = own_name(mapping_.theirs[i % weights_].name);
+        const std::string own = own_name(mapping_.theirs[weight_of(i)].name);
         return torchtitan_fused_rows(own, model_.model).first;
       });
     }
-    writer_.begin(state_path(name, torch_moment_keys[first / weights_ - 1]), whole);
+    writer_.begin(state_path(name, torch_moment_keys[(first - weights_) / trained_.size()]), whole);
     for (std::int64_t group = 0; group < groups; ++group) {
       for (const std::size_t i : all) {
         const std::int64_t rows = rows_of(mapping_.theirs[i].shape) / groups;
@@ -139,7 +146,7 @@ class DcpExport {
 
   void write_rows(const TensorAssembler& assembler, std::size_t i, DType dtype,
                   std::int64_t first_row, std::int64_t last_row) {
-    const std::string& name = mapping_.theirs[i % weights_].name;
+    const std::string& name = mapping_.theirs[weight_of(i)].name;
     const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
     for_each_piece(assembler, i, dtype, order, first_row, last_row, [&](const TensorPiece& piece) {
       writer_.write(piece.bytes.data(), piece.bytes.size());
@@ -155,13 +162,13 @@ class DcpExport {
   void write_states() {
     const auto at = state_.counters.find("optimizer_steps");
     const auto steps = static_cast<float>(at == state_.counters.end() ? state_.step : at->second);
-    for (std::size_t i = 0; i < weights_; ++i) {
+    for (const std::size_t i : trained_) {
       if (!begins_states(i)) continue;
       writer_.begin(state_path(state_name(i), "step"), {DType::f32, {}});
       writer_.write(&steps, sizeof steps);
     }
     if (titan_) {
-      for (std::size_t i = 0; i < weights_; ++i) {
+      for (const std::size_t i : trained_) {
         if (!begins_states(i)) continue;
         for (const TorchItem& item : settings(decay_of(mapping_.theirs[i]))) {
           writer_.add({"optimizer", fmt::format("param_groups.{}.{}", state_name(i), item.key)},
@@ -174,7 +181,7 @@ class DcpExport {
     std::int64_t group = 0;
     for (const double decay : {config_.optimizer.weight_decay, 0.0}) {
       TorchList names;
-      for (std::size_t i = 0; i < weights_; ++i) {
+      for (const std::size_t i : trained_) {
         if (decay_of(mapping_.theirs[i]) == decay) names.push_back({mapping_.theirs[i].name});
       }
       if (names.empty() || (group > 0 && config_.optimizer.weight_decay == 0)) continue;
@@ -220,6 +227,7 @@ class DcpExport {
   HuggingFaceModel model_;
   TensorMapping mapping_;
   std::size_t weights_;  // how many of its tensors are weights, which come first
+  std::vector<std::size_t> trained_;  // of them, those that have moments
   CheckpointSource source_;
   const ExportOptions& options_;
   DcpWriter writer_;

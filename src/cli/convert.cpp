@@ -72,8 +72,10 @@ ConversionReport import_foreign(const ConvertOptions& options) {
   }
   const ForeignFormat& format = foreign_format(options.from, options.input);
   if (!options.config.empty() && !format.open_with) {
-    fail_input("--config is for --from dcp; the files of --from {} say what model they hold",
-               format.name);
+    fail_input(
+        "--config is for --from dcp and --from deepspeed; the files of --from {} say what model "
+        "they hold",
+        format.name);
   }
   const ForeignModel model =
       format.open_with ? format.open_with(options.input, options.overrides, options.config)
@@ -82,7 +84,7 @@ ConversionReport import_foreign(const ConvertOptions& options) {
 }
 
 ConversionReport export_to_other(const ConvertOptions& options) {
-  if (!options.config.empty()) fail_input("--config is for --from dcp");
+  if (!options.config.empty()) fail_input("--config is for --from dcp and --from deepspeed");
   const WrittenFormat& format = *find_written_format(options.to);
   refuse_options(options, &format);
   for (const std::string& setting : options.overrides) {
@@ -165,8 +167,8 @@ void add_convert(CLI::App& app) {
       ->required();
   command->add_option(
       "--config", options->config,
-      "With --from dcp: what model it is, and how it is trained: a TOML file of Trireme, or a "
-      "config.json of Hugging Face; default: the config.json in the folder");
+      "With --from dcp and --from deepspeed: what model it is, and how it is trained: a TOML file of "
+      "Trireme, or a config.json of Hugging Face; default: the config.json in the folder");
   command
       ->add_option("--dtype", options->dtype,
                    "With --to: element type of all weights; default: each as it is stored")

@@ -9,7 +9,9 @@
 #include "checkpoint/dcp.h"
 #include "checkpoint/rank_folders.h"
 #include "interop/deepspeed_folder.h"
+#include "interop/deepspeed_huggingface.h"
 #include "interop/foreign.h"
+#include "interop/huggingface_folder.h"
 #include "interop/megatron_folder.h"
 #include "interop/torch_dist_folder.h"
 #include "megatron/arguments.h"
@@ -19,8 +21,27 @@
 namespace trireme::cli {
 namespace {
 
+// Other formats may have a config.json next to them.
 bool is_huggingface_folder(const fs::path& folder) {
-  return fs::exists(folder / "config.json");
+  return fs::exists(folder / "config.json") &&
+         (!open_huggingface_weights(folder).empty() ||
+          (!is_deepspeed_folder(folder) && find_split_dcp_folder(folder).model.empty()));
+}
+
+bool is_dcp(const fs::path& folder) {
+  return is_dcp_folder(folder) || !find_split_dcp_folder(folder).model.empty();
+}
+
+ForeignModel open_deepspeed_with(const fs::path& folder, const ModelSettings& settings,
+                                 const fs::path& config) {
+  if (is_deepspeed_of_others(folder)) return open_deepspeed_of_others(folder, settings, config);
+  if (!config.empty())
+    fail_input("--config is not for Megatron-DeepSpeed, whose files say what model they hold");
+  return megatron::open_deepspeed_folder(folder, settings);
+}
+
+ForeignModel open_deepspeed(const fs::path& folder, const ModelSettings& settings) {
+  return open_deepspeed_with(folder, settings, {});
 }
 
 ForeignModel open_dcp(const fs::path& folder, const ModelSettings& settings) {
@@ -34,15 +55,15 @@ constexpr ForeignFormat formats[] = {
     {"dcp",
      "torch.distributed.checkpoint: .metadata and *.distcp, with torchtitan's names or Hugging "
      "Face's",
-     is_dcp_folder, open_dcp, open_dcp_folder},
+     is_dcp, open_dcp, open_dcp_folder},
     {"hf", "Hugging Face: config.json and *.safetensors or pytorch_model*.bin",
      is_huggingface_folder, open_huggingface_folder},
     {"llama", "Meta's Llama: params.json and consolidated.NN.pth", is_llama_folder,
      open_llama_folder},
     {"deepspeed",
-     "Megatron-DeepSpeed: layer_NN-model_TT-model_states.pt, mp_rank_XX_model_states.pt and the "
-     "files of ZeRO's ranks; universal checkpoints",
-     is_deepspeed_folder, megatron::open_deepspeed_folder},
+     "DeepSpeed: mp_rank_XX_model_states.pt, the files of ZeRO's ranks, universal checkpoints of "
+     "Megatron-DeepSpeed; with --config and Hugging Face's names those of other programs",
+     is_deepspeed_folder, open_deepspeed, open_deepspeed_with},
     {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
      is_megatron_folder, megatron::open_megatron_folder},
 };

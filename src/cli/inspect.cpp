@@ -12,8 +12,12 @@
 #include "cli/commands.h"
 #include "cli/inspect_report.h"
 #include "data/indexed_dataset.h"
+#include "interop/deepspeed_folder.h"
 #include "interop/foreign.h"
+#include "interop/foreign_model.h"
+#include "interop/megatron_folder.h"
 #include "interop/safetensors.h"
+#include "interop/torch_dist_folder.h"
 #include "torch/dcp_folder.h"
 #include "torch/torch_file.h"
 
@@ -124,11 +128,37 @@ void inspect_dataset(const InspectOptions& options) {
       {});
 }
 
+// The folder of the step that `trireme convert` would read of a run of another program; "" where
+// the folder is not that of such a run.
+fs::path step_of_others(const fs::path& run) {
+  fs::path step;
+  if (is_deepspeed_folder(run)) {
+    step = deepspeed_step_folder(run);
+  } else if (is_torch_dist_folder(run) || is_megatron_folder(run)) {
+    step = megatron_step_folder(run);
+  }
+  if (const SplitDcpFolder split = find_split_dcp_folder(run); !split.model.empty()) {
+    fail_input("'{}' holds a model in '{}'{}: give the folder that you mean", run.string(),
+               split.model.string(),
+               split.optimizer.empty()
+                   ? ""
+                   : fmt::format(" and the states of its optimizer in '{}'",
+                                 split.optimizer.string()));
+  }
+  return step == run ? fs::path() : step;
+}
+
 void inspect(const InspectOptions& options) {
   const fs::path path = options.path;
   if (fs::is_directory(path)) {
     if (is_dcp_folder(path)) return inspect_dcp(options);
-    if (!find_checkpoint(path) && inspect_weights(options)) return;
+    if (!is_deepspeed_folder(path) && find_checkpoint(path)) return inspect_checkpoint(options);
+    if (inspect_weights(options)) return;
+    if (const fs::path step = step_of_others(path); !step.empty()) {
+      InspectOptions inner = options;
+      inner.path = step.string();
+      return inspect(inner);
+    }
     return inspect_checkpoint(options);
   }
   if (path.extension() == ".safetensors") return inspect_safetensors(options);

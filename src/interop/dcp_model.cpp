@@ -10,9 +10,11 @@
 #include "interop/dcp_optimizer.h"
 #include "interop/dcp_weights.h"
 #include "interop/foreign_model.h"
+#include "interop/given_model.h"
 #include "interop/huggingface_names.h"
 #include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
+#include "torch/printable.h"
 
 namespace trireme {
 namespace {
@@ -33,71 +35,32 @@ bool ends_with_name(std::string_view name, std::string_view ending) {
          (name.size() == ending.size() || name[name.size() - ending.size() - 1] == '.');
 }
 
-// What is known of the model before its tensors are looked at.
-struct Given {
-  Config config;
-  HuggingFaceTokens tokens;
-  std::optional<HuggingFaceKind> kind;  // of a config.json
-  fs::path huggingface;                 // the folder of a config.json, where a tokenizer may lie
-  std::string name;                     // for messages
-  bool is_run = false;                  // the configuration of a whole run
-};
-
-Given read_huggingface(const fs::path& file) {
-  const std::string name = file.string();
-  const HuggingFaceModel model =
-      parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), name);
-  Given given;
-  given.config.model = model.model;
-  given.tokens = model.tokens;
-  given.kind = model.kind;
-  given.huggingface = fs::absolute(file).parent_path();
-  given.name = file.filename().string();
-  return given;
-}
-
-[[noreturn]] void ask_for_config(const fs::path& folder, bool titan) {
-  fail_input(
-      "'{}' does not say what model its tensors are of: give --config FILE, {}, or settings such "
-      "as --set model.preset=llama3-8b",
-      folder.string(),
-      titan ? "a TOML file of Trireme with the section [model] (torchtitan's dim is hidden_size, "
-              "n_layers num_layers, n_heads num_heads, n_kv_heads num_kv_heads, rope.theta "
-              "rope_base)"
-            : "a config.json of Hugging Face or a TOML file of Trireme with the section [model]");
-}
-
-Given read_given(const fs::path& folder, const fs::path& config, const ModelSettings& settings,
-                 bool titan) {
-  if (!config.empty()) {
-    if (!fs::is_regular_file(config)) fail_input("--config: '{}' is not a file", config.string());
-    if (config.extension() == ".json") return read_huggingface(config);
-    Given given;
-    given.config = load_config(config.string(), {});
-    given.name = config.filename().string();
-    given.is_run = true;
-    return given;
-  }
-  if (fs::exists(folder / "config.json")) return read_huggingface(folder / "config.json");
-  if (settings.empty()) ask_for_config(folder, titan);
-  Given given;
-  given.config = parse_config("", "--set", settings);
-  given.name = "configuration";
-  return given;
-}
-
 // The tensors of the model, with the names that they have at Hugging Face.
 class DcpModel {
  public:
-  DcpModel(const fs::path& path, const fs::path& config, const ModelSettings& settings)
-      : folder_(std::make_shared<const DcpFolder>(path)) {
+  // `states`: the folder of the optimizer, where it has one of its own.
+  DcpModel(const fs::path& path, const fs::path& states, const fs::path& config,
+           const ModelSettings& settings)
+      : folder_(std::make_shared<const DcpFolder>(path)),
+        states_(states.empty() ? folder_ : std::make_shared<const DcpFolder>(states)) {
     refuse_megatron(path);
+    refuse_states_alone(path);
+    for (const DcpTensor& tensor : folder_->metadata().tensors)
+      if (tensor.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
     titan_ = find_prefix(titan_words);
-    given_ = read_given(path, config, settings, titan_);
+    given_ = read_given_model(
+        path, config, settings,
+        titan_ ? "a TOML file of Trireme with the section [model] (torchtitan's dim is "
+                 "hidden_size, n_layers num_layers, n_heads num_heads, n_kv_heads num_kv_heads, "
+                 "rope.theta rope_base)"
+               : "");
     read_model(config.empty() && !given_.kind ? ModelSettings{} : settings);
     joined_ = std::make_unique<JoinedTensors>(folder_->where(), given_.name);
     weights_ =
         static_cast<const DcpWeights*>(&joined_->keep(std::make_unique<DcpWeights>(folder_)));
+    moments_ = states_ == folder_ ? weights_
+                                  : static_cast<const DcpWeights*>(
+                                        &joined_->keep(std::make_unique<DcpWeights>(states_)));
     collect();
   }
 
@@ -106,16 +69,12 @@ class DcpModel {
     out.kind = titan_ ? "torchtitan Llama" : huggingface_class(model_.kind);
     out.model = model_.model;
     out.tokens = given_.tokens;
-    out.mapping = huggingface_mapping(model_);
+    out.mapping = huggingface_mapping(model_, experts_);
     joined_->require_use_of_all(out.mapping);
     if (given_.is_run) out.config = given_.config;
     read_training(out);
     out.weights = std::move(joined_);
-    if (!given_.huggingface.empty()) {
-      out.tokenizer = [folder = given_.huggingface, kind = model_.kind](const fs::path& to) {
-        return import_huggingface_tokenizer(folder, to, kind);
-      };
-    }
+    give_tokenizer(out, given_, model_.kind);
     out.note = note_;
     return out;
   }
@@ -128,6 +87,23 @@ class DcpModel {
         "give "
         "--from torch_dist",
         path.string());
+  }
+
+  // Accelerate and others put the states into a folder next to that of the weights.
+  void refuse_states_alone(const fs::path& path) const {
+    const auto& tensors = folder_->metadata().tensors;
+    if (tensors.empty() || !std::ranges::all_of(tensors, [](const DcpTensor& tensor) {
+          return is_of_the_run(tensor.name);
+        }))
+      return;
+    const fs::path whole = fs::absolute(path / ".").lexically_normal().parent_path().parent_path();
+    const SplitDcpFolder split = find_split_dcp_folder(whole);
+    fail_input("'{}' holds the states of an optimizer and no weights ('{}'){}", path.string(),
+               printable(tensors[0].name),
+               split.model.empty()
+                   ? ": give the folder of the weights"
+                   : fmt::format(": '{}' has both, in '{}' and here", whole.string(),
+                                 split.model.filename().string()));
   }
 
   // Finds the key under which the model lies; false where no tensor has that name.
@@ -157,7 +133,7 @@ class DcpModel {
           "read from such a folder",
           folder_->where(), words_->name, given_.name, huggingface_class(huggingface_kind(m)));
     }
-    const TensorMapping mapping = huggingface_mapping(model_);
+    const TensorMapping mapping = huggingface_mapping(model_, experts_);
     if (find_prefix(mapping.theirs[0].name)) {
       if (m.vocab_size == 0 && words_->shape.size() == 2)
         model_.model.vocab_size = words_->shape[0];
@@ -197,7 +173,7 @@ class DcpModel {
         copies.emplace_back(&tensor, original);
         continue;
       }
-      joined_->add(join(tensor, name, name));
+      joined_->add(join(*weights_, tensor, name, name));
       own_names_[name] = own;
     }
     for (const auto& [copy, original] : copies) require_copy_of(*copy, original);
@@ -206,9 +182,9 @@ class DcpModel {
                                 counted(left_out, "tensor"), prefix_, first_left_out));
   }
 
-  JoinedTensor join(const DcpTensor& tensor, const std::string& huggingface,
-                    const std::string& name) const {
-    JoinedTensor joined = weights_->whole(tensor, name);
+  JoinedTensor join(const DcpWeights& from, const DcpTensor& tensor,
+                    const std::string& huggingface, const std::string& name) const {
+    JoinedTensor joined = from.whole(tensor, name);
     if (titan_) joined.order = llama_row_order(huggingface, model_.model);
     return joined;
   }
@@ -225,19 +201,21 @@ class DcpModel {
 
   void read_training(ForeignModel& out) {
     std::vector<std::string> names, own;
-    for (const NamedTensor& tensor : out.mapping.theirs) {
+    for (std::size_t i = 0; i < out.mapping.theirs.size(); ++i) {
+      const NamedTensor& tensor = out.mapping.theirs[i];
       joined_->check(tensor.name, tensor.shape);
+      if (!is_trained(out.mapping, i)) continue;
       names.push_back(tensor.name);
       own.push_back(own_names_.at(tensor.name));
     }
-    const DcpOptimizer optimizer(*folder_, own);
+    const DcpOptimizer optimizer(*states_, own);
     add_note(note_, optimizer.why());
     if (!optimizer.is_there()) return;
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string& owner = optimizer.owner(own[i]);
       for (int which = 0; which < adam_moments; ++which) {
-        JoinedTensor moment =
-            join(optimizer.moment(owner, which), names[i], moment_name(names[i], which));
+        JoinedTensor moment = join(*moments_, optimizer.moment(owner, which), names[i],
+                                   moment_name(names[i], which));
         if (owner != own[i]) choose_rows(moment, own[i]);
         joined_->add(std::move(moment));
       }
@@ -306,23 +284,48 @@ class DcpModel {
                                 given_.name, fmt::join(differences, ", ")));
   }
 
-  std::shared_ptr<const DcpFolder> folder_;
+  std::shared_ptr<const DcpFolder> folder_, states_;
+  ExpertStorage experts_ = ExpertStorage::apart;
   bool titan_ = false;
   std::string prefix_;  // of the model's tensors
   const DcpTensor* words_ = nullptr;
-  Given given_;
+  GivenModel given_;
   HuggingFaceModel model_;
   std::unique_ptr<JoinedTensors> joined_;
-  const DcpWeights* weights_ = nullptr;
+  const DcpWeights *weights_ = nullptr, *moments_ = nullptr;
   std::map<std::string, std::string> own_names_;  // without the prefix, by Hugging Face's
   std::string note_;
 };
 
 }  // namespace
 
+SplitDcpFolder find_split_dcp_folder(const fs::path& folder) {
+  constexpr std::string_view model = "pytorch_model_fsdp_", optimizer = "optimizer_";
+  SplitDcpFolder found;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with(model) || !is_dcp_folder(item.path())) continue;
+    if (!found.model.empty()) {
+      fail_input("'{}' holds several models, such as '{}' and '{}': give the folder of one of them",
+                 folder.string(), found.model.filename().string(), name);
+    }
+    found.model = item.path();
+    const fs::path states = folder / (std::string(optimizer) + name.substr(model.size()));
+    if (is_dcp_folder(states)) found.optimizer = states;
+  }
+  return found;
+}
+
 ForeignModel open_dcp_folder(const fs::path& folder, const ModelSettings& settings,
                              const fs::path& config) {
-  return DcpModel(folder, config, settings).open();
+  if (is_dcp_folder(folder)) return DcpModel(folder, {}, config, settings).open();
+  const SplitDcpFolder split = find_split_dcp_folder(folder);
+  // The config.json that such a folder may have.
+  const fs::path own = folder / "config.json";
+  const fs::path given = config.empty() && fs::exists(own) ? own : config;
+  return DcpModel(split.model.empty() ? folder : split.model, split.optimizer, given, settings)
+      .open();
 }
 
 }  // namespace trireme

@@ -50,14 +50,16 @@ TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t 
   const std::size_t rank = tensor.shape.size();
   TensorPart part{this, &tensors()[first_.at(&tensor) + i]};
   if (rank > skipped) part.row = chunk.offsets[skipped];
+  bool is_one = rank > skipped && chunk.sizes[skipped] == 1;  // in the dimensions before
   for (std::size_t axis = skipped + 1; axis + 1 < rank; ++axis) {
-    if (chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
+    if (!is_one && chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
       fail_input(
-          "'{}': the tensor '{}' of shape {} is cut along its dimension {}, and only cuts of the "
-          "first and the last one are read",
+          "'{}': the tensor '{}' of shape {} is cut along its dimension {}, in parts with several "
+          "of those before it, whose rows do not follow each other: that is not read",
           this->name(), tensor.name, shape_text(tensor.shape), axis);
     }
-    part.row *= tensor.shape[axis];
+    part.row = part.row * tensor.shape[axis] + chunk.offsets[axis];
+    is_one = is_one && chunk.sizes[axis] == 1;
   }
   if (rank > skipped + 1) part.column = chunk.offsets[rank - 1];
   return part;

@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "interop/foreign_model.h"
+#include "interop/run_steps.h"
 #include "interop/universal_states.h"
 
 namespace trireme {
@@ -43,18 +44,10 @@ fs::path find_step(const fs::path& folder) {
     const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
     if (plain && is_step(folder / step)) return folder / step;
   }
-  return {};
-}
-
-fs::path step_folder(const fs::path& folder) {
-  if (const fs::path step = find_step(folder); !step.empty()) return step;
-  const bool universal = !fs::exists(folder / latest_files[0]);
-  const fs::path latest = folder / latest_files[universal ? 1 : 0];
-  const std::string step = step_in(latest).substr(0, 40);
-  fail_input(
-      "'{}' names the step {:?}, and '{}' does not hold a checkpoint of DeepSpeed "
-      "(mp_rank_XX_model_states.pt)",
-      latest.string(), step, (folder / step).string());
+  // A run with one step needs no file that names it.
+  const bool names_one = fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
+  const std::vector<std::string> steps = whole_steps(folder, is_step);
+  return !names_one && steps.size() == 1 ? folder / steps[0] : fs::path();
 }
 
 // The bytes that the weights in fp32 have in the type of the model.
@@ -71,11 +64,28 @@ void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
 }  // namespace
 
 bool is_deepspeed_folder(const fs::path& folder) {
-  return !find_step(folder).empty() || fs::exists(folder / latest_files[1]);
+  return !find_step(folder).empty() || fs::exists(folder / latest_files[1]) ||
+         !whole_steps(folder, is_step).empty();
+}
+
+fs::path deepspeed_step_folder(const fs::path& folder) {
+  if (const fs::path step = find_step(folder); !step.empty()) return step;
+  const bool universal = !fs::exists(folder / latest_files[0]);
+  const fs::path latest = folder / latest_files[universal ? 1 : 0];
+  const std::string whole = whole_steps_text(folder, whole_steps(folder, is_step));
+  if (!fs::exists(latest)) {
+    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
+               latest_files[0], whole);
+  }
+  const std::string step = step_in(latest).substr(0, 40);
+  fail_input(
+      "'{}' names the step {:?}, and '{}' does not hold a checkpoint of DeepSpeed "
+      "(mp_rank_XX_model_states.pt); {}",
+      latest.string(), step, (folder / step).string(), whole);
 }
 
 DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
-    : MegatronCheckpoint(step_folder(folder).string()) {
+    : MegatronCheckpoint(deepspeed_step_folder(folder).string()) {
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   find_files();
   check_ranks();
@@ -142,10 +152,8 @@ void DeepspeedFolder::find_files() {
   const Pickle& first = models_[0]->pickle();
   if (!first.find(first.root(), "args")) {
     fail_input(
-        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed: checkpoints of other programs "
-        "with "
-        "DeepSpeed do not say what model they hold. Make a Hugging Face folder of it with the "
-        "program that wrote it",
+        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed, and those of other programs do not "
+        "say what model they hold",
         models_[0]->name());
   }
   set_arguments(models_[0], first.root());

@@ -19,6 +19,10 @@ namespace trireme {
 // steps.
 bool is_deepspeed_folder(const fs::path& folder);
 
+// The folder of the step that is opened for it. Refused (exit code 2): a folder without one, naming
+// those that are there.
+fs::path deepspeed_step_folder(const fs::path& folder);
+
 class DeepspeedFolder : public MegatronCheckpoint {
  public:
   // Opens the step that `latest` names (or, without it, latest_universal), or the step whose folder

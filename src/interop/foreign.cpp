@@ -19,11 +19,12 @@ constexpr int most_names = 4000;
 struct Sign {
   const char* pattern;
   std::string_view format;
-  std::string_view advice;
+  std::string_view advice;  // "": trireme convert reads the folder that is `up` levels above it
   bool loose = false;
+  int up = 1;
 };
 
-constexpr std::string_view convert_it = "which trireme convert FOLDER RUN makes a run of";
+constexpr std::string_view convert_it;
 constexpr std::string_view export_first =
     "which cannot be read: export it to a Hugging Face folder, using the tools of the program that "
     "wrote it, and then use trireme convert";
@@ -37,14 +38,14 @@ constexpr std::string_view look_inside =
 constexpr Sign signs[] = {
     {"*[_-]model_states.pt", "a DeepSpeed checkpoint", convert_it},
     {"*_optim_states.pt", "a DeepSpeed checkpoint", convert_it},
-    {"global_step*", "a DeepSpeed checkpoint", convert_it},
+    {"global_step*", "a DeepSpeed checkpoint", convert_it, false, 0},
     {"latest_universal", "a DeepSpeed checkpoint", convert_it},
     {"zero_to_fp32.py", "a DeepSpeed checkpoint", convert_it},
-    {"model_optim_rng.pt", "a Megatron checkpoint", convert_it},
-    {"distrib_optim.pt", "a Megatron checkpoint", convert_it},
+    {"model_optim_rng.pt", "a Megatron checkpoint", convert_it, false, 2},
+    {"distrib_optim.pt", "a Megatron checkpoint", convert_it, false, 2},
     {"latest_checkpointed_iteration.txt", "a Megatron checkpoint", convert_it},
     {"mp_rank_*", "a Megatron checkpoint", convert_it},
-    {"iter_0*", "a Megatron checkpoint", convert_it},
+    {"iter_0*", "a Megatron checkpoint", convert_it, false, 0},
     {"*.distcp", "a PyTorch distributed checkpoint (DCP)", convert_it},
     {"consolidated.*.pth", "Llama weights as Meta publishes them", convert_it},
     {"pytorch_model*.bin", "a Hugging Face model with PyTorch files", convert_it},
@@ -64,20 +65,30 @@ enum class Signs { all, certain };
 struct Finding {
   std::size_t sign = std::size(signs);
   std::string name;  // relative to the path that was asked about
+  fs::path path;
 
-  void look_at(const fs::path& path, const fs::path& from, Signs which) {
-    const std::string name_here = path.filename().string();
+  void look_at(const fs::path& at, const fs::path& from, Signs which) {
+    const std::string name_here = at.filename().string();
     for (std::size_t i = 0; i < sign; ++i) {
       if (signs[i].loose && which == Signs::certain) continue;
       if (fnmatch(signs[i].pattern, name_here.c_str(), 0) != 0) continue;
       sign = i;
-      name = path == from ? name_here : path.lexically_relative(from).string();
+      name = at == from ? name_here : at.lexically_relative(from).string();
+      path = at;
     }
   }
 
   std::string text() const {
     if (sign == std::size(signs)) return "";
-    return fmt::format("it looks like {} ('{}'), {}", signs[sign].format, name, signs[sign].advice);
+    return fmt::format("it looks like {} ('{}'), {}", signs[sign].format, name,
+                       signs[sign].advice.empty() ? convert_command() : signs[sign].advice);
+  }
+
+  std::string convert_command() const {
+    fs::path folder = path;
+    for (int level = 0; level < signs[sign].up; ++level) folder = folder.parent_path();
+    return fmt::format("which trireme convert {} RUN makes a run of",
+                       folder.empty() ? "." : folder.string());
   }
 };
 

@@ -49,8 +49,9 @@ ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings
   out.kind = huggingface_class(model.kind);
   out.model = model.model;
   out.tokens = model.tokens;
-  out.mapping = huggingface_mapping(model);
-  out.weights = std::make_unique<HuggingFaceWeights>(folder, model);
+  auto weights = std::make_unique<HuggingFaceWeights>(folder, model);
+  out.mapping = huggingface_mapping(model, weights->experts());
+  out.weights = std::move(weights);
   out.tokenizer = [folder, kind = model.kind](const fs::path& to) {
     return import_huggingface_tokenizer(folder, to, kind);
   };

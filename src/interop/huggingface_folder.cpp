@@ -249,8 +249,13 @@ HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFace
 }
 
 void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
+  for (const auto& file : files_) {
+    for (const WeightEntry& entry : file->tensors())
+      if (entry.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
+  }
   std::set<std::string> wanted;
-  for (const NamedTensor& tensor : huggingface_mapping(model).theirs) wanted.insert(tensor.name);
+  for (const NamedTensor& tensor : huggingface_mapping(model, experts_).theirs)
+    wanted.insert(tensor.name);
   std::vector<std::pair<Place, std::string>> copies;
   for (const auto& file : files_) {
     for (const WeightEntry& entry : file->tensors()) {

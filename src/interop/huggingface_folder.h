@@ -30,6 +30,7 @@ class HuggingFaceWeights : public TensorSource {
 
   DType check(const std::string& name, const Shape& shape) const override;
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
+  ExpertStorage experts() const { return experts_; }
 
  private:
   struct Place {
@@ -44,6 +45,7 @@ class HuggingFaceWeights : public TensorSource {
 
   fs::path folder_;
   WeightFiles files_;
+  ExpertStorage experts_ = ExpertStorage::apart;
   std::map<std::string, Place> places_;  // by canonical name
 };
 

@@ -123,6 +123,16 @@ class Table {
     }
   }
 
+  // The same, stored alike: ours reads the first two dimensions as rows.
+  void fused_experts(const std::string& ours, const std::string& theirs) {
+    const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
+    const std::int64_t hidden = m_.hidden_size;
+    mapping_.add({ours + "up.weight", {count * 2 * inner, hidden}},
+                 {theirs + "gate_up_proj", {count, 2 * inner, hidden}});
+    mapping_.add({ours + "down.weight", {count * hidden, inner}},
+                 {theirs + "down_proj", {count, hidden, inner}});
+  }
+
   // Latent attention. Theirs has the part of a head that positions turn behind the other one, in
   // pairs of neighbours; ours in front of it, as two halves.
   void latent_attention(const std::string& ours, const std::string& theirs) {
@@ -213,8 +223,9 @@ TensorMapping bloom_mapping(const ModelConfig& m) {
 
 // The layer of a relative with experts: router, experts, perhaps a shared expert.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
-                 const std::string& theirs, HuggingFaceKind kind) {
-  const bool mixtral = kind == HuggingFaceKind::mixtral;
+                 const std::string& theirs, HuggingFaceKind kind, ExpertStorage storage) {
+  const bool fused = storage == ExpertStorage::fused;
+  const bool mixtral = kind == HuggingFaceKind::mixtral && !fused;
   const bool deepseek = kind == HuggingFaceKind::deepseek_v3;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
   const std::string sparse = theirs + (mixtral ? "block_sparse_moe." : "mlp.");
@@ -223,8 +234,10 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
     table.same(ours + "mlp.router.bias", sparse + "gate.e_score_correction_bias",
                {m.moe.num_experts});
   }
-  if (mixtral) return table.experts(ours + "mlp.experts.", sparse + "experts.", {"w1", "w3", "w2"});
-  table.experts(ours + "mlp.experts.", sparse + "experts.", {"gate_proj", "up_proj", "down_proj"});
+  const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
+  if (mixtral) return table.experts(our_experts, experts, {"w1", "w3", "w2"});
+  if (fused) table.fused_experts(our_experts, experts);
+  if (!fused) table.experts(our_experts, experts, {"gate_proj", "up_proj", "down_proj"});
   if (shared == 0) return;
   const std::string both = sparse + (deepseek ? "shared_experts." : "shared_expert.");
   table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
@@ -234,7 +247,7 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
 }
 
 // The relatives of Llama too, with experts and without.
-TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
+TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertStorage storage) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
@@ -257,7 +270,7 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind) {
     if (both) table.norm(ours + "mlp_norm", theirs + "pre_feedforward_layernorm");
     if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
     if (m.moe.in_layer(layer)) {
-      map_experts(table, m, ours, theirs, kind);
+      map_experts(table, m, ours, theirs, kind, storage);
       continue;
     }
     table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
@@ -316,11 +329,11 @@ bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_v
 
 }  // namespace
 
-TensorMapping huggingface_mapping(const HuggingFaceModel& model) {
+TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage experts) {
   if (model.kind == HuggingFaceKind::gpt2) return gpt2_mapping(model.model);
   if (model.kind == HuggingFaceKind::bloom) return bloom_mapping(model.model);
   if (is_bert(model.kind)) return bert_mapping(model.model, model.kind == HuggingFaceKind::bert);
-  return llama_mapping(model.model, model.kind);
+  return llama_mapping(model.model, model.kind, experts);
 }
 
 std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name) {

@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "interop/megatron_distributed.h"
+#include "interop/run_steps.h"
 
 namespace trireme {
 namespace {
@@ -46,6 +47,35 @@ bool has_ranks(const fs::path& folder) {
   for (const auto& item : fs::directory_iterator(folder, error))
     if (rank_name(item.path().filename().string())) return true;
   return false;
+}
+
+// Whether all that says it is a step is there: a file for each rank, or the distributed format's.
+bool is_whole_step(const fs::path& step) {
+  if (fs::exists(step / "metadata.json")) {
+    return fs::exists(step / ".metadata") || !has_ranks(step);  // other backends have no .metadata
+  }
+  std::error_code error;
+  bool any = false;
+  for (const auto& item : fs::directory_iterator(step, error)) {
+    if (!rank_name(item.path().filename().string())) continue;
+    if (!fs::exists(item.path() / megatron_rank_file)) return false;
+    any = true;
+  }
+  return any;
+}
+
+bool has_step_name(const std::string& name) {
+  constexpr std::string_view prefix = "iter_";
+  return name == "release" ||
+         (name.starts_with(prefix) &&
+          name.find_first_not_of("0123456789", prefix.size()) == name.npos);
+}
+
+// Of the folder of a run.
+std::vector<std::string> steps_of(const fs::path& run) {
+  return whole_steps(run, [](const fs::path& folder) {
+    return has_step_name(folder.filename().string()) && is_whole_step(folder);
+  });
 }
 
 std::string names_in(const fs::path& folder) {
@@ -85,31 +115,50 @@ struct MegatronFolder::Found {
 };
 
 bool is_megatron_folder(const fs::path& folder) {
-  return fs::exists(folder / megatron_tracker_file) || has_ranks(folder);
+  return fs::exists(folder / megatron_tracker_file) || has_ranks(folder) ||
+         !steps_of(folder).empty();
 }
 
 std::optional<fs::path> find_megatron_step(const fs::path& folder) {
   const fs::path tracker = folder / megatron_tracker_file;
-  if (!fs::exists(tracker)) return folder;
+  if (!fs::exists(tracker)) {
+    if (has_ranks(folder) || fs::exists(folder / "metadata.json")) return folder;
+    // A run with one step needs no file that names it.
+    const std::vector<std::string> steps = steps_of(folder);
+    if (steps.size() > 1) return std::nullopt;
+    return steps.empty() ? folder : folder / steps[0];
+  }
   std::error_code error;
   const auto bytes = fs::file_size(tracker, error);
   if (error || bytes > most_tracker_bytes) return std::nullopt;
   const auto name = step_name(read_tracker(tracker));
-  if (!name || !fs::is_directory(folder / *name)) return std::nullopt;
+  if (!name || !is_whole_step(folder / *name)) return std::nullopt;
   return folder / *name;
 }
 
 fs::path megatron_step_folder(const fs::path& folder) {
   if (auto step = find_megatron_step(folder)) return *step;
   const fs::path tracker = folder / megatron_tracker_file;
+  const std::string whole = whole_steps_text(folder, steps_of(folder));
+  if (!fs::exists(tracker)) {
+    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
+               megatron_tracker_file, whole);
+  }
   const std::string text = read_tracker(tracker);
   const auto name = step_name(text);
   if (!name) {
-    fail_input("'{}' holds {:?}; expected is the number of a step, or release", tracker.string(),
-               text.substr(0, 40));
+    fail_input("'{}' holds {:?}; expected is the number of a step, or release; {}",
+               tracker.string(), text.substr(0, 40), whole);
   }
-  fail_input("'{}' names step {}, and '{}' is not there; found are {}", tracker.string(), text,
-             (folder / *name).string(), names_in(folder));
+  const fs::path step = folder / *name;
+  if (!fs::is_directory(step)) {
+    fail_input("'{}' names step {}, and '{}' is not there; {}", tracker.string(), text,
+               step.string(), whole);
+  }
+  fail_input(
+      "'{}' names step {}, and '{}' is not whole: expected is a file {} in a folder mp_rank_TT of "
+      "each rank, or metadata.json and .metadata; found are {}; {}",
+      tracker.string(), text, step.string(), megatron_rank_file, names_in(step), whole);
 }
 
 MegatronFolder::MegatronFolder(const fs::path& folder)

@@ -44,6 +44,14 @@ constexpr Module in_layers[] = {
     {"mlp.linear_fc1", "mlp.up", gated, gated, core | has_state},
     {"mlp.dense_4h_to_h", "mlp.down", columns, none, old},
     {"mlp.linear_fc2", "mlp.down", columns, none, core | has_state},
+    // Of the distributed format.
+    {"mlp.router", "mlp.router", none, none},
+    {"mlp.router.expert", "mlp.router", none, none},
+    {"mlp.experts.experts.linear_fc1", "mlp.experts.up", none, none},
+    {"mlp.experts.experts.linear_fc2", "mlp.experts.down", none, none},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared.up", none, none},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared.down", none, none},
+    {"mlp.shared_experts.gate", "mlp.shared.gate", none, none},
 };
 
 constexpr Module outside[] = {
@@ -179,7 +187,12 @@ MegatronName megatron_name(std::string_view theirs) {
   constexpr std::int64_t most_layers = 1'000'000;
   if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
     return {};
-  MegatronName name = look_up(in_layers, std::string_view(dot + 1, end), is_weight);
+  const std::string_view module(dot + 1, end);
+  // Experts have no biases here; that of the router which balances them is called expert_bias.
+  const bool of_experts = module.starts_with("mlp.router") || module.starts_with("mlp.experts.") ||
+                          module.starts_with("mlp.shared_experts.");
+  if (of_experts && !is_weight && module != "mlp.router.expert") return {};
+  MegatronName name = look_up(in_layers, module, is_weight);
   name.layer = number;
   return name;
 }

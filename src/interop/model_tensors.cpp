@@ -27,7 +27,22 @@ class List {
   std::vector<NamedTensor> tensors_;
 };
 
-void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
+// Each expert has the rows of its gate, then those of what it gates.
+void add_experts(List& list, const ModelConfig& m, const std::string& mlp) {
+  const std::int64_t h = m.hidden_size, count = m.moe.num_experts, inner = m.moe.ffn_hidden_size;
+  const std::int64_t halves = has_gate(m) ? 2 : 1, shared = m.moe.shared_ffn_hidden_size;
+  list.add(mlp + "router.weight", {count, h});
+  if (m.moe.expert_bias) list.add(mlp + "router.bias", {count});
+  list.add(mlp + "experts.up.weight", {count * halves * inner, h});
+  list.add(mlp + "experts.down.weight", {count * h, inner});
+  if (shared == 0) return;
+  list.linear(mlp + "shared.up", halves * shared, h, false);
+  list.linear(mlp + "shared.down", h, shared, false);
+  if (m.moe.shared_gate) list.add(mlp + "shared.gate.weight", {1, h});
+}
+
+void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
+  const std::string layer = fmt::format("layers.{}.", number);
   const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
   const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
   const bool both = m.norm_placement == "both", post = m.norm_placement == "post";
@@ -42,8 +57,12 @@ void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
   list.linear(layer + "attention.out", h, queries, m.bias);
   list.norm(layer + (output ? "attention_out_norm" : "mlp_norm"));
   if (both) list.norm(layer + "mlp_norm");
-  list.linear(layer + "mlp.up", (has_gate(m) ? 2 : 1) * m.ffn_hidden_size, h, m.bias);
-  list.linear(layer + "mlp.down", h, m.ffn_hidden_size, m.bias);
+  if (m.moe.in_layer(number)) {
+    add_experts(list, m, layer + "mlp.");
+  } else {
+    list.linear(layer + "mlp.up", (has_gate(m) ? 2 : 1) * m.ffn_hidden_size, h, m.bias);
+    list.linear(layer + "mlp.down", h, m.ffn_hidden_size, m.bias);
+  }
   if (output) list.norm(layer + "mlp_out_norm");
   if (post) list.norm(layer + "output_norm");
 }
@@ -51,7 +70,7 @@ void add_layer(List& list, const ModelConfig& m, const std::string& layer) {
 }  // namespace
 
 std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
-  TRIREME_CHECK(m.moe.num_experts == 0 && !m.is_latent());
+  TRIREME_CHECK(!m.moe.residual && m.moe.experts_by_layer.empty() && !m.is_latent());
   const bool bert = family_of(m).architecture == Architecture::encoder;
   const std::int64_t h = m.hidden_size;
   List list(m);
@@ -60,7 +79,7 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
   if (bert && m.order_head) list.add("embedding.token_type.weight", {2, h});
   if (m.embedding_norm || m.norm_placement == "post") list.norm("embedding.norm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
-    add_layer(list, m, fmt::format("layers.{}.", layer));
+    add_layer(list, m, layer);
   if (m.norm_placement != "post") list.norm("final_norm");
   if (!m.tie_embeddings) list.add("head.weight", {m.vocab_size, h});
   if (!bert) return list.take();

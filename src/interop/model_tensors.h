@@ -1,4 +1,4 @@
-// The tensors of our models without experts: names and shapes, for formats that store them alike.
+// The tensors of our models: names and shapes, for formats that store them alike.
 #pragma once
 
 #include <vector>

@@ -59,8 +59,10 @@ void check_backend(const fs::path& file) {
   const nlohmann::json backend =
       json.is_object() ? json.value(backend_key, nlohmann::json()) : nlohmann::json();
   if (backend == "torch_dist") return;
-  fail_input("'{}': sharded_backend is {}, and only \"torch_dist\" is read", file.string(),
-             backend.dump());
+  fail_input(
+      "'{}': sharded_backend is {}, and only \"torch_dist\" is read: load the checkpoint with the "
+      "Megatron-LM that wrote it, and save it with --ckpt-format torch_dist",
+      file.string(), backend.dump());
 }
 
 }  // namespace
@@ -155,7 +157,11 @@ std::vector<JoinedTensor> TorchDistFolder::joined(const Found& found, const DcpT
   } else {
     tensors.push_back(weights_->whole(tensor, named(0)));
   }
-  for (JoinedTensor& one : tensors) one.padded = found.how.cut == MegatronCut::words;
+  for (JoinedTensor& one : tensors) {
+    one.padded = found.how.cut == MegatronCut::words;
+    // Experts follow each other: a matrix of all their rows.
+    if (one.shape.size() == 3) one.shape = {one.shape[0] * one.shape[1], one.shape[2]};
+  }
   return tensors;
 }
 

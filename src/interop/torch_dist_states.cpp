@@ -17,6 +17,12 @@ constexpr const char* reshardable =
 // scaler beside it, of another "optimizer" within.
 void add_steps(const TorchFile& file, PickleId optimizer, std::vector<double>& told) {
   const Pickle& pickle = file.pickle();
+  // Of several optimizers, one of which has the experts, by their numbers.
+  if (pickle.kind(optimizer) == PickleKind::dict) {
+    const auto items = pickle.children(optimizer);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (pickle.kind(items[i]) == PickleKind::integer) add_steps(file, items[i + 1], told);
+  }
   optimizer = pickle.find(optimizer, "optimizer").value_or(optimizer);
   const auto look_in = [&](PickleId at, const char* key) {
     if (const auto step = pickle.find(at, key)) told.push_back(optimizer_step(file, *step));
@@ -87,6 +93,7 @@ std::string TorchDistFolder::unusable_states() const {
     if (!any([&](const std::string& name) { return name.starts_with(key); }))
       return fmt::format("there are none called '{}*', so that it was not Adam", key);
     for (const Found& found : found_) {
+      if (!has_moments(full_name(found.how, 0))) continue;
       const DcpTensor* moment = state(kind, *found.tensor);
       if (!moment) return fmt::format("'{}' has no {}", found.tensor->name, kind);
       if (moment->shape == found.tensor->shape) continue;
@@ -172,7 +179,8 @@ void TorchDistFolder::add_with_states(const ModelConfig& model) {
       for (JoinedTensor& one : joined(found, tensor, moment)) joined_->add(std::move(one));
     };
     add(other ? *found.tensor : exact(found), -1);
-    for (int which = 0; progress_ && which < adam_moments; ++which) {
+    const bool trained = has_moments(full_name(found.how, 0));
+    for (int which = 0; progress_ && trained && which < adam_moments; ++which) {
       const char* kind = torch_moment_keys[static_cast<std::size_t>(which)];
       add(*state(kind, *found.tensor), which);  // find_states() saw that it is there
     }

@@ -70,12 +70,35 @@ constexpr std::array<Argument, 43> arguments{{
     {"spec", "--spec"},
 }};
 
+// The same of layers with experts.
+constexpr std::array<Argument, 19> expert_arguments{{
+    {"num_experts", "--num-experts"},
+    {"moe_ffn_hidden_size", "--moe-ffn-hidden-size"},
+    {"moe_layer_freq", "--moe-layer-freq"},
+    {"moe_router_topk", "--moe-router-topk"},
+    {"moe_router_score_function", "--moe-router-score-function"},
+    {"moe_router_pre_softmax", "--moe-router-pre-softmax", Word::when_true},
+    {"moe_router_topk_scaling_factor", "--moe-router-topk-scaling-factor"},
+    {"moe_router_num_groups", "--moe-router-num-groups"},
+    {"moe_router_group_topk", "--moe-router-group-topk"},
+    {"moe_router_enable_expert_bias", "--moe-router-enable-expert-bias", Word::when_true},
+    {"moe_router_bias_update_rate", "--moe-router-bias-update-rate"},
+    {"moe_router_load_balancing_type", "--moe-router-load-balancing-type"},
+    {"moe_aux_loss_coeff", "--moe-aux-loss-coeff"},
+    {"moe_z_loss_coeff", "--moe-z-loss-coeff"},
+    {"moe_shared_expert_intermediate_size", "--moe-shared-expert-intermediate-size"},
+    {"moe_shared_expert_gate", "--moe-shared-expert-gate", Word::when_true},
+    {"moe_expert_capacity_factor", "--moe-expert-capacity-factor"},
+    {"moe_token_drop_policy", "--moe-token-drop-policy"},
+    {"moe_input_jitter_eps", "--moe-input-jitter-eps"},
+}};
+
 // What makes other numbers of the same tensors, and no flag of ours says. None and False are
 // harmless everywhere; `plain` is where it is there.
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 20> refused_arguments{{
+constexpr std::array<Refused, 24> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
@@ -96,6 +119,10 @@ constexpr std::array<Refused, 20> refused_arguments{{
     {"retro_add_retriever", "its layers attend to texts that were looked up"},
     {"is_hybrid_model", "not all of its layers are attention"},
     {"hybrid_override_pattern", "not all of its layers are attention"},
+    {"moe_latent_size", "its experts read other rows than the model's"},
+    {"moe_apply_probs_on_input", "its weights multiply what experts read"},
+    {"moe_mlp_glu_interleave_size", "rows of gates lie between others"},
+    {"moe_shared_expert_glu_interleave_size", "rows of gates lie between others"},
 }};
 
 void refuse_argument(const std::string& where, const std::string& name, const std::string& value,
@@ -103,30 +130,48 @@ void refuse_argument(const std::string& where, const std::string& name, const st
   fail_input("'{}': its argument {} is {}: {}", where, name, value, why);
 }
 
-std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup& argument) {
-  for (const auto& [name, why, plain] : refused_arguments) {
-    const std::string found = argument(name).value_or("None");
-    if (found != "None" && found != "False" && found != plain)
-      refuse_argument(where, name, found, why);
-  }
+bool has_experts(const ArgumentLookup& argument) {
   const std::string experts = argument("num_experts").value_or("1");
-  if (experts != "1" && experts != "(1)")
-    refuse_argument(where, "num_experts", experts, "models with experts are not read");
-  for (const char* name :
-       {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
-    if (!argument(name)) fail_input("'{}': its arguments lack {}, a number", where, name);
-  }
-  std::vector<std::string> words;
+  return experts != "1" && experts != "(1)";
+}
+
+template <std::size_t N>
+void add_words(const std::array<Argument, N>& table, const ArgumentLookup& argument,
+               std::vector<std::string>& words) {
   const bool has_newer_epsilon = argument("norm_epsilon").has_value();
-  for (const auto& [name, flag, word] : arguments) {
-    const auto value = argument(name);
+  for (const auto& [name, flag, word] : table) {
+    auto value = argument(name);
     if (!value || (std::string_view(name) == "layernorm_epsilon" && has_newer_epsilon)) continue;
     if (word == Word::value) {
+      // A list of layers, which Python's evaluation has made of its pattern.
+      if (std::string_view(name) == "moe_layer_freq" && value->starts_with('('))
+        value = "[" + value->substr(1, value->size() - 2) + "]";
       words.emplace_back(fmt::format("{}={}", flag, *value));
     } else if (*value == (word == Word::when_true ? "True" : "False")) {
       words.emplace_back(flag);
     }
   }
+}
+
+std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup& argument,
+                                  Experts experts) {
+  for (const auto& [name, why, plain] : refused_arguments) {
+    const std::string found = argument(name).value_or("None");
+    if (found != "None" && found != "False" && found != plain)
+      refuse_argument(where, name, found, why);
+  }
+  if (has_experts(argument) && experts == Experts::refused) {
+    refuse_argument(where, "num_experts", *argument("num_experts"),
+                    "models with experts are read from Megatron-Core's distributed format alone "
+                    "(--ckpt-format torch_dist)");
+  }
+  for (const char* name :
+       {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
+    if (!argument(name)) fail_input("'{}': its arguments lack {}, a number", where, name);
+  }
+  std::vector<std::string> words;
+  add_words(arguments, argument, words);
+  if (has_experts(argument)) add_words(expert_arguments, argument, words);
   return words;
 }
 
@@ -134,14 +179,15 @@ std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup
 
 bool knows_argument(std::string_view name) {
   const auto has_name = [&](const auto& row) { return row.name == name; };
-  return name == "num_experts" || std::ranges::any_of(arguments, has_name) ||
+  return std::ranges::any_of(arguments, has_name) ||
+         std::ranges::any_of(expert_arguments, has_name) ||
          std::ranges::any_of(refused_arguments, has_name);
 }
 
 ModelConfig model_of_arguments(const std::string& where, bool bert,
-                               const ArgumentLookup& argument) {
+                               const ArgumentLookup& argument, Experts experts) {
   const Translation translation =
-      translate(flags_of(where, argument),
+      translate(flags_of(where, argument, experts),
                 {.program = bert ? Program::bert : Program::gpt, .lenient = true, .read_file = {}});
   for (const Note& lost : translation.lost) {
     // Flags of the run, which do not matter here, are missing from the words.

@@ -2,6 +2,7 @@
 // back.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,9 +16,13 @@ namespace trireme::megatron {
 // An argument as Python shows it ("True", "4096", "rope"); nothing where it is absent or None.
 using ArgumentLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
+// Whether a format's reader finds the tensors of experts.
+enum class Experts : std::uint8_t { refused, read };
+
 // The model that they say, its vocabulary apart. `where` stands for the checkpoint in messages.
 // Refused (exit code 2): arguments that our models cannot compute, or that are missing.
-ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument);
+ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument,
+                               Experts experts = Experts::refused);
 
 // Whether an argument is one of those that decide it, or that are refused.
 bool knows_argument(std::string_view name);

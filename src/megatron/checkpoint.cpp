@@ -112,13 +112,14 @@ std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig&
 }
 
 ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
-                        const ModelSettings& settings) {
+                        const ModelSettings& settings, Experts experts = Experts::refused) {
   const bool bert = folder.is_bert();
   ForeignModel out;
   out.kind = fmt::format("{} {}", program, bert ? "BERT" : "GPT");
   require_core_rope_scaling(folder, settings);
   out.model = model_of_arguments(
-      folder.where(), bert, [&](std::string_view name) { return read_argument(folder, name); });
+      folder.where(), bert, [&](std::string_view name) { return read_argument(folder, name); },
+      experts);
   const std::int64_t rows = folder.vocabulary_rows();
   const std::string kept = check_vocabulary(folder, rows);
   out.model.vocab_size = words_of(folder, rows);
@@ -149,7 +150,7 @@ ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& set
 
 ForeignModel open_torch_dist_folder(const fs::path& path, const ModelSettings& settings) {
   TorchDistFolder folder(path);
-  return open_model(folder, "Megatron-Core", settings);
+  return open_model(folder, "Megatron-Core", settings, Experts::read);
 }
 
 ForeignModel open_deepspeed_folder(const fs::path& path, const ModelSettings& settings) {

@@ -17,15 +17,14 @@ namespace {
 constexpr std::size_t most_listed = 12;
 
 // So begin names that belong to other programs, to starting, watching and saving a run, or to
-// models that are refused by another argument (experts, Mamba, mup, yarn, prediction of several
-// tokens ...).
+// models that are refused by another argument (Mamba, mup, yarn, prediction of several tokens ...).
 constexpr const char* beginnings =
     "inference_ rl_ grpo_ langrl_ retriever_ indexer_ ict_ biencoder_ dino_ vision_ img_ "
     "retro_ swin_ kd_ sft_ fault_injector_ error_injection_ flight_recorder_ inprocess_ ft_ "
     "log_ logger_ logits_load_ logits_save_ save_ wandb_ pytorch_profiler_ ckpt_ dist_ckpt_ "
     "async_ non_persistent_ dataloader_ data_ tokenizer_ null_tokenizer_ eval_ exit_ consumed_ "
     "skipped_ do_ deepspeed_ curriculum_ random_ltd_ cuda_graph_ nccl_ megatron_fsdp_ fsdp_ "
-    "ddp_ torch_fsdp2_ pin_cpu_ fine_grained_ distrib_optim_ replication high_priority_ moe_ "
+    "ddp_ torch_fsdp2_ pin_cpu_ fine_grained_ distrib_optim_ replication high_priority_ "
     "mamba_ dsa_ mtp_ mup_ yarn_ relative_attention_ kitchen_ qk_clip_ fp8_ fp4_";
 
 // Words of names that say where and when, unless "config" is one of them; and such last words.
@@ -137,10 +136,14 @@ bool is_default(const MegatronArgument& argument) {
 
 std::string note_of_unknown_arguments(const std::vector<MegatronArgument>& arguments) {
   std::vector<std::string> listed;
+  const bool has_experts = std::ranges::any_of(arguments, [](const MegatronArgument& argument) {
+    return argument.name == "num_experts" && !is_nothing(argument.value) && argument.value != "1";
+  });
   for (const MegatronArgument& argument : arguments) {
     const auto& [name, value] = argument;
     const bool known = knows_argument(name) || names_of_flags().contains(name);
     if (known || is_nothing(value) || is_default(argument) || speaks_of_the_run(name)) continue;
+    if (name.starts_with("moe_") && !has_experts) continue;
     listed.push_back(fmt::format("{} = {}", printable(name), printable(value)));
   }
   if (listed.empty()) return "";

@@ -27,6 +27,10 @@ class Foreign : public testing::Test {
     return describe_foreign(folder_);
   }
 
+  std::string command_for(const char* below) const {
+    return "trireme convert " + folder_.string() + below + " RUN";
+  }
+
   fs::path folder_ =
       fs::path(testing::TempDir()) / ("trireme_foreign_" + std::to_string(::getpid()));
 };
@@ -34,17 +38,17 @@ class Foreign : public testing::Test {
 TEST_F(Foreign, FormatsAreToldApart) {
   EXPECT_THAT(with({"latest", "global_step8000/mp_rank_00_model_states.pt"}),
               AllOf(HasSubstr("a DeepSpeed checkpoint"), HasSubstr("_model_states.pt"),
-                    HasSubstr("trireme convert FOLDER RUN")));
+                    HasSubstr(command_for("/global_step8000"))));
   EXPECT_THAT(with({"latest_checkpointed_iteration.txt", "iter_0001000/mp_rank_00/x"}),
               HasSubstr("a Megatron checkpoint"));
   EXPECT_THAT(with({"iter_0001000/mp_rank_00/model_optim_rng.pt"}),
               HasSubstr("a Megatron checkpoint ('iter_0001000/mp_rank_00/model_optim_rng.pt')"));
   EXPECT_THAT(with({"step-1000/.metadata", "step-1000/__0_0.distcp"}), HasSubstr("(DCP)"));
   EXPECT_THAT(with({"params.json", "consolidated.00.pth"}),
-              AllOf(HasSubstr("as Meta publishes"), HasSubstr("trireme convert FOLDER RUN")));
+              AllOf(HasSubstr("as Meta publishes"), HasSubstr(command_for(""))));
   EXPECT_THAT(with({"config.json", "pytorch_model-00001-of-00002.bin"}),
               AllOf(HasSubstr("with PyTorch files"), HasSubstr("pytorch_model-00001-of-00002.bin"),
-                    HasSubstr("trireme convert FOLDER RUN")));
+                    HasSubstr(command_for(""))));
   EXPECT_THAT(with({"config.json", "model.safetensors"}), HasSubstr("a Hugging Face model"));
   EXPECT_THAT(with({"model.pt"}), HasSubstr("a PyTorch checkpoint ('model.pt')"));
 }

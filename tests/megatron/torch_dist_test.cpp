@@ -108,5 +108,30 @@ TEST_F(TorchDistFolders, ATrackerOfAnotherFormatIsNoError) {
   EXPECT_FALSE(is_torch_dist_folder(run_));
 }
 
+TEST_F(TorchDistFolders, ARunWithOneStepNeedsNoTracker) {
+  fs::remove(run_ / "latest_checkpointed_iteration.txt");
+  EXPECT_TRUE(is_torch_dist_folder(run_));
+  EXPECT_TRUE(open_torch_dist_folder(run_).training);
+  fs::copy(step_, run_ / "iter_0000004", fs::copy_options::recursive);
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("no file 'latest_checkpointed_iteration.txt'"),
+                               HasSubstr("whole are iter_0000003 and iter_0000004"),
+                               HasSubstr("trireme convert " + (run_ / "iter_0000004").string())));
+}
+
+TEST_F(TorchDistFolders, ATrackerThatIsAheadNamesTheWholeSteps) {
+  make_folders(run_ / "iter_0000009/x");
+  write(run_ / "latest_checkpointed_iteration.txt", "9");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("iter_0000009' is not whole"),
+                               HasSubstr("whole is iter_0000003: trireme convert " +
+                                         step_.string() + " RUN")));
+  fs::remove_all(run_ / "iter_0000009");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("is not there"), HasSubstr("whole is iter_0000003")));
+}
+
+TEST_F(TorchDistFolders, OfOtherBackendsSayWhatHelps) {
+  write(step_ / "metadata.json", R"({"sharded_backend": "zarr"})");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("zarr"), HasSubstr("--ckpt-format torch_dist")));
+}
+
 }  // namespace
 }  // namespace trireme

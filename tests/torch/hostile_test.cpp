@@ -54,6 +54,20 @@ TEST(Hostile, CallsOfProgramsAreRefusedByName) {
   }
 }
 
+// As the trackers of Megatron's random states hold them: nothing is called.
+TEST(Hostile, GeneratorsAreInert) {
+  for (const auto& [module, name] : {std::pair{"torch._C", "Generator"},
+                                     {"numpy.random._philox", "Philox"},
+                                     {"numpy.random._pcg64", "PCG64DXSM"},
+                                     {"random", "Random"}}) {
+    const std::string made = pickle_global(module, name) + pickle_global("torch", "device") +
+                             pickle_text("cpu") + "\x85R\x85R" + pickle_text("state") + "b";
+    EXPECT_EQ(refusal(pickle_of(made)), "accepted") << module;
+  }
+  EXPECT_THAT(refusal(pickle_of(pickle_global("torch._C", "_jit_eval"))),
+              HasSubstr("torch._C._jit_eval"));
+}
+
 TEST(Hostile, PythonTwosNamesAreTheSameNames) {
   EXPECT_THAT(refusal(pickle_of(pickle_global("__builtin__", "eval"))), HasSubstr("builtins.eval"));
 }
