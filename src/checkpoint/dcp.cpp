@@ -226,7 +226,7 @@ class DcpExport {
   DType main_dtype_ = DType::f32;  // of the weights, as they are stored
   HuggingFaceModel model_;
   TensorMapping mapping_;
-  std::size_t weights_;  // how many of its tensors are weights, which come first
+  std::size_t weights_;               // how many of its tensors are weights, which come first
   std::vector<std::size_t> trained_;  // of them, those that have moments
   CheckpointSource source_;
   const ExportOptions& options_;

@@ -167,7 +167,8 @@ void add_convert(CLI::App& app) {
       ->required();
   command->add_option(
       "--config", options->config,
-      "With --from dcp and --from deepspeed: what model it is, and how it is trained: a TOML file of "
+      "With --from dcp and --from deepspeed: what model it is, and how it is trained: a TOML file "
+      "of "
       "Trireme, or a config.json of Hugging Face; default: the config.json in the folder");
   command
       ->add_option("--dtype", options->dtype,

@@ -140,10 +140,9 @@ fs::path step_of_others(const fs::path& run) {
   if (const SplitDcpFolder split = find_split_dcp_folder(run); !split.model.empty()) {
     fail_input("'{}' holds a model in '{}'{}: give the folder that you mean", run.string(),
                split.model.string(),
-               split.optimizer.empty()
-                   ? ""
-                   : fmt::format(" and the states of its optimizer in '{}'",
-                                 split.optimizer.string()));
+               split.optimizer.empty() ? ""
+                                       : fmt::format(" and the states of its optimizer in '{}'",
+                                                     split.optimizer.string()));
   }
   return step == run ? fs::path() : step;
 }

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "base/error.h"
@@ -29,8 +30,8 @@ namespace {
 constexpr const char* file_variable = "TRIREME_JOB_FILE";
 constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
 
-// Without a process of the run: after the last one has ended, and before the first one is there.
-constexpr std::chrono::seconds longest_farewell(60), longest_start(300);
+// Of a launcher, when no process of the run is there any more.
+constexpr std::chrono::seconds longest_farewell(60);
 
 volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
 
@@ -52,7 +53,20 @@ std::string signal_file(const std::string& path) {
   return path + "-signal";
 }
 
-// The file that rank 0 writes its state to; removed in the end.
+// Whether a process has any; true too where the system does not tell.
+bool has_children(pid_t process) {
+  const std::string tasks = fmt::format("/proc/{}/task", process);
+  bool told = false;
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator(tasks, error)) {
+    std::ifstream list(task.path() / "children");
+    told |= list.is_open();
+    if (int child = 0; list >> child) return true;
+  }
+  return !told;
+}
+
+// The file that rank 0 writes its state to, and that all ranks hold; removed in the end.
 class StateFile {
  public:
   StateFile() {
@@ -258,7 +272,7 @@ class Job {
     ::kill(launcher_, signal);
   }
 
-  // A launcher may wait for ever for ranks that are gone.
+  // A launcher may wait for ever for ranks that are gone: SIGTERM, and SIGKILL a second later.
   void end_where_overdue() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_look_) return;
@@ -267,11 +281,14 @@ class Job {
       was_held_ = true;
       held_until_ = now;
     }
-    if (now - held_until_ < (was_held_ ? longest_farewell : longest_start)) return;
+    // A rank that never held it may not see the file, or has not come so far.
+    if (!was_held_ && has_children(launcher_)) held_until_ = now;
+    if (now - held_until_ < longest_farewell) return;
     if (!overdue_) {
-      std::fprintf(stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",
-                   static_cast<long long>(
-                       std::chrono::duration_cast<std::chrono::seconds>(now - held_until_).count()));
+      std::fprintf(
+          stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",
+          static_cast<long long>(
+              std::chrono::duration_cast<std::chrono::seconds>(now - held_until_).count()));
     }
     ::kill(launcher_, overdue_ ? SIGKILL : SIGTERM);
     overdue_ = true;
@@ -325,9 +342,9 @@ int signal_of_job(int signal) {
 void hear_stop_signals() {
   const char* path = std::getenv(file_variable);
   if (!path) return;
-  // Held as long as this process lives, however it ends.
+  // Held as long as this process lives, however it ends. Who looks has it for a moment only.
   const int file = ::open(path, O_RDWR | O_CLOEXEC);
-  if (file >= 0) ::flock(file, LOCK_SH | LOCK_NB);
+  if (file >= 0) ::flock(file, LOCK_SH);
   const sigset_t hidden = hidden_signals();
   ::sigprocmask(SIG_UNBLOCK, &hidden, nullptr);
 }

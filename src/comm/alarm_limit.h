@@ -21,7 +21,8 @@ class AlarmLimit {
   void end_at_once_on_sigterm();
 
  private:
-  struct sigaction alarm_before_ {}, term_before_ {};
+  struct sigaction alarm_before_ {
+  }, term_before_{};
   bool hears_sigterm_ = false;
 };
 

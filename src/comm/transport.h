@@ -93,10 +93,6 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual const Place& place() const = 0;
-  // The host of each rank of the job. Here: one host has them all.
-  virtual std::vector<std::string> hosts() const {
-    return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
-  }
   // All ranks of the job.
   virtual Communicator& world() = 0;
   // A communicator for `world_ranks` (this rank among them, none twice). All of them, and only
@@ -135,14 +131,19 @@ class Transport {
   // destroyed without it belongs to a rank that failed.
   virtual void leave() = 0;
 
-  // What this process ends with (0 unless it is said here) where the library behind the transport
-  // does not come to an end after leave() and is not waited for any longer.
-  virtual void set_exit_code(int /*code*/) {}
-
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
   // ...". Where several ranks fail at once, only one prints. To be called with whatever error
   // ends a rank's work, so that no other rank waits for it.
   [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
+
+  // What this process ends with (0 unless it is said here) where the library behind the transport
+  // does not come to an end after leave() and is not waited for any longer.
+  virtual void set_exit_code(int /*code*/) {}
+
+  // The host of each rank of the job. Here: one host has them all.
+  virtual std::vector<std::string> hosts() const {
+    return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
+  }
 };
 
 struct TransportOptions {

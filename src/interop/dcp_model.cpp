@@ -58,9 +58,10 @@ class DcpModel {
     joined_ = std::make_unique<JoinedTensors>(folder_->where(), given_.name);
     weights_ =
         static_cast<const DcpWeights*>(&joined_->keep(std::make_unique<DcpWeights>(folder_)));
-    moments_ = states_ == folder_ ? weights_
-                                  : static_cast<const DcpWeights*>(
-                                        &joined_->keep(std::make_unique<DcpWeights>(states_)));
+    moments_ =
+        states_ == folder_
+            ? weights_
+            : static_cast<const DcpWeights*>(&joined_->keep(std::make_unique<DcpWeights>(states_)));
     collect();
   }
 
@@ -100,10 +101,9 @@ class DcpModel {
     const SplitDcpFolder split = find_split_dcp_folder(whole);
     fail_input("'{}' holds the states of an optimizer and no weights ('{}'){}", path.string(),
                printable(tensors[0].name),
-               split.model.empty()
-                   ? ": give the folder of the weights"
-                   : fmt::format(": '{}' has both, in '{}' and here", whole.string(),
-                                 split.model.filename().string()));
+               split.model.empty() ? ": give the folder of the weights"
+                                   : fmt::format(": '{}' has both, in '{}' and here",
+                                                 whole.string(), split.model.filename().string()));
   }
 
   // Finds the key under which the model lies; false where no tensor has that name.
@@ -182,8 +182,8 @@ class DcpModel {
                                 counted(left_out, "tensor"), prefix_, first_left_out));
   }
 
-  JoinedTensor join(const DcpWeights& from, const DcpTensor& tensor,
-                    const std::string& huggingface, const std::string& name) const {
+  JoinedTensor join(const DcpWeights& from, const DcpTensor& tensor, const std::string& huggingface,
+                    const std::string& name) const {
     JoinedTensor joined = from.whole(tensor, name);
     if (titan_) joined.order = llama_row_order(huggingface, model_.model);
     return joined;
@@ -214,8 +214,8 @@ class DcpModel {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string& owner = optimizer.owner(own[i]);
       for (int which = 0; which < adam_moments; ++which) {
-        JoinedTensor moment = join(*moments_, optimizer.moment(owner, which), names[i],
-                                   moment_name(names[i], which));
+        JoinedTensor moment =
+            join(*moments_, optimizer.moment(owner, which), names[i], moment_name(names[i], which));
         if (owner != own[i]) choose_rows(moment, own[i]);
         joined_->add(std::move(moment));
       }

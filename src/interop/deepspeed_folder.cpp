@@ -45,7 +45,8 @@ fs::path find_step(const fs::path& folder) {
     if (plain && is_step(folder / step)) return folder / step;
   }
   // A run with one step needs no file that names it.
-  const bool names_one = fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
+  const bool names_one =
+      fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
   const std::vector<std::string> steps = whole_steps(folder, is_step);
   return !names_one && steps.size() == 1 ? folder / steps[0] : fs::path();
 }
@@ -152,7 +153,8 @@ void DeepspeedFolder::find_files() {
   const Pickle& first = models_[0]->pickle();
   if (!first.find(first.root(), "args")) {
     fail_input(
-        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed, and those of other programs do not "
+        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed, and those of other programs do "
+        "not "
         "say what model they hold",
         models_[0]->name());
   }

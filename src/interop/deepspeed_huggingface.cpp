@@ -74,10 +74,10 @@ class DeepspeedModel {
       const std::string name = item.path().filename().string();
       if (name.starts_with("expp_rank_") || name.find("_expert_") != name.npos)
         fail_input("'{}' holds experts ('{}'), which are not read", step_.string(), name);
-      for (const char* pattern : {"mp_rank_#_model_states.pt",
-                                  "zero_pp_rank_#_mp_rank_#_model_states.pt",
-                                  "zero_pp_rank_#_mp_rank_#_optim_states.pt",
-                                  "bf#_zero_pp_rank_#_mp_rank_#_optim_states.pt"}) {
+      for (const char* pattern :
+           {"mp_rank_#_model_states.pt", "zero_pp_rank_#_mp_rank_#_model_states.pt",
+            "zero_pp_rank_#_mp_rank_#_optim_states.pt",
+            "bf#_zero_pp_rank_#_mp_rank_#_optim_states.pt"}) {
         const std::vector<int> at = numbers_in(name, pattern);
         if (at.empty()) continue;
         if (at.back() > 0) {
@@ -101,10 +101,10 @@ class DeepspeedModel {
         note_ = "the states of its optimizer, which ran without ZeRO, are left out";
       return;
     }
-    const auto told = model_states_->pickle().find_integer(model_states_->pickle().root(),
-                                                           "dp_world_size");
-    const auto count =
-        static_cast<int>(std::clamp<std::int64_t>(told.value_or(std::ssize(optimizer_)), 1, 1 << 20));
+    const auto told =
+        model_states_->pickle().find_integer(model_states_->pickle().root(), "dp_world_size");
+    const auto count = static_cast<int>(
+        std::clamp<std::int64_t>(told.value_or(std::ssize(optimizer_)), 1, 1 << 20));
     std::vector<TorchFilePtr> files;
     for (int rank = 0; rank < count; ++rank) {
       const auto path = optimizer_.find(rank);
@@ -112,8 +112,8 @@ class DeepspeedModel {
         fail_input(
             "'{}' lacks '[bf16_]zero_pp_rank_{}_mp_rank_00_optim_states.pt': the run had {} of "
             "data parallelism, and {} {} there",
-            step_.string(), rank, counted(count, "rank"),
-            counted(optimizer_.size(), "file"), optimizer_.size() == 1 ? "is" : "are");
+            step_.string(), rank, counted(count, "rank"), counted(optimizer_.size(), "file"),
+            optimizer_.size() == 1 ? "is" : "are");
       }
       files.push_back(std::make_shared<const TorchFile>(path->second));
     }
@@ -205,7 +205,8 @@ class DeepspeedModel {
   void require_rounded(const WeightEntry& saved, const WeightEntry& exact) const {
     if (is_rounded_from(*module_, saved, *states_.weights, exact)) return;
     fail_input(
-        "'{}' {} {} of '{}' should be what '{}' holds of it in fp32, rounded, and is not: the files "
+        "'{}' {} {} of '{}' should be what '{}' holds of it in fp32, rounded, and is not: the "
+        "files "
         "are of different steps of a run, or of different runs",
         saved.name, saved.type, shape_text(saved.shape), model_states_->name(),
         states_.weights->name());
@@ -215,9 +216,8 @@ class DeepspeedModel {
     for (const WeightEntry& entry : module_->tensors()) {
       if (canonical(entry.name) != original) continue;
       if (same_weights(*module_, copy, *module_, entry)) return;
-      fail_input(
-          "'{}': '{}' should be the same as '{}', as tie_word_embeddings has it, and is not",
-          model_states_->name(), copy.name, entry.name);
+      fail_input("'{}': '{}' should be the same as '{}', as tie_word_embeddings has it, and is not",
+                 model_states_->name(), copy.name, entry.name);
     }
     fail_input("'{}' holds '{}', and lacks '{}', of which it is a copy", model_states_->name(),
                copy.name, original);

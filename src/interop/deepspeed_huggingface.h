@@ -1,5 +1,5 @@
-// Checkpoints of DeepSpeed whose model is one of Hugging Face's, as its Trainer and accelerate leave
-// them: mp_rank_00_model_states.pt and the files of ZeRO's ranks.
+// Checkpoints of DeepSpeed whose model is one of Hugging Face's, as its Trainer and accelerate
+// leave them: mp_rank_00_model_states.pt and the files of ZeRO's ranks.
 #pragma once
 
 #include "interop/foreign_model.h"

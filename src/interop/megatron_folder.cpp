@@ -66,9 +66,8 @@ bool is_whole_step(const fs::path& step) {
 
 bool has_step_name(const std::string& name) {
   constexpr std::string_view prefix = "iter_";
-  return name == "release" ||
-         (name.starts_with(prefix) &&
-          name.find_first_not_of("0123456789", prefix.size()) == name.npos);
+  return name == "release" || (name.starts_with(prefix) &&
+                               name.find_first_not_of("0123456789", prefix.size()) == name.npos);
 }
 
 // Of the folder of a run.

@@ -184,8 +184,8 @@ bool knows_argument(std::string_view name) {
          std::ranges::any_of(refused_arguments, has_name);
 }
 
-ModelConfig model_of_arguments(const std::string& where, bool bert,
-                               const ArgumentLookup& argument, Experts experts) {
+ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument,
+                               Experts experts) {
   const Translation translation =
       translate(flags_of(where, argument, experts),
                 {.program = bert ? Program::bert : Program::gpt, .lenient = true, .read_file = {}});

@@ -22,6 +22,8 @@ class Blame {
   void read(std::string_view piece);
   // What was said first, which the rest followed.
   const std::vector<std::string>& hosts() const { return hosts_; }
+  // Whether a rank said it, which has not seen what happened there.
+  bool is_suspicion() const { return accuser_ >= 0; }
   // Whether a rank has printed the message with which it ends the job.
   bool a_rank_ended() const { return a_rank_ended_; }
 

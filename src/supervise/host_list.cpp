@@ -55,9 +55,8 @@ bool add_numbered(std::string_view prefix, std::string_view ranges, std::string_
     const std::string_view last = range.substr(first.size() == range.size() ? 0 : first.size() + 1);
     int from = 0, to = -1;
     const auto read = [](std::string_view text, int& number) {
-      return !text.empty() &&
-             std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
-                 text.data() + text.size();
+      return !text.empty() && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
+                                  text.data() + text.size();
     };
     if (!read(first, from) || !read(last, to) || from < 0 || to < from) return false;
     for (int i = from; i <= to; ++i) {

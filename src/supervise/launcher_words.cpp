@@ -81,9 +81,10 @@ std::string_view LauncherWords::blamed_by_hydra(std::string_view line) {
   return between(line, " at host ", " failed");
 }
 
-// "ORTE has lost communication with a remote daemon.", later "  Remote daemon: [[1,0],2] on node n7";
-// "... does not know how to route a message to the specified daemon ...", later "  target node:  n7".
-// PRRTE, which is Open MPI 5's, has the same words.
+// "ORTE has lost communication with a remote daemon.", later "  Remote daemon: [[1,0],2] on node
+// n7";
+// "... does not know how to route a message to the specified daemon ...", later "  target node:
+// n7". PRRTE, which is Open MPI 5's, has the same words.
 std::string_view LauncherWords::lost_by_open_mpi(std::string_view line) {
   if (line.find(" has lost communication with a remote daemon") != std::string_view::npos)
     wanted_ = "Remote daemon:";

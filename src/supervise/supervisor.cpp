@@ -157,17 +157,21 @@ class Supervisor {
   std::vector<std::string> failed_hosts(const Ending& ending, const Blame& blame) {
     if (!hosts_) return {};
     std::vector<std::string> hosts = blame.hosts();
+    const bool is_certain = !hosts.empty() && !blame.is_suspicion();
     if (hosts.empty()) hosts = hosts_suspected_in(ending.reason);
     if (hosts.empty() && (ending.state.empty() || ending.hung)) hosts = hosts_that_do_not_answer();
-    return with_the_other_half(std::move(hosts), policy_.failures());
+    if (!is_certain) return with_the_other_half(std::move(hosts));
+    suspected_before_ = false;
+    return hosts;
   }
 
   // Of two hosts that do not reach each other, nobody can say which one is cut off. Where the next
   // start fails in the same way with another one in the place of the first, it was the one that
   // stayed.
-  std::vector<std::string> with_the_other_half(std::vector<std::string> hosts, int failures) {
-    const bool again = failures > 1 && accused_once_ && hosts.size() == 1 && hosts_->used() == 2;
-    accused_once_ = hosts.size() == 1;
+  std::vector<std::string> with_the_other_half(std::vector<std::string> hosts) {
+    const bool one_of_two = hosts_->used() == 2 && hosts.size() == 1 && hosts_->uses(hosts.front());
+    const bool again = one_of_two && suspected_before_ && policy_.failures() > 1;
+    suspected_before_ = one_of_two;
     if (!again) return hosts;
     for (const std::string& other : hosts_->used_but_not(hosts)) hosts.push_back(other);
     return hosts;
@@ -301,7 +305,7 @@ class Supervisor {
   std::optional<HostsFile> hosts_file_;
   std::time_t started_ = 0;
   int restarts_ = 0;
-  bool accused_once_ = false;  // one host, in the start before
+  bool suspected_before_ = false;  // one of two hosts, in the start before
 };
 
 void check(const SupervisedRun& run) {

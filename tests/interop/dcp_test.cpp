@@ -123,7 +123,8 @@ class DcpExperts : public Dcp {
     for (const std::int64_t one : tensor.shape) size *= one;
     std::vector<float> values(static_cast<std::size_t>(size));
     const std::size_t first = std::hash<std::string>()(tensor.name) % 1000;
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(first * 4096 + i);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(first * 4096 + i);
     return values;
   }
   fs::path save(const std::vector<SavedTensor>& tensors) const {
@@ -148,9 +149,11 @@ class DcpExperts : public Dcp {
         {"model.layers.0.post_attention_layernorm.weight", {hidden}},
         {"model.layers.0.mlp.gate.weight", {count, hidden}}};
     for (const char* name : {"q", "k", "v", "o"})
-      tensors.push_back({fmt::format("model.layers.0.self_attn.{}_proj.weight", name), {16, hidden}});
+      tensors.push_back(
+          {fmt::format("model.layers.0.self_attn.{}_proj.weight", name), {16, hidden}});
     for (const char* name : {"q", "k"})
-      if (qk_norm) tensors.push_back({fmt::format("model.layers.0.self_attn.{}_norm.weight", name), {8}});
+      if (qk_norm)
+        tensors.push_back({fmt::format("model.layers.0.self_attn.{}_norm.weight", name), {8}});
     return tensors;
   }
   static SavedTensor up() {

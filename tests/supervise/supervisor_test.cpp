@@ -175,7 +175,8 @@ TEST_F(SupervisorOf, TheStatusOfTheRunNamesItToo) {
 TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOutToo) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
-      "cat {hosts} >> used; [ $n -gt 2 ] || { o=$(sed -n 2p {hosts}); echo \"trireme: rank 0 (a): x; "
+      "cat {hosts} >> used; [ $n -gt 2 ] || { o=$(sed -n 2p {hosts}); echo \"trireme: rank 0 (a): "
+      "x; "
       "suspect nodes: $o\" >&2; exit 1; }");
   run.hosts = (folder_ / "hosts").string();
   run.nodes = 2;
@@ -188,14 +189,15 @@ TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
   // Stands for the program: trains on other nodes than b, and finds that b does not answer.
   write_file_durably(folder_ / "trireme",
                      "#!/bin/sh\nif [ $1 = train ]; then ! grep -q b $HOSTS_FILE; exit; fi\n"
-                     "echo \"$*\" > " + (folder_ / "asked").string() +
-                         "\nprintf 'a\\nc\\n' > $4\nexit 1\n");
+                     "echo \"$*\" > " +
+                         (folder_ / "asked").string() + "\nprintf 'a\\nc\\n' > $4\nexit 1\n");
   fs::permissions(folder_ / "trireme", fs::perms::owner_all);
-  SupervisedRun run{{"env", "HOSTS_FILE={hosts}", (folder_ / "trireme").string(), "train", "x.toml"},
-                    folder_,
-                    {3, 0, 0},
-                    (folder_ / "hosts").string(),
-                    2};
+  SupervisedRun run{
+      {"env", "HOSTS_FILE={hosts}", (folder_ / "trireme").string(), "train", "x.toml"},
+      folder_,
+      {3, 0, 0},
+      (folder_ / "hosts").string(),
+      2};
   EXPECT_EQ(supervise(run), 0);
   EXPECT_THAT(text("asked"), HasSubstr("doctor --nodes --hosts"));
   EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));

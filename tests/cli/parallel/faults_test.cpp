@@ -76,9 +76,9 @@ TEST_F(SlowFaults, AStoppedRankIsNamed) {
     EXPECT_EQ(count_of(output, "trireme: rank"), 1) << output;
     EXPECT_THAT(output, HasSubstr("is not complete after"));
     EXPECT_TRUE(std::regex_search(
-        output, std::regex("rank " + std::to_string(rank) +
-                           " on \\S+ \\(does not answer|no answer from rank " +
-                           std::to_string(rank))))
+        output,
+        std::regex("rank " + std::to_string(rank) +
+                   " on \\S+ \\(does not answer|no answer from rank " + std::to_string(rank))))
         << output;
   }
   expect_goes_on("run", pipeline, exact_);

@@ -72,8 +72,8 @@ TEST(Faults, AStoppedRankIsNamed) {
 TEST(Faults, TheRankAtTheEndOfAChainIsNamed) {
   const Outcome outcome = probe("chain", 1);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
-  EXPECT_TRUE(std::regex_search(outcome.output,
-                                std::regex("rank 3 on \\S+ \\(does not answer|no answer from rank 3")))
+  EXPECT_TRUE(std::regex_search(
+      outcome.output, std::regex("rank 3 on \\S+ \\(does not answer|no answer from rank 3")))
       << outcome.output;
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
