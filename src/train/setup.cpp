@@ -21,12 +21,7 @@ namespace {
 
 // Of what a checkpoint has of this rank, where it is copied before it is written during training.
 std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
-  return config.checkpoint.async ? checkpoint_bytes(engine) : 0;
-}
-
-}  // namespace
-
-std::int64_t checkpoint_bytes(const Engine& engine) {
+  if (!config.checkpoint.async) return 0;
   std::int64_t bytes = 0;
   for (int c = 0; c < engine.chunks(); ++c) {
     const Optimizer& optimizer = engine.optimizer(c);
@@ -40,6 +35,8 @@ std::int64_t checkpoint_bytes(const Engine& engine) {
   }
   return bytes;
 }
+
+}  // namespace
 
 BuildOptions build_options(const Config& config) {
   BuildOptions build;

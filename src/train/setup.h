@@ -16,9 +16,6 @@ void refuse_foreign_folders(const Config& config);
 // check_run(), and what the folders of the run say against a start.
 void check_start(const Config& config, std::int64_t ranks);
 
-// What a checkpoint has of this rank.
-std::int64_t checkpoint_bytes(const Engine& engine);
-
 // What a run holds on one rank in the memory of its device: the engine's memory, and on the CPU
 // with checkpoint.async the copy that is written during training.
 MemoryPlan planned_memory(const Engine& engine, const Config& config);

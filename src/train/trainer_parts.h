@@ -79,7 +79,6 @@ struct Trainer::Parts : RunState {
   bool reads_data() const;
   void print_plan();
   void check_memory() const;
-  void check_disk();
   void check_ranks_agree();
   void check_graphs_agree();
   void begin();

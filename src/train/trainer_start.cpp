@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/opened_files.h"
-#include "checkpoint/layout.h"
 #include "config/families.h"
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
@@ -209,36 +208,6 @@ void Trainer::Parts::check_memory() const {
       needed, largest.name, bytes_to_text(largest.bytes));
 }
 
-// All ranks together. Better now than at the first save; exit code 1, since there may be room
-// later. Where the folder has a quota, only the save can tell.
-void Trainer::Parts::check_disk() {
-  std::int64_t needed = checkpoint_bytes(engine);
-  if (rank.size > 1)
-    transport->world()
-        .all_reduce(&needed, 1, DType::i64, Reduction::sum, "size of a checkpoint")
-        .wait();
-  if (!leads()) return;
-  std::error_code error;
-  const fs::space_info disk = fs::space(config.run.dir, error);
-  if (error) return;
-  const auto free = static_cast<std::int64_t>(std::min<std::uintmax_t>(disk.available, INT64_MAX));
-  const std::string found = fmt::format("a checkpoint needs {}, and the disk of '{}' has {} free",
-                                        bytes_to_text(needed), config.run.dir, bytes_to_text(free));
-  if (free < needed) fail("{}: make room, or name another folder (run.dir)", found);
-  const auto& [keep, every] = std::pair{config.checkpoint.keep, config.checkpoint.interval};
-  const auto there =
-      static_cast<std::int64_t>(saved_steps(fs::path(config.run.dir) / "checkpoints").size());
-  const std::int64_t to_save = every > 0 ? ceil_div(total_steps - step, every) : 1;
-  // An old one is removed when the new one is complete.
-  const std::int64_t most = keep > 0 ? std::min(keep + 1, there + to_save) : there + to_save;
-  if (there + free / needed >= most) return;
-  console.warn(
-      fmt::format("{}: it has room for {} at once, and the run keeps up to {} (checkpoint.keep = "
-                  "{}): make room, "
-                  "or keep fewer",
-                  found, counted(there + free / needed, "checkpoint"), most, keep));
-}
-
 bool Trainer::Parts::reads_data() const {
   for (int c = 0; c < engine.chunks(); ++c) {
     if (trireme::reads_data(engine.stage(c).definition(), config.data.reset_position_ids))
@@ -427,7 +396,6 @@ void Trainer::Parts::begin() {
   const bool loaded = checkpoints.load(*this);
   if (!loaded) engine.initialize();
   adjust_to_batch();
-  if (step < total_steps) check_disk();
   start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
   agree_on_algorithms();
   if (leads()) {
