@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "interop/dcp_optimizer.h"
 #include "interop/dcp_weights.h"
 #include "interop/foreign_model.h"
@@ -14,7 +15,6 @@
 #include "interop/huggingface_names.h"
 #include "interop/llama_names.h"
 #include "interop/optimizer_states.h"
-#include "torch/printable.h"
 
 namespace trireme {
 namespace {

@@ -17,7 +17,7 @@ std::string dumped(std::string_view text) {
   return parse_hjson(text, "f.json").dump();
 }
 
-std::string refusal(std::string_view text) {
+std::string hjson_refusal(std::string_view text) {
   try {
     return dumped(text);
   } catch (const Error& error) {
@@ -46,10 +46,10 @@ TEST(Hjson, NeedsNeitherQuotesNorCommasNorBraces) {
 
 // The last of two values would win in silence.
 TEST(Hjson, AKeyThatIsThereTwiceIsNamed) {
-  EXPECT_THAT(refusal("{\"a\": 1,\n \"b\": {}, \"a\": 2}"),
+  EXPECT_THAT(hjson_refusal("{\"a\": 1,\n \"b\": {}, \"a\": 2}"),
               HasSubstr("line 2, column 11: the key 'a' is there twice"));
-  EXPECT_THAT(refusal("{\"z\": [{\"x\": {\"b\": 1, b: 1}}]}"), HasSubstr("the key 'b' is there"));
-  EXPECT_EQ(refusal("{\"a\": {\"a\": {\"a\": 1}}}"), R"({"a":{"a":{"a":1}}})");
+  EXPECT_THAT(hjson_refusal("{\"z\": [{\"x\": {\"b\": 1, b: 1}}]}"), HasSubstr("the key 'b' is there"));
+  EXPECT_EQ(hjson_refusal("{\"a\": {\"a\": {\"a\": 1}}}"), R"({"a":{"a":{"a":1}}})");
 }
 
 TEST(Hjson, FaultsHavePlacesAndWords) {
@@ -62,9 +62,9 @@ TEST(Hjson, FaultsHavePlacesAndWords) {
                                     {"{\"a\": \"\\x\"}", "column 7: this text has a wrong escape"},
                                     {"/* {}", "this comment has no end"},
                                     {"{} {}", "expected nothing more"}})
-    EXPECT_THAT(refusal(text), HasSubstr(words)) << text;
-  EXPECT_THAT(refusal(std::string(1 << 20, '[')), HasSubstr("more than 256 levels deep"));
-  EXPECT_THAT(refusal(std::string("a:{").append(100'000, '{')), HasSubstr("expected a key"));
+    EXPECT_THAT(hjson_refusal(text), HasSubstr(words)) << text;
+  EXPECT_THAT(hjson_refusal(std::string(1 << 20, '[')), HasSubstr("more than 256 levels deep"));
+  EXPECT_THAT(hjson_refusal(std::string("a:{").append(100'000, '{')), HasSubstr("expected a key"));
 }
 
 }  // namespace
