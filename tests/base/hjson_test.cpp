@@ -48,7 +48,8 @@ TEST(Hjson, NeedsNeitherQuotesNorCommasNorBraces) {
 TEST(Hjson, AKeyThatIsThereTwiceIsNamed) {
   EXPECT_THAT(hjson_refusal("{\"a\": 1,\n \"b\": {}, \"a\": 2}"),
               HasSubstr("line 2, column 11: the key 'a' is there twice"));
-  EXPECT_THAT(hjson_refusal("{\"z\": [{\"x\": {\"b\": 1, b: 1}}]}"), HasSubstr("the key 'b' is there"));
+  EXPECT_THAT(hjson_refusal("{\"z\": [{\"x\": {\"b\": 1, b: 1}}]}"),
+              HasSubstr("the key 'b' is there"));
   EXPECT_EQ(hjson_refusal("{\"a\": {\"a\": {\"a\": 1}}}"), R"({"a":{"a":{"a":1}}})");
 }
 

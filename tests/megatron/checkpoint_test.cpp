@@ -95,10 +95,15 @@ TEST_F(Megatron, OtherFoldersAndFormatsAreNamed) {
   std::ofstream(folder / "latest_checkpointed_iteration.txt") << "../100";
   EXPECT_THAT(refusal(folder), HasSubstr("expected is the number of a step"));
   std::ofstream(folder / "latest_checkpointed_iteration.txt") << "100";
-  std::ofstream(folder / "iter_0000100/metadata.json") << "{}";
+  for (const char* file : {"metadata.json", ".metadata"})
+    std::ofstream(folder / "iter_0000100" / file) << "{}";
   EXPECT_THAT(refusal(folder), HasSubstr("torch_dist"));
-  fs::remove(folder / "iter_0000100/metadata.json");
-  fs::create_directory(folder / "iter_0000100/mp_rank_00_000_000");
+  for (const char* file : {"metadata.json", ".metadata"})
+    fs::remove(folder / "iter_0000100" / file);
+  const fs::path of_an_expert = folder / "iter_0000100/mp_rank_00_000_000";
+  fs::create_directory(of_an_expert);
+  EXPECT_THAT(refusal(folder), HasSubstr("not whole"));
+  std::ofstream(of_an_expert / "model_optim_rng.pt") << "x";
   EXPECT_THAT(refusal(folder), HasSubstr("expert parallelism"));
 }
 
