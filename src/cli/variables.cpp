@@ -41,6 +41,7 @@ const std::vector<std::string>& known_names() {
       "TRIREME_SCALE",
       "TRIREME_SEED",
       "TRIREME_SHARE_PROCESSORS",
+      "TRIREME_SLOW_RANK_SECONDS",
       "TRIREME_STREAM_ORDER",
       "TRIREME_SYNCHRONOUS_SENDS",
       "TRIREME_THREADS",

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "base/counted.h"
@@ -39,6 +40,13 @@ std::string to_text(const SlowRank& slow, const std::string& host) {
       slow.rank, host, slow.seconds, slow.seconds / slow.median, slow.median);
   if (slow.others > 0) text += fmt::format("; {} more as slow", counted(slow.others, "rank"));
   return text;
+}
+
+double SlowRanks::default_window_s() {
+  const char* const text = std::getenv("TRIREME_SLOW_RANK_SECONDS");
+  char* end = nullptr;
+  const double seconds = text ? std::strtod(text, &end) : 0;
+  return seconds > 0 && *end == '\0' ? seconds : 30;
 }
 
 std::optional<SlowRank> SlowRanks::judge(std::span<const double> seconds,

@@ -21,9 +21,12 @@ std::string to_text(const SlowRank& slow, const std::string& host);
 
 class SlowRanks {
  public:
-  // Ranks are judged over windows of log intervals that last so long at least: what disturbs a rank
-  // for a moment, as other work on its node, is not told of short steps either.
-  explicit SlowRanks(double window_s = 30) : window_s_(window_s) {}
+  // Ranks are judged over windows of log intervals that last at least this long: a moment of other
+  // work on a node is not reported, however short the steps are.
+  explicit SlowRanks(double window_s = default_window_s()) : window_s_(window_s) {}
+
+  // 30 seconds, or TRIREME_SLOW_RANK_SECONDS.
+  static double default_window_s();
 
   // Over a log interval of so many steps: seconds of own work in a step and the pipeline stage, by
   // rank. Ranks are compared within their stage. A rank is slow where it needs a quarter more than

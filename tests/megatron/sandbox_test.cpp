@@ -248,9 +248,9 @@ std::vector<Way> ways_out() {
       {"shared memory of System V",
        "perl -e 'defined shmget($ENV{KEY}, 64, 0666 | 01000) or exit 1'",
        [](const Outside& o) { return shmget(o.key(), 0, 0) >= 0; }},
-      {"priority of another process", "renice -n 7 -p $VICTIM",
+      {"priority of another process", "renice -n 19 -p $VICTIM",
        [](const Outside& o) {
-         return getpriority(PRIO_PROCESS, static_cast<id_t>(o.victim())) > 0;
+         return getpriority(PRIO_PROCESS, static_cast<id_t>(o.victim())) == 19;
        }},
       {"keys",
        fmt::format("perl -e 'syscall({}, \"user\", \"trireme-test\", \"x\", 1, -3) > 0 or "

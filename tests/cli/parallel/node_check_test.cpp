@@ -41,6 +41,7 @@ TEST_F(NodeCheck, TrainingNamesTheRankThatOthersWaitFor) {
   ASSERT_EQ(train_on("whole", {2, ""}, settings).code, 0);
   Program program(job_arguments("run", {2, ""}, settings), path("run.out"),
                   {{"TRIREME_THREADS", "1"},
+                   {"TRIREME_SLOW_RANK_SECONDS", "0.001"},
                    {"LD_PRELOAD", TRIREME_TEST_AIM},
                    {"TRIREME_TEST_AIM", "1 nap 0 300"}});
   const Outcome outcome = wait_for(program, 60);

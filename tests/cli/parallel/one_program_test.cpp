@@ -116,6 +116,7 @@ class OneProgram : public Jobs {
 
   void compare(const Layout& layout) const {
     SCOPED_TRACE(layout.text());
+    fs::remove(path("program.txt"));  // of the layout before, which plan would not replace
     std::vector<std::string> arguments = {"plan", path("run.toml")};
     for (const std::string& word : words_of(settings_of(layout))) arguments.push_back(word);
     arguments.insert(arguments.end(), {"--ranks", std::to_string(layout.ranks), "--json",
