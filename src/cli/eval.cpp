@@ -169,10 +169,9 @@ void add_eval(CLI::App& app) {
   const std::vector<std::pair<std::string, Split>> splits = {
       {"train", Split::train}, {"valid", Split::valid}, {"test", Split::test}};
   command
-      ->add_option("--split", a->split,
-                   "Part of the run's own data: train, valid or test (default: valid and test)")
+      ->add_option("--split", a->split, "Part of the run's own data (without it: valid and test)")
       ->transform(CLI::CheckedTransformer(splits))
-      ->type_name("NAME");
+      ->option_text("train|valid|test");
   command
       ->add_option("--samples", a->samples,
                    "Samples of it, from its first on; 0: as many as an evaluation of the run")

@@ -172,7 +172,8 @@ std::string unknown_word(const Reading& reading) {
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const Reading reading = read_words(app, argc, argv);
-  const bool unexpected = !reading.unknown.empty() || error.get_name() == "ExtrasError";
+  const bool unexpected = !reading.unknown.empty() ||
+                          error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const char* more = unexpected && reading.path == "trireme import-args"
                          ? ". Arguments of the script that begin with '-' are given after --"
                          : "";

@@ -130,7 +130,6 @@ TEST_F(BadInput, Generation) {
   expect_refused(run({"generate", path("run"), "--prompt", "the", "--seed", "-1"}), "--seed");
   expect_refused(run({"generate", path("run"), "--prompt", "the", "--temperature", "0"}),
                  "temperature");
-  expect_refused(run({"eval", path("run")}), "--text");
   expect_refused(run({"eval", path("run"), "--text", path("corpus.txt"), "--stride", "17"}),
                  "--stride 17");
   // A loss needs no text; text needs a tokenizer.

@@ -146,7 +146,7 @@ TEST_F(Plan, LooksForLayouts) {
   EXPECT_THAT(full.out, HasSubstr("no layout of this model fits into 2 devices"));
   const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
       {{"--machine", "lumi-g"}, "add --devices N"},
-      {{"--machine", "lumi", "--devices", "2"}, "neither a file nor a machine"},
+      {{"--machine", "nowhere", "--devices", "2"}, "neither a file nor a machine"},
       {{"--devices", "2", "run.device=cpu"}, "--search needs a machine with figures"},
       {{"--machine", "lumi-g", "--devices", "2", "train.global_batch_size=0"},
        "--search needs train.global_batch_size"},

@@ -110,7 +110,7 @@ TEST_F(Pretrain, TrainsAndGoesOn) {
 TEST_F(Pretrain, PrintedConfigurationMeansTheSame) {
   prepare_data();
   ASSERT_EQ(run(flags("run")).code, 0);
-  const Outcome printed = run(flags("again", {"--print-config"}));
+  const Outcome printed = run(flags("again", {"--print-config", "run.device=cpu"}));
   ASSERT_EQ(printed.code, 0) << printed.out;
   EXPECT_FALSE(fs::exists(path("again")));
   write("printed.toml", printed.out);
@@ -394,8 +394,7 @@ TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("#   --num-experts-switch: '8': use --num-experts"),
                     HasSubstr("#   --use-flash-attn: "),
-                    HasSubstr("'--num-experts-switch' of the script could not be carried "
-                              "over")));
+                    HasSubstr("this would be a different training: --num-experts-switch: ")));
   EXPECT_TRUE(fs::exists(path("run.toml")));
 }
 
