@@ -4,21 +4,6 @@
 namespace trireme::script {
 
 const char* const shim_queues = R"sh(
-# The same for values that are texts: "-sV" whatever V begins with.
-text_option() {
-  local long=$1 short=$2 value=
-  shift 2
-  while [ $# -gt 0 ]; do
-    case $1 in
-      "$long="*) value=${1#*=} ;;
-      "$long" | "$short") value=${2-} ;;
-      "$short"?*) value=${1#"$short"} ;;
-    esac
-    shift
-  done
-  printf '%s' "$value"
-}
-
 # A file that SLURM has made under this name when the job begins: %j and its like are filled in.
 slurm_file() {
   local pattern=$1 name= letter value

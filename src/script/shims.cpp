@@ -83,15 +83,18 @@ asked() {
   record asked "$name" "$@"
 }
 
-# The value of an option among the remaining arguments: the last of "--long V", "--long=V", "-sV".
-option() {
-  local long=$1 short=$2 value=
-  shift 2
+# The value of an option among the remaining arguments: the last of "--long V", "--long=V", "-sV". Its value is a number;
+# that of text_option is a text, whatever it begins with.
+option() { option_of '[0-9]*' "$@"; }
+text_option() { option_of '?*' "$@"; }
+option_of() {
+  local joined=$1 long=$2 short=$3 value=
+  shift 3
   while [ $# -gt 0 ]; do
     case $1 in
       "$long="*) value=${1#*=} ;;
       "$long" | "$short") value=${2-} ;;
-      "$short"[0-9]*) value=${1#"$short"} ;;
+      "$short"$joined) value=${1#"$short"} ;;
     esac
     shift
   done
