@@ -56,41 +56,45 @@ endfunction()
 set(trireme_module_table ${CMAKE_BINARY_DIR}/modules.txt)
 file(WRITE ${trireme_module_table} "")
 
-# trireme_module(<folder> LAYER <n> [LINKS <targets>...] [HEADERS <headers>...] [APART <files>...]): all .cpp files of
-# src/<folder> but main.cpp as the library trireme_<name>, linked to the modules and packages that it may
-# use. A module links only modules of lower layers, or of its own layer if they were declared earlier.
+# trireme_module(<folder> [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...] [APART <files>...]): all .cpp
+# files of src/<folder> and of its PARTS, but main.cpp, as the library trireme_<name>, linked to the modules and packages
+# that it may use. A module links only modules that were declared earlier, and its layer follows from them.
 # HEADERS are its public headers: those that other modules may include. APART are the files whose internal
 # names occur in other files of the module too ("all" for every file): see trireme_together.
 function(trireme_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "LAYER" "LINKS;HEADERS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "PARTS;LINKS;HEADERS;APART")
   string(REPLACE "/" "_" name ${folder})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  set(globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  foreach(part ${module_PARTS})
+    list(APPEND globs ${PROJECT_SOURCE_DIR}/src/${folder}/${part}/*.cpp)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
   list(FILTER sources EXCLUDE REGEX "/main[.]cpp$")
-  if(module_UNPARSED_ARGUMENTS OR NOT DEFINED module_LAYER OR NOT sources)
-    message(FATAL_ERROR "module ${folder}: needs a LAYER and sources, and knows no '${module_UNPARSED_ARGUMENTS}'")
+  if(module_UNPARSED_ARGUMENTS OR NOT sources)
+    message(FATAL_ERROR "module ${folder}: needs sources, and knows no '${module_UNPARSED_ARGUMENTS}'")
   endif()
   add_library(trireme_${name} STATIC ${sources})
   target_link_libraries(trireme_${name} PUBLIC trireme_flags ${module_LINKS})
   trireme_together(trireme_${name} "${module_APART}" ${sources})
-  set_target_properties(trireme_${name} PROPERTIES TRIREME_LAYER ${module_LAYER} TRIREME_FOLDER ${folder}
-    TRIREME_APART "${module_APART}")
 
   set(uses "")
+  set(layer 0)
   list(FILTER module_LINKS INCLUDE REGEX "^trireme_")
   foreach(library ${module_LINKS})
     if(NOT TARGET ${library})
       message(FATAL_ERROR "module ${folder} links ${library}, which is not declared earlier in src/CMakeLists.txt")
     endif()
-    get_target_property(layer ${library} TRIREME_LAYER)
-    if(layer GREATER module_LAYER)
-      message(FATAL_ERROR "module ${folder} of layer ${module_LAYER} links ${library} of layer ${layer}")
+    get_target_property(below ${library} TRIREME_LAYER)
+    if(NOT below LESS layer)
+      math(EXPR layer "${below} + 1")
     endif()
     get_target_property(used ${library} TRIREME_FOLDER)
     list(APPEND uses ${used})
   endforeach()
+  set_target_properties(trireme_${name} PROPERTIES TRIREME_LAYER ${layer} TRIREME_FOLDER ${folder})
   list(JOIN uses " " uses)
   list(JOIN module_HEADERS " " headers)
-  file(APPEND ${trireme_module_table} "module ${folder}\nuses ${uses}\nheaders ${headers}\n")
+  file(APPEND ${trireme_module_table} "module ${folder}\nlayer ${layer}\nuses ${uses}\nheaders ${headers}\n")
 endfunction()
 
 # trireme_include_exception(<file> <header> <reason>): an include that the table forbids and that stays
@@ -140,12 +144,19 @@ function(trireme_tests folder)
     message(FATAL_ERROR "tests/${folder} has no *_test.cpp")
   endif()
   add_executable(test_${name} ${sources})
-  target_link_libraries(test_${name} PRIVATE trireme_${name} ${tests_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
+  # The tests of a part of a module link the module.
+  set(library trireme_${name})
+  if(NOT TARGET ${library})
+    cmake_path(GET folder PARENT_PATH parent)
+    string(REPLACE "/" "_" library trireme_${parent})
+  endif()
+  target_link_libraries(test_${name} PRIVATE ${library} ${tests_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
   trireme_together(test_${name} "${tests_APART}" ${sources})
   target_compile_options(test_${name} PRIVATE ${trireme_test_level})
   trireme_precompiled(test_${name} REUSE_FROM test_headers)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
+    TRIREME_TESTS="${CMAKE_CURRENT_SOURCE_DIR}"
     TRIREME_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/${folder}/data"
     TRIREME_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data")
   add_test(NAME ${name} COMMAND ${trireme_nice} $<TARGET_FILE:test_${name}> --gtest_filter=-Slow*:Long* --gtest_brief=1)

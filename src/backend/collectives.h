@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme {
 

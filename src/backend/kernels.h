@@ -16,9 +16,9 @@
 #include <type_traits>
 
 #include "backend/step_block.h"
-#include "tensor/dtype.h"
-#include "tensor/fp8.h"
-#include "tensor/kinds.h"
+#include "base/dtype.h"
+#include "base/fp8.h"
+#include "base/kinds.h"
 
 namespace trireme {
 

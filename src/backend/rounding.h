@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "backend/state_kernels.h"
+#include "base/dtype.h"
 #include "base/random.h"
-#include "tensor/dtype.h"
 
 namespace trireme {
 

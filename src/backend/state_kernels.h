@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backend/step_block.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/progress.h"
 #include "checkpoint/reader.h"
-#include "interop/tensor_mapping.h"
+#include "tensors/mapping.h"
 
 namespace trireme {
 

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/reader.h"
-#include "interop/foreign.h"
 
 namespace trireme {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/layout.h"
-#include "interop/cast.h"
-#include "interop/foreign.h"
+#include "tensors/cast.h"
 
 namespace trireme {
 

@@ -12,7 +12,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/progress.h"
 #include "checkpoint/region.h"
-#include "interop/safetensors.h"
+#include "tensors/safetensors.h"
 
 namespace trireme {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/device.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "base/dtype.h"
+#include "base/shape.h"
 
 namespace trireme {
 

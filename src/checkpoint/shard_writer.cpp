@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/layout.h"
-#include "interop/safetensors_writer.h"
+#include "tensors/safetensors_writer.h"
 
 namespace trireme {
 namespace {

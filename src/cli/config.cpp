@@ -10,9 +10,9 @@
 #include "cli/config_from.h"
 #include "cli/config_questions.h"
 #include "cli/new_file.h"
-#include "cluster/slurm_script.h"
 #include "config/presets.h"
 #include "config/reference.h"
+#include "operations/slurm_script.h"
 
 namespace trireme::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "settings/settings_file.h"
+#include "importers/settings/settings_file.h"
 
 namespace trireme::cli {
 

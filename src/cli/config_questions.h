@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/questions.h"
-#include "settings/settings_file.h"
+#include "importers/settings/settings_file.h"
 
 namespace trireme::cli {
 

@@ -6,17 +6,21 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpoint/dcp.h"
-#include "checkpoint/rank_folders.h"
-#include "interop/deepspeed_folder.h"
-#include "interop/deepspeed_huggingface.h"
-#include "interop/foreign.h"
-#include "interop/huggingface_folder.h"
-#include "interop/megatron_folder.h"
-#include "interop/torch_dist_folder.h"
-#include "megatron/arguments.h"
-#include "megatron/checkpoint.h"
-#include "torch/dcp_folder.h"
+#include "checkpoint/foreign.h"
+#include "formats/dcp/export.h"
+#include "formats/dcp/folder.h"
+#include "formats/dcp/model.h"
+#include "formats/deepspeed/folder.h"
+#include "formats/deepspeed/huggingface.h"
+#include "formats/huggingface/folder.h"
+#include "formats/huggingface/model.h"
+#include "formats/llama/export.h"
+#include "formats/llama/folder.h"
+#include "formats/megatron/export.h"
+#include "formats/megatron/folder.h"
+#include "formats/megatron/torch_dist_folder.h"
+#include "importers/megatron/arguments.h"
+#include "importers/megatron/checkpoint.h"
 
 namespace trireme::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/dcp.h"
-#include "checkpoint/huggingface.h"
-#include "interop/foreign_model.h"
-#include "interop/megatron_writer.h"
+#include "formats/dcp/export.h"
+#include "formats/foreign_model.h"
+#include "formats/huggingface/export.h"
+#include "formats/megatron/writer.h"
 
 namespace trireme::cli {
 

@@ -21,8 +21,8 @@
 #include "cli/variables.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
+#include "operations/mpi_leftovers.h"
 #include "runtime/memory.h"
-#include "supervise/mpi_leftovers.h"
 
 namespace trireme::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nodecheck/node_check.h"
+#include "operations/node_check.h"
 
 namespace trireme::cli {
 

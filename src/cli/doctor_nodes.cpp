@@ -10,7 +10,7 @@
 #include "cli/doctor.h"
 #include "comm/greeting.h"
 #include "comm/suspects.h"
-#include "nodecheck/node_check.h"
+#include "operations/node_check.h"
 
 namespace trireme::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/import_settings.h"
-#include "megatron/import.h"
-#include "settings/settings_file.h"
+#include "importers/megatron/import.h"
+#include "importers/settings/settings_file.h"
 
 namespace trireme::cli {
 namespace {

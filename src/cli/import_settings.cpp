@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "megatron/run_device.h"
-#include "script/launch.h"
-#include "script/report.h"
-#include "settings/settings_file.h"
+#include "importers/megatron/run_device.h"
+#include "importers/script/launch.h"
+#include "importers/script/report.h"
+#include "importers/settings/settings_file.h"
 
 namespace trireme::cli {
 namespace {

@@ -7,19 +7,20 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
 #include "cli/inspect_report.h"
 #include "data/indexed_dataset.h"
-#include "interop/deepspeed_folder.h"
-#include "interop/foreign.h"
-#include "interop/foreign_model.h"
-#include "interop/megatron_folder.h"
-#include "interop/safetensors.h"
-#include "interop/torch_dist_folder.h"
-#include "torch/dcp_folder.h"
-#include "torch/torch_file.h"
+#include "formats/dcp/folder.h"
+#include "formats/dcp/model.h"
+#include "formats/deepspeed/folder.h"
+#include "formats/foreign_model.h"
+#include "formats/megatron/folder.h"
+#include "formats/megatron/torch_dist_folder.h"
+#include "formats/torch/file.h"
+#include "tensors/safetensors.h"
 
 namespace trireme::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/inspect_report.h"
-#include "torch/dcp_folder.h"
+#include "formats/dcp/folder.h"
 
 namespace trireme::cli {
 

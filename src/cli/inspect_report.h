@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "interop/tensor_stats.h"
+#include "tensors/stats.h"
 
 namespace trireme::cli {
 

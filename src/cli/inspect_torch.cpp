@@ -5,8 +5,8 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/inspect_report.h"
-#include "megatron/unknown_arguments.h"
-#include "torch/torch_file.h"
+#include "formats/torch/file.h"
+#include "importers/megatron/unknown_arguments.h"
 
 namespace trireme::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/counted.h"
+#include "checkpoint/foreign.h"
 #include "cli/inspect_report.h"
-#include "interop/foreign.h"
-#include "interop/huggingface_folder.h"
-#include "interop/weight_file.h"
+#include "formats/huggingface/folder.h"
+#include "formats/weight_file.h"
 
 namespace trireme::cli {
 namespace {

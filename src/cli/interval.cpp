@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "reliability/save_interval.h"
+#include "operations/save_interval.h"
 
 namespace trireme::cli {
 namespace {

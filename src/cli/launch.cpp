@@ -21,7 +21,7 @@
 #include "cli/job.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
-#include "supervise/mpi_leftovers.h"
+#include "operations/mpi_leftovers.h"
 #include "train/console.h"
 #include "train/run_lock.h"
 #include "train/run_status.h"

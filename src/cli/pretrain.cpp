@@ -13,7 +13,7 @@
 #include "cli/supervise.h"
 #include "cli/train.h"
 #include "comm/transport.h"
-#include "megatron/translate.h"
+#include "importers/megatron/translate.h"
 #include "train/setup.h"
 
 namespace trireme::cli {

@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "cluster/slurm_script.h"
+#include "operations/slurm_script.h"
 
 namespace trireme::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "supervise/supervisor.h"
+#include "operations/supervisor.h"
 
 namespace trireme::cli {
 

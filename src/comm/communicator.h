@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
 // The model families: what each one implies, reads and refuses. An entry here and an architecture
-// in model/ make a family; interop/ knows which files of other systems hold it.
+// in model/ make a family; formats/ knows which files of other systems hold it.
 #pragma once
 
 #include <cstdint>

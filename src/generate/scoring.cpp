@@ -6,8 +6,8 @@
 
 #include "backend/device.h"
 #include "base/counted.h"
-#include "interop/safetensors_writer.h"
 #include "model/batch_inputs.h"
+#include "tensors/safetensors_writer.h"
 
 namespace trireme {
 namespace {

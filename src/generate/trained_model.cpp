@@ -5,10 +5,10 @@
 #include <cstdio>
 
 #include "base/thread_pool.h"
-#include "checkpoint/huggingface.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
 #include "data/configured_tokenizer.h"
+#include "formats/huggingface/export.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
 #include "tokenizer/capped_tokenizer.h"
@@ -61,7 +61,7 @@ const Tokenizer& TrainedModel::tokenizer() {
 }
 
 std::vector<std::int32_t> TrainedModel::imported_end_ids() const {
-  const HuggingFaceTokens tokens = imported_tokens(reader_.state());
+  const SpecialTokens tokens = imported_tokens(reader_.state());
   std::vector<std::int32_t> ids(tokens.further_eos.begin(), tokens.further_eos.end());
   if (tokens.eos >= 0) ids.push_back(static_cast<std::int32_t>(tokens.eos));
   return ids;

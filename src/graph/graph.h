@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fp8.h"
 #include "graph/node.h"
-#include "tensor/fp8.h"
 
 namespace trireme {
 

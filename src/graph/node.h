@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <variant>
 
+#include "base/kinds.h"
 #include "graph/value.h"
-#include "tensor/kinds.h"
 
 namespace trireme {
 
-// Every op. Each has its definition, <name>_op, in a file of ops/; this list makes the enumeration
+// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the enumeration
 // and the table of definitions.
 // clang-format off
 #define TRIREME_OPS(X)                  \

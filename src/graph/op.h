@@ -1,5 +1,5 @@
-// The definition of an op: its shape rule, its gradient rule, its cost and its kernel. ops/ has one
-// definition per OpKind; all other code works through that table.
+// The definition of an op: its shape rule, its gradient rule, its cost and its kernel. graph/ops/
+// has one definition per OpKind; all other code works through that table.
 #pragma once
 
 #include <array>

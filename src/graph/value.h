@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "base/dtype.h"
+#include "base/shape.h"
 
 namespace trireme {
 

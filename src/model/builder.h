@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "graph/ops/ops.h"
 #include "model/losses.h"
 #include "model/transformer.h"
-#include "ops/ops.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 
 #include "base/divide.h"
 #include "base/error.h"
-#include "ops/ops.h"
+#include "graph/ops/ops.h"
 
 namespace trireme {
 namespace {

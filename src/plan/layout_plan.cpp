@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "config/presets.h"
 #include "plan/recorded_rank.h"
-#include "timing/costs.h"
+#include "plan/timing/costs.h"
 #include "train/setup.h"
 
 namespace trireme {

@@ -10,8 +10,8 @@
 #include "backend/cpu/isa.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "cluster/site.h"
 #include "config/toml_depth.h"
+#include "operations/site.h"
 #include "plan/machine_speed.h"
 
 namespace trireme {

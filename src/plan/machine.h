@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/target.h"
-#include "timing/speed.h"
+#include "plan/timing/speed.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "timing/speed.h"
+#include "plan/timing/speed.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "plan/recorded_rank.h"
-#include "timing/replay.h"
+#include "plan/timing/replay.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "model/layer_kinds.h"
 #include "plan/layout_space.h"
-#include "timing/costs.h"
+#include "plan/timing/costs.h"
 
 namespace trireme {
 

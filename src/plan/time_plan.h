@@ -6,8 +6,8 @@
 
 #include "plan/layout_plan.h"
 #include "plan/machine.h"
-#include "timing/replay.h"
-#include "timing/stack.h"
+#include "plan/timing/replay.h"
+#include "plan/timing/stack.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "data/configured_tokenizer.h"
-#include "interop/huggingface_config.h"
+#include "formats/huggingface/config.h"
 #include "model/transformer.h"
 #include "runtime/memory.h"
 #include "train/interrupt.h"
@@ -31,7 +31,7 @@ std::int64_t bytes_of(const fs::path& folder) {
 }
 
 // The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
-HuggingFaceTokens special_tokens(const Config& config) {
+SpecialTokens special_tokens(const Config& config) {
   if (config.data.tokenizer.empty()) return {};
   const auto tokenizer = make_tokenizer(config);
   const SpecialIds& ids = tokenizer->special();

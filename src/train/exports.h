@@ -7,9 +7,9 @@
 #include <set>
 #include <stop_token>
 
-#include "checkpoint/huggingface.h"
 #include "checkpoint/progress.h"
 #include "config/config.h"
+#include "formats/huggingface/export.h"
 #include "train/console.h"
 
 namespace trireme {

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
 #include "config/run_rules.h"
 #include "data/batch.h"
 #include "data/configured_tokenizer.h"
-#include "interop/foreign.h"
 #include "tokenizer/capped_tokenizer.h"
 #include "train/vocabulary.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "checkpoint/region.h"
-#include "interop/optimizer_states.h"
 #include "optim/optimizer.h"
+#include "tensors/optimizer_states.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "timing/speed.h"
+#include "plan/timing/speed.h"
 #include "view/metric_lines.h"
 #include "view/run_events.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/dtype.h"
 #include "checkpoint/layout.h"
-#include "tensor/dtype.h"
 #include "world.h"
 
 namespace trireme {

@@ -104,8 +104,7 @@ TEST_F(BadInput, PathsThatCannotBeLookedAt) {
 }
 
 TEST_F(BadInput, BertDoesNotContinueTexts) {
-  const fs::path bert =
-      (fs::path(TRIREME_TEST_DATA) / "../../interop/data/hf/bert").lexically_normal();
+  const fs::path bert = (fs::path(TRIREME_TESTS) / "formats/data/hf/bert").lexically_normal();
   ASSERT_EQ(run({"convert", "--from", "hf", bert.string(), path("bert")}).code, 0);
   write("text.txt", "the ship");
   const char* message = "which fills in masked tokens";

@@ -92,7 +92,7 @@ TEST_F(LongBert, PredictsMaskedWordsFromTheirContext) {
                             "--split-sentences", "--tokenizer-type", "bert", "--vocab-file",
                             path("vocab.txt"), "--output-prefix", path("kjv")});
   ASSERT_EQ(made.code, 0) << made.out;
-  const fs::path recipe = fs::path(TRIREME_TEST_DATA) / "../../../recipes/bert_tiny.toml";
+  const fs::path recipe = fs::path(TRIREME_TESTS) / "../recipes/bert_tiny.toml";
   const Outcome trained =
       run({"train", recipe.lexically_normal().string(), "run.dir=" + path("run"),
            "data.path=" + path("kjv_text_sentence"), "data.vocab_file=" + path("vocab.txt")});

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "interop/safetensors.h"
+#include "tensors/safetensors.h"
 
 namespace trireme {
 namespace {
@@ -38,7 +38,7 @@ class Convert : public testing::Test {
     return testing::internal::GetCapturedStdout();
   }
   static fs::path reference(const std::string& name) {
-    return fs::path(TRIREME_TEST_DATA).parent_path().parent_path() / "interop/data/hf" / name;
+    return fs::path(TRIREME_TESTS) / "formats/data/hf" / name;
   }
 
   fs::path folder_ =

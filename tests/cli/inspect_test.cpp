@@ -12,8 +12,8 @@
 #include "checkpoint/writer.h"
 #include "cli/commands.h"
 #include "data/indexed_writer.h"
-#include "interop/safetensors_writer.h"
-#include "torch/torch_writer.h"
+#include "formats/torch/writer.h"
+#include "tensors/safetensors_writer.h"
 
 namespace trireme {
 namespace {

@@ -35,7 +35,7 @@ class Pretrain : public Workspace {
   }
 
   static std::string recipe(const std::string& name) {
-    return fs::path(TRIREME_TEST_DATA "/../../../recipes/megatron").lexically_normal() / name;
+    return fs::path(TRIREME_TESTS "/../recipes/megatron").lexically_normal() / name;
   }
 
   // Imports a script of recipes/megatron into run.toml.

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/dtype.h"
 #include "comm/transport.h"
-#include "tensor/dtype.h"
 
 namespace trireme::testing_comm {
 

@@ -1,5 +1,5 @@
 // Logits of imported Hugging Face models against those of the reference implementation
-// (tests/interop/data/make_hf_models.py).
+// (tests/formats/data/make_hf_models.py).
 #include "generate/scoring.h"
 
 #include <gmock/gmock.h>
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "checkpoint/huggingface.h"
-#include "interop/safetensors.h"
+#include "formats/huggingface/export.h"
+#include "tensors/safetensors.h"
 
 namespace trireme {
 namespace {
@@ -20,8 +20,8 @@ class Scoring : public testing::TestWithParam<std::string> {
  protected:
   Scoring() : folder_(fs::path(testing::TempDir()) / ("trireme_scoring_" + GetParam())) {
     fs::remove_all(folder_);
-    const fs::path tests = fs::path(TRIREME_TEST_DATA).parent_path().parent_path();
-    const fs::path source = tests / "interop/data/hf" / GetParam();
+    const fs::path tests = fs::path(TRIREME_TESTS);
+    const fs::path source = tests / "formats/data/hf" / GetParam();
     golden_ = json::parse(read_file(source / "golden.json"));
     import_huggingface(source, folder_ / "run", "test", nullptr);
   }

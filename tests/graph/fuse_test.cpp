@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 
 #include "graph/autodiff.h"
+#include "graph/ops/ops.h"
 #include "graph/planner.h"
 #include "graph/recompute.h"
-#include "ops/ops.h"
 
 namespace trireme {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "graph/autodiff.h"
 #include "graph/dump.h"
+#include "graph/ops/ops.h"
 #include "graph/recompute.h"
-#include "ops/ops.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "graph/autodiff.h"
-#include "ops/ops.h"
+#include "graph/ops/ops.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "comm/local.h"
 #include "graph/autodiff.h"
-#include "ops/ops.h"
+#include "graph/ops/ops.h"
 #include "parallel/tensor_group.h"
 #include "runtime/stage.h"
 

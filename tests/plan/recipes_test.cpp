@@ -18,8 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path recipe_folder =
-    (fs::path(TRIREME_TEST_DATA) / "../../../recipes").lexically_normal();
+const fs::path recipe_folder = (fs::path(TRIREME_TESTS) / "../recipes").lexically_normal();
 // Those that one machine trains in minutes say no layout.
 const std::set<std::string> without_layout = {"bert_tiny", "quickstart", "quickstart_experts"};
 

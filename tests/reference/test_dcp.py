@@ -13,7 +13,7 @@ import transformers
 from test_torch_folders import TYPES, assert_same_bits, divisible, model_of
 from test_training import model_section, write_indexed_tokens
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "interop/data"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats/data"))
 from dcp_folders import huggingface_state, rotated, save, split, titan_name, titan_state  # noqa: E402
 
 LAYOUTS = [((), ()), ((2,), ("rows",)), ((3,), ("rows",)), ((2, 2), ("rows", "columns")),

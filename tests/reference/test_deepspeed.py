@@ -16,8 +16,8 @@ from read_checkpoint import read_checkpoint  # noqa: E402
 from test_dcp import losses_of  # noqa: E402
 from test_training import write_indexed_tokens  # noqa: E402
 
-HF = ROOT / "tests/interop/data/hf"
-MAKE = ROOT / "tests/interop/data/make_deepspeed_folders.py"
+HF = ROOT / "tests/formats/data/hf"
+MAKE = ROOT / "tests/formats/data/make_deepspeed_folders.py"
 CASES = {
     "pipeline": dict(model="gpt2", tp=2, pp=2, dp=2, stage=1, dtype="bf16", pipeline=True),
     "untied": dict(model="llama", tp=2, pp=2, dp=1, stage=1, dtype="bf16", pipeline=True),

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 from read_checkpoint import read_checkpoint  # noqa: E402
 
-MAKE = ROOT / "tests/interop/data/make_megatron_optimizer_folders.py"
+MAKE = ROOT / "tests/formats/data/make_megatron_optimizer_folders.py"
 CASES = {
     "bf16": dict(llama=True, tp=2, pp=2, dtype="bfloat16"),
     "fp16_tied_over_stages": dict(tp=1, pp=2, dtype="float16"),

@@ -15,7 +15,7 @@ from test_dcp import losses_of, samples_of
 from test_megatron_core import arguments, megatron, save  # noqa: F401
 from test_training import model_section, write_indexed_tokens
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "interop/data"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats/data"))
 from make_torch_dist_folders import patch  # noqa: E402
 
 STEPS, BATCH = 20, 4

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 from read_checkpoint import read_checkpoint  # noqa: E402
 
-MAKE = ROOT / "tests/interop/data/make_torch_dist_folders.py"
+MAKE = ROOT / "tests/formats/data/make_torch_dist_folders.py"
 CASES = {
     "gpt": dict(tp=1, pp=1),
     "llama": dict(llama=True, tp=2, pp=2),

@@ -10,7 +10,7 @@ import torch
 from test_weights import (KINDS, assert_close, make_model, random_lines,
                           reference_logits, score)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "interop/data"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats/data"))
 from foreign_layouts import (CORE, LEGACY, OLDEST, save_megatron, save_meta_llama,  # noqa: E402
                              save_sharded_bin)
 

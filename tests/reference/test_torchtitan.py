@@ -10,7 +10,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-MAKE = ROOT / "tests/interop/data/make_torchtitan_folder.py"
+MAKE = ROOT / "tests/formats/data/make_torchtitan_folder.py"
 CASES = {
     "fused": dict(ranks=2, fused=True, tied=False),
     "apart": dict(ranks=1, fused=False, tied=False),

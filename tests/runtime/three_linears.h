@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/autodiff.h"
-#include "ops/ops.h"
+#include "graph/ops/ops.h"
 #include "runtime/stage.h"
 
 namespace trireme::testing_runtime {

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 json read_golden(const std::string& name) {
-  const fs::path tests = fs::path(TRIREME_TEST_DATA).parent_path().parent_path();
+  const fs::path tests = fs::path(TRIREME_TESTS);
   return golden::read_file(tests / "model/golden" / (name + ".safetensors"));
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme::cpu {
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "backend/gpu/which.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #if TRIREME_EMULATED
 #include "backend/gpu/emulated/language.h"

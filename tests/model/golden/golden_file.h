@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "interop/safetensors.h"
+#include "tensors/safetensors.h"
 
 namespace trireme::golden {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "backend/gpu/emulated/block.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #define GPU_FN inline
 #define GPU_KERNEL(threads) void

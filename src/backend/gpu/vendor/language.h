@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backend/gpu/which.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #if TRIREME_HIP
 #include <hip/hip_runtime.h>

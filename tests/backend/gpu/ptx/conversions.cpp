@@ -6,7 +6,7 @@
 
 #include "backend/gpu/ptx/decode.h"
 #include "backend/gpu/ptx/lanes.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme::ptx {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backend/gpu/ptx/ptx_test.h"
 #include "backend/gpu/tile_maps.h"
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 namespace trireme::ptx {
 namespace {

@@ -1,0 +1,110 @@
+// One entry for each chunk, in the order of the tensors.
+#include "formats/dcp/weights.h"
+
+#include "base/error.h"
+
+namespace trireme {
+
+DcpWeights::DcpWeights(std::shared_ptr<const DcpFolder> folder, IsStacked is_stacked)
+    : DcpWeights(folder, places(*folder), is_stacked) {}
+
+DcpWeights::DcpWeights(std::shared_ptr<const DcpFolder> folder, std::vector<Place> places,
+                       IsStacked is_stacked)
+    : WeightFile(folder->where(), entries(places, is_stacked)),
+      folder_(std::move(folder)),
+      places_(std::move(places)) {
+  for (std::size_t i = 0; i < places_.size(); ++i) first_.emplace(places_[i].tensor, i);
+}
+
+std::vector<DcpWeights::Place> DcpWeights::places(const DcpFolder& folder) {
+  std::vector<Place> places;
+  for (const DcpTensor& tensor : folder.metadata().tensors) {
+    for (const DcpChunk& chunk : tensor.chunks) places.push_back({&tensor, &chunk});
+  }
+  return places;
+}
+
+std::vector<WeightEntry> DcpWeights::entries(const std::vector<Place>& places,
+                                             IsStacked is_stacked) {
+  std::vector<WeightEntry> out;
+  for (const auto& [tensor, chunk] : places) {
+    const bool one_layer = is_stacked && is_stacked(*tensor) && !chunk->sizes.empty();
+    out.push_back({tensor->name,
+                   tensor->type->name,
+                   tensor->type->ours,
+                   {chunk->sizes.begin() + (one_layer ? 1 : 0), chunk->sizes.end()}});
+  }
+  return out;
+}
+
+void DcpWeights::require_whole(const DcpTensor& tensor) const {
+  if (const std::string fault = dcp_tiling_fault(tensor); !fault.empty()) {
+    fail_input("'{}': the tensor '{}' of shape {} is not whole: {}", this->name(), tensor.name,
+               shape_text(tensor.shape), fault);
+  }
+}
+
+// Read as a matrix, whose columns are the last dimension.
+TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t skipped) const {
+  const DcpChunk& chunk = tensor.chunks[i];
+  const std::size_t rank = tensor.shape.size();
+  TensorPart part{this, &tensors()[first_.at(&tensor) + i]};
+  if (rank > skipped) part.row = chunk.offsets[skipped];
+  bool is_one = rank > skipped && chunk.sizes[skipped] == 1;  // in the dimensions before
+  for (std::size_t axis = skipped + 1; axis + 1 < rank; ++axis) {
+    if (!is_one && chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
+      fail_input(
+          "'{}': the tensor '{}' of shape {} is cut along its dimension {}, in parts with several "
+          "of those before it, whose rows do not follow each other: that is not read",
+          this->name(), tensor.name, shape_text(tensor.shape), axis);
+    }
+    part.row = part.row * tensor.shape[axis] + chunk.offsets[axis];
+    is_one = is_one && chunk.sizes[axis] == 1;
+  }
+  if (rank > skipped + 1) part.column = chunk.offsets[rank - 1];
+  return part;
+}
+
+JoinedTensor DcpWeights::whole(const DcpTensor& tensor, const std::string& name) const {
+  require_whole(tensor);
+  JoinedTensor joined{name, tensor.shape, {}};
+  for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
+    const TensorPart one = part(tensor, i, 0);
+    if (tensor.chunks[i].count() > 0 || tensor.count() == 0) joined.parts.push_back(one);
+  }
+  if (joined.parts.empty()) {
+    fail_input("'{}': the tensor '{}' has no parts", this->name(), tensor.name);
+  }
+  return joined;
+}
+
+std::vector<JoinedTensor> DcpWeights::layers(const DcpTensor& tensor,
+                                             const std::vector<std::string>& names) const {
+  require_whole(tensor);
+  if (tensor.shape.empty() || tensor.shape[0] != std::ssize(names) || tensor.count() == 0) {
+    fail_input("'{}': the tensor '{}' of shape {} should have one part for each of {} layers",
+               this->name(), tensor.name, shape_text(tensor.shape), names.size());
+  }
+  std::vector<JoinedTensor> joined;
+  for (const std::string& name : names)
+    joined.push_back({name, {tensor.shape.begin() + 1, tensor.shape.end()}, {}});
+  for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
+    const DcpChunk& chunk = tensor.chunks[i];
+    if (chunk.count() == 0) continue;
+    if (chunk.sizes[0] != 1) {
+      fail_input("'{}': a part of the tensor '{}' holds {} layers, and only parts of one are read",
+                 this->name(), tensor.name, chunk.sizes[0]);
+    }
+    joined[static_cast<std::size_t>(chunk.offsets[0])].parts.push_back(part(tensor, i, 1));
+  }
+  return joined;
+}
+
+void DcpWeights::read(const WeightEntry& chunk, std::int64_t begin, std::int64_t end,
+                      std::byte* dst) const {
+  const Place& place = places_[position(chunk)];
+  const auto file = folder_->open(*place.tensor, *place.chunk);
+  file->read(file->pickle().tensor(file->pickle().root()), begin, end, dst);
+}
+
+}  // namespace trireme

@@ -1,0 +1,491 @@
+// Finds the files of a step, holds them against each other, and joins their tensors.
+#include "formats/deepspeed/folder.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "formats/deepspeed/universal_states.h"
+#include "formats/foreign_model.h"
+#include "formats/run_steps.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<const char*, 2> latest_files{"latest", "latest_universal"};
+constexpr const char* universal_folder = "zero";
+
+bool is_step(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (name.ends_with("_model_states.pt") && name.find("mp_rank_") != name.npos) return true;
+    if (name.starts_with("layer_") && name.ends_with("-model_states.pt")) return true;
+  }
+  return false;
+}
+
+std::string step_in(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return "";
+  std::string text = read_file(file, 4096);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// The folder of the step that is opened, or "".
+fs::path find_step(const fs::path& folder) {
+  if (is_step(folder)) return folder;
+  for (const char* latest : latest_files) {
+    const std::string step = step_in(folder / latest);
+    const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
+    if (plain && is_step(folder / step)) return folder / step;
+  }
+  // A run with one step needs no file that names it.
+  const bool names_one =
+      fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
+  const std::vector<std::string> steps = whole_steps(folder, is_step);
+  return !names_one && steps.size() == 1 ? folder / steps[0] : fs::path();
+}
+
+// The bytes that the weights in fp32 have in the type of the model.
+void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
+  const WeightEntry &to = *saved.entry, &from = *state.entry;
+  if (is_rounded_from(*saved.file, to, *state.file, from)) return;
+  fail_input(
+      "'{}' {} {} of '{}' should be what '{}' holds of it in fp32 {}, rounded, and is not: the "
+      "files are of different steps of a run, or of different runs",
+      to.name, to.type, shape_text(to.shape), saved.file->name(), state.file->name(),
+      shape_text(from.shape));
+}
+
+}  // namespace
+
+bool is_deepspeed_folder(const fs::path& folder) {
+  return !find_step(folder).empty() || fs::exists(folder / latest_files[1]) ||
+         !whole_steps(folder, is_step).empty();
+}
+
+fs::path deepspeed_step_folder(const fs::path& folder) {
+  if (const fs::path step = find_step(folder); !step.empty()) return step;
+  const bool universal = !fs::exists(folder / latest_files[0]);
+  const fs::path latest = folder / latest_files[universal ? 1 : 0];
+  const std::string whole = whole_steps_text(folder, whole_steps(folder, is_step));
+  if (!fs::exists(latest)) {
+    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
+               latest_files[0], whole);
+  }
+  const std::string step = step_in(latest).substr(0, 40);
+  fail_input(
+      "'{}' names the step {:?}, and '{}' does not hold a checkpoint of DeepSpeed "
+      "(mp_rank_XX_model_states.pt); {}",
+      latest.string(), step, (folder / step).string(), whole);
+}
+
+DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
+    : MegatronCheckpoint(deepspeed_step_folder(folder).string()) {
+  joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
+  find_files();
+  check_ranks();
+  universal_ = fs::is_directory(fs::path(where_) / universal_folder);
+  if (universal_) {
+    find_universal();
+  } else {
+    find_states();
+    if (layers_.empty()) {
+      find_modules();
+    } else {
+      find_layers();
+    }
+    find_plain_states();
+  }
+  std::set<std::string> all;
+  for (const auto& [name, parts] : parts_) all.insert(name);
+  for (const auto& names : names_) all.insert(names.begin(), names.end());
+  table_ = DeepspeedNames({all.begin(), all.end()});
+  check_layers(table_.layers());
+  check_words();
+  for (const auto& [name, parts] : parts_) saved_.emplace(full_name(table_.ours(name)), &parts);
+}
+
+void DeepspeedFolder::find_files() {
+  std::map<int, fs::path> models;  // by rank of model parallelism
+  for (const auto& item : fs::directory_iterator(where_)) {
+    const fs::path& path = item.path();
+    const std::string name = path.filename().string();
+    if (name.starts_with("expp_rank_") || name.find("_expert_") != name.npos) {
+      fail_input("'{}' holds experts ('{}'), which are not read", where_, name);
+    }
+    std::vector<int> at = numbers_in(name, "mp_rank_#_model_states.pt");
+    if (!at.empty()) models[at[0]] = path;
+    at = numbers_in(name, "zero_pp_rank_#_mp_rank_#_model_states.pt");
+    if (!at.empty() && at[0] == 0) models[at[1]] = path;
+    for (const char* pattern : {"zero_pp_rank_#_mp_rank_#_optim_states.pt",
+                                "bf#_zero_pp_rank_#_mp_rank_#_optim_states.pt"}) {
+      at = numbers_in(name, pattern);
+      if (!at.empty()) optimizer_[at.back()][at[at.size() - 2]] = path;
+    }
+    at = numbers_in(name, "layer_#-model_#-model_states.pt");
+    if (!at.empty()) layers_[at[0]][at[1]] = path;
+    at = numbers_in(name, "layer_#-model_states.pt");
+    if (!at.empty()) layers_[at[0]][0] = path;
+  }
+  if (models.empty()) {
+    fail_input("'{}' lacks 'mp_rank_00_model_states.pt', which says what model it is", where_);
+  }
+  const auto open = [&](int rank) {
+    const auto found = models.find(rank);
+    if (found == models.end()) {
+      fail_input(
+          "'{}' lacks 'mp_rank_{:02d}_model_states.pt': {}, and the files of {} are there", where_,
+          rank,
+          rank == 0 ? "ranks count from 0"
+                    : fmt::format("its arguments say {} x {} ranks (tensor x pipeline parallelism)",
+                                  tp_, pp_),
+          counted(models.size(), "rank"));
+    }
+    models_.push_back(std::make_shared<const TorchFile>(found->second));
+  };
+  open(0);
+  const Pickle& first = models_[0]->pickle();
+  if (!first.find(first.root(), "args")) {
+    fail_input(
+        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed, and those of other programs do "
+        "not "
+        "say what model they hold",
+        models_[0]->name());
+  }
+  set_arguments(models_[0], first.root());
+  const auto told = [&](const char* name) {
+    const double ranks = number_argument(name).value_or(1);
+    return ranks >= 1 && ranks <= 4096 ? static_cast<int>(ranks) : 1;
+  };
+  tp_ = told("tensor_model_parallel_size");
+  pp_ = told("pipeline_model_parallel_size");
+  for (int rank = 1; rank < tp_ * pp_; ++rank) open(rank);
+  if (static_cast<int>(models.size()) > tp_ * pp_) {
+    fail_input(
+        "'{}' has the files of {} ranks (mp_rank_XX_model_states.pt), and by its arguments there "
+        "are {} x {} (tensor x pipeline parallelism): files of two runs are mixed",
+        where_, models.size(), tp_, pp_);
+  }
+}
+
+void DeepspeedFolder::check_ranks() const {
+  const auto value = [](const TorchFile& file, const char* key, bool of_arguments) -> std::string {
+    const Pickle& pickle = file.pickle();
+    auto from = std::optional(pickle.root());
+    if (of_arguments) from = pickle.find(pickle.root(), "args");
+    const auto id = from ? pickle.find(*from, key) : std::nullopt;
+    return id ? pickle.shown(*id) : "absent";
+  };
+  for (const File& file : models_) {
+    for (const auto& [key, of_arguments] : {std::pair{"iteration", false},
+                                            {"global_steps", false},
+                                            {"dp_world_size", false},
+                                            {"tensor_model_parallel_size", true},
+                                            {"pipeline_model_parallel_size", true},
+                                            {"num_layers", true},
+                                            {"padded_vocab_size", true}}) {
+      const std::string expected = value(*models_[0], key, of_arguments);
+      const std::string found = value(*file, key, of_arguments);
+      if (expected == found) continue;
+      fail_input(
+          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in the "
+          "second",
+          models_[0]->name(), file->name(), key, expected, found);
+    }
+  }
+}
+
+// A pipeline's modules, each in a file of its own.
+void DeepspeedFolder::find_layers() {
+  for (const auto& [number, ranks] : layers_) {
+    std::vector<const WeightFile*> files;
+    for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
+      const auto path = ranks.find(tensor_rank);
+      if (path == ranks.end()) {
+        fail_input(
+            "'{}' lacks 'layer_{:02d}-model_{:02d}-model_states.pt': by its arguments there are {} "
+            "of tensor parallelism, and {} of this layer {} there",
+            where_, number, tensor_rank, counted(tp_, "rank"), counted(ranks.size(), "file"),
+            ranks.size() == 1 ? "is" : "are");
+      }
+      files.push_back(&joined_->keep(open_weight_file(path->second)));
+      in_order_.resize(static_cast<std::size_t>(tp_));
+      in_order_[static_cast<std::size_t>(tensor_rank)].push_back(
+          {fmt::format("{}.", number), files.back()});
+    }
+    if (static_cast<int>(ranks.size()) > tp_) {
+      fail_input("'{}' has {} ranks of the layer {}, and by its arguments there are {}", where_,
+                 ranks.size(), number, tp_);
+    }
+    for (const WeightEntry& entry : files[0]->tensors()) {
+      if (is_megatron_buffer(entry.name)) continue;
+      RankParts& parts = parts_[fmt::format("{}.{}", number, entry.name)];
+      for (const WeightFile* file : files) {
+        const WeightEntry* part = file->find(entry.name);
+        if (!part) fail_input("'{}' lacks the tensor '{}'", file->name(), entry.name);
+        parts.push_back({file, part});
+      }
+    }
+  }
+}
+
+// Without a pipeline the model is in the files of ranks, unless ZeRO's third stage has cut it up.
+void DeepspeedFolder::find_modules() {
+  if (!states_.empty() && states_[0].stage == 3) return;
+  std::vector<const WeightFile*> files;
+  for (const File& file : models_) {
+    const Pickle& pickle = file->pickle();
+    const auto module = pickle.find(pickle.root(), "module");
+    if (!module || pickle.kind(*module) != PickleKind::dict || pp_ > 1) {
+      fail_input("'{}' has no model, and '{}' has no layer_NN-model_TT-model_states.pt either",
+                 file->name(), where_);
+    }
+    files.push_back(&joined_->keep(torch_weights(file, *module)));
+    in_order_.push_back({{"", files.back()}});
+  }
+  for (const WeightEntry& entry : files[0]->tensors()) {
+    if (is_megatron_buffer(entry.name)) continue;
+    RankParts& parts = parts_[entry.name];
+    for (const WeightFile* file : files) {
+      const WeightEntry* part = file->find(entry.name);
+      if (!part) fail_input("'{}' lacks the tensor '{}'", file->name(), entry.name);
+      parts.push_back({file, part});
+    }
+  }
+}
+
+// The files of ZeRO's ranks: of all of them, or none.
+void DeepspeedFolder::find_states() {
+  if (optimizer_.empty()) return;
+  for (std::size_t rank = 0; rank < models_.size(); ++rank) {
+    const TorchFile& model = *models_[rank];
+    const auto& found = optimizer_[static_cast<int>(rank)];
+    const auto told = model.pickle().find_integer(model.pickle().root(), "dp_world_size");
+    const auto count = static_cast<int>(std::clamp<std::int64_t>(
+        told.value_or(static_cast<std::int64_t>(found.size())), 1, 1 << 20));
+    std::vector<File> files;
+    for (int data_rank = 0; data_rank < count; ++data_rank) {
+      const auto path = found.find(data_rank);
+      if (path == found.end()) {
+        fail_input(
+            "'{}' lacks '[bf16_]zero_pp_rank_{}_mp_rank_{:02d}_optim_states.pt': the run had {} of "
+            "data parallelism, and {} of this rank of model parallelism {} there",
+            where_, data_rank, rank, counted(count, "rank"), counted(found.size(), "file"),
+            found.size() == 1 ? "is" : "are");
+      }
+      files.push_back(std::make_shared<const TorchFile>(path->second));
+    }
+    if (static_cast<int>(found.size()) > count) {
+      fail_input("'{}' has the files of {} ranks of ZeRO for the model rank {}, and the run had {}",
+                 where_, found.size(), rank, count);
+    }
+    add_states(open_zero_states(files, model));
+  }
+  list_names();
+  read_progress();
+}
+
+void DeepspeedFolder::add_states(ZeroStates states) {
+  states_.push_back(std::move(states));
+  if (states_.back().steps == states_[0].steps) return;
+  fail_input("'{}': the optimizer of the model rank {} took {} steps, and that of rank 0 {}",
+             where_, states_.size() - 1, states_.back().steps, states_[0].steps);
+}
+
+void DeepspeedFolder::list_names() {
+  names_.resize(static_cast<std::size_t>(pp_));
+  for (int stage = 0; stage < pp_; ++stage) {
+    for (const WeightEntry& entry : states_[rank(stage, 0)].weights->tensors())
+      names_[static_cast<std::size_t>(stage)].push_back(entry.name);
+  }
+}
+
+// Without ZeRO each rank keeps all states of its parameters. Which layers a stage of a pipeline has
+// is in no file.
+void DeepspeedFolder::find_plain_states() {
+  const auto has_optimizer = [](const File& file) {
+    const auto optimizer = file->pickle().find(file->pickle().root(), "optimizer");
+    return optimizer && file->pickle().kind(*optimizer) != PickleKind::none;
+  };
+  if (!states_.empty() || std::ranges::none_of(models_, has_optimizer)) return;
+  std::string why = pp_ > 1 ? "nothing says which layers a stage of the pipeline has" : "";
+  for (std::size_t rank = 0; why.empty() && rank < models_.size(); ++rank) {
+    PlainStates found = open_plain_states(models_[rank], in_order_[rank]);
+    why = found.left_out;
+    if (why.empty()) add_states(std::move(found.states));
+  }
+  if (why.empty()) {
+    list_names();
+    return read_progress();
+  }
+  states_.clear();
+  note_ = fmt::format(
+      "the states of its optimizer, which ran without ZeRO, are left out, so that training begins "
+      "with new ones: {}",
+      why);
+}
+
+void DeepspeedFolder::read_progress() {
+  if (states_[0].steps == 0) return;
+  const Pickle& first = models_[0]->pickle();
+  const std::int64_t optimizer_steps = states_[0].steps;
+  progress_ = {first.find_integer(first.root(), "iteration").value_or(optimizer_steps),
+               optimizer_steps};
+}
+
+// Whole parameters, as if one rank had them all.
+void DeepspeedFolder::find_universal() {
+  states_.push_back(open_universal_states(fs::path(where_) / universal_folder, models_));
+  const ZeroStates& states = states_[0];
+  const Pickle& first = models_[0]->pickle();
+  const auto steps = first.find_integer(first.root(), "global_steps");
+  if (steps && states.steps > *steps) {
+    fail_input(
+        "'{}' is of step {} of the optimizer, and by '{}' {} were taken: the files are of "
+        "different steps of a run",
+        states.weights->name(), states.steps, models_[0]->name(), counted(*steps, "step"));
+  }
+  // A run may begin with a new optimizer, or skip steps and not count them.
+  if (steps && states.steps > 0 && states.steps < *steps) {
+    note_ = fmt::format("the optimizer took {} of the {} of the run", states.steps,
+                        counted(*steps, "step"));
+  }
+  saved_tp_ = tp_;
+  tp_ = pp_ = 1;
+  names_.resize(1);
+  for (const WeightEntry& entry : states.weights->tensors()) names_[0].push_back(entry.name);
+  read_progress();
+}
+
+// The rows that pad the vocabulary were left out where DeepSpeed was told of its size.
+void DeepspeedFolder::check_words() {
+  if (!universal_) return;
+  const Pickle& first = models_[0]->pickle();
+  const auto info = first.find(first.root(), "universal_checkpoint_info");
+  const auto words = info ? first.find_integer(*info, "original_vocab_size") : std::nullopt;
+  const std::int64_t rows = vocabulary_rows();
+  strips_padding_ = words == rows;
+  const auto padded = number_argument("padded_vocab_size");
+  if (!words || strips_padding_ || padded == static_cast<double>(rows)) return;
+  fail_input("'{}': the embedding has {} rows, and by '{}' {} (original_vocab_size) were expected",
+             where_, rows, models_[0]->name(), *words);
+}
+
+// What the ranks of a stage hold in fp32 of a parameter (-1), or of a moment of it.
+RankParts DeepspeedFolder::state_parts(int stage, const std::string& name, int which) const {
+  RankParts parts;
+  for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
+    const ZeroStates& states = states_[rank(stage, tensor_rank)];
+    const WeightFile* file =
+        which < 0 ? states.weights.get() : states.moments[static_cast<std::size_t>(which)].get();
+    const WeightEntry* entry = file->find(name);
+    if (!entry) fail_input("'{}' lacks the parameter '{}'", file->name(), name);
+    parts.push_back({file, entry});
+  }
+  return parts;
+}
+
+bool DeepspeedFolder::is_bert() const {
+  const auto predicts = [&](const std::string& name) {
+    return table_.ours(name).ours.starts_with("masked_head.");
+  };
+  return std::ranges::any_of(parts_, [&](const auto& one) { return predicts(one.first); }) ||
+         std::ranges::any_of(
+             names_, [&](const auto& names) { return std::ranges::any_of(names, predicts); });
+}
+
+std::int64_t DeepspeedFolder::vocabulary_rows() const {
+  const auto is_words = [&](const std::string& name) {
+    return table_.ours(name).ours == "embedding.word.weight";
+  };
+  for (const auto& [name, parts] : parts_)
+    if (is_words(name)) return parts[0].entry->rows() * tp_;
+  for (std::size_t stage = 0; stage < names_.size(); ++stage) {
+    for (const std::string& name : names_[stage]) {
+      if (is_words(name))
+        return states_[rank(static_cast<int>(stage), 0)].weights->find(name)->rows() * tp_;
+    }
+  }
+  fail_input("'{}' has no embedding of words", where_);
+}
+
+void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const RankParts& parts,
+                          const ModelConfig& model, int which) const {
+  const MegatronName name = table_.ours(theirs);
+  if (name.ours.empty()) {
+    refuse_megatron_tensor(parts[0].file->name(), theirs, shape_text(parts[0].entry->shape));
+  }
+  // Of all three files at once.
+  if (which < 0 && universal_ && saved_tp_ > 1 && name.cut == MegatronCut::gated && has_gate(model))
+    require_halves_joined_apart(fs::path(where_) / universal_folder, theirs);
+  std::string ours = full_name(name);
+  if (model.tie_embeddings && ours == "head.weight") ours = "embedding.word.weight";
+  const std::string key = which < 0 ? ours : moment_name(ours, which);
+  if (const JoinedTensor* other = out.find(key)) {
+    // The stages at both ends of a pipeline have the words that they share.
+    for (std::size_t i = 0; i < parts.size(); ++i) require_copy(other->parts[i], parts[i]);
+    return;
+  }
+  out.add(join_megatron_parts(key, name.cut, parts, model));
+}
+
+bool DeepspeedFolder::is_unused_copy(const std::string& name) const {
+  return name.starts_with("tied_modules.") && table_.ours(name).ours != "embedding.word.weight";
+}
+
+// What was saved in the type of the model is what is there in fp32, rounded.
+void DeepspeedFolder::check_against_states(int stage, const std::string& name) const {
+  if (states_[0].stage == 3) return;
+  const auto saved = saved_.find(full_name(table_.ours(name)));
+  if (saved == saved_.end()) {
+    fail_input("'{}' lacks the tensor '{}', of which its files of ZeRO hold the states", where_,
+               name);
+  }
+  const RankParts states = state_parts(stage, name, -1);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    require_same_when_cast((*saved->second)[i], states[i]);
+}
+
+std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
+  for (std::size_t stage = 0; stage < names_.size(); ++stage) {
+    const int at = static_cast<int>(stage);
+    for (const std::string& name : names_[stage]) {
+      // The last stage has the whole module that it shares with the first, and uses its words only.
+      if (stage > 0 && is_unused_copy(name)) continue;
+      check_against_states(at, name);
+      add(*joined_, name, state_parts(at, name, -1), model, -1);
+      for (int which = 0; progress_ && which < adam_moments; ++which)
+        add(*joined_, name, state_parts(at, name, which), model, which);
+    }
+  }
+  for (const auto& [name, parts] : parts_) {
+    const std::string ours = full_name(table_.ours(name));
+    if (!names_.empty() && joined_->find(ours)) continue;
+    if (!names_.empty() && !ours.empty()) {
+      fail_input("'{}' holds the tensor '{}', and the files of ZeRO do not", parts[0].file->name(),
+                 name);
+    }
+    add(*joined_, name, parts, model, -1);
+  }
+  if (!names_.empty()) {
+    const WeightEntry* saved = parts_.empty() ? nullptr : parts_.begin()->second[0].entry;
+    add_note(note_, fmt::format("the weights are those of the optimizer, in fp32{}",
+                                saved && saved->type != "F32"
+                                    ? fmt::format("; the model computed in {}", saved->type)
+                                    : ""));
+    for (ZeroStates& states : states_) {
+      joined_->keep(std::move(states.weights));
+      for (auto& moment : states.moments)
+        if (moment) joined_->keep(std::move(moment));
+    }
+  }
+  return std::move(joined_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+// config.json of DeepSeek-V3. What its release trains with and transformers does not (the bias of
+// routers, further layers that predict more than one token) is not read.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "formats/huggingface/llama.h"
+#include "formats/huggingface/rope.h"
+
+namespace trireme {
+namespace {
+
+constexpr LlamaDefaults kDeepSeek{.kv_heads = 128, .positions = 4096, .reads_rope = false};
+
+void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
+  json.must_be("attention_bias", false);
+  json.must_be("rope_interleave", true);
+  if (json.has("num_key_value_heads")) json.must_be("num_key_value_heads", m.num_heads);
+  m.num_kv_heads = m.num_heads;
+  m.kv_lora_rank = json.size("kv_lora_rank", "kv_lora_rank", 512);
+  m.q_lora_rank = json.is_null("q_lora_rank") ? 0 : json.size("q_lora_rank", "q_lora_rank", 1536);
+  m.qk_nope_head_dim = json.size("qk_nope_head_dim", "qk_nope_head_dim", 128);
+  m.qk_rope_head_dim = json.size("qk_rope_head_dim", "qk_rope_head_dim", 64);
+  m.v_head_dim = json.size("v_head_dim", "v_head_dim", 128);
+  // The file's own head_dim is the part that positions turn.
+  json.must_be("head_dim", m.qk_rope_head_dim);
+  m.head_dim = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  json.must_be("qk_head_dim", m.head_dim);
+  // transformers has this one in the norms within attention whatever the key says.
+  if (m.norm_eps != 1e-6)
+    json.refuse("rms_norm_eps", "it must be 1e-6, as in the norms of latent attention");
+}
+
+void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
+  const bool none = json.has("first_k_dense_replace") && json["first_k_dense_replace"] == 0;
+  const std::int64_t dense = none ? 0 : json.size("first_k_dense_replace", "num_layers", 3);
+  json.must_be("moe_layer_freq", 1);
+  json.must_be("topk_method", "noaux_tc");
+  json.must_be("scoring_func", "sigmoid");
+  if (dense >= m.num_layers) {
+    return json.pass_over({"n_routed_experts", "num_local_experts", "num_experts_per_tok",
+                           "moe_intermediate_size", "n_shared_experts", "norm_topk_prob",
+                           "routed_scaling_factor", "n_group", "topk_group", "seq_aux",
+                           "aux_loss_alpha"});
+  }
+  ExpertConfig& moe = m.moe;
+  moe.first_layer = dense;
+  moe.num_experts =
+      json.size(json.either("n_routed_experts", "num_local_experts"), "num_experts", 256);
+  moe.top_k = json.size("num_experts_per_tok", "top_k", 8);
+  moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 2048);
+  moe.shared_ffn_hidden_size =
+      moe.ffn_hidden_size * json.size("n_shared_experts", "shared_ffn_hidden_size", 1);
+  moe.score = "sigmoid";
+  moe.expert_bias = true;
+  moe.normalize_weights = !json.is_null("norm_topk_prob") && json.flag("norm_topk_prob", true);
+  if (moe.normalize_weights && moe.top_k == 1) {
+    json.refuse("norm_topk_prob",
+                "with num_experts_per_tok = 1 every expert has the weight 1 there, and that of its "
+                "score here: it must be false");
+  }
+  moe.scaling_factor = json.number("routed_scaling_factor", "scaling_factor", 2.5);
+  moe.num_groups = json.size("n_group", "num_groups", 8);
+  moe.top_groups = json.size("topk_group", "top_groups", 4);
+  if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
+  if (moe.num_groups > 1 && moe.top_k != 2 * moe.top_groups) {
+    json.refuse("topk_group",
+                "a group counts with its best two scores there, and with its best "
+                "num_experts_per_tok / topk_group here, so that these must be two");
+  }
+  moe.aux_loss = json.flag("seq_aux", true) ? "sequence" : "batch";
+  moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
+}
+
+}  // namespace
+
+ModelConfig read_deepseek(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kDeepSeek);
+  refuse_window(json);
+  read_latent_attention(json, m);
+  read_rope(json, m, kDeepSeek.rope_base);
+  read_deepseek_experts(json, m);
+  return m;
+}
+
+}  // namespace trireme

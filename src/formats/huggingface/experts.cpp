@@ -1,0 +1,114 @@
+// config.json of Llama's relatives with experts. The balance loss of transformers is one for all
+// layers together, so that its coefficient is only about ours of a layer times layers / top_k.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "formats/huggingface/llama.h"
+
+namespace trireme {
+namespace {
+
+constexpr LlamaDefaults kMixtral{
+    .kv_heads = 8, .positions = 131072, .norm_eps = 1e-5, .rope_base = 1e6};
+constexpr LlamaDefaults kQwen2Moe{.kv_heads = 16, .positions = 32768};
+constexpr LlamaDefaults kQwen3Moe{.kv_heads = 4, .positions = 32768};
+constexpr LlamaDefaults kOlmoe{.positions = 4096, .norm_eps = 1e-5};
+
+// The number of experts has two names; `otherwise` is the number where neither is given.
+void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
+                  std::int64_t top_k, double coefficient) {
+  m.moe.num_experts =
+      json.size(json.either("num_experts", "num_local_experts"), "num_experts", otherwise);
+  m.moe.top_k = json.size("num_experts_per_tok", "top_k", top_k);
+  m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", coefficient) *
+                         static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
+}
+
+// The layers that have experts: every so many, the last of each round, without those of a list.
+void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
+  const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
+  std::vector<std::int64_t> dense;
+  if (json.has("mlp_only_layers")) {
+    const auto& list = json["mlp_only_layers"];
+    const auto is_number = [](const auto& layer) { return layer.is_number_integer(); };
+    if (!list.is_array() || !std::ranges::all_of(list, is_number))
+      json.refuse("mlp_only_layers", "it must be a list of layers");
+    for (const auto& layer : list) dense.push_back(layer.template get<std::int64_t>());
+  }
+  std::vector<std::int64_t> sparse;
+  for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
+    if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
+  if (sparse.empty()) {
+    json.refuse(dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
+                "it leaves no layer with experts");
+  }
+  if (dense.empty()) {
+    m.moe.first_layer = step - 1;
+    m.moe.layer_interval = step;
+  } else {
+    m.moe.layers = std::move(sparse);
+  }
+}
+
+}  // namespace
+
+// Llama whose layers all have experts.
+ModelConfig read_mixtral(const HuggingFaceReader& json) {
+  json.must_be("router_jitter_noise", 0);
+  ModelConfig m = read_llama_like(json, kMixtral);
+  read_window(json, m);
+  read_experts(json, m, 8, 2, 0.001);
+  m.moe.ffn_hidden_size = m.ffn_hidden_size;
+  return m;
+}
+
+// Llama with biases of queries, keys and values, and layers with experts and a shared one.
+ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kQwen2Moe);
+  read_qwen2_moe_window(json, m);
+  m.qkv_bias = json.flag("qkv_bias", true);
+  read_experts(json, m, 60, 4, 0.001);
+  m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 1408);
+  m.moe.shared_ffn_hidden_size =
+      json.size("shared_expert_intermediate_size", "shared_ffn_hidden_size", 5632);
+  m.moe.shared_gate = true;
+  m.moe.normalize_weights = json.flag("norm_topk_prob", false);
+  read_sparse_layers(json, m);
+  return m;
+}
+
+// Qwen3 with experts and no shared one. Its window, where it has one, is that of all layers.
+ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kQwen3Moe);
+  json.must_be("attention_bias", false);
+  json.must_be_absent("layer_types", "its layers have one kind of attention: leave it out");
+  if (json.flag("use_sliding_window", false)) {
+    m.attention_window = 4096;
+    read_window(json, m);
+  }
+  json.pass_over({"sliding_window"});
+  m.qk_norm = true;
+  read_experts(json, m, 128, 8, 0.001);
+  m.moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 768);
+  m.moe.normalize_weights = json.flag("norm_topk_prob", false);
+  read_sparse_layers(json, m);
+  return m;
+}
+
+// Experts in all layers, and norms of queries and keys over all heads.
+ModelConfig read_olmoe(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kOlmoe);
+  json.must_be("attention_bias", false);
+  json.must_be_absent("clip_qkv", "queries, keys and values are not clipped here");
+  refuse_window(json);
+  if (m.head_dim > 0 && m.head_dim * m.num_heads != m.hidden_size)
+    json.refuse("head_dim", "it must be hidden_size / num_attention_heads");
+  m.qk_norm = true;
+  m.qk_norm_over = "all_heads";
+  read_experts(json, m, 64, 8, 0.01);
+  m.moe.ffn_hidden_size = m.ffn_hidden_size;
+  m.moe.normalize_weights = json.flag("norm_topk_prob", false);
+  return m;
+}
+
+}  // namespace trireme

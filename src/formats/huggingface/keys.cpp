@@ -1,0 +1,112 @@
+// Keys that every class of transformers accepts, or that other programs add, without an effect.
+#include "formats/huggingface/keys.h"
+
+namespace trireme {
+namespace {
+
+constexpr HuggingFaceInertKey common_keys[] = {
+    // Where the file comes from.
+    {"_commit_hash"},
+    {"_name_or_path"},
+    {"architectures"},
+    {"name_or_path"},
+    {"transformers_version"},
+    {"unsloth_fixed"},
+    {"unsloth_version"},
+    // How the weights are stored and run: which of several equal ways.
+    {"_attn_implementation"},
+    {"_attn_implementation_autoset"},
+    {"_attn_implementation_internal"},
+    {"_experts_implementation"},
+    {"_experts_implementation_internal"},
+    {"_flash_attn_2_enabled"},
+    {"attn_implementation"},
+    {"chunk_size_feed_forward"},
+    {"dtype"},
+    {"experts_implementation"},
+    {"gradient_checkpointing"},
+    {"pretraining_tp"},
+    {"torch_dtype"},
+    {"torchscript"},
+    {"use_bfloat16"},
+    {"use_cache"},
+    // What is returned besides logits.
+    {"output_attentions"},
+    {"output_hidden_states"},
+    {"output_past"},
+    {"output_router_logits"},
+    {"return_dict"},
+    {"tf_legacy_loss"},
+    {"tie_last_hidden_states"},
+    {"use_return_dict"},
+    // Other tasks, whose heads have tensors of their own.
+    {"_num_labels"},
+    {"classifier_dropout"},
+    {"finetuning_task"},
+    {"id2label"},
+    {"label2id"},
+    {"num_labels"},
+    {"problem_type"},
+    {"task_specific_params"},
+    // Encoders with a decoder, which none of the kinds is.
+    {"add_cross_attention", "[false]"},
+    {"cross_attention_hidden_size"},
+    {"decoder_start_token_id"},
+    {"is_decoder"},  // BERT reads it
+    {"is_encoder_decoder", "[false]"},
+    {"tie_encoder_decoder", "[false]"},
+    // Tokenizers.
+    {"cls_token_id"},
+    {"mask_token_id"},
+    {"model_max_length"},
+    {"prefix"},
+    {"sep_token_id"},
+    {"tokenizer_class"},
+    {"unk_token_id"},
+    // Generation, which older versions kept here.
+    {"assistant_confidence_threshold"},
+    {"assistant_lookbehind"},
+    {"bad_words_ids"},
+    {"begin_suppress_tokens"},
+    {"cache_implementation"},
+    {"diversity_penalty"},
+    {"do_sample"},
+    {"early_stopping"},
+    {"encoder_no_repeat_ngram_size"},
+    {"encoder_repetition_penalty"},
+    {"epsilon_cutoff"},
+    {"eta_cutoff"},
+    {"exponential_decay_length_penalty"},
+    {"forced_bos_token_id"},
+    {"forced_eos_token_id"},
+    {"length_penalty"},
+    {"max_length"},
+    {"max_new_tokens"},
+    {"min_length"},
+    {"min_p"},
+    {"no_repeat_ngram_size"},
+    {"num_assistant_tokens"},
+    {"num_assistant_tokens_schedule"},
+    {"num_beam_groups"},
+    {"num_beams"},
+    {"num_return_sequences"},
+    {"output_scores"},
+    {"penalty_alpha"},
+    {"remove_invalid_values"},
+    {"repetition_penalty"},
+    {"return_dict_in_generate"},
+    {"suppress_tokens"},
+    {"target_lookbehind"},
+    {"temperature"},
+    {"top_k"},
+    {"top_p"},
+    {"typical_p"},
+};
+
+}  // namespace
+
+std::span<const HuggingFaceInertKey> huggingface_common_keys() {
+  return common_keys;
+}
+
+}  // namespace trireme

@@ -1,0 +1,372 @@
+// One function per kind of model, in the form of a table.
+#include "formats/huggingface/names.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+class Table {
+ public:
+  explicit Table(const ModelConfig& model) : m_(model) {}
+
+  // A tensor that both sides store in the same way.
+  void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
+    mapping_.add({ours, shape}, {theirs, shape});
+  }
+  void norm(const std::string& ours, const std::string& theirs) {
+    same(ours + ".weight", theirs + ".weight", {m_.hidden_size});
+    if (m_.norm == "layer_norm") same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
+  }
+  void linear(const std::string& ours, const std::string& theirs, std::int64_t out, std::int64_t in,
+              bool bias) {
+    same(ours + ".weight", theirs + ".weight", {out, in});
+    if (bias) same(ours + ".bias", theirs + ".bias", {out});
+  }
+  // GPT-2's Conv1D: a linear layer whose weight is stored as [in, out].
+  void conv1d(const std::string& ours, const std::string& theirs, std::int64_t out,
+              std::int64_t in) {
+    mapping_.add({ours + ".weight", {out, in}}, {theirs + ".weight", {in, out}, true});
+    same(ours + ".bias", theirs + ".bias", {out});
+  }
+
+  std::int64_t query_width() const { return m_.num_heads * m_.head_dim; }
+  std::int64_t key_width() const { return m_.num_kv_heads * m_.head_dim; }
+  // Weights of the norms of queries and keys, in the order of the heads.
+  void qk_norms(const std::string& ours, const std::string& theirs) {
+    const bool all = m_.qk_norm_over == "all_heads";
+    same(ours + "query_norm.weight", theirs + "q_norm.weight", {all ? query_width() : m_.head_dim});
+    same(ours + "key_norm.weight", theirs + "k_norm.weight", {all ? key_width() : m_.head_dim});
+  }
+  Shape qkv_shape(bool weight) const {
+    const std::int64_t rows = query_width() + 2 * key_width();
+    return weight ? Shape{rows, m_.hidden_size} : Shape{rows};
+  }
+
+  // Ours to three parts of theirs: rows of each part begin at a row of some tensor.
+  struct Part {
+    std::size_t tensor;
+    std::int64_t row;
+  };
+  void link_qkv(std::size_t ours, const Part& query, const Part& key, const Part& value) {
+    const std::int64_t d = m_.head_dim, queries = m_.num_heads / m_.num_kv_heads * d;
+    for (std::int64_t group = 0; group < m_.num_kv_heads; ++group) {
+      const std::int64_t row = group * (queries + 2 * d);
+      mapping_.link(ours, row, query.tensor, query.row + group * queries, queries);
+      mapping_.link(ours, row + queries, key.tensor, key.row + group * d, d);
+      mapping_.link(ours, row + queries + d, value.tensor, value.row + group * d, d);
+    }
+  }
+  // Queries, keys and values as three blocks of one Conv1D.
+  void blocked_qkv(const std::string& ours, const std::string& theirs) {
+    for (const bool weight : {true, false}) {
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const Shape shape = qkv_shape(weight);
+      const std::size_t our = mapping_.add_ours({ours + suffix, shape});
+      const std::size_t their =
+          mapping_.add_theirs(weight ? NamedTensor{theirs + suffix, {shape[1], shape[0]}, true}
+                                     : NamedTensor{theirs + suffix, shape});
+      link_qkv(our, {their, 0}, {their, query_width()}, {their, query_width() + key_width()});
+    }
+  }
+  // Queries, keys and values as three linear layers.
+  void separate_qkv(const std::string& ours, const std::string& query, const std::string& key,
+                    const std::string& value, bool bias) {
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const std::size_t our = mapping_.add_ours({ours + suffix, qkv_shape(weight)});
+      const auto part = [&](const std::string& name, std::int64_t width) {
+        const Shape shape = weight ? Shape{width, m_.hidden_size} : Shape{width};
+        return Part{mapping_.add_theirs({name + suffix, shape}), 0};
+      };
+      link_qkv(our, part(query, query_width()), part(key, key_width()), part(value, key_width()));
+    }
+  }
+  // Two linear layers of theirs, whose rows follow each other in ours.
+  void stacked(const std::string& ours, const std::string& first, const std::string& second,
+               std::int64_t out, std::int64_t in, bool bias) {
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const std::size_t our =
+          mapping_.add_ours({ours + suffix, weight ? Shape{2 * out, in} : Shape{2 * out}});
+      std::int64_t row = 0;
+      for (const std::string& name : {first, second}) {
+        const std::size_t their =
+            mapping_.add_theirs({name + suffix, weight ? Shape{out, in} : Shape{out}});
+        mapping_.link(our, row, their, 0, out);
+        row += out;
+      }
+    }
+  }
+
+  // The experts of a layer, one after the other in ours: gate and up of each, and their way down.
+  struct ExpertNames {
+    const char *gate, *up, *down;
+  };
+  void experts(const std::string& ours, const std::string& theirs, const ExpertNames& names) {
+    const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
+    const std::int64_t hidden = m_.hidden_size;
+    const std::size_t up = mapping_.add_ours({ours + "up.weight", {count * 2 * inner, hidden}});
+    const std::size_t down = mapping_.add_ours({ours + "down.weight", {count * hidden, inner}});
+    for (std::int64_t e = 0; e < count; ++e) {
+      const std::string name = fmt::format("{}{}.", theirs, e);
+      const auto part = [&](const char* which, const Shape& shape) {
+        return mapping_.add_theirs({name + which + ".weight", shape});
+      };
+      mapping_.link(up, 2 * e * inner, part(names.gate, {inner, hidden}), 0, inner);
+      mapping_.link(up, (2 * e + 1) * inner, part(names.up, {inner, hidden}), 0, inner);
+      mapping_.link(down, e * hidden, part(names.down, {hidden, inner}), 0, hidden);
+    }
+  }
+
+  // The same, stored alike: ours reads the first two dimensions as rows.
+  void fused_experts(const std::string& ours, const std::string& theirs) {
+    const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
+    const std::int64_t hidden = m_.hidden_size;
+    mapping_.add({ours + "up.weight", {count * 2 * inner, hidden}},
+                 {theirs + "gate_up_proj", {count, 2 * inner, hidden}});
+    mapping_.add({ours + "down.weight", {count * hidden, inner}},
+                 {theirs + "down_proj", {count, hidden, inner}});
+  }
+
+  // Latent attention. Theirs has the part of a head that positions turn behind the other one, in
+  // pairs of neighbours; ours in front of it, as two halves.
+  void latent_attention(const std::string& ours, const std::string& theirs) {
+    const std::int64_t h = m_.hidden_size, plain = m_.qk_nope_head_dim, rope = m_.qk_rope_head_dim;
+    const std::int64_t rank = m_.q_lora_rank, in = rank > 0 ? rank : h, kv = m_.kv_lora_rank;
+    if (rank > 0) {
+      linear(ours + "query_down", theirs + "q_a_proj", rank, h, false);
+      same(ours + "query_norm.weight", theirs + "q_a_layernorm.weight", {rank});
+    }
+    const NamedTensor query{ours + "query.weight", {query_width(), in}};
+    const std::size_t our_query = mapping_.add_ours(query);
+    const std::size_t their_query = mapping_.add_theirs(
+        {theirs + (rank > 0 ? "q_b_proj.weight" : "q_proj.weight"), query.shape});
+    for (std::int64_t head = 0; head < m_.num_heads; ++head) {
+      const std::int64_t row = head * m_.head_dim;
+      link_pairs(our_query, row, their_query, row + plain);
+      mapping_.link(our_query, row + rope, their_query, row, plain);
+    }
+    const std::size_t down = mapping_.add_ours({ours + "kv_down.weight", {kv, h}});
+    const std::size_t key_rope = mapping_.add_ours({ours + "key_rope.weight", {rope, h}});
+    const std::size_t both =
+        mapping_.add_theirs({theirs + "kv_a_proj_with_mqa.weight", {kv + rope, h}});
+    mapping_.link(down, 0, both, 0, kv);
+    link_pairs(key_rope, 0, both, kv);
+    same(ours + "kv_norm.weight", theirs + "kv_a_layernorm.weight", {kv});
+    linear(ours + "kv", theirs + "kv_b_proj", m_.num_heads * (plain + m_.v_head_dim), kv, false);
+    linear(ours + "out", theirs + "o_proj", h, m_.num_heads * m_.v_head_dim, false);
+  }
+
+  TensorMapping take() {
+    check_mapping(mapping_);
+    return std::move(mapping_);
+  }
+
+ private:
+  // Rows that positions turn: of ours the first halves of all pairs, then the second ones.
+  void link_pairs(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
+                  std::int64_t theirs_row) {
+    const std::int64_t pairs = m_.qk_rope_head_dim / 2;
+    for (std::int64_t i = 0; i < m_.qk_rope_head_dim; ++i)
+      mapping_.link(ours, ours_row + i, theirs, theirs_row + 2 * (i % pairs) + i / pairs, 1);
+  }
+
+  const ModelConfig& m_;
+  TensorMapping mapping_;
+};
+
+TensorMapping gpt2_mapping(const ModelConfig& m) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "transformer.wte.weight", {m.vocab_size, h});
+  table.same("embedding.position.weight", "transformer.wpe.weight", {m.max_positions, h});
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("transformer.h.{}.", layer);
+    table.norm(ours + "input_norm", theirs + "ln_1");
+    table.blocked_qkv(ours + "attention.qkv", theirs + "attn.c_attn");
+    table.conv1d(ours + "attention.out", theirs + "attn.c_proj", h, h);
+    table.norm(ours + "mlp_norm", theirs + "ln_2");
+    table.conv1d(ours + "mlp.up", theirs + "mlp.c_fc", ffn, h);
+    table.conv1d(ours + "mlp.down", theirs + "mlp.c_proj", h, ffn);
+  }
+  table.norm("final_norm", "transformer.ln_f");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
+// Rows of queries, keys and values take turns by head on both sides.
+TensorMapping bloom_mapping(const ModelConfig& m) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "transformer.word_embeddings.weight", {m.vocab_size, h});
+  table.norm("embedding.norm", "transformer.word_embeddings_layernorm");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("transformer.h.{}.", layer);
+    table.norm(ours + "input_norm", theirs + "input_layernorm");
+    table.linear(ours + "attention.qkv", theirs + "self_attention.query_key_value", 3 * h, h, true);
+    table.linear(ours + "attention.out", theirs + "self_attention.dense", h, h, true);
+    table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    table.linear(ours + "mlp.up", theirs + "mlp.dense_h_to_4h", ffn, h, true);
+    table.linear(ours + "mlp.down", theirs + "mlp.dense_4h_to_h", h, ffn, true);
+  }
+  table.norm("final_norm", "transformer.ln_f");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
+// The layer of a relative with experts: router, experts, perhaps a shared expert.
+void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
+                 const std::string& theirs, HuggingFaceKind kind, ExpertStorage storage) {
+  const bool fused = storage == ExpertStorage::fused;
+  const bool mixtral = kind == HuggingFaceKind::mixtral && !fused;
+  const bool deepseek = kind == HuggingFaceKind::deepseek_v3;
+  const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
+  const std::string sparse = theirs + (mixtral ? "block_sparse_moe." : "mlp.");
+  table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
+  if (deepseek) {
+    table.same(ours + "mlp.router.bias", sparse + "gate.e_score_correction_bias",
+               {m.moe.num_experts});
+  }
+  const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
+  if (mixtral) return table.experts(our_experts, experts, {"w1", "w3", "w2"});
+  if (fused) table.fused_experts(our_experts, experts);
+  if (!fused) table.experts(our_experts, experts, {"gate_proj", "up_proj", "down_proj"});
+  if (shared == 0) return;
+  const std::string both = sparse + (deepseek ? "shared_experts." : "shared_expert.");
+  table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
+  table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
+  if (deepseek) return;
+  table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
+}
+
+// The relatives of Llama too, with experts and without.
+TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertStorage storage) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("model.layers.{}.", layer);
+    const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
+    const bool both = m.norm_placement == "both", after = both || m.norm_placement == "output";
+    if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
+    if (m.is_latent()) {
+      table.latent_attention(ours + "attention.", attention);
+    } else {
+      table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
+                         attention + "v_proj", m.qkv_bias);
+      if (m.qk_norm) table.qk_norms(ours + "attention.", attention);
+      table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
+    }
+    table.norm(ours + (after ? "attention_out_norm" : "mlp_norm"),
+               theirs + "post_attention_layernorm");
+    if (both) table.norm(ours + "mlp_norm", theirs + "pre_feedforward_layernorm");
+    if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
+    if (m.moe.in_layer(layer)) {
+      map_experts(table, m, ours, theirs, kind, storage);
+      continue;
+    }
+    table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
+    table.linear(ours + "mlp.down", mlp + "down_proj", h, ffn, m.bias);
+  }
+  table.norm("final_norm", "model.norm");
+  if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
+// Post-norm: `mlp_norm` is between attention and MLP as in the other models, and `output_norm`
+// after the MLP. Pre-norm: as in the other models.
+TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
+  Table table(m);
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  const std::string embeddings = "bert.embeddings.";
+  table.same("embedding.word.weight", embeddings + "word_embeddings.weight", {m.vocab_size, h});
+  table.same("embedding.position.weight", embeddings + "position_embeddings.weight",
+             {m.max_positions, h});
+  table.same("embedding.token_type.weight", embeddings + "token_type_embeddings.weight", {2, h});
+  if (post_norm) table.norm("embedding.norm", embeddings + "LayerNorm");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("bert.encoder.layer.{}.", layer);
+    const std::string attention = theirs + "attention.self.";
+    if (!post_norm) table.norm(ours + "input_norm", theirs + "attention.ln");
+    table.separate_qkv(ours + "attention.qkv", attention + "query", attention + "key",
+                       attention + "value", true);
+    table.linear(ours + "attention.out", theirs + "attention.output.dense", h, h, true);
+    table.norm(ours + "mlp_norm", theirs + (post_norm ? "attention.output.LayerNorm" : "ln"));
+    table.linear(ours + "mlp.up", theirs + "intermediate.dense", ffn, h, true);
+    table.linear(ours + "mlp.down", theirs + "output.dense", h, ffn, true);
+    if (post_norm) table.norm(ours + "output_norm", theirs + "output.LayerNorm");
+  }
+  if (!post_norm) table.norm("final_norm", "bert.encoder.ln");
+  table.linear("pooler", "bert.pooler.dense", h, h, true);
+  table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
+  table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
+  // With a head of its own the model adds the decoder's bias instead of cls.predictions.bias.
+  const std::string bias =
+      m.tie_embeddings ? "cls.predictions.bias" : "cls.predictions.decoder.bias";
+  table.same("masked_head.bias", bias, {m.vocab_size});
+  if (!m.tie_embeddings)
+    table.same("head.weight", "cls.predictions.decoder.weight", {m.vocab_size, h});
+  table.linear("order_head", "cls.seq_relationship", 2, h, true);
+  return table.take();
+}
+
+bool is_bert(HuggingFaceKind kind) {
+  return kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
+}
+
+bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+}  // namespace
+
+TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage experts) {
+  if (model.kind == HuggingFaceKind::gpt2) return gpt2_mapping(model.model);
+  if (model.kind == HuggingFaceKind::bloom) return bloom_mapping(model.model);
+  if (is_bert(model.kind)) return bert_mapping(model.model, model.kind == HuggingFaceKind::bert);
+  return llama_mapping(model.model, model.kind, experts);
+}
+
+std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name) {
+  std::string out = name;
+  const auto replace_end = [&](std::string_view from, std::string_view to) {
+    if (out.ends_with(from)) out.replace(out.size() - from.size(), from.size(), to);
+  };
+  replace_end("LayerNorm.gamma", "LayerNorm.weight");
+  replace_end("LayerNorm.beta", "LayerNorm.bias");
+  const std::string prefix = huggingface_prefix(kind);
+  const bool is_head = out.starts_with("lm_head.") || out.starts_with("cls.");
+  return is_head || out.starts_with(prefix) ? out : prefix + out;
+}
+
+bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
+  if (kind == HuggingFaceKind::gpt2)
+    return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
+  if (is_bert(kind)) return ends_with_one_of(name, {".position_ids", ".token_type_ids"});
+  return name.ends_with(".rotary_emb.inv_freq");
+}
+
+std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
+  const bool tied = model.model.tie_embeddings;
+  if (!is_bert(model.kind)) {
+    if (!tied || name != "lm_head.weight") return "";
+    if (model.kind == HuggingFaceKind::bloom) return "transformer.word_embeddings.weight";
+    return model.kind == HuggingFaceKind::gpt2 ? "transformer.wte.weight"
+                                               : "model.embed_tokens.weight";
+  }
+  if (!tied) return name == "cls.predictions.bias" ? "cls.predictions.decoder.bias" : "";
+  if (name == "cls.predictions.decoder.weight") return "bert.embeddings.word_embeddings.weight";
+  if (name == "cls.predictions.decoder.bias") return "cls.predictions.bias";
+  return "";
+}
+
+}  // namespace trireme

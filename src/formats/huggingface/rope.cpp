@@ -1,0 +1,178 @@
+// The object of rotary parameters, in either spelling.
+#include "formats/huggingface/rope.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace trireme {
+namespace {
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+// A number whose absence, null and 0 all mean `otherwise`.
+double number_or(const HuggingFaceReader& rope, const char* key, const char* ours,
+                 double otherwise) {
+  if (!rope.has(key) || rope[key] == 0) return otherwise;
+  return rope.number(key, ours);
+}
+
+// What the tables are multiplied by, and in latent attention also the scores.
+void read_amplitude(const HuggingFaceReader& rope, ModelConfig& m) {
+  const char* const ours = "rope_attention_factor";
+  const double factor = m.rope_scaling_factor;
+  const double mscale = number_or(rope, "mscale", ours, 0);
+  const double all = number_or(rope, "mscale_all_dim", ours, 0);
+  if (rope.has("attention_factor")) {
+    m.rope_attention_factor = rope.number("attention_factor", ours);
+    if (m.rope_attention_factor == 0) rope.refuse("attention_factor", "it must be above 0");
+  } else if (mscale > 0 && all > 0) {
+    m.rope_attention_factor = yarn_scale(factor, mscale) / yarn_scale(factor, all);
+  }
+  if (!m.is_latent() || all == 0 || factor == 1) return;
+  const double squared = yarn_scale(factor, all) * yarn_scale(factor, all);
+  m.attention_scale = squared / std::sqrt(static_cast<double>(m.head_dim));
+}
+
+// The length that the model first saw: a key at the top level counts more than that of the object,
+// and without either it is the length that the model can see now.
+std::int64_t original_length(const HuggingFaceReader& json, const HuggingFaceReader& rope,
+                             const ModelConfig& m) {
+  const char* const key = "original_max_position_embeddings";
+  const auto own = rope.size(key, "rope_original_length", m.max_positions);
+  return json.size(key, "rope_original_length", own);
+}
+
+void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
+  rope.must_be("truncate", true);
+  if (rope.is_null("factor")) {
+    m.rope_scaling_factor =
+        static_cast<double>(m.max_positions) / static_cast<double>(m.rope_original_length);
+    if (m.is_latent() && rope.has("mscale_all_dim"))
+      rope.refuse("factor", "with mscale_all_dim it must be a number");
+    if (m.rope_scaling_factor < 1) {
+      rope.refuse("factor",
+                  fmt::format("max_position_embeddings ({}) takes its place, and is below "
+                              "original_max_position_embeddings ({})",
+                              m.max_positions, m.rope_original_length));
+    }
+  }
+  m.rope_beta_fast = number_or(rope, "beta_fast", "rope_beta_fast", 32);
+  m.rope_beta_slow = number_or(rope, "beta_slow", "rope_beta_slow", 1);
+  read_amplitude(rope, m);
+  // Without a factor all that is left of it is what the tables are multiplied by.
+  if (m.rope_scaling_factor == 1 && m.rope_attention_factor == 1) m.rope_attention_factor = 0;
+}
+
+std::string rope_type(const HuggingFaceReader& rope) {
+  const char* const key = rope.either("rope_type", "type");
+  const std::string type = rope.text(key, "default");
+  if (type != "default" && type != "linear" && type != "llama3" && type != "yarn")
+    rope.refuse(key, "supported are default, linear, llama3 and yarn");
+  return type;
+}
+
+void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, ModelConfig& m) {
+  for (const auto& [key, value] : rope.json().items()) {
+    if (value.is_object())
+      rope.refuse(key.c_str(), "rotary parameters of some layers alone are not supported");
+  }
+  const std::string type = rope_type(rope);
+  m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
+  if (type == "default") {
+    rope.pass_over({"partial_rotary_factor"});
+    return rope.refuse_unread("rope_type default");
+  }
+  for (const HuggingFaceReader& place : {json, rope})
+    if (place.has("partial_rotary_factor")) place.must_be("partial_rotary_factor", 1);
+  m.rope_scaling = type;
+  if (type != "linear") m.rope_original_length = original_length(json, rope, m);
+  if (type != "yarn" || !rope.is_null("factor"))
+    m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
+  if (type == "yarn") read_yarn(rope, m);
+  if (type == "llama3") {
+    m.rope_low_freq_factor = rope.number("low_freq_factor", "rope_low_freq_factor");
+    m.rope_high_freq_factor = rope.number("high_freq_factor", "rope_high_freq_factor");
+  }
+  rope.refuse_unread("rope_type " + type);
+}
+
+// A factor of 1 divides nothing.
+void drop_what_does_nothing(ModelConfig& m) {
+  if (m.rope_scaling_factor != 1 || m.rope_attention_factor != 0) return;
+  const ModelConfig plain;
+  m.rope_scaling = plain.rope_scaling;
+  m.rope_low_freq_factor = plain.rope_low_freq_factor;
+  m.rope_high_freq_factor = plain.rope_high_freq_factor;
+  m.rope_beta_fast = plain.rope_beta_fast;
+  m.rope_beta_slow = plain.rope_beta_slow;
+  m.rope_original_length = plain.rope_original_length;
+}
+
+ModelConfig with_rope(const HuggingFaceReader& json, const char* key, const ModelConfig& model) {
+  ModelConfig m = model;
+  read_scaling(json, json.section(key), m);
+  drop_what_does_nothing(m);
+  return m;
+}
+
+auto rotation_of(const ModelConfig& m) {
+  return std::tuple(m.rope_base, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
+                    m.rope_high_freq_factor, m.rope_beta_fast, m.rope_beta_slow,
+                    m.rope_attention_factor, m.rope_original_length, m.attention_scale);
+}
+
+bool has_parameters(const HuggingFaceReader& json, const char* key) {
+  return json.has(key) && json[key] != HuggingFaceReader::Json::object();
+}
+
+// Where both are there, transformers takes rope_scaling alone, with the base at the top level:
+// whoever added it to a file with rope_parameters may have meant to keep the base of that.
+ModelConfig with_both(const HuggingFaceReader& json, const ModelConfig& model) {
+  const ModelConfig scaled = with_rope(json, "rope_scaling", model);
+  const ModelConfig other = with_rope(json, "rope_parameters", model);
+  const bool agree = rotation_of(scaled) == rotation_of(other) ||
+                     (other.rope_scaling == "none" && other.rope_base == scaled.rope_base);
+  if (agree) return scaled;
+  json.refuse("rope_scaling",
+              fmt::format("it says something else than rope_parameters, and transformers takes it "
+                          "alone, with rope_theta = {}: keep one of the two",
+                          scaled.rope_base));
+}
+
+void note_partial_rotation(const HuggingFaceReader& json) {
+  const auto is_part = [](const HuggingFaceReader& place) {
+    const char* const key = "partial_rotary_factor";
+    return place.has(key) && place[key] != 1;
+  };
+  bool part = is_part(json);
+  for (const char* key : {"rope_scaling", "rope_parameters"})
+    part = part || (has_parameters(json, key) && is_part(json.section(key)));
+  if (part)
+    json.note(
+        "config.json: partial_rotary_factor has no effect in this kind of model, as in "
+        "transformers");
+}
+
+}  // namespace
+
+// transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level. A
+// partial_rotary_factor is not read: Llama models of transformers always rotate whole heads.
+void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base) {
+  m.rope_base = json.number("rope_theta", "rope_base", base);
+  const bool scaling = has_parameters(json, "rope_scaling");
+  const bool parameters = has_parameters(json, "rope_parameters");
+  if (scaling && parameters)
+    m = with_both(json, m);
+  else if (scaling || parameters)
+    m = with_rope(json, scaling ? "rope_scaling" : "rope_parameters", m);
+  note_partial_rotation(json);
+  // Lengths at the top level count where positions are scaled alone.
+  json.pass_over({"original_max_position_embeddings"});
+}
+
+}  // namespace trireme

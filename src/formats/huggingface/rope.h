@@ -1,0 +1,13 @@
+// Rotary positions in a config.json.
+#pragma once
+
+#include "config/config.h"
+#include "formats/huggingface/reader.h"
+
+namespace trireme {
+
+// Reads base and scaling in the spelling of any version of transformers. `base`: where none is
+// given. Of latent attention widths are there already.
+void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base);
+
+}  // namespace trireme

@@ -1,0 +1,281 @@
+// Vocabularies are copied; a tokenizer.json is written where there is only a vocabulary.
+#include "formats/huggingface/tokenizer.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace trireme {
+namespace {
+
+// Not ordered_json, which searches linearly for each token of a vocabulary.
+using Json = nlohmann::json;
+
+// What no tokenizer reads, and whoever talks to the model does.
+constexpr const char* companions[] = {"chat_template.jinja", "generation_config.json"};
+
+constexpr std::uint64_t max_vocabulary_bytes = std::uint64_t{256} << 20;
+
+void copy_to(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error) fail("cannot copy '{}' to '{}': {}", from.string(), to.string(), error.message());
+}
+
+Json parse_file(const fs::path& path) {
+  return parse_json(read_file(path, max_vocabulary_bytes), path.string());
+}
+
+void write_json(const fs::path& path, const Json& json) {
+  write_file_durably(path, json.dump(2) + "\n");
+}
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::istringstream stream(read_file(path, max_vocabulary_bytes));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+Json added_token(const std::string& content, const Json& id) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json post_processor,
+                    Json decoder, Json model) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", std::move(added)},
+          {"normalizer", std::move(normalizer)},
+          {"pre_tokenizer", std::move(pre_tokenizer)},
+          {"post_processor", std::move(post_processor)},
+          {"decoder", std::move(decoder)},
+          {"model", std::move(model)}};
+}
+
+// Byte-level BPE as of GPT-2.
+void write_gpt2_json(const fs::path& vocab_file, const fs::path& merge_file, const fs::path& folder,
+                     std::int64_t max_positions) {
+  const Json vocab = parse_file(vocab_file);
+  Json merges = Json::array();
+  for (const std::string& line : lines_of(merge_file)) {
+    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
+  }
+  const char* end = "<|endoftext|>";
+  Json added = Json::array();
+  if (vocab.contains(end)) added.push_back(added_token(end, vocab[end]));
+  const Json byte_level{{"type", "ByteLevel"},
+                        {"add_prefix_space", false},
+                        {"trim_offsets", true},
+                        {"use_regex", true}};
+  write_json(folder / "tokenizer.json",
+             tokenizer_json(added, nullptr, byte_level, byte_level, byte_level,
+                            {{"type", "BPE"},
+                             {"dropout", nullptr},
+                             {"unk_token", nullptr},
+                             {"continuing_subword_prefix", ""},
+                             {"end_of_word_suffix", ""},
+                             {"fuse_unk", false},
+                             {"byte_fallback", false},
+                             {"vocab", vocab},
+                             {"merges", merges}}));
+  write_json(folder / "tokenizer_config.json", {{"tokenizer_class", "GPT2Tokenizer"},
+                                                {"add_prefix_space", false},
+                                                {"model_max_length", max_positions},
+                                                {"bos_token", end},
+                                                {"eos_token", end},
+                                                {"unk_token", end}});
+}
+
+Json piece(const char* kind, const char* id, int type) {
+  return {{kind, {{"id", id}, {"type_id", type}}}};
+}
+
+// WordPiece as of BERT.
+void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path& folder,
+                     std::int64_t max_positions) {
+  Json vocab = Json::object();
+  std::map<std::string, std::int64_t> id_of;
+  const std::vector<std::string> tokens = lines_of(vocab_file);
+  std::string text = "{";
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    id_of.emplace(tokens[id], id);
+    text += fmt::format("{}{}:{}", id ? "," : "", Json(tokens[id]).dump(), id);
+  }
+  vocab = Json::parse(text + "}");
+  Json added = Json::array(), specials = Json::object();
+  for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
+    const auto it = id_of.find(token);
+    if (it == id_of.end()) fail_input("'{}' lacks the token {}", vocab_file.string(), token);
+    added.push_back(added_token(token, it->second));
+    specials[token] = {{"id", token}, {"ids", {it->second}}, {"tokens", {token}}};
+  }
+  specials.erase("[PAD]");
+  specials.erase("[UNK]");
+  specials.erase("[MASK]");
+  const Json single = {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0),
+                       piece("SpecialToken", "[SEP]", 0)};
+  const Json pair = {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0),
+                     piece("SpecialToken", "[SEP]", 0), piece("Sequence", "B", 1),
+                     piece("SpecialToken", "[SEP]", 1)};
+  write_json(folder / "tokenizer.json",
+             tokenizer_json(added,
+                            {{"type", "BertNormalizer"},
+                             {"clean_text", true},
+                             {"handle_chinese_chars", true},
+                             {"strip_accents", nullptr},
+                             {"lowercase", lowercase}},
+                            {{"type", "BertPreTokenizer"}},
+                            {{"type", "TemplateProcessing"},
+                             {"single", single},
+                             {"pair", pair},
+                             {"special_tokens", specials}},
+                            {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}},
+                            {{"type", "WordPiece"},
+                             {"unk_token", "[UNK]"},
+                             {"continuing_subword_prefix", "##"},
+                             {"max_input_chars_per_word", 100},
+                             {"vocab", vocab}}));
+  write_json(folder / "tokenizer_config.json", {{"tokenizer_class", "BertTokenizer"},
+                                                {"do_lower_case", lowercase},
+                                                {"model_max_length", max_positions},
+                                                {"unk_token", "[UNK]"},
+                                                {"sep_token", "[SEP]"},
+                                                {"pad_token", "[PAD]"},
+                                                {"cls_token", "[CLS]"},
+                                                {"mask_token", "[MASK]"}});
+}
+
+bool lowers_case(const fs::path& folder) {
+  const fs::path path = folder / "tokenizer_config.json";
+  if (!fs::exists(path)) return true;
+  const Json json = parse_file(path);
+  return !json.is_object() || json.value("do_lower_case", Json(true)) != false;
+}
+
+// Whether a folder's tokenizer.json, which loaders prefer, says no more than its vocab.json and
+// merges.txt: no further tokens, no normaliser, nothing added to the text.
+bool is_plain_gpt2(const fs::path& folder) {
+  if (!fs::exists(folder / "tokenizer.json")) return true;
+  const Json json = parse_file(folder / "tokenizer.json"),
+             vocab = parse_file(folder / "vocab.json");
+  if (!json.is_object() || !vocab.is_object()) return false;
+  const auto part = [&](const char* key) { return json.value(key, Json()); };
+  const auto is_byte_level = [](const Json& step) {
+    return step.is_object() && step.value("type", Json()) == "ByteLevel";
+  };
+  const Json added = part("added_tokens"), splitter = part("pre_tokenizer");
+  for (const Json& token : added) {
+    const Json content = token.is_object() ? token.value("content", Json()) : Json();
+    if (!content.is_string() ||
+        vocab.value(content.get<std::string>(), Json()) != token.value("id", Json()))
+      return false;
+  }
+  const Json model = part("model");
+  return model.is_object() && model.value("vocab", Json()) == vocab &&
+         part("normalizer").is_null() && is_byte_level(splitter) &&
+         splitter.value("add_prefix_space", Json(true)) == false &&
+         (part("post_processor").is_null() || is_byte_level(part("post_processor")));
+}
+
+// tokenizer.json, or the folder that holds it.
+fs::path tokenizer_json_of(const std::string& model_file) {
+  return fs::is_directory(model_file) ? fs::path(model_file) / "tokenizer.json"
+                                      : fs::path(model_file);
+}
+
+// Where the tokenizer's files lie; "" where nothing says it.
+fs::path folder_of(const TokenizerFiles& files) {
+  const fs::path file = files.vocab_file.empty() ? files.model_file : files.vocab_file;
+  if (file.empty() || fs::is_directory(file)) return file;
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+}  // namespace
+
+TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::path& to,
+                                            HuggingFaceKind kind) {
+  const auto take = [&](const char* name) {
+    make_folders(to);
+    copy_to(folder / name, to / name);
+    return (to / name).string();
+  };
+  const auto there = [&](const char* name) { return fs::exists(folder / name); };
+  const bool is_bert = kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
+  if (there("tokenizer_config.json")) take("tokenizer_config.json");
+  for (const char* name : companions)
+    if (there(name)) take(name);
+  if (kind == HuggingFaceKind::gpt2 && there("vocab.json") && there("merges.txt") &&
+      is_plain_gpt2(folder)) {
+    return {"gpt2", take("vocab.json"), take("merges.txt"), ""};
+  }
+  if (is_bert && there("vocab.txt")) {
+    return {lowers_case(folder) ? "bert" : "bert_cased", take("vocab.txt"), "", ""};
+  }
+  if (there("tokenizer.json")) return {"hf", "", "", take("tokenizer.json")};
+  if (there("tokenizer.model")) return {"llama2", "", "", take("tokenizer.model")};
+  return {};
+}
+
+std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::path& folder,
+                                         std::int64_t max_positions) {
+  const fs::path from = folder_of(files);
+  for (const char* name : companions)
+    if (!from.empty() && fs::exists(from / name)) copy_to(from / name, folder / name);
+  if (files.type == "gpt2" || files.type == "GPT2BPETokenizer") {
+    copy_to(files.vocab_file, folder / "vocab.json");
+    copy_to(files.merge_file, folder / "merges.txt");
+    write_gpt2_json(files.vocab_file, files.merge_file, folder, max_positions);
+    return "";
+  }
+  if (files.type == "bert" || files.type == "BertWordPieceLowerCase" ||
+      files.type == "bert_cased" || files.type == "BertWordPieceCase") {
+    const bool lowercase = files.type == "bert" || files.type == "BertWordPieceLowerCase";
+    copy_to(files.vocab_file, folder / "vocab.txt");
+    write_bert_json(files.vocab_file, lowercase, folder, max_positions);
+    return "";
+  }
+  if (files.type == "hf" || files.type == "HuggingFaceTokenizer") {
+    const fs::path json = tokenizer_json_of(files.model_file);
+    copy_to(json, folder / "tokenizer.json");
+    const fs::path config = json.parent_path() / "tokenizer_config.json";
+    if (fs::exists(config)) {
+      copy_to(config, folder / "tokenizer_config.json");
+    } else {
+      write_json(folder / "tokenizer_config.json", {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                                    {"model_max_length", max_positions}});
+    }
+    return "";
+  }
+  if (files.type == "sentencepiece" || files.type == "llama2" || files.type == "Llama2Tokenizer" ||
+      files.type == "GPTSentencePieceTokenizer") {
+    copy_to(files.model_file, folder / "tokenizer.model");
+    write_json(folder / "tokenizer_config.json",
+               {{"tokenizer_class", "LlamaTokenizer"}, {"model_max_length", max_positions}});
+    return "tokenizer.json is not written for SentencePiece models; loaders make it from "
+           "tokenizer.model";
+  }
+  if (files.type == "tiktoken" || files.type == "TikTokenizer") {
+    const std::string name = fs::path(files.model_file).filename().string();
+    copy_to(files.model_file, folder / name);
+    return fmt::format(
+        "the tiktoken file '{}' was copied, but no tokenizer.json is written for it: add the "
+        "tokenizer.json and tokenizer_config.json that were published with this vocabulary",
+        name);
+  }
+  if (files.type.empty()) return "the run names no tokenizer: add its files by hand";
+  if (files.type == "null" || files.type == "NullTokenizer") {
+    return "the run's tokenizer is null: ids alone have no tokenizer files";
+  }
+  return fmt::format("no tokenizer files are written for a tokenizer of type {}: add them by hand",
+                     files.type);
+}
+
+}  // namespace trireme

@@ -1,0 +1,530 @@
+// Finds the ranks of a step, holds them against each other, and joins their tensors.
+#include "formats/megatron/folder.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "formats/megatron/distributed.h"
+#include "formats/run_steps.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::uint64_t most_tracker_bytes = 4096;
+constexpr int most_ranks = 4096;
+
+struct RankName {
+  int tensor_rank = 0, stage = 0;
+  int numbers = 0;  // how many the name has
+};
+
+// "mp_rank_01", "mp_rank_01_002".
+std::optional<RankName> rank_name(std::string_view name) {
+  constexpr std::string_view prefix = "mp_rank_";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  RankName rank;
+  for (int* number : {&rank.tensor_rank, &rank.stage}) {
+    const char* const end = name.data() + name.size();
+    const auto [next, error] = std::from_chars(name.data(), end, *number);
+    if (error != std::errc() || *number < 0 || *number >= most_ranks) return std::nullopt;
+    ++rank.numbers;
+    if (next == end) return rank;
+    if (*next != '_') return std::nullopt;
+    name.remove_prefix(static_cast<std::size_t>(next - name.data()) + 1);
+  }
+  rank.numbers = 3;  // a third one: of expert parallelism
+  return rank;
+}
+
+bool has_ranks(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error))
+    if (rank_name(item.path().filename().string())) return true;
+  return false;
+}
+
+// Whether all that says it is a step is there: a file for each rank, or the distributed format's.
+bool is_whole_step(const fs::path& step) {
+  if (fs::exists(step / "metadata.json")) {
+    return fs::exists(step / ".metadata") || !has_ranks(step);  // other backends have no .metadata
+  }
+  std::error_code error;
+  bool any = false;
+  for (const auto& item : fs::directory_iterator(step, error)) {
+    if (!rank_name(item.path().filename().string())) continue;
+    if (!fs::exists(item.path() / megatron_rank_file)) return false;
+    any = true;
+  }
+  return any;
+}
+
+bool has_step_name(const std::string& name) {
+  constexpr std::string_view prefix = "iter_";
+  return name == "release" || (name.starts_with(prefix) &&
+                               name.find_first_not_of("0123456789", prefix.size()) == name.npos);
+}
+
+// Of the folder of a run.
+std::vector<std::string> steps_of(const fs::path& run) {
+  return whole_steps(run, [](const fs::path& folder) {
+    return has_step_name(folder.filename().string()) && is_whole_step(folder);
+  });
+}
+
+std::string names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
+  if (names.size() <= 12) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
+}
+
+std::string read_tracker(const fs::path& tracker) {
+  std::string text = read_file(tracker, most_tracker_bytes);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// The folder of the step that a tracker names, or nothing where it names none.
+std::optional<std::string> step_name(const std::string& text) {
+  int step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && step >= 0;
+  if (is_number) return fmt::format("iter_{:07d}", step);
+  return text == "release" ? std::optional(text) : std::nullopt;
+}
+
+}  // namespace
+
+std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage) {
+  return has_stage ? fmt::format("mp_rank_{:02d}_{:03d}", tensor_rank, stage)
+                   : fmt::format("mp_rank_{:02d}", tensor_rank);
+}
+
+// A tensor of a chunk in all of its ranks.
+struct MegatronFolder::Found {
+  std::string name;  // ours
+  MegatronName how;
+  RankParts parts;
+};
+
+bool is_megatron_folder(const fs::path& folder) {
+  return fs::exists(folder / megatron_tracker_file) || has_ranks(folder) ||
+         !steps_of(folder).empty();
+}
+
+std::optional<fs::path> find_megatron_step(const fs::path& folder) {
+  const fs::path tracker = folder / megatron_tracker_file;
+  if (!fs::exists(tracker)) {
+    if (has_ranks(folder) || fs::exists(folder / "metadata.json")) return folder;
+    // A run with one step needs no file that names it.
+    const std::vector<std::string> steps = steps_of(folder);
+    if (steps.size() > 1) return std::nullopt;
+    return steps.empty() ? folder : folder / steps[0];
+  }
+  std::error_code error;
+  const auto bytes = fs::file_size(tracker, error);
+  if (error || bytes > most_tracker_bytes) return std::nullopt;
+  const auto name = step_name(read_tracker(tracker));
+  if (!name || !is_whole_step(folder / *name)) return std::nullopt;
+  return folder / *name;
+}
+
+fs::path megatron_step_folder(const fs::path& folder) {
+  if (auto step = find_megatron_step(folder)) return *step;
+  const fs::path tracker = folder / megatron_tracker_file;
+  const std::string whole = whole_steps_text(folder, steps_of(folder));
+  if (!fs::exists(tracker)) {
+    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
+               megatron_tracker_file, whole);
+  }
+  const std::string text = read_tracker(tracker);
+  const auto name = step_name(text);
+  if (!name) {
+    fail_input("'{}' holds {:?}; expected is the number of a step, or release; {}",
+               tracker.string(), text.substr(0, 40), whole);
+  }
+  const fs::path step = folder / *name;
+  if (!fs::is_directory(step)) {
+    fail_input("'{}' names step {}, and '{}' is not there; {}", tracker.string(), text,
+               step.string(), whole);
+  }
+  fail_input(
+      "'{}' names step {}, and '{}' is not whole: expected is a file {} in a folder mp_rank_TT of "
+      "each rank, or metadata.json and .metadata; found are {}; {}",
+      tracker.string(), text, step.string(), megatron_rank_file, names_in(step), whole);
+}
+
+MegatronFolder::MegatronFolder(const fs::path& folder)
+    : MegatronCheckpoint(megatron_step_folder(folder).string()) {
+  const fs::path step = where_;
+  find_ranks(step);
+  open_ranks(step);
+  check_ranks();
+  check_order();
+  joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
+  find_chunks();
+  count_layers();
+}
+
+void MegatronFolder::find_ranks(const fs::path& step) {
+  if (fs::exists(step / "metadata.json") || fs::exists(step / ".metadata")) {
+    fail_input(
+        "'{}' is of Megatron-Core's distributed format (torch_dist): leave --from out, or give "
+        "--from torch_dist",
+        where_);
+  }
+  std::set<int> numbers;
+  for (const auto& item : fs::directory_iterator(step)) {
+    const auto rank = rank_name(item.path().filename().string());
+    if (!rank) continue;
+    numbers.insert(rank->numbers);
+    tp_ = std::max(tp_, rank->tensor_rank + 1);
+    pp_ = std::max(pp_, rank->stage + 1);
+  }
+  if (numbers.empty()) {
+    fail_input("'{}' has no folders mp_rank_TT or mp_rank_TT_PPP; found are {}", where_,
+               names_in(step));
+  }
+  if (numbers.contains(3)) {
+    fail_input("'{}' has ranks of expert parallelism (mp_rank_TT_PPP_EEE), which are not read",
+               where_);
+  }
+  if (numbers.size() > 1) {
+    fail_input(
+        "'{}' holds ranks of two layouts, with a number of a stage and without: remove those that "
+        "do not belong to this step; found are {}",
+        where_, names_in(step));
+  }
+}
+
+void MegatronFolder::open_ranks(const fs::path& step) {
+  const bool has_stage = fs::exists(step / megatron_rank_folder(0, 0, true));
+  const auto path = [&](int stage, int tensor_rank) {
+    return step / megatron_rank_folder(tensor_rank, stage, has_stage) / megatron_rank_file;
+  };
+  // The first one says how many there should be: more than the names may tell.
+  int tp = tp_, pp = pp_;
+  for (int stage = 0; stage < pp; ++stage) {
+    for (int tensor_rank = 0; tensor_rank < tp; ++tensor_rank) {
+      const fs::path file = path(stage, tensor_rank);
+      if (!fs::exists(file)) {
+        fail_input(
+            "'{}' is missing: by {} the step has {} x {} files (tensor x pipeline parallelism); "
+            "found are {}",
+            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp, names_in(step));
+      }
+      ranks_.push_back(std::make_shared<const TorchFile>(file));
+      if (ranks_.size() > 1) continue;
+      set_arguments(ranks_[0], ranks_[0]->pickle().root());
+      const auto told = [&](const char* name, const char* older, int found) {
+        auto text = argument(name);
+        if (!text) text = argument(older);
+        int number = found;
+        if (text) std::from_chars(text->data(), text->data() + text->size(), number);
+        return std::clamp(number, 1, most_ranks);
+      };
+      tp = told("tensor_model_parallel_size", "model_parallel_size", tp_);
+      pp = told("pipeline_model_parallel_size", "", pp_);
+    }
+  }
+  if (tp < tp_ || pp < pp_) {
+    fail_input(
+        "'{}' has folders for {} x {} ranks (tensor x pipeline parallelism), and its arguments say "
+        "{} x {}: files of two runs are mixed; found are {}",
+        where_, tp_, pp_, tp, pp, names_in(step));
+  }
+  tp_ = tp;
+  pp_ = pp;
+}
+
+// Ranks that were not saved together.
+void MegatronFolder::check_ranks() const {
+  const TorchFile& first = *ranks_[0];
+  const auto value = [](const TorchFile& file, const char* key, bool of_arguments) -> std::string {
+    const Pickle& pickle = file.pickle();
+    auto from = std::optional(pickle.root());
+    if (of_arguments) from = pickle.find(pickle.root(), "args");
+    const auto id = from ? pickle.find(*from, key) : std::nullopt;
+    return id ? pickle.shown(*id) : "absent";
+  };
+  for (const auto& file : ranks_) {
+    for (const auto& [key, of_arguments] : {std::pair{"iteration", false},
+                                            {"checkpoint_version", false},
+                                            {"tensor_model_parallel_size", true},
+                                            {"pipeline_model_parallel_size", true},
+                                            {"num_layers", true},
+                                            {"padded_vocab_size", true}}) {
+      const std::string expected = value(first, key, of_arguments);
+      const std::string found = value(*file, key, of_arguments);
+      if (expected == found) continue;
+      fail_input(
+          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in "
+          "the second",
+          first.name(), file->name(), key, expected, found);
+    }
+  }
+}
+
+// The number of each process among all of them, where it was saved: it grows with the tensor
+// parallel rank, and from stage to stage.
+void MegatronFolder::check_order() const {
+  std::vector<double> numbers;
+  for (const auto& file : ranks_) {
+    const Pickle& pickle = file->pickle();
+    const auto arguments = pickle.find(pickle.root(), "args");
+    const auto number = arguments ? pickle.find_number(*arguments, "rank") : std::nullopt;
+    if (!number) return;
+    numbers.push_back(*number);
+  }
+  // Tools that save all ranks from one process number none of them.
+  if (std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; })) return;
+  const auto wrong = std::ranges::adjacent_find(numbers, std::ranges::greater_equal());
+  if (wrong == numbers.end()) return;
+  const auto at = static_cast<std::size_t>(wrong - numbers.begin());
+  fail_input(
+      "'{}' was saved by process {} and '{}' by process {}, and a later one was expected: the "
+      "folders of ranks have other names than they were saved with",
+      ranks_[at]->name(), numbers[at], ranks_[at + 1]->name(), numbers[at + 1]);
+}
+
+void MegatronFolder::find_chunks() {
+  for (int chunk = 0;; ++chunk) {
+    bool any = false;
+    for (int stage = 0; stage < pp_; ++stage) {
+      const Pickle& first = rank(stage, 0).pickle();
+      const bool one = first.find(first.root(), "model").has_value();
+      Chunk made{.stage = stage,
+                 .key = one ? "model" : fmt::format("model{}", chunk),
+                 .ranks = {},
+                 .states = {}};
+      if ((one && chunk > 0) || !first.find(first.root(), made.key)) continue;
+      for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
+        const auto& file = ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
+        const auto root = file->pickle().find(file->pickle().root(), made.key);
+        if (!root) fail_input("'{}' lacks '{}'", file->name(), made.key);
+        made.ranks.push_back(&joined_->keep(torch_weights(file, *root)));
+      }
+      chunks_.push_back(std::move(made));
+      any = true;
+    }
+    if (!any) break;
+  }
+  if (chunks_.empty()) {
+    fail_input("'{}' is not a checkpoint of Megatron-LM: it has neither 'model' nor 'model0'",
+               ranks_[0]->name());
+  }
+}
+
+// Stages take their turns: the first chunk of each, then the second of each.
+void MegatronFolder::count_layers() {
+  std::int64_t next = 0;
+  for (Chunk& chunk : chunks_) {
+    for (const WeightEntry& entry : chunk.ranks[0]->tensors())
+      chunk.layers = std::max(chunk.layers, megatron_name(entry.name).layer + 1);
+    chunk.first_layer = next;
+    next += chunk.layers;
+  }
+  check_layers(next);
+}
+
+bool MegatronFolder::is_core() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) {
+    return std::ranges::any_of(chunk.ranks[0]->tensors(), [](const WeightEntry& entry) {
+      return is_of_megatron_core(entry.name);
+    });
+  });
+}
+
+bool MegatronFolder::is_bert() const {
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) {
+    return std::ranges::any_of(chunk.ranks[0]->tensors(), [](const WeightEntry& entry) {
+      return megatron_name(entry.name).ours.starts_with("masked_head.");
+    });
+  });
+}
+
+std::int64_t MegatronFolder::vocabulary_rows() const {
+  for (const Chunk& chunk : chunks_) {
+    for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
+      if (megatron_name(entry.name).ours == "embedding.word.weight") return entry.rows() * tp_;
+    }
+  }
+  fail_input("'{}' has no embedding of words", where_);
+}
+
+std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chunk) const {
+  std::vector<Found> found;
+  for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
+    if (is_megatron_buffer(entry.name)) continue;
+    Found one{"", megatron_name(entry.name), {}};
+    if (one.how.ours.empty()) {
+      refuse_megatron_tensor(chunk.ranks[0]->name(), entry.name, shape_text(entry.shape));
+    }
+    const bool first_has_it = one.how.ours.starts_with("embedding.") && !one.how.is_copy;
+    const bool last_has_it =
+        one.how.layer < 0 && !one.how.ours.starts_with("embedding.") && !one.how.is_copy;
+    if ((first_has_it && &chunk != &chunks_.front()) ||
+        (last_has_it && &chunk != &chunks_.back())) {
+      fail_input(
+          "'{}' holds the tensor '{}', which the {} stage of a pipeline has: the folders of its "
+          "ranks have other names than they were saved with",
+          chunk.ranks[0]->name(), entry.name, first_has_it ? "first" : "last");
+    }
+    one.name = full_name(one.how, chunk.first_layer);
+    for (const WeightFile* rank : chunk.ranks) {
+      const WeightEntry* part = rank->find(entry.name);
+      if (!part) fail_input("'{}' lacks the tensor '{}'", rank->name(), entry.name);
+      one.parts.push_back({rank, part});
+    }
+    found.push_back(std::move(one));
+  }
+  for (const WeightFile* rank : chunk.ranks) {
+    for (const WeightEntry& entry : rank->tensors()) {
+      if (chunk.ranks[0]->find(entry.name)) continue;
+      fail_input("'{}' holds the tensor '{}', and '{}' does not", rank->name(), entry.name,
+                 chunk.ranks[0]->name());
+    }
+  }
+  return found;
+}
+
+// Rows are wanted as version 2 and later have them: for each head its queries, keys and values.
+RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
+  const Pickle& pickle = ranks_[0]->pickle();
+  const double version = pickle.find_number(pickle.root(), "checkpoint_version").value_or(0);
+  if (version >= 2) return {};
+  if (version != 0 && version != 1) {
+    fail_input("'{}' has checkpoint_version {}; 0, 1, 2 and 3 are read", ranks_[0]->name(),
+               version);
+  }
+  if (model.num_kv_heads != model.num_heads) {
+    fail_input("'{}' has groups of heads and checkpoint_version {}, which did not have them",
+               ranks_[0]->name(), version);
+  }
+  if (version == 0) return {3, model.num_heads / tp_, model.head_dim};
+  return {model.head_dim, 3, 1};
+}
+
+// Of all ranks, or of none.
+void MegatronFolder::read_states() {
+  std::optional<std::int64_t> steps;
+  std::vector<std::vector<MegatronChunkStates>> by_chunk(chunks_.size());
+  for (std::size_t at = 0; at < ranks_.size(); ++at) {
+    std::vector<const WeightFile*> weights;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i].stage != static_cast<int>(at) / tp_) continue;
+      weights.push_back(chunks_[i].ranks[at % static_cast<std::size_t>(tp_)]);
+      places.push_back(i);
+    }
+    MegatronRankStates states = open_megatron_states(
+        ranks_[at], weights,
+        fs::path(ranks_[at]->name()).replace_filename(megatron_distributed_file));
+    if (!states.left_out.empty()) {
+      note_ = fmt::format(
+          "the states of its optimizer are left out, so that training begins with new ones: {}",
+          states.left_out);
+      return;
+    }
+    const auto here = states.chunks.empty() ? std::nullopt : std::optional(states.steps);
+    const auto text = [](const auto& count) {
+      return count ? counted(*count, "step") : std::string("no states of an optimizer");
+    };
+    if (at > 0 && here != steps) {
+      fail_input(
+          "'{}' has {} and '{}' has {}: either all ranks have such states, of the same number of "
+          "steps, or none",
+          ranks_[0]->name(), text(steps), ranks_[at]->name(), text(here));
+    }
+    steps = here;
+    for (std::size_t i = 0; i < states.chunks.size(); ++i)
+      by_chunk[places[i]].push_back(std::move(states.chunks[i]));
+  }
+  if (!steps) return;
+  set_progress(*steps);
+  for (std::size_t i = 0; progress_ && i < chunks_.size(); ++i)
+    chunks_[i].states = std::move(by_chunk[i]);
+}
+
+void MegatronFolder::set_progress(std::int64_t steps) {
+  const Pickle& pickle = ranks_[0]->pickle();
+  const auto iteration = pickle.find_integer(pickle.root(), "iteration");
+  if (iteration && steps > 0 && steps <= *iteration) {
+    progress_ = {*iteration, steps};
+    return;
+  }
+  note_ = fmt::format(
+      "the states of its optimizer are left out, so that training begins with new ones: it took "
+      "{}, "
+      "and by '{}' the run took {}",
+      counted(steps, "step"), ranks_[0]->name(),
+      iteration ? fmt::format("{}", *iteration) : "an unknown number");
+}
+
+RankParts MegatronFolder::state_parts(const Chunk& chunk, const RankParts& weights, int which) {
+  RankParts parts;
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    const MegatronChunkStates& states = chunk.states[rank];
+    const WeightFile* file =
+        which < 0 ? states.weights.get() : states.moments[static_cast<std::size_t>(which)].get();
+    const WeightEntry* entry = file->find(weights[rank].entry->name);
+    parts.push_back(entry ? TensorPart{file, entry} : weights[rank]);
+  }
+  return parts;
+}
+
+void MegatronFolder::keep_states() {
+  for (Chunk& chunk : chunks_) {
+    for (MegatronChunkStates& states : chunk.states) {
+      joined_->keep(std::move(states.weights));
+      for (auto& moment : states.moments) joined_->keep(std::move(moment));
+    }
+  }
+}
+
+std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
+  read_states();
+  std::vector<Found> copies;
+  const RowOrder heads = head_order(model);
+  for (const Chunk& chunk : chunks_) {
+    for (Found& found : find_tensors(chunk)) {
+      const bool tied_head = model.tie_embeddings && found.name == "head.weight";
+      if (tied_head) found.name = "embedding.word.weight";
+      if (tied_head || found.how.is_copy) {
+        if (progress_) found.parts = state_parts(chunk, found.parts, -1);
+        copies.push_back(std::move(found));
+        continue;
+      }
+      const auto add = [&](const std::string& name, const RankParts& parts) {
+        joined_->add(join_megatron_parts(name, found.how.cut, parts, model, heads));
+      };
+      if (!progress_) {
+        add(found.name, found.parts);
+        continue;
+      }
+      add(found.name, state_parts(chunk, found.parts, -1));
+      for (int which = 0; which < adam_moments; ++which)
+        add(moment_name(found.name, which), state_parts(chunk, found.parts, which));
+    }
+  }
+  require_copies(copies);
+  keep_states();
+  if (progress_) note_ = "the weights are those of the optimizer, in fp32";
+  return std::move(joined_);
+}
+
+void MegatronFolder::require_copies(const std::vector<Found>& copies) const {
+  for (const Found& copy : copies) {
+    const JoinedTensor* original = joined_->find(copy.name);
+    for (std::size_t i = 0; original && i < copy.parts.size(); ++i)
+      require_copy(original->parts[i], copy.parts[i]);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,209 @@
+// Two tables, inside of the layers and outside, which serve both directions.
+#include "formats/megatron/names.h"
+
+#include <charconv>
+
+namespace trireme {
+namespace {
+
+using enum MegatronCut;
+
+// Which kinds of models have a module of that name today; other names are only read.
+enum Kinds : std::uint8_t {
+  engine = 1,  // MegatronKind::transformer_engine
+  own = 2,     // MegatronKind::local
+  core = engine | own,
+  old = 4,         // MegatronKind::legacy, within its language_model
+  old_apart = 8,   // ... next to it
+  has_state = 16,  // with a state of 8-bit formats
+};
+
+struct Module {
+  std::string_view theirs, ours;
+  MegatronCut weight, bias;
+  unsigned kinds = 0;
+};
+
+constexpr Module in_layers[] = {
+    {"input_layernorm", "input_norm", none, none, own | old},
+    {"input_norm", "input_norm", none, none},
+    {"self_attention.linear_qkv.layer_norm", "input_norm", none, none, engine},
+    {"attention.query_key_value", "attention.qkv", heads, heads},
+    {"self_attention.query_key_value", "attention.qkv", heads, heads, old},
+    {"self_attention.linear_qkv", "attention.qkv", heads, heads, core | has_state},
+    {"self_attention.q_layernorm", "attention.query_norm", none, none, core},
+    {"self_attention.k_layernorm", "attention.key_norm", none, none, core},
+    {"attention.dense", "attention.out", columns, none},
+    {"self_attention.dense", "attention.out", columns, none, old},
+    {"self_attention.linear_proj", "attention.out", columns, none, core | has_state},
+    {"post_attention_layernorm", "mlp_norm", none, none, old},
+    {"post_attention_norm", "mlp_norm", none, none},
+    {"pre_mlp_layernorm", "mlp_norm", none, none, own},
+    {"mlp.linear_fc1.layer_norm", "mlp_norm", none, none, engine},
+    {"mlp.dense_h_to_4h", "mlp.up", gated, gated, old},
+    {"mlp.linear_fc1", "mlp.up", gated, gated, core | has_state},
+    {"mlp.dense_4h_to_h", "mlp.down", columns, none, old},
+    {"mlp.linear_fc2", "mlp.down", columns, none, core | has_state},
+    // Of the distributed format.
+    {"mlp.router", "mlp.router", none, none},
+    {"mlp.router.expert", "mlp.router", none, none},
+    {"mlp.experts.experts.linear_fc1", "mlp.experts.up", none, none},
+    {"mlp.experts.experts.linear_fc2", "mlp.experts.down", none, none},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared.up", none, none},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared.down", none, none},
+    {"mlp.shared_experts.gate", "mlp.shared.gate", none, none},
+};
+
+constexpr Module outside[] = {
+    {"embedding.word_embeddings", "embedding.word", words, none, core | old},
+    {"embedding.word_embeddings.norm", "embedding.norm", none, none},
+    {"embedding.position_embeddings", "embedding.position", none, none, core | old},
+    {"embedding.tokentype_embeddings", "embedding.token_type", none, none, core | old},
+    {"encoder.final_layernorm", "final_norm", none, none, core | old},
+    {"encoder.final_norm", "final_norm", none, none},
+    {"transformer.final_layernorm", "final_norm", none, none},
+    {"decoder.final_layernorm", "final_norm", none, none, core},
+    {"decoder.final_norm", "final_norm", none, none},
+    {"output_layer", "head", words, none, core | old | has_state},
+    {"word_embeddings_for_head", "embedding.word", words, none},
+    {"word_embeddings", "embedding.word", words, none},
+    {"pooler.dense", "pooler", none, none, core | old},
+    {"lm_head.dense", "masked_head.dense", none, none, core | old_apart},
+    {"lm_head.layernorm", "masked_head.norm", none, none, old_apart},
+    {"lm_head.norm", "masked_head.norm", none, none},
+    {"lm_head.layer_norm", "masked_head.norm", none, none, core},
+    {"binary_head", "order_head", none, none, core | old_apart},
+};
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+template <std::size_t N>
+MegatronName look_up(const Module (&table)[N], std::string_view module, bool is_weight) {
+  for (const Module& row : table) {
+    if (row.theirs != module) continue;
+    const std::string ours = std::string(row.ours) + (is_weight ? ".weight" : ".bias");
+    return {ours, -1, is_weight ? row.weight : row.bias};
+  }
+  return {};
+}
+
+unsigned kinds_of(MegatronKind kind) {
+  if (kind == MegatronKind::transformer_engine) return engine;
+  return kind == MegatronKind::local ? own : old | old_apart;
+}
+
+// What a kind of model calls its layers.
+std::string stack(MegatronKind kind, bool bert) {
+  return bert || kind == MegatronKind::legacy ? "encoder." : "decoder.";
+}
+
+std::string prefix_of(std::int64_t layer, MegatronKind kind, bool bert) {
+  return layer < 0 ? "" : stack(kind, bert) + "layers." + std::to_string(layer) + ".";
+}
+
+// Some modules have the name of the layers before them.
+bool is_of_stack(std::string_view module, const std::string& stack) {
+  const bool any = module.starts_with("encoder.") || module.starts_with("decoder.");
+  return !any || module.starts_with(stack);
+}
+
+template <std::size_t N>
+const Module* find_module(const Module (&table)[N], std::string_view ours, MegatronKind kind,
+                          bool bert) {
+  for (const Module& row : table) {
+    const bool has = (row.kinds & kinds_of(kind)) != 0;
+    if (has && row.ours == ours && is_of_stack(row.theirs, stack(kind, bert))) return &row;
+  }
+  return nullptr;
+}
+
+template <std::size_t N>
+std::vector<std::string> states(const Module (&table)[N], const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const Module& row : table)
+    if ((row.kinds & has_state) != 0)
+      names.push_back(prefix + std::string(row.theirs) + "._extra_state");
+  return names;
+}
+
+}  // namespace
+
+std::string megatron_name_of(std::string_view ours, std::int64_t layer, MegatronKind kind,
+                             bool bert) {
+  const bool is_old = kind == MegatronKind::legacy;
+  if (ours == "masked_head.bias") return is_old ? "lm_head.bias" : "output_layer.bias";
+  const std::size_t dot = ours.rfind('.');
+  const std::string_view module = ours.substr(0, dot), parameter = ours.substr(dot + 1);
+  const Module* row = layer < 0 ? find_module(outside, module, kind, bert)
+                                : find_module(in_layers, module, kind, bert);
+  if (!row) return "";
+  // Norms of fused layers are parameters of these.
+  const char* const between = row->theirs.ends_with(".layer_norm") && layer >= 0 ? "_" : ".";
+  return (is_old && (row->kinds & old_apart) == 0 ? "language_model." : "") +
+         prefix_of(layer, kind, bert) + std::string(row->theirs) + between + std::string(parameter);
+}
+
+std::string megatron_copy_name(MegatronKind kind) {
+  return kind == MegatronKind::legacy ? "word_embeddings_for_head.weight" : "output_layer.weight";
+}
+
+std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, bool bert) {
+  if (kind == MegatronKind::legacy) return {};
+  const std::string prefix = prefix_of(layer, kind, bert);
+  return layer < 0 ? states(outside, prefix) : states(in_layers, prefix);
+}
+
+MegatronName megatron_name(std::string_view theirs) {
+  std::string_view rest = theirs;
+  while (take_prefix(rest, "module.") || take_prefix(rest, "language_model.")) {
+  }
+  // The words of the masked-word head.
+  if (rest == "lm_head.bias" || rest == "output_layer.bias") return {"masked_head.bias", -1, words};
+  bool is_weight = false, has_ending = false;
+  for (const std::string_view ending : {".weight", "_weight", ".bias", "_bias"}) {
+    if (!rest.ends_with(ending)) continue;
+    rest.remove_suffix(ending.size());
+    is_weight = ending.ends_with("weight");
+    has_ending = true;
+    break;
+  }
+  if (!has_ending) return {};
+  std::string_view layer = rest;
+  const bool inside = take_prefix(layer, "encoder.layers.") ||
+                      take_prefix(layer, "transformer.layers.") ||
+                      take_prefix(layer, "decoder.layers.");
+  if (!inside) {
+    MegatronName name = look_up(outside, rest, is_weight);
+    name.is_copy = rest == "word_embeddings_for_head" || rest == "word_embeddings";
+    return name;
+  }
+  std::int64_t number = -1;
+  const char* const end = layer.data() + layer.size();
+  const auto [dot, error] = std::from_chars(layer.data(), end, number);
+  constexpr std::int64_t most_layers = 1'000'000;
+  if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
+    return {};
+  const std::string_view module(dot + 1, end);
+  // Experts have no biases here; that of the router which balances them is called expert_bias.
+  const bool of_experts = module.starts_with("mlp.router") || module.starts_with("mlp.experts.") ||
+                          module.starts_with("mlp.shared_experts.");
+  if (of_experts && !is_weight && module != "mlp.router.expert") return {};
+  MegatronName name = look_up(in_layers, module, is_weight);
+  name.layer = number;
+  return name;
+}
+
+bool is_of_megatron_core(std::string_view theirs) {
+  return theirs.find(".linear_qkv.") != theirs.npos || theirs.find(".linear_fc1.") != theirs.npos;
+}
+
+bool is_megatron_buffer(std::string_view theirs) {
+  return theirs.ends_with("._extra_state") || theirs.ends_with("rotary_pos_emb.inv_freq") ||
+         theirs.ends_with("rotary_emb.inv_freq") || theirs.ends_with(".position_ids");
+}
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+// Distributed checkpoints of Megatron-Core (--ckpt-format torch_dist): a folder of
+// torch.distributed.checkpoint with Megatron's names, and the arguments of the run in common.pt.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "formats/dcp/weights.h"
+#include "formats/megatron/checkpoint.h"
+#include "formats/megatron/flat_states.h"
+
+namespace trireme {
+
+// Whether the folder looks like one: that of a run, or of one of its steps.
+bool is_torch_dist_folder(const fs::path& folder);
+
+class TorchDistFolder : public MegatronCheckpoint {
+ public:
+  // Opens the step that latest_checkpointed_iteration.txt names, or the step whose folder this is.
+  // Refused (exit code 2): other backends than torch_dist, files that are missing, tensors without
+  // a name of ours.
+  explicit TorchDistFolder(const fs::path& folder);
+
+  bool is_core() const override { return true; }
+  bool is_bert() const override;
+  std::int64_t vocabulary_rows() const override;
+  std::unique_ptr<JoinedTensors> join(const ModelConfig& model) override;
+  std::optional<Progress> progress() const override { return progress_; }
+  std::string note() const override { return note_; }
+
+ private:
+  struct Found {
+    const DcpTensor* tensor;
+    MegatronName how;
+    bool stacked;  // all layers are in it
+  };
+  // Values of newer versions are lists of one.
+  static PickleId only_child(const Pickle& pickle, PickleId id);
+  void read_arguments();
+  void find_tensors();
+  void find_states();
+  std::optional<std::int64_t> optimizer_steps() const;
+  std::string unusable_states() const;
+  void leave_out_states(const std::string& why);
+  std::vector<JoinedTensor> joined(const Found& found, const DcpTensor& tensor, int moment) const;
+  const DcpTensor& exact(const Found& found) const;
+  const DcpTensor* find_other_weights(const ModelConfig& model) const;
+  void add_with_states(const ModelConfig& model);
+  // False, with a note: they are not where they should be.
+  bool add_flat_states(const ModelConfig& model);
+  static bool is_copy(const Found& found, const ModelConfig& model);
+  MegatronParameters megatron_parameters(const ModelConfig& model) const;
+  void require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const;
+  // What the optimizer keeps of a tensor: "exp_avg"; nullptr where it is not there.
+  const DcpTensor* state(const std::string& kind, const DcpTensor& tensor) const;
+  const DcpTensor& words() const;
+
+  std::shared_ptr<const DcpFolder> dcp_;
+  std::shared_ptr<const TorchFile> common_;
+  PickleId root_ = 0;  // of common_
+  std::vector<Found> found_;
+  std::int64_t layers_ = 0;
+  std::unique_ptr<JoinedTensors> joined_;
+  const DcpWeights* weights_ = nullptr;
+  std::unique_ptr<MegatronFlatBuffers> flat_;  // where the states lie in such
+  std::optional<Progress> progress_;
+  std::string note_;
+};
+
+}  // namespace trireme

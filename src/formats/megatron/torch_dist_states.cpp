@@ -1,0 +1,242 @@
+// Finds what the optimizer keeps of each tensor, under its name or in flat buffers.
+#include <algorithm>
+
+#include "base/counted.h"
+#include "formats/megatron/torch_dist_folder.h"
+#include "formats/zero_states.h"
+#include "tensors/optimizer_states.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* states_key = "optimizer.state.";
+constexpr const char* reshardable =
+    "; with --dist-ckpt-optim-fully-reshardable the run saves them under the names of tensors";
+
+// The numbers of steps that are told beside the states: of PyTorch's own optimizer, or, with a loss
+// scaler beside it, of another "optimizer" within.
+void add_steps(const TorchFile& file, PickleId optimizer, std::vector<double>& told) {
+  const Pickle& pickle = file.pickle();
+  // Of several optimizers, one of which has the experts, by their numbers.
+  if (pickle.kind(optimizer) == PickleKind::dict) {
+    const auto items = pickle.children(optimizer);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (pickle.kind(items[i]) == PickleKind::integer) add_steps(file, items[i + 1], told);
+  }
+  optimizer = pickle.find(optimizer, "optimizer").value_or(optimizer);
+  const auto look_in = [&](PickleId at, const char* key) {
+    if (const auto step = pickle.find(at, key)) told.push_back(optimizer_step(file, *step));
+  };
+  if (const auto state = pickle.find(optimizer, "state")) look_in(*state, "common_step");
+  const auto groups = pickle.find(optimizer, "param_groups");
+  if (groups && pickle.kind(*groups) == PickleKind::list)
+    for (const PickleId group : pickle.children(*groups)) look_in(group, "step");
+}
+
+struct NamedCut {
+  std::string name;
+  MegatronCut cut;
+};
+
+// A weight (`moment` -1) or a moment. Of what all ranks have, Megatron itself saves the first
+// one's.
+JoinedTensor join_flat(const std::vector<MegatronFlatRank>& ranks, const NamedCut& parameter,
+                       int moment, const ModelConfig& model) {
+  RankParts parts;
+  for (const MegatronFlatRank& rank : ranks) {
+    const WeightFile& file = rank.file(moment);
+    parts.push_back({&file, file.find(parameter.name)});
+    if (parameter.cut == MegatronCut::none) break;
+  }
+  const std::string name = moment < 0 ? parameter.name : moment_name(parameter.name, moment);
+  return join_megatron_parts(name, parameter.cut, parts, model);
+}
+
+}  // namespace
+
+const DcpTensor* TorchDistFolder::state(const std::string& kind, const DcpTensor& tensor) const {
+  return dcp_->find(states_key + kind + "." + tensor.name);
+}
+
+// What is the same for all ranks lies in "optimizer"; flat buffers have it for each group of ranks.
+// Nothing where it is not said, or where groups of parameters or of ranks differ in it.
+std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
+  std::vector<double> told;
+  const auto optimizer = common_->pickle().find(root_, "optimizer");
+  if (optimizer) add_steps(*common_, *optimizer, told);
+  for (const std::string& name : flat_ ? flat_->group_values() : std::vector<std::string>()) {
+    const auto file = dcp_->open(name);
+    if (!file) return std::nullopt;
+    const std::size_t before = told.size();
+    add_steps(*file, only_child(file->pickle(), file->pickle().root()), told);
+    if (told.size() == before) return std::nullopt;
+  }
+  const bool agree = std::ranges::all_of(told, [&](double steps) { return steps == told[0]; });
+  if (told.empty() || !agree) return std::nullopt;
+  return whole_count(told[0]);
+}
+
+// Why the states of the optimizer cannot be taken over; "" where all of them can.
+std::string TorchDistFolder::unusable_states() const {
+  const auto any = [&](const auto& is_one) {
+    return std::ranges::any_of(dcp_->metadata().tensors,
+                               [&](const DcpTensor& tensor) { return is_one(tensor.name); });
+  };
+  const auto holds = [](const char* key) {
+    return [=](const std::string& name) { return name.find(key) != name.npos; };
+  };
+  if (flat_) return flat_->fault().empty() ? "" : flat_->fault() + reshardable;
+  if (any(holds("gbuf_idx_")) || any(holds(".param_state")))
+    return std::string("they lie in buffers of a form that is not read") + reshardable;
+  for (const char* kind : torch_moment_keys) {
+    const std::string key = fmt::format("{}{}.", states_key, kind);
+    if (!any([&](const std::string& name) { return name.starts_with(key); }))
+      return fmt::format("there are none called '{}*', so that it was not Adam", key);
+    for (const Found& found : found_) {
+      if (!has_moments(full_name(found.how, 0))) continue;
+      const DcpTensor* moment = state(kind, *found.tensor);
+      if (!moment) return fmt::format("'{}' has no {}", found.tensor->name, kind);
+      if (moment->shape == found.tensor->shape) continue;
+      return fmt::format("'{}' has the shape {}, and its tensor {}", moment->name,
+                         shape_text(moment->shape), shape_text(found.tensor->shape));
+    }
+  }
+  return "";
+}
+
+// All states or none.
+void TorchDistFolder::find_states() {
+  const bool has_states = std::ranges::any_of(dcp_->metadata().tensors, [](const auto& tensor) {
+    return tensor.name.starts_with("optimizer.") || tensor.name.starts_with("chained_");
+  });
+  if (!has_states) return;
+  const bool is_flat = std::ranges::any_of(dcp_->metadata().tensors, [](const auto& tensor) {
+    return MegatronFlatBuffers::is_one(tensor.name);
+  });
+  if (is_flat) {
+    flat_ = std::make_unique<MegatronFlatBuffers>(
+        dcp_, count_argument("tensor_model_parallel_size").value_or(1));
+  }
+  std::string why = unusable_states();
+  const auto iteration = common_->pickle().find_integer(root_, "iteration");
+  if (why.empty()) {
+    const auto steps = optimizer_steps();
+    if (steps && iteration && *steps > 0 && *steps <= *iteration) {
+      progress_ = {*iteration, *steps};
+      return;
+    }
+    why = !steps || !iteration
+              ? fmt::format(
+                    "'{}' does not say how many steps it and the run took, or says several "
+                    "numbers",
+                    common_->name())
+              : fmt::format("by '{}' it took {} of the {} of the run", common_->name(), *steps,
+                            counted(*iteration, "step"));
+  }
+  leave_out_states(why);
+}
+
+void TorchDistFolder::leave_out_states(const std::string& why) {
+  progress_.reset();
+  note_ = fmt::format(
+      "the states of its optimizer are left out, so that training begins with new ones: {}", why);
+}
+
+// The optimizer's own weights in fp32, which tell more than those that were rounded from them; the
+// tensor itself where there are none.
+const DcpTensor& TorchDistFolder::exact(const Found& found) const {
+  for (const char* kind : {"fp32_param", "param"}) {
+    const DcpTensor* kept = state(kind, *found.tensor);
+    if (kept && kept->shape == found.tensor->shape) return *kept;
+  }
+  return *found.tensor;
+}
+
+// A tensor of the model whose weights of the optimizer are others, or nullptr.
+const DcpTensor* TorchDistFolder::find_other_weights(const ModelConfig& model) const {
+  JoinedTensors rounded(where_, "run's arguments"), whole(where_, "run's arguments");
+  for (const Found& found : found_) {
+    if (is_copy(found, model) || &exact(found) == found.tensor) continue;
+    for (JoinedTensor& one : joined(found, exact(found), -1)) whole.add(std::move(one));
+    for (JoinedTensor& one : joined(found, *found.tensor, -1)) {
+      const std::string name = one.name;
+      rounded.add(std::move(one));
+      if (!is_rounded_from(rounded, whole, name)) return found.tensor;
+    }
+  }
+  return nullptr;
+}
+
+void TorchDistFolder::add_with_states(const ModelConfig& model) {
+  const DcpTensor* other = find_other_weights(model);
+  if (other) {
+    leave_out_states(fmt::format(
+        "its weights in fp32 of '{}', rounded, are not the model's weights", other->name));
+  }
+  for (const Found& found : found_) {
+    if (is_copy(found, model)) continue;
+    const auto add = [&](const DcpTensor& tensor, int moment) {
+      for (JoinedTensor& one : joined(found, tensor, moment)) joined_->add(std::move(one));
+    };
+    add(other ? *found.tensor : exact(found), -1);
+    const bool trained = has_moments(full_name(found.how, 0));
+    for (int which = 0; progress_ && trained && which < adam_moments; ++which) {
+      const char* kind = torch_moment_keys[static_cast<std::size_t>(which)];
+      add(*state(kind, *found.tensor), which);  // find_states() saw that it is there
+    }
+  }
+}
+
+MegatronParameters TorchDistFolder::megatron_parameters(const ModelConfig& model) const {
+  MegatronParameters out{
+      .outside = {}, .layer = {}, .layers = layers_, .tied = model.tie_embeddings};
+  for (const Found& found : found_) {
+    if (is_copy(found, model)) continue;
+    MegatronParameter one{found.how, found.tensor->shape};
+    if (found.stacked) one.shape.erase(one.shape.begin());
+    if (one.how.layer < 0)
+      out.outside.push_back(std::move(one));
+    else if (one.how.layer == 0)
+      out.layer.push_back(std::move(one));
+  }
+  return out;
+}
+
+// Nothing in the folder names what lies in the buffers, so that the place of each parameter is that
+// which Megatron computes. It is the right one where all weights in fp32, rounded, are the model's.
+bool TorchDistFolder::add_flat_states(const ModelConfig& model) {
+  JoinedTensors rounded(where_, "run's arguments");
+  std::vector<NamedCut> parameters;
+  for (const Found& found : found_) {
+    if (is_copy(found, model)) continue;
+    for (JoinedTensor& one : joined(found, *found.tensor, -1)) {
+      parameters.push_back({one.name, found.how.cut});
+      rounded.add(std::move(one));
+    }
+  }
+  for (const MegatronOrder order : {MegatronOrder::transformer_engine, MegatronOrder::local}) {
+    auto ranks = flat_->placed(megatron_parameters(model), order);
+    if (!ranks) continue;
+    JoinedTensors exact(where_, "run's arguments");
+    const bool is_right = std::ranges::all_of(parameters, [&](const NamedCut& one) {
+      if (!ranks->front().weights->find(one.name)) return false;
+      exact.add(join_flat(*ranks, one, -1, model));
+      return is_rounded_from(rounded, exact, one.name);
+    });
+    if (!is_right) continue;
+    for (const NamedCut& one : parameters)
+      for (int moment = -1; moment < adam_moments; ++moment)
+        joined_->add(join_flat(*ranks, one, moment, model));
+    for (MegatronFlatRank& rank : *ranks) {
+      joined_->keep(std::move(rank.weights));
+      for (auto& moment : rank.moments) joined_->keep(std::move(moment));
+    }
+    return true;
+  }
+  leave_out_states(std::string("its weights in fp32 do not lie in the flat buffers where the "
+                               "model's order of parameters has them") +
+                   reshardable);
+  return false;
+}
+
+}  // namespace trireme

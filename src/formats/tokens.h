@@ -1,0 +1,22 @@
+// What a foreign folder says of its tokenizer: special tokens and files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// Ids of special tokens; -1: none.
+struct SpecialTokens {
+  std::int64_t bos = -1, eos = -1, pad = -1;
+  std::vector<std::int64_t> further_eos;  // where generation may end at several
+};
+
+// As in the [data] section of a configuration; empty type: none.
+struct TokenizerFiles {
+  std::string type;  // gpt2 | hf | bert | bert_cased | sentencepiece | llama2 | tiktoken | null
+  std::string vocab_file, merge_file, model_file;
+};
+
+}  // namespace trireme

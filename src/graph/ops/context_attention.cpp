@@ -1,0 +1,173 @@
+// Attention of context-parallel ranks, each with two chunks of every sequence.
+//
+// Gathered: keys and values of all ranks come to each one, which attends with its own queries. In
+// the backward pass queries and their gradients come too, so that a rank makes the whole gradient
+// of its keys: nothing is summed over ranks, and no bit depends on their number. (Llama 3, section
+// 3.3.2, gathers keys and values and sums their gradients over the ranks.)
+// Exchanged (Jacobs et al. 2023, "DeepSpeed Ulysses"): ranks exchange positions for heads, and each
+// has whole sequences of its part of the heads.
+#include "backend/cpu/workspace.h"
+#include "graph/ops/attention_shape.h"
+#include "graph/ops/context_orders.h"
+#include "graph/ops/definitions.h"
+#include "graph/ops/ops.h"
+
+namespace trireme::ops {
+namespace {
+
+ContextShape context_of(const AttentionAttributes& a) {
+  return {a.context_ranks, a.batch, a.seq / (2 * a.context_ranks)};
+}
+
+CollectiveAttributes group_of(const AttentionAttributes& a) {
+  return {{GroupKind::context, a.context_ranks}, false};
+}
+
+// inputs: qkv, keys and values of all ranks, first visible, sample ids; outputs: ctx, lse
+void infer(Graph& g, Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  const AttentionShape shape = shape_of(a);
+  const ContextShape context = context_of(a);
+  const Value& qkv = g.value(node.inputs[0]);
+  require(a.causal && a.seq == context.seq() && a.cut.chunk == context.chunk, g, node,
+          "sequences must divide into twice as many chunks as there are ranks");
+  require(qkv.shape[0] == context.own_rows() && qkv.shape[1] == shape.qkv_cols(), g, node,
+          "qkv must be [own rows, groups * (queries per group + 2) * head_dim]");
+  add_output(g, node, 0, g.compute(), {context.own_rows(), shape.ctx_cols()});
+  add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape.heads(), context.chunk});
+}
+
+// The queries of a rank see half of all keys, on average, however many ranks there are; those of a
+// rank whose chunk begins a sequence see a little less of a window.
+double products(const AttentionAttributes& a) {
+  return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) *
+         pairs_of(a) / a.context_ranks;
+}
+
+double flops(const Graph&, const Node& node) {
+  return 2 * products(node.as<AttentionAttributes>());
+}
+
+ValueId emit_grad(GradientBuilder& b, OpKind op, const Attributes& attributes, ValueId x) {
+  return b.emit(Phase::input_grad, op, attributes, {x}).outputs[0];
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  const auto a = node.as<AttentionAttributes>();
+  const ContextShape context = context_of(a);
+  const ValueId qkv = node.inputs[0], first_visible = node.inputs[2], ids = node.inputs[3];
+  const ValueId ctx = node.outputs[0], lse = node.outputs[1], dctx = b.grad(ctx);
+  const auto whole = [&](ValueId x) {
+    const std::int64_t columns = b.graph().value(x).shape[1];
+    return emit_grad(b, OpKind::reorder, whole_sequences(context, columns),
+                     emit_grad(b, OpKind::all_gather, group_of(a), x));
+  };
+  const auto whole_stats = [&](ValueId x) {
+    return emit_grad(b, OpKind::reorder, whole_statistics(context, a.groups, a.queries_per_group),
+                     emit_grad(b, OpKind::all_gather, group_of(a), x));
+  };
+  const ValueId delta =
+      b.emit(Phase::input_grad, OpKind::attention_delta, a, {ctx, dctx}).outputs[0];
+  const ValueId all_lse = whole_stats(lse), all_delta = whole_stats(delta);
+  const ValueId all_qkv = whole(qkv), all_dctx = whole(dctx);
+  b.add_grad(qkv, b.emit(Phase::input_grad, OpKind::context_attention_grad, a,
+                         {all_qkv, all_dctx, all_lse, all_delta, first_visible, ids})
+                      .outputs[0]);
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).context_attention(l.queue, shape_at_run(l, 2, 3, -1), l.output<T>(0),
+                                    l.output<Acc<T>>(1), l.input<T>(0), l.input<T>(1));
+  });
+}
+
+// inputs: ctx, dctx; output: delta, like lse
+void infer_delta(Graph& g, Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  add_output(g, node, 0, g.accumulate(),
+             {a.batch * 2 * a.groups * a.queries_per_group, a.cut.chunk});
+}
+
+void launch_delta(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).attention_delta(l.queue, shape_of(l.node.as<AttentionAttributes>()),
+                                  l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1));
+  });
+}
+
+// inputs: qkv, dctx, lse and delta of all ranks, first visible, sample ids; output: dqkv
+void infer_grad(Graph& g, Node& node) {
+  const auto& a = node.as<AttentionAttributes>();
+  add_output(g, node, 0, g.compute(), {context_of(a).own_rows(), shape_of(a).qkv_cols()});
+}
+
+double flops_grad(const Graph&, const Node& node) {
+  return 7 * products(node.as<AttentionAttributes>());
+}
+
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  if (target.device != DeviceKind::cpu) return 0;
+  return cpu::context_attention_workspace(target, g.compute(),
+                                          shape_of(node.as<AttentionAttributes>()));
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    kernels<T>(l).context_attention_grad(l.queue, shape_at_run(l, 4, 5, -1), l.output<T>(0),
+                                         l.input<T>(0), l.input<T>(1), l.input<A>(2), l.input<A>(3),
+                                         l.workspace);
+  });
+}
+
+}  // namespace
+
+const OpDefinition context_attention_op{.name = "context_attention",
+                                        .infer = infer,
+                                        .gradient = gradient,
+                                        .flops = flops,
+                                        .launch = launch};
+const OpDefinition context_attention_grad_op{.name = "context_attention_grad",
+                                             .infer = infer_grad,
+                                             .flops = flops_grad,
+                                             .workspace = workspace_grad,
+                                             .launch = launch_grad};
+const OpDefinition attention_delta_op{
+    .name = "attention_delta", .infer = infer_delta, .launch = launch_delta};
+
+ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                           const AttentionAttributes& a) {
+  const ContextShape context = context_of(a);
+  const std::int64_t kept = 2 * a.head_dim, whole = (a.queries_per_group + 2) * a.head_dim;
+  const ValueId own = reorder(g, qkv, ends_of_groups(context.own_rows(), a.groups, whole, kept));
+  const ValueId all = all_gather(g, own, group_of(a).group);
+  const ValueId kv = reorder(g, all, whole_sequences(context, a.groups * kept));
+  return g
+      .emit(OpKind::context_attention, a,
+            {qkv, kv, first_visible, ids_if_dropping(a.dropout, sample_ids)})
+      .outputs[0];
+}
+
+ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                            const AttentionAttributes& a, int rank) {
+  const ContextShape context = context_of(a);
+  const GraphGroup group = group_of(a).group;
+  const std::int64_t rows = context.own_rows();
+  AttentionAttributes part = a;
+  TRIREME_CHECK(a.groups % a.context_ranks == 0);
+  part.groups = a.groups / a.context_ranks;
+  part.first_head += rank * part.groups * part.queries_per_group;
+  part.cut = {};
+  part.context_ranks = 1;
+  const AttentionShape shape = shape_of(part);
+  const auto exchange = [&](ValueId x) { return all_to_all(g, x, group); };
+  const ValueId heads =
+      reorder(g, exchange(reorder(g, qkv, columns_apart(rows, group.size, shape.qkv_cols()))),
+              whole_sequences(context, shape.qkv_cols()));
+  const ValueId ctx = attention(g, heads, first_visible, sample_ids, part);
+  return reorder(g, exchange(reorder(g, ctx, parts_of_sequences(context, shape.ctx_cols()))),
+                 columns_together(rows, group.size, shape.ctx_cols()));
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,139 @@
+// Softmax cross-entropy in steps, between which ranks that share a vocabulary meet: statistics of
+// the local logits, these merged over the ranks, the loss of each token, the gradient in place.
+#include <algorithm>
+
+#include "graph/ops/definitions.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// inputs: logits, targets; outputs: largest, sum, target's logit
+void infer_stats(Graph& g, Node& node) {
+  const Value& logits = g.value(node.inputs[0]);
+  require(logits.shape.back() >= node.as<LossAttributes>().vocab, g, node,
+          "fewer logits than the vocabulary");
+  const std::int64_t rows = logits.shape[0];
+  require(g.value(node.inputs[1]).shape.count() == rows, g, node, "one target per row is needed");
+  for (int i = 0; i < 3; ++i) add_output(g, node, i, g.accumulate(), {rows});
+}
+
+void launch_stats(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    kernels<T>(l).softmax_stats(l.queue, l.output<A>(0), l.output<A>(1), l.output<A>(2),
+                                l.input<T>(0), l.input<std::int32_t>(1), logits.shape[0], a.vocab,
+                                logits.shape[1], a.first_id);
+  });
+}
+
+// inputs: largest, sum, target's logit of the local logits; outputs: the same of all ranks' logits
+void infer_merge(Graph& g, Node& node) {
+  for (int i = 0; i < 3; ++i) add_output(g, node, i, g.accumulate(), g.value(node.inputs[i]).shape);
+}
+
+// Sums and target's logits travel together.
+std::int64_t workspace_merge(const Target&, const Graph& g, const Node& node) {
+  return 2 * g.value(node.inputs[0]).bytes();
+}
+
+void launch_merge(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    RankGroup& group = group_of(l);
+    const DType dtype = l.graph.accumulate();
+    const std::int64_t rows = l.output_value(0).shape.count();
+    const A* local = l.input<A>(0);
+    A* largest = l.output<A>(0);
+    l.queue.copy(largest, local, rows * size_of(dtype));
+    group.maximum(l.queue, largest, rows, dtype);
+    A* sums = static_cast<A*>(l.workspace);
+    kernels<T>(l).softmax_rescale(l.queue, sums, l.input<A>(1), l.input<A>(2), local, largest,
+                                  rows);
+    group.sum(l.queue, sums, 2 * rows, dtype);
+    l.queue.copy(l.output<A>(1), sums, rows * size_of(dtype));
+    l.queue.copy(l.output<A>(2), sums + rows, rows * size_of(dtype));
+  });
+}
+
+// inputs: largest, sum, target's logit, logits, targets, loss weights; outputs: loss, lse
+void infer_loss(Graph& g, Node& node) {
+  const Shape rows = g.value(node.inputs[0]).shape;
+  add_output(g, node, 0, g.accumulate(), rows);
+  add_output(g, node, 1, g.accumulate(), rows);
+}
+
+void launch_loss(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    kernels<T>(l).token_loss(l.queue, l.output<A>(0), l.output<A>(1), l.input<A>(0), l.input<A>(1),
+                             l.input<A>(2), l.output_value(0).shape.count());
+  });
+}
+
+void gradient_loss(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[3],
+             b.emit(Phase::input_grad, OpKind::cross_entropy_grad, node.attributes,
+                    {node.inputs[3], node.outputs[1], node.inputs[4], node.inputs[5]})
+                 .outputs[0]);
+}
+
+// inputs: logits, lse, targets, loss weights; the output overwrites the logits
+void infer_grad(Graph& g, Node& node) {
+  node.outputs[0] = g.new_view(node.inputs[0], g.value(node.inputs[0]).shape, 0);
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    kernels<T>(l).cross_entropy_grad(l.queue, l.output<T>(0), l.input<Acc<T>>(1),
+                                     l.input<std::int32_t>(2), l.input<float>(3), l.step,
+                                     logits.shape[0], a.vocab, logits.shape[1], a.first_id);
+  });
+}
+
+// inputs: logits, targets, loss weights; outputs: loss, gradient in place of the logits
+void launch_classifier(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const Value& logits = l.input_value(0);
+    const auto& a = l.node.as<LossAttributes>();
+    kernels<T>(l).classifier(l.queue, l.output<T>(1), l.output<Acc<T>>(0), l.input<std::int32_t>(1),
+                             l.input<float>(2), l.step, logits.shape[0], a.vocab, logits.shape[1],
+                             a.first_id);
+  });
+}
+
+}  // namespace
+
+const OpDefinition softmax_stats_op{
+    .name = "softmax_stats", .infer = infer_stats, .launch = launch_stats};
+const OpDefinition softmax_merge_op{.name = "softmax_merge",
+                                    .infer = infer_merge,
+                                    .workspace = workspace_merge,
+                                    .launch = launch_merge};
+const OpDefinition token_loss_op{
+    .name = "token_loss", .infer = infer_loss, .gradient = gradient_loss, .launch = launch_loss};
+const OpDefinition cross_entropy_grad_op{
+    .name = "cross_entropy_grad", .infer = infer_grad, .launch = launch_grad};
+// Only fuse() makes it.
+const OpDefinition classifier_op{.name = "classifier", .launch = launch_classifier};
+
+ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
+                      std::int64_t vocab, std::int64_t first_id, GraphGroup group) {
+  const LossAttributes attributes{vocab, first_id};
+  Node stats = g.emit(OpKind::softmax_stats, attributes, {logits, targets});
+  if (group.size > 1) {
+    stats = g.emit(OpKind::softmax_merge, CollectiveAttributes{group},
+                   {stats.outputs[0], stats.outputs[1], stats.outputs[2]});
+  }
+  return g
+      .emit(OpKind::token_loss, attributes,
+            {stats.outputs[0], stats.outputs[1], stats.outputs[2], logits, targets, loss_weights})
+      .outputs[0];
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,137 @@
+// Linear layers of experts: rows that are sorted by expert, each with the weight of its expert.
+#include "graph/ops/definitions.h"
+#include "graph/ops/fp8_grouped.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// inputs: x, weight, offsets; of the input gradient: dy, weight, offsets; of the weight gradient:
+// dy, x, offsets
+template <Product product>
+GroupedShape shape_of(const Graph& g, const Node& node) {
+  const bool is_weight_grad = product == Product::weight_grad;
+  const Value& weight = g.value(is_weight_grad ? node.outputs[0] : node.inputs[1]);
+  const std::int64_t blocks = node.as<GroupedAttributes>().blocks;
+  const std::int64_t groups = (g.value(node.inputs[2]).shape.count() - 1) / blocks;
+  return {g.value(node.inputs[0]).shape[0], weight.shape[1], weight.shape[0] / groups, groups,
+          blocks};
+}
+
+// Scratch for the gradient of one group, where gradients are summed as integers.
+std::int64_t block_bytes(const Graph& g, const GroupedShape& shape) {
+  return block_gradient_bytes(g, shape.in * shape.out);
+}
+
+template <Product product>
+std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
+  const GroupedShape shape = shape_of<product>(g, node);
+  return (product == Product::weight_grad ? block_bytes(g, shape) : 0) +
+         grouped_workspace(target, g, product, shape);
+}
+
+template <Product product>
+std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
+  return make_grouped(device, g, product, shape_of<product>(g, node));
+}
+
+template <Product product>
+void launch(const Launch& l) {
+  const auto& grouped = *static_cast<const GroupedProduct*>(l.prepared);
+  const bool sums = product == Product::weight_grad;
+  if (sums && l.graph.exact_block() > 0) {
+    if (!l.accumulate) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
+    const GroupedShape shape = shape_of<product>(l.graph, l.node);
+    return add_groups(l, 0, grouped, shape, l.in[0], l.in[1], l.input<std::int32_t>(2), l.workspace,
+                      static_cast<std::byte*>(l.workspace) + block_bytes(l.graph, shape));
+  }
+  grouped.run(l.queue, l.out[0], l.in[0], l.in[1], l.input<std::int32_t>(2), sums && l.accumulate,
+              l.workspace);
+}
+
+// Of all rows that may be there.
+template <Product product>
+double flops(const Graph& g, const Node& node) {
+  const GroupedShape shape = shape_of<product>(g, node);
+  return 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
+         static_cast<double>(shape.out);
+}
+
+void infer_forward(Graph& g, Node& node) {
+  const Value& x = g.value(node.inputs[0]);
+  const Value& weight = g.value(node.inputs[1]);
+  const std::int64_t groups =
+      (g.value(node.inputs[2]).shape.count() - 1) / node.as<GroupedAttributes>().blocks;
+  require(weight.shape.rank() == 2 && weight.shape[1] == x.shape.back() &&
+              weight.shape[0] % groups == 0,
+          g, node, "x is [rows, in] and the weight [experts * out, in]");
+  add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0] / groups});
+}
+
+// Rows that were spread for this layer are spread once more for the gradient of the weight: so they
+// need not be kept from one pass to the other.
+ValueId spread_again(GradientBuilder& b, ValueId x) {
+  for (const Node& node : b.graph().forward) {
+    if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;
+    const auto inputs = node.inputs;
+    return b
+        .emit(Phase::weight_grad, OpKind::spread_rows, node.attributes,
+              {inputs[0], inputs[1], inputs[2]})
+        .outputs[0];
+  }
+  return x;
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  Graph& g = b.graph();
+  const ValueId x = node.inputs[0], weight = node.inputs[1], offsets = node.inputs[2];
+  const GroupedAttributes a = node.as<GroupedAttributes>();
+  const ValueId dy = b.grad(node.outputs[0]);
+  if (b.wants_grad(x)) {
+    b.add_grad(
+        x, b.emit(Phase::input_grad, OpKind::grouped_linear_input_grad, a, {dy, weight, offsets})
+               .outputs[0]);
+  }
+  b.emit(Phase::weight_grad, OpKind::grouped_linear_weight_grad, a,
+         {dy, spread_again(b, x), offsets, g.gradient_of(weight)});
+}
+
+void infer_input_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(),
+             {g.value(node.inputs[0]).shape[0], g.value(node.inputs[1]).shape[1]});
+}
+
+// The gradient of the weight comes last, and is the output.
+void infer_weight_grad(Graph&, Node& node) {
+  node.outputs[0] = node.inputs[3];
+  node.inputs[3] = no_value;
+}
+
+}  // namespace
+
+const OpDefinition grouped_linear_op{.name = "grouped_linear",
+                                     .infer = infer_forward,
+                                     .gradient = gradient,
+                                     .flops = flops<Product::forward>,
+                                     .workspace = workspace<Product::forward>,
+                                     .prepare = prepare<Product::forward>,
+                                     .launch = launch<Product::forward>};
+const OpDefinition grouped_linear_input_grad_op{.name = "grouped_linear_input_grad",
+                                                .infer = infer_input_grad,
+                                                .flops = flops<Product::input_grad>,
+                                                .workspace = workspace<Product::input_grad>,
+                                                .prepare = prepare<Product::input_grad>,
+                                                .launch = launch<Product::input_grad>};
+const OpDefinition grouped_linear_weight_grad_op{.name = "grouped_linear_weight_grad",
+                                                 .infer = infer_weight_grad,
+                                                 .flops = flops<Product::weight_grad>,
+                                                 .workspace = workspace<Product::weight_grad>,
+                                                 .prepare = prepare<Product::weight_grad>,
+                                                 .launch = launch<Product::weight_grad>};
+
+ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets, std::int64_t blocks) {
+  return g.emit(OpKind::grouped_linear, GroupedAttributes{blocks}, {x, weight, offsets}).outputs[0];
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,146 @@
+// RMSNorm of queries and keys, head by head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3) or over
+// all heads of a position (OLMo 2, arXiv:2501.00656). Ranks that share the heads of a position add
+// up the sums that such a norm and its gradient need, two numbers for each row.
+#include "backend/cpu/kernels.h"
+#include "backend/gpu_workspace.h"
+#include "graph/ops/definitions.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+HeadNormShape shape_of(const HeadNormAttributes& a, const Value& qkv) {
+  return {qkv.shape[0], a.groups,      a.queries_per_group, a.head_dim,   a.eps,
+          a.all_heads,  a.all_queries, a.all_keys,          a.counts_keys};
+}
+
+// inputs: x, and for the gradient dy, query weight, key weight; outputs: sums
+void infer_sums(Graph& g, Node& node) {
+  add_output(g, node, 0, g.accumulate(), {g.value(node.inputs[0]).shape[0], 2});
+}
+
+void launch_sums(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).head_sums(l.queue, shape_of(l.node.as<HeadNormAttributes>(), l.input_value(0)),
+                            l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1), l.input<T>(2),
+                            l.input<T>(3));
+  });
+}
+
+// inputs: qkv, query weight, key weight, (sums of all ranks); outputs: y, rstd
+void infer(Graph& g, Node& node) {
+  const auto& a = node.as<HeadNormAttributes>();
+  const Value qkv = g.value(node.inputs[0]);
+  const HeadNormShape shape = shape_of(a, qkv);
+  require(qkv.shape.back() == shape.qkv_cols(), g, node,
+          "qkv must be [rows, groups * (queries per group + 2) * head_dim]");
+  require(g.value(node.inputs[1]).shape.count() == shape.query_weights() &&
+              g.value(node.inputs[2]).shape.count() == shape.key_weights(),
+          g, node, "a weight must have head_dim elements, or those of all its heads");
+  add_output(g, node, 0, g.compute(), qkv.shape);
+  add_output(g, node, 1, g.accumulate(), {shape.rows, shape.norms()});
+}
+
+// It says all of the gradient with respect to qkv, that by way of the sums included.
+void gradient(GradientBuilder& b, const Node& node) {
+  Graph& g = b.graph();
+  const auto& a = node.as<HeadNormAttributes>();
+  const ValueId dy = b.grad(node.outputs[0]), qkv = node.inputs[0], queries = node.inputs[1],
+                keys = node.inputs[2];
+  ValueId sums = no_value;
+  if (node.inputs[3] != no_value) {
+    const ValueId own =
+        b.emit(Phase::input_grad, OpKind::head_sums, a, {qkv, dy, queries, keys}).outputs[0];
+    sums = b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{a.group, true}, {own})
+               .outputs[0];
+  }
+  b.set_grad(qkv, b.emit(Phase::input_grad, OpKind::head_norm_grad, a,
+                         {dy, qkv, queries, keys, node.outputs[1], sums, g.gradient_of(queries),
+                          g.gradient_of(keys)})
+                      .outputs[0]);
+}
+
+void launch(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    kernels<T>(l).head_norm(l.queue, shape_of(l.node.as<HeadNormAttributes>(), l.input_value(0)),
+                            l.output<T>(0), l.output<Acc<T>>(1), l.input<T>(0), l.input<T>(1),
+                            l.input<T>(2), l.input<Acc<T>>(3));
+  });
+}
+
+// inputs: dy, qkv, query weight, key weight, rstd, (sums of all ranks), (gradients of the weights)
+// outputs: dqkv, gradients of the weights
+void infer_grad(Graph& g, Node& node) {
+  add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
+  node.outputs[1] = node.inputs[6];
+  node.outputs[2] = node.inputs[7];
+  node.inputs[6] = node.inputs[7] = no_value;
+}
+
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  const Value& qkv = g.value(node.inputs[1]);
+  const HeadNormShape shape = shape_of(node.as<HeadNormAttributes>(), qkv);
+  const std::int64_t rows = RowBlocks(g, qkv.shape[0]).rows, width = shape.query_weights();
+  const std::int64_t own = target.device != DeviceKind::cpu
+                               ? gpu::norm_grad_workspace(rows, width)
+                               : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, width);
+  return block_gradient_bytes(g, width) + block_gradient_bytes(g, shape.key_weights()) + own;
+}
+
+// The gradients of the weights go to dquery and dkey.
+template <class T>
+void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t first_row,
+                      Acc<T>* dquery, Acc<T>* dkey, bool accumulate, void* workspace) {
+  const std::int64_t at = first_row * shape.qkv_cols();
+  const auto* const sums = l.input<Acc<T>>(5);
+  kernels<T>(l).head_norm_grad(
+      l.queue, shape, l.output<T>(0) + at, dquery, dkey, accumulate, l.input<T>(0) + at,
+      l.input<T>(1) + at, l.input<Acc<T>>(4) + first_row * shape.norms(), l.input<T>(2),
+      l.input<T>(3), sums ? sums + 2 * first_row : nullptr, static_cast<Acc<T>*>(workspace));
+}
+
+void launch_grad(const Launch& l) {
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
+    HeadNormShape shape = shape_of(l.node.as<HeadNormAttributes>(), l.input_value(1));
+    const RowBlocks blocks(l.graph, shape.rows);
+    if (l.graph.exact_block() == 0) {
+      return launch_grad_rows<T>(l, shape, 0, l.output<A>(1), l.output<A>(2), l.accumulate,
+                                 l.workspace);
+    }
+    // Block by block: the gradients of the weights lie in front of the kernel's own scratch.
+    shape.rows = blocks.rows;
+    const std::int64_t queries = block_gradient_bytes(l.graph, shape.query_weights());
+    const std::int64_t both = queries + block_gradient_bytes(l.graph, shape.key_weights());
+    auto* const scratch = static_cast<std::byte*>(l.workspace);
+    A* const made[] = {reinterpret_cast<A*>(scratch), reinterpret_cast<A*>(scratch + queries)};
+    for (std::int64_t b = 0; b < blocks.count; ++b) {
+      launch_grad_rows<T>(l, shape, b * blocks.rows, made[0], made[1], false, scratch + both);
+      for (const int weight : {0, 1})
+        add_block(l, 1 + weight, made[weight], !l.accumulate && b == 0);
+    }
+  });
+}
+
+}  // namespace
+
+const OpDefinition head_norm_op{
+    .name = "head_norm", .infer = infer, .gradient = gradient, .launch = launch};
+const OpDefinition head_norm_grad_op{.name = "head_norm_grad",
+                                     .infer = infer_grad,
+                                     .workspace = workspace_grad,
+                                     .launch = launch_grad};
+const OpDefinition head_sums_op{.name = "head_sums", .infer = infer_sums, .launch = launch_sums};
+
+ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
+                  const HeadNormAttributes& attributes) {
+  ValueId sums = no_value;
+  if (attributes.group.size > 1) {
+    sums = g.emit(OpKind::head_sums, attributes, {qkv, no_value, no_value, no_value}).outputs[0];
+    sums = all_reduce(g, sums, attributes.group, true);
+  }
+  return g.emit(OpKind::head_norm, attributes, {qkv, query_weight, key_weight, sums}).outputs[0];
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,128 @@
+// The heads of latent attention: queries, keys and values are put together as attention reads them.
+#include "graph/ops/definitions.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/support.h"
+
+namespace trireme::ops {
+namespace {
+
+// Copies of `width` columns of each head of each row. A head begins every `dst` or `src` columns; a
+// row every `dst_row` or `src_row`.
+struct HeadColumns {
+  std::int64_t row = 0, head = 0, first = 0;
+};
+BlockCopy copy_of(std::int64_t rows, std::int64_t heads, const HeadColumns& dst,
+                  const HeadColumns& src, std::int64_t width) {
+  BlockCopy copy;
+  copy.counts[0] = rows;
+  copy.counts[1] = heads;
+  copy.dst_strides[0] = dst.row;
+  copy.dst_strides[1] = dst.head;
+  copy.dst_first = dst.first;
+  copy.src_strides[0] = src.row;
+  copy.src_strides[1] = src.head;
+  copy.src_first = src.first;
+  copy.width = width;
+  return copy;
+}
+
+// Where the parts of a head come from: queries, keys and values of qkv.
+struct Copies {
+  BlockCopy query, plain_key, value, rope_key;
+
+  Copies(const LatentAttributes& a, std::int64_t rows) {
+    const std::int64_t d = a.head_dim, up = a.plain_dim() + a.value_dim;
+    const auto in_qkv = [&](std::int64_t first) {
+      return HeadColumns{a.heads * 3 * d, 3 * d, first};
+    };
+    const auto in_kv = [&](std::int64_t first) { return HeadColumns{a.heads * up, up, first}; };
+    query = copy_of(rows, a.heads, in_qkv(0), {a.heads * d, d, 0}, d);
+    plain_key = copy_of(rows, a.heads, in_qkv(d + a.rope_dim), in_kv(0), a.plain_dim());
+    value = copy_of(rows, a.heads, in_qkv(2 * d), in_kv(a.plain_dim()), a.value_dim);
+    rope_key = copy_of(rows, a.heads, in_qkv(d), {a.rope_dim, 0, 0}, a.rope_dim);
+  }
+};
+
+// inputs: q, kv, key_rope; output: qkv
+void infer(Graph& g, Node& node) {
+  const auto& a = node.as<LatentAttributes>();
+  const Shape q = g.value(node.inputs[0]).shape;
+  require(q.rank() == 2 && q[1] == a.heads * a.head_dim, g, node,
+          "queries must be [rows, heads * head_dim]");
+  require(g.value(node.inputs[1]).shape == Shape({q[0], a.heads * (a.plain_dim() + a.value_dim)}) &&
+              g.value(node.inputs[2]).shape == Shape({q[0], a.rope_dim}),
+          g, node, "keys and values must have the widths of their heads");
+  require(a.plain_dim() > 0 && a.rope_dim > 0 && a.value_dim <= a.head_dim, g, node,
+          "a head needs both parts of a key, and a value that is not wider");
+  add_output(g, node, 0, g.compute(), {q[0], a.heads * 3 * a.head_dim});
+}
+
+void gradient(GradientBuilder& b, const Node& node) {
+  const Node& grad = b.emit(Phase::input_grad, OpKind::latent_heads_grad,
+                            node.as<LatentAttributes>(), {b.grad(node.outputs[0])});
+  const std::array made = grad.outputs;
+  for (int i = 0; i < 3; ++i) b.add_grad(node.inputs[i], made[i]);
+}
+
+void launch(const Launch& l) {
+  const auto& a = l.node.as<LatentAttributes>();
+  const Copies copies(a, l.output_value(0).shape[0]);
+  if (a.value_dim < a.head_dim) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const auto copy = [&](int from, const BlockCopy& part) {
+      kernels<T>(l).copy_blocks(l.queue, l.output<T>(0), l.input<T>(from), part);
+    };
+    copy(0, copies.query);
+    copy(1, copies.plain_key);
+    copy(1, copies.value);
+    copy(2, copies.rope_key);
+  });
+}
+
+// inputs: dqkv; outputs: dq, dkv, dkey_rope, which all heads have a part in
+void infer_grad(Graph& g, Node& node) {
+  const auto& a = node.as<LatentAttributes>();
+  const std::int64_t rows = g.value(node.inputs[0]).shape[0];
+  add_output(g, node, 0, g.compute(), {rows, a.heads * a.head_dim});
+  add_output(g, node, 1, g.compute(), {rows, a.heads * (a.plain_dim() + a.value_dim)});
+  add_output(g, node, 2, g.compute(), {rows, a.rope_dim});
+}
+
+void launch_grad(const Launch& l) {
+  const Copies copies(l.node.as<LatentAttributes>(), l.output_value(0).shape[0]);
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    const auto copy = [&](int to, const BlockCopy& part) {
+      kernels<T>(l).copy_blocks(l.queue, l.output<T>(to), l.input<T>(0), part.inverse());
+    };
+    copy(0, copies.query);
+    copy(1, copies.plain_key);
+    copy(1, copies.value);
+    BlockCopy sum = copies.rope_key.inverse();
+    for (auto* counted : {sum.counts, sum.dst_strides, sum.src_strides})
+      std::swap(counted[1], counted[2]);
+    kernels<T>(l).sum_blocks(l.queue, l.output<T>(2), l.input<T>(0), sum);
+  });
+}
+
+}  // namespace
+
+const OpDefinition latent_heads_op{
+    .name = "latent_heads", .infer = infer, .gradient = gradient, .launch = launch};
+const OpDefinition latent_heads_grad_op{
+    .name = "latent_heads_grad", .infer = infer_grad, .launch = launch_grad};
+
+ValueId latent_heads(Graph& g, ValueId q, ValueId kv, ValueId key_rope,
+                     const LatentAttributes& attributes) {
+  return g.emit(OpKind::latent_heads, attributes, {q, kv, key_rope}).outputs[0];
+}
+
+ValueId narrow_heads(Graph& g, ValueId context, const LatentAttributes& a) {
+  if (a.value_dim == a.head_dim) return context;
+  const std::int64_t rows = g.value(context).shape[0];
+  ReorderAttributes order{rows, a.heads * a.value_dim, 1, {}};
+  order.copies[0] = copy_of(rows, a.heads, {a.heads * a.value_dim, a.value_dim, 0},
+                            {a.heads * a.head_dim, a.head_dim, 0}, a.value_dim);
+  return reorder(g, context, order);
+}
+
+}  // namespace trireme::ops

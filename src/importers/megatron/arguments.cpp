@@ -1,0 +1,201 @@
+// A table from arguments to flags, which translate() then reads.
+#include "importers/megatron/arguments.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "importers/megatron/translate.h"
+
+namespace trireme::megatron {
+namespace {
+
+enum class Word : std::uint8_t {
+  value,       // the flag with the argument's value
+  when_true,   // the flag alone where the argument is True
+  when_false,  // ... where it is False
+};
+
+struct Argument {
+  const char *name, *flag;
+  Word word = Word::value;
+};
+
+// Arguments that say what the model computes.
+constexpr std::array<Argument, 43> arguments{{
+    {"num_layers", "--num-layers"},
+    {"hidden_size", "--hidden-size"},
+    {"num_attention_heads", "--num-attention-heads"},
+    {"max_position_embeddings", "--max-position-embeddings"},
+    {"seq_length", "--seq-length"},
+    {"ffn_hidden_size", "--ffn-hidden-size"},
+    {"kv_channels", "--kv-channels"},
+    {"group_query_attention", "--group-query-attention", Word::when_true},
+    {"num_query_groups", "--num-query-groups"},
+    {"position_embedding_type", "--position-embedding-type"},
+    {"use_rotary_position_embeddings", "--use-rotary-position-embeddings", Word::when_true},
+    {"add_position_embedding", "--no-position-embedding", Word::when_false},
+    {"rotary_base", "--rotary-base"},
+    {"rope_theta", "--rotary-base"},  // at Megatron-DeepSpeed
+    {"rotary_percent", "--rotary-percent"},
+    {"rotary_interleaved", "--rotary-interleaved", Word::when_true},
+    {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
+    {"use_rope_scaling", "--use-rope-scaling", Word::when_true},
+    {"rope_scaling_factor", "--rope-scaling-factor"},
+    {"normalization", "--normalization"},
+    {"norm_epsilon", "--norm-epsilon"},
+    {"layernorm_epsilon", "--layernorm-epsilon"},
+    {"apply_residual_connection_post_layernorm", "--apply-residual-connection-post-layernorm",
+     Word::when_true},
+    {"swiglu", "--swiglu", Word::when_true},
+    {"squared_relu", "--squared-relu", Word::when_true},
+    {"openai_gelu", "--openai-gelu", Word::when_true},
+    {"bias_gelu_fusion", "--no-bias-gelu-fusion", Word::when_false},
+    {"add_bias_linear", "--disable-bias-linear", Word::when_false},
+    {"add_qkv_bias", "--add-qkv-bias", Word::when_true},
+    {"qk_layernorm", "--qk-layernorm", Word::when_true},
+    {"window_size", "--window-size"},
+    {"window_attn_skip_freq", "--window-attn-skip-freq"},
+    {"untie_embeddings_and_output_weights", "--untie-embeddings-and-output-weights",
+     Word::when_true},
+    {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by"},
+    {"hidden_dropout", "--hidden-dropout"},
+    {"attention_dropout", "--attention-dropout"},
+    {"init_method_std", "--init-method-std"},
+    {"embed_layernorm", "--embed-layernorm", Word::when_true},
+    {"embedding_weights_in_fp32", "--embedding-weights-in-fp32", Word::when_true},
+    {"mtp_num_layers", "--mtp-num-layers"},
+    {"bert_binary_head", "--bert-no-binary-head", Word::when_false},
+    {"num_key_value_heads", "--num-key-value-heads"},
+    {"spec", "--spec"},
+}};
+
+// The same of layers with experts.
+constexpr std::array<Argument, 19> expert_arguments{{
+    {"num_experts", "--num-experts"},
+    {"moe_ffn_hidden_size", "--moe-ffn-hidden-size"},
+    {"moe_layer_freq", "--moe-layer-freq"},
+    {"moe_router_topk", "--moe-router-topk"},
+    {"moe_router_score_function", "--moe-router-score-function"},
+    {"moe_router_pre_softmax", "--moe-router-pre-softmax", Word::when_true},
+    {"moe_router_topk_scaling_factor", "--moe-router-topk-scaling-factor"},
+    {"moe_router_num_groups", "--moe-router-num-groups"},
+    {"moe_router_group_topk", "--moe-router-group-topk"},
+    {"moe_router_enable_expert_bias", "--moe-router-enable-expert-bias", Word::when_true},
+    {"moe_router_bias_update_rate", "--moe-router-bias-update-rate"},
+    {"moe_router_load_balancing_type", "--moe-router-load-balancing-type"},
+    {"moe_aux_loss_coeff", "--moe-aux-loss-coeff"},
+    {"moe_z_loss_coeff", "--moe-z-loss-coeff"},
+    {"moe_shared_expert_intermediate_size", "--moe-shared-expert-intermediate-size"},
+    {"moe_shared_expert_gate", "--moe-shared-expert-gate", Word::when_true},
+    {"moe_expert_capacity_factor", "--moe-expert-capacity-factor"},
+    {"moe_token_drop_policy", "--moe-token-drop-policy"},
+    {"moe_input_jitter_eps", "--moe-input-jitter-eps"},
+}};
+
+// What makes other numbers of the same tensors, and no flag of ours says. None and False are
+// harmless everywhere; `plain` is where it is there.
+struct Refused {
+  const char *name, *why, *plain = "None";
+};
+constexpr std::array<Refused, 24> refused_arguments{{
+    {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
+    {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
+    {"glu_activation", "its gate is the second half of the rows"},
+    {"heterogeneous_layers_config_path", "its layers differ from each other"},
+    {"quick_geglu", "its activation is another one"},
+    {"activation_func_clamp_value", "its activation is clamped"},
+    {"glu_linear_offset", "its gate has an offset", "0.0"},
+    {"softmax_type", "its attention has another softmax", "vanilla"},
+    {"softmax_scale", "its attention has a scale of its own"},
+    {"qk_l2_norm", "its queries and keys are divided by their lengths"},
+    {"no_rope_freq", "some of its layers have no positions"},
+    {"attention_output_gate", "its attention has a gate"},
+    {"experimental_attention_variant", "its attention is another one"},
+    {"multi_latent_attention", "models with latent attention are not read"},
+    {"linear_attention_type", "its attention is another one"},
+    {"mrope_section", "its positions have several parts"},
+    {"use_mup", "its outputs are scaled by widths"},
+    {"retro_add_retriever", "its layers attend to texts that were looked up"},
+    {"is_hybrid_model", "not all of its layers are attention"},
+    {"hybrid_override_pattern", "not all of its layers are attention"},
+    {"moe_latent_size", "its experts read other rows than the model's"},
+    {"moe_apply_probs_on_input", "its weights multiply what experts read"},
+    {"moe_mlp_glu_interleave_size", "rows of gates lie between others"},
+    {"moe_shared_expert_glu_interleave_size", "rows of gates lie between others"},
+}};
+
+void refuse_argument(const std::string& where, const std::string& name, const std::string& value,
+                     const std::string& why) {
+  fail_input("'{}': its argument {} is {}: {}", where, name, value, why);
+}
+
+bool has_experts(const ArgumentLookup& argument) {
+  const std::string experts = argument("num_experts").value_or("1");
+  return experts != "1" && experts != "(1)";
+}
+
+template <std::size_t N>
+void add_words(const std::array<Argument, N>& table, const ArgumentLookup& argument,
+               std::vector<std::string>& words) {
+  const bool has_newer_epsilon = argument("norm_epsilon").has_value();
+  for (const auto& [name, flag, word] : table) {
+    auto value = argument(name);
+    if (!value || (std::string_view(name) == "layernorm_epsilon" && has_newer_epsilon)) continue;
+    if (word == Word::value) {
+      // A list of layers, which Python's evaluation has made of its pattern.
+      if (std::string_view(name) == "moe_layer_freq" && value->starts_with('('))
+        value = "[" + value->substr(1, value->size() - 2) + "]";
+      words.emplace_back(fmt::format("{}={}", flag, *value));
+    } else if (*value == (word == Word::when_true ? "True" : "False")) {
+      words.emplace_back(flag);
+    }
+  }
+}
+
+std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup& argument,
+                                  Experts experts) {
+  for (const auto& [name, why, plain] : refused_arguments) {
+    const std::string found = argument(name).value_or("None");
+    if (found != "None" && found != "False" && found != plain)
+      refuse_argument(where, name, found, why);
+  }
+  if (has_experts(argument) && experts == Experts::refused) {
+    refuse_argument(where, "num_experts", *argument("num_experts"),
+                    "models with experts are read from Megatron-Core's distributed format alone "
+                    "(--ckpt-format torch_dist)");
+  }
+  for (const char* name :
+       {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
+    if (!argument(name)) fail_input("'{}': its arguments lack {}, a number", where, name);
+  }
+  std::vector<std::string> words;
+  add_words(arguments, argument, words);
+  if (has_experts(argument)) add_words(expert_arguments, argument, words);
+  return words;
+}
+
+}  // namespace
+
+bool knows_argument(std::string_view name) {
+  const auto has_name = [&](const auto& row) { return row.name == name; };
+  return std::ranges::any_of(arguments, has_name) ||
+         std::ranges::any_of(expert_arguments, has_name) ||
+         std::ranges::any_of(refused_arguments, has_name);
+}
+
+ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument,
+                               Experts experts) {
+  const Translation translation =
+      translate(flags_of(where, argument, experts),
+                {.program = bert ? Program::bert : Program::gpt, .lenient = true, .read_file = {}});
+  for (const Note& lost : translation.lost) {
+    // Flags of the run, which do not matter here, are missing from the words.
+    if (!lost.flag.starts_with("--")) continue;
+    fail_input("'{}': its arguments amount to {}, which cannot be read: {}", where, lost.flag,
+               lost.text);
+  }
+  return to_config(translation).model;
+}
+
+}  // namespace trireme::megatron

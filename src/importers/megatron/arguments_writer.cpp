@@ -1,0 +1,216 @@
+// The arguments of a model of ours, read back and compared with it before they are taken.
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "config/families.h"
+#include "config/fields.h"
+#include "importers/megatron/arguments.h"
+#include "importers/megatron/flags.h"
+
+namespace trireme::megatron {
+namespace {
+
+TorchValue whole_or_real(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15)
+    return {static_cast<std::int64_t>(value)};
+  return {value};
+}
+
+TorchValue text_value(const char* text) {
+  return {std::string(text)};
+}
+
+std::string theirs(const std::string& position) {
+  return position == "rope" || position == "none" ? position : "learned_absolute";
+}
+
+// Megatron's name of a kind of tokenizer, or None.
+TorchValue tokenizer_type(const std::string& ours) {
+  for (const auto& [name, kind] : choices(*find_flag("--tokenizer-type")))
+    if (kind == ours) return {std::string(name)};
+  return {};
+}
+
+bool is_bert(const ModelConfig& m) {
+  return family_of(m).architecture == Architecture::encoder;
+}
+
+void add_positions(TorchDict& args, const ModelConfig& m) {
+  args.push_back({"position_embedding_type", {theirs(m.position)}});
+  args.push_back({"add_position_embedding", {true}});
+  args.push_back({"rotary_base", whole_or_real(m.rope_base)});
+  args.push_back({"rotary_percent", {m.rope_percent}});
+  args.push_back({"rotary_interleaved", {false}});
+  const bool linear = m.rope_scaling == "linear", scaled = m.rope_scaling == "llama3";
+  args.push_back({"rotary_seq_len_interpolation_factor",
+                  linear ? whole_or_real(m.rope_scaling_factor) : TorchValue{}});
+  args.push_back({"use_rope_scaling", {scaled}});
+  args.push_back({"rope_scaling_factor", {scaled ? m.rope_scaling_factor : 8.0}});
+}
+
+void add_layers(TorchDict& args, const ModelConfig& m) {
+  const bool grouped = m.num_kv_heads != m.num_heads;
+  // Megatron fuses GELU with the bias, and computes it in its tanh form then.
+  const bool is_tanh = m.activation == "gelu_tanh";
+  const TorchDict layers{
+      {"num_layers", {m.num_layers}},
+      {"hidden_size", {m.hidden_size}},
+      {"ffn_hidden_size", {m.ffn_hidden_size}},
+      {"num_attention_heads", {m.num_heads}},
+      {"kv_channels", {m.head_dim}},
+      {"group_query_attention", {grouped}},
+      {"num_query_groups", {grouped ? m.num_kv_heads : std::int64_t{1}}},
+      {"seq_length", {m.seq_length}},
+      {"max_position_embeddings", {m.max_positions}},
+      {"normalization", text_value(m.norm == "rms_norm" ? "RMSNorm" : "LayerNorm")},
+      {"norm_epsilon", {m.norm_eps}},
+      {"layernorm_epsilon", {m.norm_eps}},
+      {"apply_layernorm_1p", {false}},
+      {"apply_residual_connection_post_layernorm", {false}},
+      {"swiglu", {m.activation == "swiglu"}},
+      {"squared_relu", {m.activation == "squared_relu"}},
+      // The head of BERT reads the first of the two alone.
+      {"openai_gelu", {is_tanh && (!m.bias || is_bert(m))}},
+      {"bias_gelu_fusion", {is_tanh && m.bias && !is_bert(m)}},
+      {"add_bias_linear", {m.bias}},
+      {"add_qkv_bias", {m.qkv_bias && !m.bias}},
+      {"qk_layernorm", {m.qk_norm}},
+      {"hidden_dropout", {m.hidden_dropout}},
+      {"attention_dropout", {m.attention_dropout}},
+      {"init_method_std", {m.init_std}},
+      {"num_experts", {}}};
+  args.insert(args.end(), layers.begin(), layers.end());
+  TorchValue window;
+  if (m.attention_window > 0) window = {TorchTuple{{{m.attention_window - 1}, {std::int64_t{0}}}}};
+  args.push_back({"window_size", std::move(window)});
+}
+
+TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
+  const ModelConfig& m = config.model;
+  TorchDict args;
+  add_layers(args, m);
+  add_positions(args, m);
+  const TorchDict rest{
+      {"untie_embeddings_and_output_weights", {!m.tie_embeddings}},
+      {"make_vocab_size_divisible_by", {m.vocab_multiple}},
+      {"padded_vocab_size", {megatron_vocabulary(m, layout.tp)}},
+      {words_argument, {m.vocab_size}},
+      {"tokenizer_type", tokenizer_type(config.data.tokenizer)},
+      {"tensor_model_parallel_size", {std::int64_t{layout.tp}}},
+      {"pipeline_model_parallel_size", {std::int64_t{layout.pp}}},
+      {"virtual_pipeline_model_parallel_size", {}},
+      {"use_legacy_models", {layout.kind == MegatronKind::legacy}},
+      {"transformer_impl",
+       text_value(layout.kind == MegatronKind::transformer_engine ? "transformer_engine"
+                                                                  : "local")},
+      {"consumed_train_samples", {std::int64_t{0}}},
+      {"consumed_valid_samples", {std::int64_t{0}}}};
+  args.insert(args.end(), rest.begin(), rest.end());
+  if (is_bert(m)) args.push_back({"bert_binary_head", {m.order_head}});
+  return args;
+}
+
+// As Python shows it, of the kinds of values above.
+std::optional<std::string> shown(const TorchValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
+  if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "True" : "False";
+  if (const auto* number = std::get_if<std::int64_t>(&value.value))
+    return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<double>(&value.value)) return toml_number(*number);
+  if (const auto* tuple = std::get_if<TorchTuple>(&value.value)) {
+    std::vector<std::string> items;
+    for (const TorchValue& item : tuple->items) items.push_back(shown(item).value_or("None"));
+    return fmt::format("({})", fmt::join(items, ","));
+  }
+  return std::nullopt;
+}
+
+// A model without what other settings of it leave without effect.
+ModelConfig essence(ModelConfig m) {
+  const ModelConfig plain;
+  m.preset = plain.preset;
+  m.vocab_size = plain.vocab_size;
+  if (m.position != "rope") {
+    m.rope_base = plain.rope_base;
+    m.rope_percent = plain.rope_percent;
+    m.rope_scaling = plain.rope_scaling;
+  }
+  if (m.rope_scaling == "none") m.rope_scaling_factor = plain.rope_scaling_factor;
+  if (m.rope_scaling != "llama3") {
+    m.rope_low_freq_factor = plain.rope_low_freq_factor;
+    m.rope_high_freq_factor = plain.rope_high_freq_factor;
+  }
+  if (m.rope_scaling != "llama3" && m.rope_scaling != "yarn")
+    m.rope_original_length = plain.rope_original_length;
+  if (!is_bert(m)) m.order_head = plain.order_head;
+  if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
+  if (m.moe.num_experts == 0) m.moe = plain.moe;
+  m.family = plain.family;  // only a set of defaults
+  return m;
+}
+
+void require_same(const ModelConfig& wanted, const ModelConfig& said) {
+  Config ours, theirs;
+  ours.model = essence(wanted);
+  theirs.model = essence(said);
+  for (const Field& field : all_fields()) {
+    if (field.section != "model" && field.section != "moe") continue;
+    const std::string value = toml_value(field.slot(ours));
+    if (value == toml_value(field.slot(theirs))) continue;
+    fail_input(
+        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
+        field.key(), value);
+  }
+}
+
+[[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
+  fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
+}
+
+// What arguments say and Megatron's models leave unread.
+void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
+  const bool legacy = layout.kind == MegatronKind::legacy, rotates = m.position == "rope";
+  const bool is_tanh = m.activation == "gelu_tanh";
+  const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
+  if (!legacy && is_tanh && !m.bias)
+    refuse_key(activation,
+               "without model.bias its core has gelu_erf (--megatron-names legacy has it)");
+  if (is_bert(m) && rotates) refuse_key("model.position = \"rope\"", "its BERT has none such");
+  if (is_bert(m) && m.activation != "gelu_erf" && !(legacy && is_tanh))
+    refuse_key(activation, "the head of its BERT has gelu_erf");
+  if (legacy && m.attention_window > 0)
+    refuse_key(fmt::format("model.attention_window = {}", m.attention_window),
+               "its legacy models have none");
+  if (!rotates) return;
+  const std::string factor = fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor);
+  if (m.rope_scaling == "llama3" && m.rope_scaling_factor != 8)
+    refuse_key(factor, "its models are given 8 whatever the flag says");
+  if (m.rope_scaling == "linear" && !legacy)
+    refuse_key("model.rope_scaling = \"linear\"", "its core is not given the factor");
+  if (!legacy) return;
+  if (m.rope_base != 10000)
+    refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models have 10000");
+  if (m.rope_scaling == "llama3")
+    refuse_key("model.rope_scaling = \"llama3\"", "its legacy models have none such");
+}
+
+}  // namespace
+
+TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
+  TorchDict args = all_arguments(config, layout);
+  const auto look_up = [&](std::string_view name) -> std::optional<std::string> {
+    for (const auto& [key, value] : args)
+      if (key == name) return shown(value);
+    return std::nullopt;
+  };
+  ModelConfig said = model_of_arguments("the checkpoint to write", is_bert(config.model), look_up);
+  said.vocab_size = config.model.vocab_size;
+  resolve(said);
+  require_same(config.model, said);
+  require_computed(config.model, layout);
+  return args;
+}
+
+}  // namespace trireme::megatron

@@ -1,0 +1,161 @@
+// A checkpoint's arguments say what model it is; its tensors become that.
+#include "importers/megatron/checkpoint.h"
+
+#include "base/error.h"
+#include "formats/deepspeed/folder.h"
+#include "formats/megatron/checkpoint.h"
+#include "formats/megatron/folder.h"
+#include "formats/megatron/torch_dist_folder.h"
+#include "importers/megatron/arguments.h"
+#include "importers/megatron/unknown_arguments.h"
+#include "tensors/model_tensors.h"
+#include "tensors/optimizer_states.h"
+
+namespace trireme::megatron {
+namespace {
+
+// All rows: which of them a tokenizer with ids of its own beyond its words uses is in no argument.
+std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows) {
+  const auto number = [&](const char* name) { return folder.count_argument(name).value_or(0); };
+  if (folder.strips_padding()) return "";
+  if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != rows) {
+    fail_input(
+        "'{}': the embedding has {} rows in all ranks of tensor parallelism, and by the argument "
+        "padded_vocab_size {} were expected",
+        folder.where(), rows, told);
+  }
+  const std::int64_t words = number("vocab_size");
+  if (words == rows || number(words_argument) == rows) return "";
+  return fmt::format(
+      "all {} rows of the vocabulary are kept, with those that pad it{} (--set "
+      "model.vocab_size=N keeps the first N)",
+      rows, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
+}
+
+std::int64_t product(const MegatronCheckpoint& folder, std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out) && out >= 0) return out;
+  fail_input("'{}': its arguments amount to {} times {} samples or tokens, which no run can read",
+             folder.where(), a, b);
+}
+
+// Our own writer says how many rows are words.
+std::int64_t words_of(const MegatronCheckpoint& folder, std::int64_t rows) {
+  const std::int64_t told = folder.count_argument(words_argument).value_or(0);
+  return told > 0 && told <= rows && !folder.strips_padding() ? told : rows;
+}
+
+// What the arguments say of the run whose moments came along.
+ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint::Progress progress,
+                            std::int64_t seq_length, std::string& note) {
+  ForeignTraining training;
+  training.step = progress.step;
+  training.optimizer_steps = progress.optimizer_steps;
+  auto samples = folder.count_argument("consumed_train_samples");
+  const auto batch = folder.count_argument("global_batch_size");
+  if (!samples && batch) samples = product(folder, *batch, progress.step);
+  if (samples) {
+    training.samples = *samples;
+    training.tokens = product(folder, *samples, seq_length);
+  } else {
+    add_note(note,
+             "how many samples it had seen is not known, so that data and the schedule of the "
+             "learning rate begin anew");
+  }
+  OptimizerConfig& optimizer = training.optimizer;
+  for (const auto& [name, value] : {std::pair{"lr", &optimizer.lr},
+                                    {"adam_beta1", &optimizer.beta1},
+                                    {"adam_beta2", &optimizer.beta2},
+                                    {"adam_eps", &optimizer.eps},
+                                    {"weight_decay", &optimizer.weight_decay}}) {
+    if (const auto told = folder.number_argument(name)) *value = *told;
+  }
+  optimizer.decay_style = "constant";
+  return training;
+}
+
+constexpr const char* tanh_argument = "openai_gelu";
+
+// Those that the models of Megatron's core do not read, as if they were not there.
+std::optional<std::string> read_argument(const MegatronCheckpoint& folder, std::string_view name) {
+  if (name == tanh_argument && folder.is_core()) return std::nullopt;
+  return folder.argument(name);
+}
+
+// What Megatron's core computes whatever this argument says.
+void require_core_rope_scaling(const MegatronCheckpoint& folder, const ModelSettings& settings) {
+  constexpr double only_factor = 8;
+  const auto factor = folder.number_argument("rope_scaling_factor");
+  const bool is_scaled = folder.argument("use_rope_scaling") == "True";
+  if (!folder.is_core() || !is_scaled || factor.value_or(only_factor) == only_factor) return;
+  const std::string key = "model.rope_scaling_factor";
+  for (const std::string& setting : settings)
+    if (setting.starts_with(key + "=")) return;
+  fail_input(
+      "'{0}': its argument rope_scaling_factor is {1}, and Megatron gives its models {2} whatever "
+      "it says: --set {3}={2} computes what Megatron does, and --set {3}={1} what the argument "
+      "says",
+      folder.where(), *factor, only_factor, key);
+}
+
+std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig& model) {
+  const bool asks_for_tanh = folder.argument(tanh_argument) == "True";
+  const bool is_tanh = model.activation == "gelu_tanh";
+  if (folder.is_core() && asks_for_tanh && model.activation == "gelu_erf")
+    return "openai_gelu has no effect, as in Megatron's core, whose GELU is then the exact one";
+  if (folder.is_bert() && is_tanh && (folder.is_core() || !asks_for_tanh)) {
+    return "in the layers of this BERT Megatron computes GELU in its tanh form, and exactly in its "
+           "head of masked words; here both have the tanh form, which differs by less than 0.0005 "
+           "(--set model.activation=gelu_erf makes both exact)";
+  }
+  return "";
+}
+
+ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
+                        const ModelSettings& settings, Experts experts = Experts::refused) {
+  const bool bert = folder.is_bert();
+  ForeignModel out;
+  out.kind = fmt::format("{} {}", program, bert ? "BERT" : "GPT");
+  require_core_rope_scaling(folder, settings);
+  out.model = model_of_arguments(
+      folder.where(), bert, [&](std::string_view name) { return read_argument(folder, name); },
+      experts);
+  const std::int64_t rows = folder.vocabulary_rows();
+  const std::string kept = check_vocabulary(folder, rows);
+  out.model.vocab_size = words_of(folder, rows);
+  resolve(out.model);
+  out.model = with_settings(out.model, settings, out.note);
+  if (out.model.vocab_size == rows) add_note(out.note, kept);
+  add_note(out.note, activation_note(folder, out.model));
+  add_note(out.note, note_of_unknown_arguments(folder.arguments()));
+  validate(out.model);
+  out.mapping = same_tensors(out.model);
+  auto weights = folder.join(out.model);
+  if (const auto progress = folder.progress()) {
+    add_moments(out.mapping, moment_name);
+    out.training = training_of(folder, *progress, out.model.seq_length, out.note);
+  }
+  add_note(out.note, folder.note());
+  weights->require_use_of_all(out.mapping);
+  out.weights = std::move(weights);
+  return out;
+}
+
+}  // namespace
+
+ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& settings) {
+  MegatronFolder folder(path);
+  return open_model(folder, "Megatron", settings);
+}
+
+ForeignModel open_torch_dist_folder(const fs::path& path, const ModelSettings& settings) {
+  TorchDistFolder folder(path);
+  return open_model(folder, "Megatron-Core", settings, Experts::read);
+}
+
+ForeignModel open_deepspeed_folder(const fs::path& path, const ModelSettings& settings) {
+  DeepspeedFolder folder(path);
+  return open_model(folder, "Megatron-DeepSpeed", settings);
+}
+
+}  // namespace trireme::megatron

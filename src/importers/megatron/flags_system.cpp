@@ -1,0 +1,364 @@
+// Flags of data, checkpoints, parallelism and logging, and of libraries that Trireme does not use.
+#include "importers/megatron/flags_make.h"
+
+namespace trireme::megatron {
+namespace {
+
+constexpr const char* kKernels = "kernels are chosen here, with the same meaning";
+constexpr const char* kOneDispatch = "there are no kernel launches and no graph capture to tune";
+constexpr const char* kOverlap = "communication overlaps with computation where it can";
+constexpr const char* kBuckets = "communication is cut into pieces by itself";
+constexpr const char* kCheckpointForm = "there is one form of checkpoint, which fits any layout";
+constexpr const char* kStartup = "MPI or SLURM start the ranks";
+constexpr const char* kWandb =
+    "nothing is sent; `trireme export-wandb` writes the run for `wandb sync`";
+constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not depend on it";
+constexpr const char* kTimings = "timings.jsonl holds the times of each step";
+constexpr const char* kNvrx = "the run survives kills by itself: start it again";
+constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
+constexpr const char* kLongSequences =
+    "attention in pieces of one rank's sequence is not available";
+constexpr const char* kWeightedSplits =
+    "give the datasets and their weights to --train-data-path, --valid-data-path and "
+    "--test-data-path";
+constexpr const char* kIndexFiles = "the order of samples is always made from the seed";
+// As long as the CPU is the only device.
+constexpr const char* kHostMemory =
+    "the states of the optimizer lie in host memory, as the model does";
+constexpr const char* kTrace = "train.trace_steps writes a trace of the steps";
+
+}  // namespace
+
+std::vector<Flag> data_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      to_key("--data-path", texts, "data.path"),
+      rule("--split", text, "data.split", "absent: `969, 30, 1` with --data-path"),
+      to_key("--train-data-path", texts, "data.train_path"),
+      to_key("--valid-data-path", texts, "data.valid_path"),
+      to_key("--test-data-path", texts, "data.test_path"),
+      rule("--data-args-path", text, "data.path", "a file with what --data-path would be given"),
+      rule("--per-split-data-args-path", text, "data.train_path, data.valid_path, data.test_path",
+           "a JSON file with the lists `train`, `valid` and `test`"),
+      refused("--multiple-validation-sets", none,
+              "a run evaluates one validation set: give one to --valid-data-path and evaluate the "
+              "others with `trireme eval RUN --data ...`"),
+      refused("--full-validation", none,
+              "an evaluation has a number of iterations: give --eval-iters, or evaluate a whole "
+              "set with `trireme eval`"),
+      refused("--mock-data", none,
+              "mock data is not available; make a dataset with `trireme preprocess`"),
+      refused("--sample-rate", number, "all samples are used", "1.0 1"),
+      refused("--train-data-exact-num-epochs", integer, "give --train-samples"),
+      refused("--data-efficiency-curriculum-learning", none,
+              "only curricula of sequence lengths are available"),
+      refused("--use-dataset-only", text, kOther, "False"),
+      refused("--aml-data-download-path", text, "data lies in files: give their folder"),
+      ignored("--return-data-index", none, "`trireme data samples` lists them"),
+      ignored("--decoder-seq-length", integer, "belongs to a model with a decoder of its own"),
+      ignored("--retriever-seq-length", integer, "belongs to another model"),
+      to_key("--data-cache-path", text, "data.cache_dir"),
+      rule("--tokenizer-type", choice, "data.tokenizer",
+           "absent: pretrain-gpt `gpt2`, pretrain-bert `bert`",
+           "GPT2BPETokenizer=gpt2 BertWordPieceLowerCase=bert BertWordPieceCase=bert_cased "
+           "SentencePieceTokenizer=SentencePieceTokenizer GPTSentencePieceTokenizer=sentencepiece "
+           "Llama2Tokenizer=llama2 TikTokenizer=tiktoken HuggingFaceTokenizer=hf HFTokenizer=hf "
+           "PretrainedFromHF=hf "
+           "NullTokenizer=null"),
+      to_key("--vocab-file", text, "data.vocab_file"),
+      to_key("--merge-file", text, "data.merge_file"),
+      rule("--tokenizer-model", text, "data.tokenizer_model",
+           "a file; with the tokenizers of Hugging Face also a folder with tokenizer.json"),
+      rule("--tokenizer-name-or-path", text, "data.tokenizer_model",
+           "with PretrainedFromHF: a folder with tokenizer.json; models are not downloaded"),
+      ignored("--trust-remote-code", none, "no code of a tokenizer is ever executed"),
+      rule("--vocab-size", integer, "model.vocab_size",
+           "with NullTokenizer, one more for the end of a document; else the tokenizer knows"),
+      refused("--vocab-extra-ids", integer, "the vocabulary is the tokenizer's", "0"),
+      ignored("--tiktoken-pattern", text, "follows from the file (docs/tokenizers.md)"),
+      ignored("--tiktoken-num-special-tokens", integer, "follows from the file"),
+      refused("--tiktoken-special-tokens", texts, "special tokens follow from the file"),
+      turns("--reset-position-ids", "data.reset_position_ids", "true", "false"),
+      turns("--reset-attention-mask", "data.reset_attention_mask", "true", "false"),
+      turns("--eod-mask-loss", "data.eod_mask_loss", "true", "false"),
+      bert_only(to_key("--mask-prob", number, "data.mask_prob", "0.15")),
+      bert_only(to_key("--short-seq-prob", number, "data.short_seq_prob", "0.1")),
+      ignored("--num-dataset-builder-threads", integer, "orders are built by all threads"),
+      ignored("--no-create-attention-mask-in-dataloader", none, "no mask is ever stored"),
+      refused("--dataloader-type", text, "samples come in the order of Megatron's `single`",
+              "single"),
+      refused("--s3-cache-path", text, "data lies in files"),
+      rule("--fim-data", none, "data.fim_rate", "turns fill-in-the-middle on"),
+      rule("--fim-rate", number, "data.fim_rate", "only with --fim-data; absent: 0.5"),
+      rule("--fim-spm-rate", number, "data.fim_spm_rate", "only with --fim-data; absent: 0.5"),
+      rule("--fim-prefix-token", text, "data.fim_prefix_token",
+           "only with --fim-data; absent: `<fim_prefix>`"),
+      rule("--fim-middle-token", text, "data.fim_middle_token",
+           "only with --fim-data; absent: `<fim_middle>`"),
+      rule("--fim-suffix-token", text, "data.fim_suffix_token",
+           "only with --fim-data; absent: `<fim_suffix>`"),
+      ignored("--fim-pad-token", text,
+              "documents that get shorter are filled with end-of-document tokens"),
+      ignored("--fim-eod-token", text, "the tokenizer knows what ends a document"),
+      refused("--fim-no-prefix", text, "every document may be rewritten"),
+  };
+  add_refused(flags, "give its contents to --data-path", "--data-file-list=TEXT");
+  add_refused(flags, kWeightedSplits,
+              "--train-weighted-split-paths=TEXT... --valid-weighted-split-paths=TEXT... "
+              "--test-weighted-split-paths=TEXT... --train-weighted-split-paths-path=TEXT "
+              "--valid-weighted-split-paths-path=TEXT --test-weighted-split-paths-path=TEXT");
+  add_refused(flags, kIndexFiles,
+              "--train-idx-path=TEXT --train-doc-idx-path=TEXT --train-sample-idx-path=TEXT "
+              "--train-shuffle-idx-path=TEXT --train-desc-path=TEXT");
+  add_ignored(flags, "one thread reads ahead (data.prefetch)",
+              "--valid-num-workers=N --num-workers=N");
+  add_ignored(flags, "indexed datasets are always mapped",
+              "--data-impl=TEXT --dataset-impl=TEXT --mmap-warmup --no-mmap-bin-files");
+  add_refused(flags, "whole documents are rewritten",
+              "--fim-split-sample=TEXT --fim-fragment-rate=X");
+  return flags;
+}
+
+std::vector<Flag> checkpoint_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      rule("--save", text, "run.dir", "metrics, logs and configuration go there too"),
+      to_key("--save-interval", integer, "checkpoint.interval"),
+      to_key("--persistent-save-interval", integer, "checkpoint.interval"),
+      rule("--load", text, "checkpoint.load",
+           "a run always resumes from run.dir; only another folder needs the key"),
+      rule("--pretrained-checkpoint", text, "checkpoint.load, checkpoint.finetune",
+           "weights to start from"),
+      turns("--no-load-optim", "checkpoint.load_optimizer", "false", "true"),
+      ignored("--no-load-rng", none, "randomness depends on run.seed and the step alone"),
+      turns("--finetune", "checkpoint.finetune", "true", "false",
+            "takes the weights of --load alone"),
+      turns("--async-save", "checkpoint.async", "true", "false"),
+      refused("--no-load-lr-state", none, "the learning rate follows from the step"),
+      refused("--reset-iteration", none, "use --finetune"),
+      refused("--universal-checkpoint", none,
+              "trireme convert makes a run of the checkpoint, which --load takes"),
+      ignored("--exit-on-missing-checkpoint", none, "checkpoint.load must be there"),
+      refused("--use-checkpoint-args", none, "keep the flags, or train from the run's config.toml"),
+      refused("--non-persistent-save-interval", integer,
+              "use checkpoint.local_interval and checkpoint.local_dir"),
+  };
+  add_ignored(flags, "checkpoints are always whole", "--no-save-optim --no-save-rng");
+  add_refused(flags, "name the checkpoint's folder: --load DIR/step-0001000",
+              "--ckpt-step=N --load-tag=TEXT");
+  add_refused(flags, "use `trireme convert`",
+              "--ckpt-convert-format=TEXT --ckpt-convert-save=TEXT");
+  add_ignored(flags, "only with --non-persistent-save-interval",
+              "--non-persistent-ckpt-type=TEXT --non-persistent-global-ckpt-dir=TEXT "
+              "--non-persistent-local-ckpt-dir=TEXT");
+  add_ignored(
+      flags, kCheckpointForm,
+      "--ckpt-format=TEXT --use-dist-ckpt --dist-ckpt-format=TEXT --auto-detect-ckpt-format "
+      "--ckpt-fully-parallel-save --no-ckpt-fully-parallel-save --ckpt-fully-parallel-load "
+      "--ckpt-assume-constant-structure --use-persistent-ckpt-worker "
+      "--dist-ckpt-strictness=TEXT");
+  return flags;
+}
+
+std::vector<Flag> parallel_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      to_key("--tensor-model-parallel-size", integer, "parallel.tp", "1"),
+      to_key("--pipeline-model-parallel-size", integer, "parallel.pp", "1"),
+      to_key("--context-parallel-size", integer, "parallel.cp", "1"),
+      to_key("--expert-model-parallel-size", integer, "parallel.ep", "1"),
+      rule("--expert-tensor-parallel-size", integer, "parallel.expert_tp",
+           "absent, with experts: that of --tensor-model-parallel-size"),
+      refused("--model-parallel-size", integer,
+              "Megatron itself renamed it: --tensor-model-parallel-size"),
+      rule("--num-layers-per-virtual-pipeline-stage", integer,
+           "parallel.virtual_stages, parallel.schedule",
+           "layers / pipeline stages / N chunks on each rank, schedule `interleaved`"),
+      rule("--num-virtual-stages-per-pipeline-rank", integer,
+           "parallel.virtual_stages, parallel.schedule", "N chunks on each rank"),
+      rule("--decoder-first-pipeline-num-layers", integer, "parallel.stage_layers",
+           "the other stages share the rest evenly"),
+      rule("--decoder-last-pipeline-num-layers", integer, "parallel.stage_layers",
+           "the other stages share the rest evenly"),
+      refused("--pipeline-model-parallel-split-rank", integer,
+              "belongs to a model with an encoder and a decoder"),
+      refused("--encoder-tensor-model-parallel-size", integer,
+              "belongs to a model with an encoder and a decoder", "0"),
+      refused("--encoder-pipeline-model-parallel-size", integer,
+              "belongs to a model with an encoder and a decoder", "0"),
+      rule("--sequence-parallel", none, "parallel.sequence_parallel",
+           "`true` where the tensor-parallel size is above 1, as in Megatron"),
+      rule("--use-distributed-optimizer", none, "parallel.zero", "`1`"),
+      rule("--use-torch-fsdp2", none, "parallel.zero", "`3`"),
+      rule("--use-custom-fsdp", none, "parallel.zero", "as --data-parallel-sharding-strategy says"),
+      rule("--use-megatron-fsdp", none, "parallel.zero",
+           "as --data-parallel-sharding-strategy says"),
+      rule("--data-parallel-sharding-strategy", choice, "parallel.zero",
+           "has an effect only with --use-custom-fsdp or --use-megatron-fsdp",
+           "no_shard=0 optim=1 optim_grads=2 optim_grads_params=3"),
+      to_key("--num-distributed-optimizer-instances", integer, "parallel.dp_replicate"),
+      ignored("--DDP-impl", text, "there is one implementation"),
+      rule("--cp-comm-type", texts, "parallel.cp_attention",
+           "`a2a` is `ulysses`, `p2p` is `ring`; `a2a+p2p` and kinds that differ from layer to "
+           "layer "
+           "are refused"),
+      refused("--hybrid-context-parallel", none, "parallel.cp is the same for all sequences"),
+      refused("--hierarchical-context-parallel-sizes", texts,
+              "only for --cp-comm-type a2a+p2p, which is not available"),
+      ignored("--use-tp-pp-dp-mapping", none,
+              "ranks are counted tp, cp, dp, pp; the order changes nothing but the network"),
+      ignored("--distributed-backend", text, "MPI carries what the ranks exchange"),
+      rule("--distributed-timeout-minutes", number, "train.timeout_s",
+           "in seconds, with a note; absent: 10 minutes as in Megatron"),
+      ignored("--use-cpu-initialization", none, "initial weights do not depend on the device"),
+      ignored("--init-model-with-meta-device", none, "only what a rank owns is ever allocated"),
+  };
+  add_refused(flags, "give parallel.stage_layers",
+              "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
+              "--pipeline-model-parallel-layout=TEXT --pp-partition-method=TEXT "
+              "--standalone-embedding-stage");
+  add_ignored(flags, kOverlap,
+              "--overlap-grad-reduce --overlap-param-gather "
+              "--overlap-param-gather-with-optimizer-step --no-overlap-p2p-communication "
+              "--overlap-p2p-communication-warmup-flush --tp-comm-overlap "
+              "--no-async-tensor-model-parallel-allreduce --defer-embedding-wgrad-compute "
+              "--microbatch-group-size-per-virtual-pipeline-stage=N --overlap-p2p-communication "
+              "--wgrad-deferral-limit=N --tp-comm-overlap-cfg=TEXT --tp-comm-overlap-rs-dgrad "
+              "--tp-comm-bootstrap-backend=TEXT --disable-tp-comm-overlap-ag "
+              "--disable-tp-comm-overlap-rs --disable-tp-comm-bulk-dgrad "
+              "--disable-tp-comm-bulk-wgrad --disable-tp-comm-split-ag --disable-tp-comm-split-rs");
+  add_ignored(flags, kBuckets,
+              "--use-nccl-ub --fsdp-double-buffer --fsdp-manual-registration "
+              "--suggested-communication-unit-size=N --no-contiguous-buffers-in-local-ddp "
+              "--zero-reduce-scatter --zero-contigious-gradients --zero-reduce-bucket-size=N "
+              "--zero-allgather-bucket-size=N --ddp-bucket-size=N --ddp-num-buckets=N "
+              "--ddp-average-in-collective --ddp-pad-buckets-for-high-nccl-busbw "
+              "--no-align-grad-reduce --no-align-param-gather "
+              "--no-scatter-gather-tensors-in-pipeline --use-ring-exchange-p2p");
+  add_ignored(flags, "the copies of a parameter never differ between ranks",
+              "--sync-tp-duplicated-parameters");
+  add_ignored(flags, "use train.guard_interval",
+              "--check-weight-hash-across-dp-replicas-interval=N");
+  add_ignored(flags, kStartup,
+              "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT --disable-gloo-process-groups "
+              "--nccl-communicator-config-path=TEXT");
+  add_refused(
+      flags,
+      "belongs to torchrun: ranks are started by --nproc N on one machine, and by mpirun or "
+      "srun on several, which need no addresses",
+      "--nproc_per_node=TEXT --nproc-per-node=TEXT --nnodes=TEXT --node_rank=TEXT "
+      "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
+      "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
+      "--rdzv-endpoint=TEXT --rdzv_id=TEXT --rdzv-id=TEXT");
+  return flags;
+}
+
+std::vector<Flag> logging_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      to_key("--log-interval", integer, "train.log_interval", "100"),
+      rule("--tensorboard-dir", text, "log.tensorboard", "`true`; files go to run.dir/tensorboard"),
+      ignored("--log-throughput", none, "tokens/s and TFLOP/s are always printed"),
+      ignored("--log-progress", none, "metrics.jsonl holds every step"),
+      ignored("--logging-level", integer,
+              "it concerns Python's loggers; log.level and --log-level say what is shown here"),
+      ignored("--config-logger-dir", text, "run.dir holds config.toml"),
+      rule("--profile", none, "train.trace_steps", "a Chrome trace of the steps below"),
+      rule("--profile-step-start", integer, "train.trace_steps",
+           "only with --profile; the first step is one later; absent: 10"),
+      rule("--profile-step-end", integer, "train.trace_steps", "only with --profile; absent: 12"),
+      ignored("--codecarbon-dir", text, "energy is not measured"),
+  };
+  add_ignored(flags, kTensorBoard,
+              "--tensorboard-log-interval=N --tensorboard-queue-size=N --log-timers-to-tensorboard "
+              "--log-batch-size-to-tensorboard --log-learning-rate-to-tensorboard "
+              "--log-loss-scale-to-tensorboard --no-log-loss-scale-to-tensorboard "
+              "--log-validation-ppl-to-tensorboard --log-memory-to-tensorboard "
+              "--log-world-size-to-tensorboard --log-optimizer-states-to-tensorboard "
+              "--no-log-learnig-rate-to-tensorboard");
+  add_ignored(flags, "not computed", "--log-params-norm --log-num-zeros-in-grad");
+  add_ignored(flags, kTimings,
+              "--log-straggler --timing-log-level=N --timing-log-option=TEXT "
+              "--no-barrier-with-level-1-timing --disable-straggler-on-startup "
+              "--straggler-ctrlr-port=N --straggler-minmax-count=N");
+  add_ignored(flags, kWandb, "--wandb-project=TEXT --wandb-exp-name=TEXT --wandb-save-dir=TEXT");
+  add_ignored(flags, "nothing is sent anywhere",
+              "--no-one-logger --one-logger-project=TEXT --one-logger-run-name=TEXT "
+              "--app-tag-run-name=TEXT --app-tag-run-version=TEXT --one-logger-async");
+  add_ignored(flags, kTrace,
+              "--use-pytorch-profiler --profile_steps=TEXT --profile-ranks=N... --trace-dir=TEXT");
+  add_ignored(flags, "memory is printed before the run, by region",
+              "--record-memory-history --memory-snapshot-path=TEXT");
+  add_ignored(flags, kNvrx, "--enable-ft-package --calc-ft-timeouts");
+  return flags;
+}
+
+std::vector<Flag> kernel_flags() {
+  std::vector<Flag> flags;
+  add_ignored(flags, "attention never stores a T x T matrix",
+              "--use-flash-attn --use-flash-attn-v2 --use-flash-attn-builder "
+              "--use-flash-attn-triton");
+  add_ignored(flags, kKernels,
+              "--disable-te-fused-rope --abort-on-unmet-fused-kernel-constraints "
+              "--attention-backend=TEXT --transformer-impl=TEXT --no-gradient-accumulation-fusion "
+              "--no-masked-softmax-fusion --no-bias-swiglu-fusion --no-bias-dropout-fusion "
+              "--no-rope-fusion --cross-entropy-loss-fusion --cross-entropy-fusion-impl=TEXT "
+              "--no-persist-layer-norm --onnx-safe=TEXT --no-clone-scatter-output-in-embedding");
+  add_ignored(flags, kOneDispatch,
+              "--te-rng-tracker --enable-cuda-graph --external-cuda-graph --cuda-graph-scope=TEXT "
+              "--cuda-graph-warmup-steps=N");
+  return flags;
+}
+
+std::vector<Flag> deepspeed_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      ignored("--deepspeed", none, "sharding and accumulation are built in"),
+      rule("--deepspeed_config", text,
+           "parallel.zero, train.micro_batch_size, train.global_batch_size, run.precision, "
+           "optimizer.clip_grad, curriculum.schedule, curriculum.min_length, curriculum.iters, "
+           "curriculum.length_step, curriculum.root_degree, offload.optimizer, "
+           "offload.parameters, offload.path, offload.activations, "
+           "parallel.distribute_saved_activations",
+           "its values hold where no flag says otherwise; a flag that contradicts them is an "
+           "error, but those of loss scaling, which DeepSpeed overrules"),
+      rule("--zero-stage", integer, "parallel.zero", "0 to 3"),
+      ignored("--deepspeed-activation-checkpointing", none,
+              "--checkpoint-activations says whether to recompute"),
+      rule("--partition-activations", none, "parallel.distribute_saved_activations",
+           "as --distribute-saved-activations"),
+      ignored("--no-pipeline-parallel", none, "one engine for any number of stages"),
+      rule("--ds-sequence-parallel-size", integer, "parallel.cp, parallel.cp_attention",
+           "with `ulysses`"),
+      ignored("--force-ds-sequence-parallel", none, "--ds-sequence-parallel-size says enough"),
+      rule("--enable-zbh1-pipeline", none, "parallel.schedule", "`zb1p`"),
+      ignored("--enable-zbh1-exact-semantics", none,
+              "the optimizer always waits for all gradients"),
+      to_key("--moe-expert-parallel-size", integer, "parallel.ep", ""),
+      ignored("--create-moe-param-group", none, "all parameters are sharded alike"),
+      rule("--moe-loss-coeff", number, "moe.aux_loss_coeff", "with --deepspeed; absent: 0.1"),
+      rule("--moe-train-capacity-factor", number, "moe.capacity_factor",
+           "with --deepspeed; absent: 1.0; of a sequence, with a note"),
+      rule("--disable-moe-token-dropping", none, "moe.capacity_factor", "`0`"),
+      to_key("--train-tokens", integer, "train.tokens", "",
+             "ends the run, if --train-iters or --train-samples do not end it earlier"),
+      to_key("--lr-decay-tokens", integer, "optimizer.decay_tokens"),
+      to_key("--lr-warmup-tokens", integer, "optimizer.warmup_tokens"),
+      ignored("--cpu-optimizer", none, kHostMemory),
+      ignored("--cpu_torch_adam", none, "only with --cpu-optimizer"),
+      ignored("--ds_fused_adam", none, kKernels),
+      refused("--remote-device", text, "weights stay in host memory", "none cpu"),
+      rule("--curriculum-learning-legacy", none, "curriculum.schedule",
+           "as the section curriculum_learning of --deepspeed_config says, which is enough alone"),
+  };
+  add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt");
+  add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
+              "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
+  add_ignored(flags, "evaluation drops no token", "--moe-eval-capacity-factor=X");
+  add_ignored(flags, "the capacity factor has to give an expert so many tokens (absent: 4)",
+              "--moe-min-capacity=N");
+  add_ignored(flags, kOther, "--use-pin-memory --disable-mem-efficient-ln --repeated-dataloader");
+  return flags;
+}
+
+}  // namespace trireme::megatron

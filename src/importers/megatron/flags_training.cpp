@@ -1,0 +1,232 @@
+// Flags of the run: batches, length, optimizer, learning rate, precision.
+#include "importers/megatron/flags_make.h"
+
+namespace trireme::megatron {
+namespace {
+
+constexpr const char* kRemoved = "Megatron itself no longer takes it";
+constexpr const char* kFp8Delayed =
+    "they mean delayed scaling, which is not available: --fp8-format with --fp8-recipe is";
+constexpr const char* kFp8History = "of delayed scaling, which is not available";
+constexpr const char* kOneRate = "all parameters have one learning rate";
+constexpr const char* kNoSkipping = "iterations cannot be skipped";
+constexpr const char* kNoCooldown =
+    "schedules with a constant part and a cool-down are written as --lr-decay-style WSD";
+constexpr const char* kStates = "run.gradient_dtype and optimizer.moment_dtype choose the types";
+constexpr const char* kMasters = "master weights are fp32 here";
+constexpr const char* kGradients = "for bf16, set run.gradient_dtype in the configuration";
+constexpr const char* kMoments = "for bf16, set optimizer.moment_dtype in the configuration";
+
+}  // namespace
+
+std::vector<Flag> training_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      required("--micro-batch-size", integer, "train.micro_batch_size"),
+      to_key("--global-batch-size", integer, "train.global_batch_size", "0",
+             "0: micro batch size times data-parallel degree"),
+      refused("--batch-size", integer, "Megatron itself renamed it: --micro-batch-size"),
+      to_key("--rampup-batch-size", integers, "train.rampup_batch_size", "",
+             "first batch size, increment, samples; needs --train-samples, as in Megatron"),
+      to_key("--step-batch-size-schedule", text, "train.batch_size_schedule", "",
+             "THRESHOLD:SIZE pairs, thresholds in tokens; needs --train-samples, excludes "
+             "--global-batch-size"),
+      refused("--decrease-batch-size-if-needed", none,
+              "a batch size that does not divide is an error; leave it out"),
+      to_key("--train-iters", integer, "train.iters"),
+      to_key("--train-samples", integer, "train.samples"),
+      to_key("--exit-interval", integer, "train.exit_interval"),
+      to_key("--exit-duration-in-mins", number, "train.exit_duration_minutes"),
+      ignored("--exit-signal-handler", none, "a signal always saves before the run ends"),
+      to_key("--eval-interval", integer, "train.eval_interval", "1000"),
+      rule("--eval-iters", text, "train.eval_iters",
+           "absent: `100`; below 0: no evaluation, as in Megatron"),
+      refused("--skip-train", none, "use `trireme eval`"),
+      ignored("--test-mode", none, "belongs to the tests of Megatron itself"),
+      to_key("--seed", integer, "run.seed", "1234"),
+      refused("--data-parallel-random-init", none, "all ranks start with the same weights"),
+      chooses("--optimizer", "optimizer.name",
+              "adam=adamw sgd=sgd lion=lion muon=muon dist_muon=muon", "adamw",
+              "Megatron's adam decays weights apart from the gradient; dist_muon also means "
+              "--use-distributed-optimizer; a note names the matrices that muon takes otherwise"),
+      turns("--no-decoupled-weight-decay", "optimizer.name", "adam", ""),
+      to_key("--adam-beta1", number, "optimizer.beta1", "0.9"),
+      to_key("--adam-beta2", number, "optimizer.beta2", "0.999"),
+      to_key("--adam-eps", number, "optimizer.eps", "1e-8"),
+      to_key("--sgd-momentum", number, "optimizer.momentum", "0.9"),
+      rule("--lion-beta1", number, "optimizer.lion_beta1", "absent with lion: `0.95`"),
+      rule("--lion-beta2", number, "optimizer.lion_beta2", "absent with lion: `0.98`"),
+      rule("--muon-momentum", number, "optimizer.muon_momentum", "absent with muon: `0.9`"),
+      rule("--muon-nesterov", none, "optimizer.muon_nesterov", "absent with muon: `false`"),
+      rule("--muon-use-nesterov", none, "optimizer.muon_nesterov", "an older name"),
+      rule("--muon-num-ns-steps", integer, "optimizer.muon_steps", "absent with muon: `5`"),
+      rule("--muon-coefficient-type", choice, "optimizer.muon_coefficients",
+           "absent with muon: `quintic`", "simple=simple quintic=quintic"),
+      rule("--muon-scale-mode", choice, "optimizer.muon_scale", "absent with muon: `spectral`",
+           "spectral=spectral unit_rms_norm=unit_rms shape_scaling=original"),
+      rule("--muon-extra-scale-factor", number, "optimizer.muon_scale_factor",
+           "0.2 with spectral is our match_rms"),
+      ignored("--muon-fp32-matmul-prec", text,
+              "products of Newton-Schulz are in bf16 in a run in bf16, else in full precision"),
+      ignored(
+          "--muon-tp-mode", text,
+          "matrices are always taken whole, as with duplicated; blockwise is refused with tensor "
+          "parallelism"),
+      refused("--muon-no-split-qkv", none, "q, k and v are always matrices of their own"),
+      refused("--muon-scalar-optimizer", text, "AdamW takes the parameters that Muon does not",
+              "adam"),
+      to_key("--weight-decay", number, "optimizer.weight_decay", "0.01"),
+      refused("--weight-decay-incr-style", text, "weight decay stays as it is over a run",
+              "constant"),
+      to_key("--clip-grad", number, "optimizer.clip_grad", "1.0"),
+      turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
+      ignored("--check-for-nan-in-loss-and-grad", none, "train.check_nan is on unless turned off"),
+      ignored("--calculate-per-token-loss", none, "tokens always weigh equally"),
+      refused("--random-ltd", none, "layers cannot drop tokens"),
+      rule("--recompute-granularity", choice, "parallel.recompute", "absent: `none`",
+           "full selective"),
+      rule("--recompute-activations", none, "parallel.recompute", "`selective`"),
+      rule("--checkpoint-activations", none, "parallel.recompute", "`full`; an old name"),
+      rule("--activations-checkpoint-method", choice, "parallel.recompute",
+           "an old way to say --recompute-granularity full --recompute-method", "uniform block"),
+      rule("--activations-checkpoint-num-layers", integer, "parallel.recompute_layers",
+           "an old name of --recompute-num-layers"),
+      ignored("--profile-backward", none, "use train.trace_steps"),
+      rule("--recompute-method", choice, "parallel.recompute_layers",
+           "uniform: all layers, one at a time; block: the first --recompute-num-layers of a stage",
+           "uniform block"),
+      rule("--recompute-num-layers", integer, "parallel.recompute_layers",
+           "with uniform the size of a group, which is always one layer here"),
+      rule("--checkpoint-num-layers", integer, "parallel.recompute_layers",
+           "an old name of --recompute-num-layers with uniform"),
+      refused("--recompute-modules", texts, "selective recomputation chooses by itself",
+              "core_attn"),
+      ignored("--deterministic-mode", none, "the same layout always gives the same bits"),
+      ignored("--train-sync-interval", integer, "ranks cannot run apart"),
+      rule("--distribute-saved-activations", none, "parallel.distribute_saved_activations",
+           "where all layers or some are recomputed in full; no effect with --sequence-parallel"),
+      rule("--distribute-checkpointed-activations", none, "parallel.distribute_saved_activations",
+           "an old name of --distribute-saved-activations"),
+      rule("--cpu-offloading-num-layers", integer, "offload.activations, offload.activation_layers",
+           "`host`, of each stage's first N layers; on CPUs that is where they are anyway"),
+      rule("--checkpoint-in-cpu", none, "offload.activations",
+           "`host`; on CPUs that is where they are anyway"),
+      rule("--optimizer-cpu-offload", none, "offload.optimizer",
+           "`host`: all states, which the GPU updates in blocks; on CPUs that is where they are "
+           "anyway"),
+      ignored("--optimizer-offload-fraction", number, "--optimizer-cpu-offload takes all states"),
+      ignored("--rerun-mode", text,
+              "train.check_nan names the op and layer of the first NaN, and train.guard_interval "
+              "finds silent corruption"),
+  };
+  add_refused(flags, "weight decay stays as it is over a run",
+              "--start-weight-decay=X --end-weight-decay=X");
+  add_ignored(flags, "train.spike_policy says what follows a spike of the loss",
+              "--check-for-spiky-loss --check-for-large-grads");
+  add_refused(flags, kNoSkipping,
+              "--iterations-to-skip=N... --train-range-to-skip=N... --train-iters-to-skip=TEXT...");
+  add_refused(flags, "use `trireme generate`", "--inference --ds-inference");
+  add_ignored(flags, "Ctrl-C, SIGTERM or SIGUSR1 save and stop a run",
+              "--kill-switch-path=TEXT --kill-switch-file=TEXT");
+  add_ignored(flags, "memory is planned before the run",
+              "--split-transformers --scattered-embeddings --memory-centric-tiled-linear "
+              "--tile-factor=N --contigious-checkpointing "
+              "--synchronize-each-layer --empty-unused-memory-level=N");
+  add_ignored(flags, "only with --optimizer-cpu-offload",
+              "--use-torch-optimizer-for-cpu-offload --overlap-cpu-optimizer-d2h-h2d "
+              "--no-pin-cpu-grads --no-pin-cpu-params");
+  add_refused(flags,
+              "all that layers save is offloaded, or none of it: give --cpu-offloading-num-layers",
+              "--fine-grained-activation-offloading --offload-modules=TEXT... "
+              "--activation-offload-fraction=X --cpu-offloading-weights");
+  add_ignored(flags, "layers in windows are offloaded while others compute",
+              "--min-offloaded-tensor-size=N --delay-offload-until-cuda-graph "
+              "--delta-offload-bytes-across-pp-ranks=N "
+              "--fine-grained-offloading-max-inflight-offloads=N --cpu-offloading-double-buffering "
+              "--cpu-offloading-retain-pinned-cpu-buffers --cpu-offloading "
+              "--cpu-offloading-activations");
+  add_ignored(flags, "kernels of optimizers are chosen here",
+              "--muon-use-syrk --optimizer-cuda-graph");
+  add_ignored(flags, "there is no garbage collector",
+              "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
+  add_ignored(flags, "a run that is started again always resumes",
+              "--adlr-autoresume --adlr-autoresume-interval=N");
+  return flags;
+}
+
+std::vector<Flag> learning_rate_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      required("--lr", number, "optimizer.lr"),
+      to_key("--min-lr", number, "optimizer.min_lr", "0.0"),
+      chooses("--lr-decay-style", "optimizer.decay_style",
+              "constant linear cosine inverse-square-root=inverse_sqrt WSD=wsd", "linear"),
+      to_key("--lr-decay-iters", integer, "optimizer.decay_iters"),
+      to_key("--lr-decay-samples", integer, "optimizer.decay_samples"),
+      to_key("--lr-warmup-iters", integer, "optimizer.warmup_iters"),
+      to_key("--lr-warmup-samples", integer, "optimizer.warmup_samples"),
+      to_key("--lr-warmup-fraction", number, "optimizer.warmup_fraction", "",
+             "of the length of the decay"),
+      to_key("--lr-warmup-init", number, "optimizer.warmup_init_lr", "0.0"),
+      to_key("--lr-wsd-decay-iters", integer, "optimizer.wsd_decay_iters"),
+      to_key("--lr-wsd-decay-samples", integer, "optimizer.wsd_decay_samples"),
+      chooses("--lr-wsd-decay-style", "optimizer.wsd_decay_style",
+              "exponential linear cosine minus_sqrt", "exponential"),
+      refused("--warmup", integer, kRemoved),
+      refused("--head-lr-mult", number, kOneRate, "1.0"),
+      refused("--use-checkpoint-opt_param-scheduler", none,
+              "the configuration always decides; leave it out and keep the other flags"),
+  };
+  add_refused(flags, kOneRate, "--decoupled-lr=X --decoupled-min-lr=X");
+  add_refused(flags, kNoCooldown,
+              "--lr-constant-tokens=N --lr-constant-fraction=X --lr-cooldown-tokens=N "
+              "--lr-cooldown-fraction=X --lr_constant_plus_cooldown");
+  add_ignored(flags, "the configuration always decides",
+              "--override-opt_param-scheduler --override-lr-scheduler");
+  return flags;
+}
+
+std::vector<Flag> precision_flags() {
+  using enum Kind;
+  std::vector<Flag> flags = {
+      rule("--fp16", none, "run.precision", "`fp16`"),
+      rule("--bf16", none, "run.precision", "`bf16`; with neither: `fp32`"),
+      to_key("--loss-scale", number, "optimizer.loss_scale", "", "absent or 0: dynamic"),
+      to_key("--initial-loss-scale", number, "optimizer.initial_loss_scale", "4294967296.0"),
+      to_key("--min-loss-scale", number, "optimizer.min_loss_scale", "1.0"),
+      to_key("--loss-scale-window", number, "optimizer.loss_scale_window", "1000"),
+      to_key("--hysteresis", integer, "optimizer.hysteresis", "2"),
+      ignored("--accumulate-allreduce-grads-in-fp32", none, "gradients always accumulate in fp32"),
+      ignored("--grad-reduce-in-bf16", none,
+              "gradients are reduced in fp32 unless run.gradient_dtype is bf16"),
+      ignored("--fp16-lm-cross-entropy", none, "the loss is always computed in fp32"),
+      rule("--fp8-format", choice, "fp8.format", "needs --fp8-recipe", "e4m3=e4m3 hybrid=hybrid"),
+      rule("--fp8-recipe", text, "fp8.recipe, fp8.power_of_2_scales",
+           "`tensorwise` or `blockwise`; delayed scaling and mxfp8 are not available"),
+      rule("--first-last-layers-bf16", none, "fp8.first_layers_bf16, fp8.last_layers_bf16", ""),
+      rule("--num-layers-at-start-in-bf16", integer, "fp8.first_layers_bf16",
+           "absent with --first-last-layers-bf16: `1`"),
+      rule("--num-layers-at-end-in-bf16", integer, "fp8.last_layers_bf16",
+           "absent with --first-last-layers-bf16: `1`"),
+      refused("--fp8-margin", integer, "scales leave no margin", "0"),
+      refused("--no-fp8-wgrad", none, "gradients of weights are made in fp8 too"),
+      ignored("--fp8-param-gather", none,
+              "weights are gathered in the compute type, and rounded to fp8 where they are used"),
+      refused("--fp32-residual-connection", none, "the residual stream has the compute type"),
+      ignored("--disable-bf16-reduced-precision-matmul", none, "products accumulate in fp32"),
+      ignored("--use-precision-aware-optimizer", none, kStates),
+      refused("--main-grads-dtype", text, kGradients, "fp32"),
+      refused("--main-params-dtype", text, kMasters, "fp32"),
+      refused("--exp-avg-dtype", text, kMoments, "fp32"),
+      refused("--exp-avg-sq-dtype", text, kMoments, "fp32"),
+  };
+  add_ignored(flags, "the softmax is always computed in fp32",
+              "--attention-softmax-in-fp32 --apply-query-key-layer-scaling "
+              "--no-query-key-layer-scaling");
+  add_refused(flags, kFp8Delayed, "--fp8-e4m3 --fp8-hybrid");
+  add_ignored(flags, kFp8History,
+              "--fp8-interval=N --fp8-amax-history-len=N --fp8-amax-compute-algo=TEXT");
+  return flags;
+}
+
+}  // namespace trireme::megatron

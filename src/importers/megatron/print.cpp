@@ -1,0 +1,96 @@
+// Translations as TOML, and the table of flags as help.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "config/fields.h"
+#include "importers/megatron/flags.h"
+#include "importers/megatron/translate.h"
+
+namespace trireme::megatron {
+namespace {
+
+std::string override_key(const std::string& text) {
+  return text.substr(0, text.find('='));
+}
+
+// Comments are aligned in one column, unless the value is long.
+constexpr std::size_t kCommentColumn = 40;
+
+std::string padded_line(const std::string& line, const std::string& comment) {
+  if (line.size() > 2 * kCommentColumn) return fmt::format("# {}\n{}\n", comment, line);
+  return fmt::format("{:<{}}  # {}\n", line, kCommentColumn, comment);
+}
+
+// Without Markdown's quotes of code.
+std::string unquoted(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
+}  // namespace
+
+Config to_config(const Translation& translation) {
+  std::vector<std::string> values;
+  for (const Setting& setting : translation.settings)
+    values.push_back(fmt::format("{}={}", setting.key, setting.value));
+  values.insert(values.end(), translation.overrides.begin(), translation.overrides.end());
+  return parse_config("", "the translated flags", values);
+}
+
+std::string to_toml(const Translation& translation) {
+  Config config = to_config(translation);
+  std::map<std::string, std::string> origins;
+  for (const Setting& setting : translation.settings) origins[setting.key] = setting.origin;
+  for (const std::string& text : translation.overrides) origins[override_key(text)] = "override";
+  std::string text, section;
+  for (const Field& field : all_fields()) {
+    const auto origin = origins.find(field.key());
+    if (origin == origins.end()) continue;
+    if (field.section != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", field.section);
+      section = field.section;
+    }
+    text += padded_line(fmt::format("{} = {}", field.name, toml_value(field.slot(config))),
+                        origin->second);
+  }
+  return text;
+}
+
+std::string help(Program program) {
+  const char* name = program == Program::gpt ? "pretrain-gpt" : "pretrain-bert";
+  std::string text = fmt::format(
+      R"(Train from the flags of an existing Megatron script
+
+trireme {} [--print-config] [--json] [--nproc N] [--restarts N] FLAGS... [section.key=value...]
+
+  --print-config   print the configuration as TOML for `trireme train`, and stop
+  --json           print the summary as JSON; progress goes to stderr
+  --nproc N        start N processes on this machine with mpirun
+  --restarts N     after a failure start the run again, at most N times in a row without a new checkpoint
+  --restart-wait S seconds before the first restart (default 5); each further one waits twice as long
+  --log-level L    what the terminal shows: error, warning, info (default) or debug
+  --help           print this text
+
+Flags are written as for Megatron; of several equal ones the last holds. Each flag that is accepted
+without effect gets one note. docs/from-megatron.md describes how to bring scripts, data and
+checkpoints along.
+)",
+      name);
+  std::string group;
+  for (const Flag& flag : all_flags()) {
+    if (flag.bert_only && program != Program::bert) continue;
+    if (flag.group != group) {
+      group = flag.group;
+      text += fmt::format("\n{}:\n", group);
+    }
+    const std::string value = value_text(flag);
+    text += fmt::format("  {}{}{}\n      {}{}\n", flag.name, value.empty() ? "" : " ", value,
+                        unquoted(fate_text(flag)), flag.required ? "; required" : "");
+  }
+  return text;
+}
+
+}  // namespace trireme::megatron

@@ -1,0 +1,277 @@
+// Mixture of experts: Megatron-LM's flags, and where --deepspeed is given Megatron-DeepSpeed's.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "importers/megatron/draft.h"
+#include "importers/megatron/pattern.h"
+
+namespace trireme::megatron {
+namespace {
+
+void set_if_given(Draft& draft, const char* key, const char* flag) {
+  if (draft.has(flag)) draft.set(key, draft.value(flag), flag);
+}
+
+void layers(Draft& draft) {
+  const std::string flag = "--moe-layer-freq", text = draft.value(flag);
+  if (text.empty()) return;
+  const auto pattern = read_pattern(text);
+  if (pattern && pattern->is_number) return draft.set("moe.layer_interval", text, flag);
+  if (!pattern) {
+    return draft.complaints().add(
+        flag, fmt::format("{:?} is neither a number nor a list such as \"([0]*3+[1]*58)\"", text));
+  }
+  std::vector<std::size_t> sparse;
+  for (std::size_t layer = 0; layer < pattern->values.size(); ++layer)
+    if (pattern->values[layer] != 0) sparse.push_back(layer);
+  if (sparse.empty()) return draft.complaints().add(flag, "it leaves no layer with experts");
+  const auto layers = static_cast<std::int64_t>(pattern->values.size());
+  if (const std::int64_t all = draft.integer("--num-layers", layers); layers != all) {
+    return draft.complaints().add(
+        flag,
+        fmt::format("the list has {} entries, and --num-layers is {}: give one for each layer",
+                    layers, all));
+  }
+  draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
+}
+
+// Groups are told by both numbers there; the number of groups alone limits nothing.
+void groups(Draft& draft, bool softmax_of_chosen) {
+  const std::string number = "--moe-router-num-groups", used = "--moe-router-group-topk";
+  if (!draft.has(used)) {
+    if (draft.has(number)) draft.note(number, "no effect without " + used + ", as in Megatron");
+    return;
+  }
+  if (!draft.has(number)) return draft.complaints().add(used, "needs " + number);
+  const std::int64_t top_groups = draft.integer(used, 1);
+  if (top_groups == draft.integer(number, 1))
+    return draft.note(used, "all groups are used, which limits nothing");
+  if (softmax_of_chosen && top_groups > 0 &&
+      draft.integer("--moe-router-topk", 2) / top_groups > 1) {
+    return draft.complaints().add(
+        used,
+        "groups with several experts of a token are compared by sums of logits there, and by sums "
+        "of scores here: add --moe-router-pre-softmax, or --moe-router-score-function sigmoid");
+  }
+  draft.set("moe.num_groups", draft.value(number), number);
+  draft.set("moe.top_groups", draft.value(used), used);
+}
+
+void router(Draft& draft) {
+  const std::string score = draft.value("--moe-router-score-function");
+  const std::string before = "--moe-router-pre-softmax";
+  const bool softmax = score != "sigmoid", of_chosen = softmax && !draft.has(before);
+  if (!score.empty()) draft.set_text("moe.score", score, "--moe-router-score-function");
+  if (draft.has(before) && softmax) draft.set("moe.normalize_weights", "false", before);
+  if (draft.has(before) && !softmax)
+    draft.note(before, "no effect with --moe-router-score-function sigmoid, as in Megatron");
+  if (of_chosen && draft.integer("--moe-router-topk", 2) == 1) {
+    draft.complaints().add("--moe-router-topk",
+                           "the softmax of one choice is always 1: add --moe-router-pre-softmax, "
+                           "as Megatron asks for too");
+  }
+  set_if_given(draft, "moe.scaling_factor", "--moe-router-topk-scaling-factor");
+  groups(draft, of_chosen);
+  if (draft.has("--moe-router-enable-expert-bias"))
+    draft.set("moe.expert_bias", "true", "--moe-router-enable-expert-bias");
+  set_if_given(draft, "moe.bias_update_rate", "--moe-router-bias-update-rate");
+}
+
+void balance(Draft& draft) {
+  const std::string flag = "--moe-router-load-balancing-type";
+  const std::string type = draft.has(flag) ? draft.value(flag) : "aux_loss";
+  set_if_given(draft, "moe.z_loss_coeff", "--moe-z-loss-coeff");
+  if (type == "none") {
+    draft.set("moe.aux_loss_coeff", "0.0", flag);
+    return;
+  }
+  draft.set_text("moe.aux_loss",
+                 type == "seq_aux_loss"      ? "sequence"
+                 : type == "global_aux_loss" ? "global"
+                                             : "batch",
+                 draft.has(flag) ? flag : kDefault);
+  if (type == "global_aux_loss") {
+    draft.note(flag,
+               "how often experts are chosen is that of the whole step before, and not of the "
+               "micro-batches so far, which depends on their order");
+  }
+  set_if_given(draft, "moe.aux_loss_coeff", "--moe-aux-loss-coeff");
+}
+
+void capacity(Draft& draft) {
+  const std::string flag = "--moe-expert-capacity-factor";
+  if (!draft.has(flag)) return;
+  if (draft.number(flag, 0) < 0)
+    return draft.note(flag, "below 0 no token is dropped, as in Megatron");
+  draft.set("moe.capacity_factor", draft.value(flag), flag);
+  draft.note(flag, "the capacity is that of a sequence here, not of a rank's micro-batch");
+  const std::string policy = draft.value("--moe-token-drop-policy");
+  draft.set_text("moe.drop_policy", policy == "position" ? "position" : "weight",
+                 policy.empty() ? kDefault : "--moe-token-drop-policy");
+}
+
+// Megatron-LM cuts experts like all other layers where nothing is said. Muon and scales of fp8 need
+// them whole here.
+void slices(Draft& draft) {
+  const std::string flag = "--expert-tensor-parallel-size", tensor = "--tensor-model-parallel-size";
+  const std::int64_t size = draft.integer(flag, draft.integer(tensor, 1));
+  if (size == 1) return;
+  const bool muon = draft.value("--optimizer").find("muon") != std::string::npos;
+  if (!draft.has(flag) && (muon || draft.has("--fp8-format"))) {
+    return draft.note(muon ? "--optimizer" : "--fp8-format",
+                      "each expert is whole on a rank: parallel.expert_tp is 1, where Megatron-LM "
+                      "cuts experts by --tensor-model-parallel-size");
+  }
+  draft.set("parallel.expert_tp", fmt::format("{}", size), draft.has(flag) ? flag : tensor);
+}
+
+void translate_megatron(Draft& draft) {
+  if (!draft.has("--disable-bias-linear")) {
+    draft.complaints().add("--num-experts",
+                           "experts have no biases here: add --disable-bias-linear");
+  }
+  set_if_given(draft, "moe.top_k", "--moe-router-topk");
+  set_if_given(draft, "moe.ffn_hidden_size", "--moe-ffn-hidden-size");
+  set_if_given(draft, "moe.shared_ffn_hidden_size", "--moe-shared-expert-intermediate-size");
+  if (draft.has("--moe-shared-expert-gate"))
+    draft.set("moe.shared_gate", "true", "--moe-shared-expert-gate");
+  slices(draft);
+  layers(draft);
+  router(draft);
+  balance(draft);
+  capacity(draft);
+}
+
+// The second branch of an expert layer is an MLP like one of its experts.
+void residual(Draft& draft) {
+  const std::string flag = "--mlp-type";
+  if (draft.value(flag) != "residual") return;
+  draft.set("moe.residual", "true", flag);
+  const std::int64_t hidden = std::min<std::int64_t>(draft.integer("--hidden-size", 0), 1 << 30);
+  const std::int64_t inner = draft.integer("--ffn-hidden-size", 4 * hidden);
+  draft.set("moe.shared_ffn_hidden_size", fmt::format("{}", inner), flag);
+}
+
+// Megatron-DeepSpeed takes a number for each layer with experts, or one for all. Returns whether
+// there are experts.
+bool numbers_of_experts(Draft& draft) {
+  const std::string flag = "--num-experts";
+  if (!draft.has(flag)) return false;
+  const std::vector<std::string>& numbers = draft.line().flags.at(flag);
+  if (std::ranges::adjacent_find(numbers, std::ranges::not_equal_to()) == numbers.end()) {
+    if (draft.integer(flag, 1) <= 1) return false;
+    draft.set("moe.num_experts", numbers.back(), flag);
+    return true;
+  }
+  if (std::ranges::find(numbers, "1") != numbers.end()) {
+    draft.complaints().add(flag,
+                           fmt::format("a layer of one expert is dense there and has a router "
+                                       "here, and {} are given: leave such layers out of the "
+                                       "list and name the others in moe.layers",
+                                       fmt::join(numbers, " ")));
+  }
+  draft.set("moe.experts_by_layer", fmt::format("[{}]", fmt::join(numbers, ", ")), flag);
+  return true;
+}
+
+// An expert takes so many tokens at least there, whatever the factor says.
+void least_capacity(Draft& draft, std::int64_t top_k) {
+  const std::string flag = "--moe-min-capacity";
+  const double least = draft.number(flag, 4);
+  const std::vector<std::string>& numbers = draft.line().flags.at("--num-experts");
+  double experts = 1;
+  for (const std::string& number : numbers) experts = std::max(experts, std::atof(number.c_str()));
+  const double tokens = draft.number("--micro-batch-size", 1) * draft.number("--seq-length", 0);
+  const double even = tokens * static_cast<double>(top_k) / experts;
+  const double taken = std::ceil(even * draft.number("--moe-train-capacity-factor", 1));
+  if (taken >= least) return;
+  draft.complaints().add(
+      flag,
+      fmt::format("{} is more than the {} tokens of a micro-batch that an expert takes with this "
+                  "capacity factor, and there is no such limit here: raise "
+                  "--moe-train-capacity-factor, or add --disable-moe-token-dropping",
+                  least, taken));
+}
+
+// Layers are counted from 1 there. The first of two choices alone enters its balance loss, and
+// which tokens of a full expert are kept is left to chance.
+void translate_deepspeed(Draft& draft) {
+  const std::int64_t top_k = draft.integer("--topk", 1);
+  const std::int64_t interval = draft.integer("--expert-interval", 2);
+  const std::string origin = "Megatron-DeepSpeed's default";
+  const auto from = [&](const char* flag) { return draft.has(flag) ? flag : origin; };
+  draft.set("moe.top_k", fmt::format("{}", top_k), from("--topk"));
+  draft.set("moe.first_layer", fmt::format("{}", interval - 1), from("--expert-interval"));
+  draft.set("moe.layer_interval", fmt::format("{}", interval), from("--expert-interval"));
+  draft.set("moe.normalize_weights", top_k > 1 ? "true" : "false", "DeepSpeed's gate");
+  draft.set_text("moe.aux_loss", "batch", "DeepSpeed's gate");
+  draft.set("moe.aux_loss_coeff",
+            draft.has("--moe-loss-coeff") ? draft.value("--moe-loss-coeff") : "0.1",
+            from("--moe-loss-coeff"));
+  if (top_k > 1)
+    draft.note("--topk",
+               "the balance loss counts all choices of a token, not the first alone, no second "
+               "choice is drawn at random, and a choice that is dropped does not raise the weights "
+               "of the others");
+  if (!draft.has("--disable-bias-linear")) {
+    draft.note("--num-experts",
+               "experts have no biases here; in Megatron-DeepSpeed they have one after the first "
+               "of their two products. All other layers keep theirs");
+  }
+  residual(draft);
+  const std::string cut = "--enable-expert-tensor-parallelism";
+  if (const std::int64_t tp = draft.integer("--tensor-model-parallel-size", 1);
+      draft.has(cut) && tp > 1)
+    draft.set("parallel.expert_tp", fmt::format("{}", tp), cut);
+  if (draft.has("--disable-moe-token-dropping")) return;
+  draft.set(
+      "moe.capacity_factor",
+      draft.has("--moe-train-capacity-factor") ? draft.value("--moe-train-capacity-factor") : "1.0",
+      from("--moe-train-capacity-factor"));
+  draft.note("--num-experts",
+             "the capacity is that of a sequence, a full expert keeps the tokens with the largest "
+             "weights, and evaluation drops none; --disable-moe-token-dropping drops none at all");
+  least_capacity(draft, top_k);
+}
+
+// Flags of the other program, which it would not know.
+void note_others(Draft& draft, bool deepspeed) {
+  for (const char* flag : {"--topk", "--expert-interval", "--moe-loss-coeff", "--mlp-type",
+                           "--moe-train-capacity-factor", "--disable-moe-token-dropping",
+                           "--enable-expert-tensor-parallelism"}) {
+    if (!deepspeed && draft.has(flag)) draft.note(flag, "has an effect only with --deepspeed");
+  }
+  for (const Flag& other : all_flags()) {
+    const bool megatron =
+        other.name.starts_with("--moe-router-") || other.name == "--expert-tensor-parallel-size";
+    if (deepspeed && megatron && draft.has(other.name))
+      draft.note(other.name, "has no effect with --deepspeed");
+  }
+}
+
+}  // namespace
+
+void translate_experts(Draft& draft) {
+  const std::string flag = "--num-experts";
+  if (!numbers_of_experts(draft)) {
+    for (const Flag& other : all_flags()) {
+      const bool of_experts = other.keys.starts_with("moe.") || other.keys == "parallel.expert_tp";
+      if (of_experts && other.name != flag && draft.has(other.name))
+        draft.note(other.name, "has an effect only with --num-experts above 1");
+    }
+    return;
+  }
+  note_others(draft, draft.has("--deepspeed"));
+  if (draft.has("--deepspeed")) {
+    translate_deepspeed(draft);
+  } else {
+    translate_megatron(draft);
+  }
+}
+
+}  // namespace trireme::megatron

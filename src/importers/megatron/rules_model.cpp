@@ -1,0 +1,225 @@
+// Keys of the model that several flags decide together.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "importers/megatron/draft.h"
+#include "importers/megatron/pattern.h"
+
+namespace trireme::megatron {
+namespace {
+
+std::string position(Draft& draft, std::string& origin) {
+  if (draft.has("--use-rotary-position-embeddings")) {
+    origin = "--use-rotary-position-embeddings";
+    return "rope";
+  }
+  std::string type = draft.value("--position-embedding-type");
+  if (!type.empty()) origin = "--position-embedding-type";
+  if (type == "rope" || type == "alibi" || type == "none") return type;
+  if (draft.has("--no-position-embedding")) {
+    origin = "--no-position-embedding";
+    return "none";
+  }
+  return "learned";
+}
+
+// Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
+std::string activation(Draft& draft, std::string& origin) {
+  for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
+                                   {"--glu-activation", "swiglu"},
+                                   {"--squared-relu", "squared_relu"},
+                                   {"--openai-gelu", "gelu_tanh"}}) {
+    if (!draft.has(flag)) continue;
+    origin = flag;
+    return name;
+  }
+  for (const char* flag : {"--no-bias-gelu-fusion", "--disable-bias-linear"}) {
+    if (!draft.has(flag)) continue;
+    origin = std::string(flag) + ": Megatron's unfused GELU";
+    return "gelu_erf";
+  }
+  return "gelu_tanh";
+}
+
+void heads(Draft& draft) {
+  if (draft.has("--num-key-value-heads")) {
+    draft.set("model.num_kv_heads", draft.value("--num-key-value-heads"), "--num-key-value-heads");
+  } else if (draft.has("--group-query-attention")) {
+    const bool given = draft.has("--num-query-groups");
+    draft.set("model.num_kv_heads", given ? draft.value("--num-query-groups") : "1",
+              given ? "--num-query-groups" : "--group-query-attention alone: one group");
+  } else if (draft.has("--num-query-groups")) {
+    draft.note("--num-query-groups",
+               "no effect without --group-query-attention, as in Megatron: every head has its own "
+               "keys and values");
+  }
+}
+
+// Rotary frequencies for longer sequences; `flag` gives the kind, `factor` the amount.
+void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
+  const bool given = draft.has(factor);
+  if (given && draft.number(factor, 0) <= 1) {
+    return draft.complaints().add(
+        factor,
+        fmt::format("{} is not above 1, by which frequencies are divided", draft.value(factor)));
+  }
+  draft.set_text("model.rope_scaling", how, flag);
+  draft.set("model.rope_scaling_factor", given ? draft.value(factor) : "8.0",
+            given ? factor : kDefault);
+}
+
+void rope_scaling(Draft& draft, const std::string& positions) {
+  const std::string linear = "--rotary-seq-len-interpolation-factor";
+  const std::string llama3 = "--use-rope-scaling", factor = "--rope-scaling-factor";
+  if (draft.has(factor) && !draft.has(llama3))
+    draft.note(factor, fmt::format("no effect without {}, as in Megatron", llama3));
+  if (draft.integer(linear, 0) == 1) draft.line().flags.erase(linear);
+  draft.contradicts(llama3, linear, "frequencies are scaled in one way");
+  for (const std::string& flag : {linear, llama3}) {
+    if (draft.has(flag) && positions != "rope")
+      draft.note(flag, "no effect without --position-embedding-type rope");
+  }
+  if (positions != "rope") return;
+  if (draft.has(linear)) scale_rope(draft, "linear", linear, linear);
+  if (!draft.has(llama3)) return;
+  scale_rope(draft, "llama3", llama3, factor);
+  draft.set("model.rope_low_freq_factor", "1.0", llama3);
+  draft.set("model.rope_high_freq_factor", "4.0", llama3);
+  draft.set("model.rope_original_length", "8192", llama3);
+}
+
+void biases(Draft& draft) {
+  const bool bias = !draft.has("--disable-bias-linear");
+  const bool qkv = bias || draft.has("--add-qkv-bias");
+  const std::string origin = bias ? kDefault : "--disable-bias-linear";
+  draft.set("model.bias", bias ? "true" : "false", origin);
+  draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
+}
+
+// BigScience's fork normalises words before positions are added to them.
+void embedding_norm(Draft& draft, const std::string& positions) {
+  const std::string flag = "--embed-layernorm";
+  if (!draft.has(flag)) return;
+  if (positions == "learned") {
+    return draft.complaints().add(
+        flag,
+        "Megatron then normalises words before learned positions are added; here the sum is "
+        "normalised, so only --position-embedding-type alibi, rope or none goes with it");
+  }
+  draft.set("model.embedding_norm", "true", flag);
+}
+
+void head_norms(Draft& draft) {
+  const std::string flag = "--qk-layernorm";
+  if (!draft.has(flag) || draft.has("--multi-latent-attention")) return;
+  const std::string norm = draft.value("--normalization");
+  if (norm != "RMSNorm" && norm != "rmsnorm") {
+    return draft.complaints().add(
+        flag,
+        "Megatron then normalises queries and keys by LayerNorm; only --normalization RMSNorm "
+        "is supported with it");
+  }
+  draft.set("model.qk_norm", "true", flag);
+}
+
+// Layers are counted from 1 there.
+void layers_with_window(Draft& draft) {
+  const std::string flag = "--window-attn-skip-freq";
+  if (!draft.has(flag)) return;
+  const std::int64_t layers = draft.integer("--num-layers", 0);
+  const auto pattern = read_pattern(draft.value(flag));
+  const bool fits =
+      pattern && (pattern->is_number ? pattern->values[0] > 0
+                                     : static_cast<std::int64_t>(pattern->values.size()) == layers);
+  if (!fits) {
+    return draft.complaints().add(
+        flag, fmt::format("{:?} is neither a number above 0 nor a list with a number for each of "
+                          "the {} layers",
+                          draft.value(flag), layers));
+  }
+  std::vector<std::int64_t> with;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const std::int64_t value = pattern->is_number
+                                   ? (layer + 1) % pattern->values[0]
+                                   : pattern->values[static_cast<std::size_t>(layer)];
+    if (value != 0) with.push_back(layer);
+  }
+  if (with.empty()) {
+    draft.set("model.attention_window", "0", flag);
+  } else if (static_cast<std::int64_t>(with.size()) < layers) {
+    draft.set("model.window_layers", fmt::format("[{}]", fmt::join(with, ", ")), flag);
+  }
+}
+
+// "LEFT,RIGHT", perhaps in parentheses: positions before a position that it sees, and after it.
+void window(Draft& draft) {
+  const std::string flag = "--window-size";
+  if (!draft.has(flag)) return;
+  std::string text = draft.value(flag);
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  std::int64_t left = 0, right = 0;
+  const char* const end = text.data() + text.size();
+  const auto [comma, bad_left] = std::from_chars(text.data(), end, left);
+  const bool two = bad_left == std::errc() && comma != end && *comma == ',';
+  const auto [last, bad_right] =
+      two ? std::from_chars(comma + 1, end, right) : std::from_chars_result{end, std::errc()};
+  if (!two || bad_right != std::errc() || last != end || left < -1 || left >= 1 << 24) {
+    return draft.complaints().add(
+        flag, fmt::format("{:?} is not two numbers such as \"(4095,0)\"", draft.value(flag)));
+  }
+  if (right != 0 && !(left == -1 && right == -1)) {
+    return draft.complaints().add(
+        flag, fmt::format("its second number is {}, and only 0 is supported: no position sees a "
+                          "later one",
+                          right));
+  }
+  if (left < 0) return;
+  draft.set("model.attention_window", fmt::format("{}", left + 1), flag);
+  layers_with_window(draft);
+}
+
+}  // namespace
+
+void translate_model(Draft& draft) {
+  std::string where = kDefault;
+  const bool latent = draft.has("--multi-latent-attention");
+  const std::string positions = latent ? "rope" : position(draft, where);
+  if (latent) where = "--multi-latent-attention";
+  draft.set_text("model.position", positions, where);
+  if (!latent) rope_scaling(draft, positions);
+  translate_latent(draft);
+  embedding_norm(draft, positions);
+  where = kDefault;
+  const std::string function = activation(draft, where);
+  draft.set_text("model.activation", function, where);
+  if (draft.has("--no-bias-gelu-fusion")) {
+    draft.note("--no-bias-gelu-fusion",
+               function == "gelu_erf"
+                   ? "kernels are chosen here; Megatron's unfused GELU is the exact one, as is "
+                     "model.activation = \"gelu_erf\""
+                   : "kernels are chosen here, with the same meaning");
+  }
+  if (draft.has("--glu-activation") && !draft.has("--ffn-hidden-size")) {
+    const std::int64_t hidden = std::min<std::int64_t>(draft.integer("--hidden-size", 0), 1 << 30);
+    draft.set("model.ffn_hidden_size", fmt::format("{}", 4 * hidden), "--glu-activation");
+  }
+  heads(draft);
+  biases(draft);
+  head_norms(draft);
+  window(draft);
+  const std::string norm = draft.value("--normalization");
+  const bool like_llama = positions == "rope" && function == "swiglu" &&
+                          (norm == "RMSNorm" || norm == "rmsnorm") &&
+                          draft.has("--disable-bias-linear");
+  const bool bert = draft.program() == Program::bert;
+  // The family only provides defaults; every key that depends on it is set explicitly.
+  draft.set_text("model.family",
+                 bert         ? "bert"
+                 : like_llama ? "llama"
+                              : "gpt",
+                 bert ? "pretrain-bert" : "pretrain-gpt");
+}
+
+}  // namespace trireme::megatron

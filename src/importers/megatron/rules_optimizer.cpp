@@ -1,0 +1,96 @@
+// Keys of Muon and Lion, whose defaults in Megatron are not ours.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "importers/megatron/draft.h"
+
+namespace trireme::megatron {
+namespace {
+
+struct OptimizerFlag {
+  const char* flag;
+  const char* key;
+  const char* absent;  // Megatron's default, as TOML
+};
+
+constexpr const char* default_of_megatron = "Megatron's default";
+
+void set_each(Draft& draft, const std::vector<OptimizerFlag>& flags) {
+  for (const auto& [flag, key, absent] : flags) {
+    if (draft.has(flag)) {
+      draft.set(key, draft.value(flag), flag);
+    } else {
+      draft.set(key, absent, default_of_megatron);
+    }
+  }
+}
+
+void set_choice(Draft& draft, const char* flag, const char* key, const char* absent) {
+  const std::string given = draft.value(flag);
+  if (given.empty()) return draft.set_text(key, absent, default_of_megatron);
+  for (const auto& [theirs, ours] : choices(*find_flag(flag)))
+    if (theirs == given) draft.set_text(key, ours, flag);
+}
+
+// Megatron takes every weight of two dimensions but word tables and output layers, as it lies.
+void note_other_matrices(Draft& draft) {
+  std::vector<std::string> others;
+  if (draft.has("--swiglu") || draft.has("--glu-activation"))
+    others.emplace_back("gate and up of SwiGLU are a matrix each, and one together there");
+  if (draft.integer("--num-experts", 1) > 1)
+    others.emplace_back("routers and gates of shared experts are AdamW's, and Muon's there");
+  const std::string position = draft.value("--position-embedding-type");
+  if ((position.empty() || position == "learned_absolute") &&
+      !draft.has("--use-rotary-position-embeddings") && !draft.has("--no-position-embedding"))
+    others.emplace_back("the table of positions is AdamW's, and Muon's there");
+  if (!others.empty()) draft.note("--optimizer", fmt::format("{}", fmt::join(others, "; ")));
+}
+
+void muon(Draft& draft) {
+  note_other_matrices(draft);
+  set_each(draft, {{"--muon-momentum", "optimizer.muon_momentum", "0.9"},
+                   {"--muon-num-ns-steps", "optimizer.muon_steps", "5"},
+                   {"--muon-extra-scale-factor", "optimizer.muon_scale_factor", "1.0"}});
+  set_choice(draft, "--muon-scale-mode", "optimizer.muon_scale", "spectral");
+  set_choice(draft, "--muon-coefficient-type", "optimizer.muon_coefficients", "quintic");
+  const char* nesterov = draft.has("--muon-nesterov")       ? "--muon-nesterov"
+                         : draft.has("--muon-use-nesterov") ? "--muon-use-nesterov"
+                                                            : nullptr;
+  draft.set("optimizer.muon_nesterov", nesterov ? "true" : "false",
+            nesterov ? nesterov : default_of_megatron);
+  const std::string flag = "--muon-tp-mode", mode = draft.value(flag);
+  if (draft.integer("--tensor-model-parallel-size", 1) == 1) return;
+  if (mode == "blockwise") {
+    draft.complaints().add(flag,
+                           "blockwise takes a rank's part of a matrix for a matrix, and here they "
+                           "are whole: use duplicated");
+  } else if (mode.empty()) {
+    draft.note(flag,
+               "matrices that tensor parallelism splits are taken whole, as with duplicated; older "
+               "versions of Megatron take the parts for matrices");
+  }
+}
+
+void lion(Draft& draft) {
+  set_each(draft, {{"--lion-beta1", "optimizer.lion_beta1", "0.95"},
+                   {"--lion-beta2", "optimizer.lion_beta2", "0.98"}});
+}
+
+}  // namespace
+
+void translate_optimizer(Draft& draft) {
+  const std::string name = draft.value("--optimizer");
+  if (name == "muon" || name == "dist_muon") muon(draft);
+  if (name == "lion") lion(draft);
+  for (const char* flag :
+       {"--muon-momentum", "--muon-num-ns-steps", "--muon-extra-scale-factor", "--muon-scale-mode",
+        "--muon-coefficient-type", "--muon-nesterov", "--muon-use-nesterov"}) {
+    if (draft.has(flag) && name != "muon" && name != "dist_muon")
+      draft.note(flag, "no effect without --optimizer muon, as in Megatron");
+  }
+}
+
+}  // namespace trireme::megatron

@@ -1,0 +1,327 @@
+// Follows launchers to the programs that they run, and reads their options.
+#include "importers/script/launch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <set>
+
+namespace trireme::script {
+
+namespace {
+
+std::string base_name(const std::string& word) {
+  return word.substr(word.rfind('/') + 1);
+}
+
+// Where the first program of Python is among the words; their number where there is none.
+std::size_t find_python_file(const std::vector<std::string>& words) {
+  const auto at = std::find_if(words.begin(), words.end(),
+                               [](const std::string& word) { return word.ends_with(".py"); });
+  return static_cast<std::size_t>(at - words.begin());
+}
+
+// "pretrain_gpt.py", and "pretrain_gpt_alcf.py", which sites derive from it.
+bool trains(const std::string& name, const char* family) {
+  const std::string stem = std::string("pretrain_") + family;
+  return name == stem + ".py" || (name.starts_with(stem + "_") && name.ends_with(".py"));
+}
+
+bool is_given(const std::vector<std::string>& words, const std::string& flag) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return word == flag || word.starts_with(flag + "=");
+  });
+}
+
+// Programs of forks: pretrain_llama.py, train.py with the flags that every Megatron needs. Those of
+// other models, and those that train nothing, are not meant.
+bool trains_by_flags(const std::string& name, const std::vector<std::string>& words) {
+  for (const char* other :
+       {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
+        "vlm",  "mamba",   "hybrid",     "multimodal", "biencoder", "realm",
+        "mimo", "clip",    "finetune",   "sft",        "dpo",       "generat",
+        "eval", "convert", "checkpoint", "server",     "inference", "preprocess"}) {
+    if (name.find(other) != std::string::npos) return false;
+  }
+  for (const char* flag : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
+    if (!is_given(words, flag)) return false;
+  }
+  return is_given(words, "--micro-batch-size") || is_given(words, "--seq-length");
+}
+
+// The words of a launcher, without the command that it runs.
+std::vector<std::string> own_words(const Call& call) {
+  const std::size_t end = find_python_file(call.arguments);
+  return {call.arguments.begin(), call.arguments.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+// The calls that led to this one, outermost first.
+std::vector<const Call*> ancestors(const ScriptRun& run, const Call& call) {
+  std::vector<const Call*> result;
+  for (int at = call.parent; at >= 0 && at < static_cast<int>(run.calls.size());) {
+    const Call& parent = run.calls[static_cast<std::size_t>(at)];
+    result.insert(result.begin(), &parent);
+    if (parent.parent >= at) break;  // callers have smaller numbers
+    at = parent.parent;
+  }
+  return result;
+}
+
+// The number that an option gives: "--name N", "--name=N", "-nN"; 0 where it is given but not
+// known, -1 where it is not given. Of "1:4" and "gpu:8" the last number counts.
+std::int64_t option(const std::vector<std::string>& words,
+                    std::initializer_list<const char*> names) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    for (const std::string name : names) {
+      std::string value;
+      if (words[i] == name) {
+        value = i + 1 < words.size() ? words[i + 1] : "";
+      } else if (words[i].starts_with(name + "=")) {
+        value = words[i].substr(name.size() + 1);
+      } else if (name.size() == 2 && words[i].starts_with(name)) {
+        value = words[i].substr(2);
+      } else {
+        continue;
+      }
+      const std::size_t colon = value.rfind(':');
+      if (colon != std::string::npos) value = value.substr(colon + 1);
+      std::int64_t number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      const bool whole = error == std::errc() && end == value.data() + value.size();
+      return whole && number > 0 && number <= (1 << 20) ? number : 0;
+    }
+  }
+  return -1;
+}
+
+bool has_command(const std::vector<std::string>& words, const std::string& name) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return base_name(word) == name; });
+}
+
+// The first that is known, else 0 if one was given, else `otherwise`.
+std::int64_t first_known(std::initializer_list<std::int64_t> values, std::int64_t otherwise) {
+  bool given = false;
+  for (const std::int64_t value : values) {
+    if (value > 0) return value;
+    given = given || value == 0;
+  }
+  return given ? 0 : otherwise;
+}
+
+std::int64_t variable(const Launch& launch, const std::string& name) {
+  const auto at = launch.variables.find(name);
+  return at == launch.variables.end() ? -1 : option({"--x=" + at->second}, {"--x"});
+}
+
+// Whether Python's own launcher of processes is used: "torchrun", "-m torch.distributed.run".
+bool uses_torch(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return base_name(word) == "torchrun" || word.starts_with("torch.distributed.");
+  });
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+// The value of the last of some options as a text; "" where none is given.
+std::string text_option(const std::vector<std::string>& words,
+                        std::initializer_list<const char*> names) {
+  std::string value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const std::string name : names) {
+      if (words[i] == name && i + 1 < words.size()) value = words[i + 1];
+      if (words[i].starts_with(name + "=")) value = words[i].substr(name.size() + 1);
+    }
+  }
+  return value;
+}
+
+// Hosts in a file of DeepSpeed's: "worker-0 slots=8".
+std::map<std::string, std::set<int>> hosts_of(const std::string& text) {
+  std::map<std::string, std::set<int>> hosts;
+  for (const std::string& line : split(text, '\n')) {
+    const std::size_t end = line.find_first_of(" \t");
+    const std::size_t slots = line.find("slots=");
+    if (line.empty() || line[0] == '#' || slots == std::string::npos) continue;
+    std::set<int>& devices = hosts[line.substr(0, end)];
+    for (int i = 0; i < std::min(std::atoi(line.c_str() + slots + 6), 1024); ++i) devices.insert(i);
+  }
+  return hosts;
+}
+
+// What --include or --exclude names: "worker-0@worker-1:0,2", no devices being all of a host's.
+std::map<std::string, std::set<int>> named_devices(const std::string& text) {
+  std::map<std::string, std::set<int>> hosts;
+  for (const std::string& part : split(text, '@')) {
+    const std::size_t colon = part.find(':');
+    std::set<int>& devices = hosts[part.substr(0, colon)];
+    if (colon == std::string::npos) continue;
+    for (const std::string& device : split(part.substr(colon + 1), ','))
+      devices.insert(std::atoi(device.c_str()));
+  }
+  return hosts;
+}
+
+// Nodes and processes of DeepSpeed's own launcher. Where the nodes differ, per_node is not known.
+LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int64_t devices) {
+  const std::vector<std::string>& words = launch.launcher;
+  const std::string file = text_option(words, {"--hostfile", "-H"});
+  const auto seen = launch.files.find(file);
+  auto hosts = hosts_of(seen == launch.files.end() ? "" : seen->second);
+  const std::string include = text_option(words, {"--include", "-i"});
+  const std::string exclude = text_option(words, {"--exclude", "-e"});
+  const std::int64_t given = option(words, {"--num_gpus"});
+  LaunchSize size;
+  size.slurm = job_nodes > 0;
+  if (!include.empty()) {
+    auto named = named_devices(include);
+    for (auto& [host, chosen] : named) {
+      if (chosen.empty()) chosen = hosts[host];
+    }
+    hosts = std::move(named);
+  } else if (!exclude.empty()) {
+    // Without a file of hosts the only one is this node.
+    const auto named = named_devices(exclude);
+    if (hosts.empty() && named.size() == 1) {
+      for (std::int64_t i = 0; i < devices; ++i)
+        hosts[named.begin()->first].insert(static_cast<int>(i));
+    }
+    for (const auto& [host, left_out] : named) {
+      if (left_out.empty()) hosts.erase(host);
+      for (const int device : left_out) hosts[host].erase(device);
+    }
+  } else if (hosts.empty()) {
+    size.nodes = first_known({option(words, {"--num_nodes"}), job_nodes}, 1);
+    size.per_node = first_known({given, devices}, 0);
+    return size;
+  }
+  size.nodes = static_cast<std::int64_t>(hosts.size());
+  if (const std::int64_t most = option(words, {"--num_nodes"}); most > 0)
+    size.nodes = std::min(size.nodes, most);
+  std::set<std::size_t> counts;
+  for (const auto& [host, chosen] : hosts) counts.insert(chosen.size());
+  size.per_node = counts.size() == 1 ? static_cast<std::int64_t>(*counts.begin()) : 0;
+  if (given > 0 && include.empty() && exclude.empty()) size.per_node = given;
+  return size;
+}
+
+// The command of a launcher at `call` that was to start the program.
+const Call* wrapper_of(const ScriptRun& run, std::size_t call) {
+  for (const Call& other : run.calls) {
+    const bool is_wrapper = other.kind == Call::Kind::wrapper || other.kind == Call::Kind::absent;
+    if (is_wrapper && other.parent == static_cast<int>(call)) return &other;
+  }
+  return nullptr;
+}
+
+// Launches of Megatron's own programs (`own`), or of others by their flags.
+std::vector<Launch> launches_of(const ScriptRun& run, bool own) {
+  std::vector<Launch> launches;
+  std::vector<bool> followed(run.calls.size());  // led to a launch that is listed already
+  for (std::size_t i = run.calls.size(); i-- > 0;) {
+    const Call& call = run.calls[i];
+    const std::size_t at = find_python_file(call.arguments);
+    if (call.kind != Call::Kind::call || at == call.arguments.size() || followed[i]) continue;
+    const std::string name = base_name(call.arguments[at]);
+    const bool is_own = trains(name, "gpt") || trains(name, "bert");
+    if (is_own != own || (!own && !trains_by_flags(name, call.arguments))) continue;
+    Launch launch;
+    launch.call = i;
+    launch.line = call.line;
+    launch.bert = own ? trains(name, "bert") : name.find("bert") != std::string::npos;
+    launch.own = own;
+    launch.script = call.arguments[at];
+    for (const Call* parent : ancestors(run, call)) {
+      followed[static_cast<std::size_t>(parent - run.calls.data())] = true;
+      if (parent->kind != Call::Kind::call) continue;
+      for (std::string& word : own_words(*parent)) launch.launcher.push_back(std::move(word));
+    }
+    for (std::string& word : own_words(call)) launch.launcher.push_back(std::move(word));
+    if (const Call* wrapper = wrapper_of(run, i)) {
+      launch.wrapper = wrapper->arguments.empty() ? "" : wrapper->arguments[0];
+      launch.wrapper_absent = wrapper->kind == Call::Kind::absent;
+    }
+    launch.arguments.assign(call.arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                            call.arguments.end());
+    launch.folder = call.folder;
+    launch.files = call.files;
+    launch.variables = call.variables;
+    launches.insert(launches.begin(), std::move(launch));
+  }
+  return launches;
+}
+
+}  // namespace
+
+std::vector<Launch> find_launches(const ScriptRun& run) {
+  std::vector<Launch> own = launches_of(run, true);
+  return own.empty() ? launches_of(run, false) : own;
+}
+
+std::vector<std::string> find_other_trainings(const ScriptRun& run) {
+  std::vector<std::string> names;
+  for (const Call& call : run.calls) {
+    const std::size_t at = find_python_file(call.arguments);
+    if (call.kind != Call::Kind::call || at == call.arguments.size()) continue;
+    const std::string name = base_name(call.arguments[at]);
+    if (trains(name, "gpt") || trains(name, "bert")) continue;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+LaunchSize launch_size(const Launch& launch) {
+  const std::vector<std::string>& words = launch.launcher;
+  LaunchSize size;
+  const bool srun = has_command(words, "srun");
+  const std::int64_t job_nodes = variable(launch, "SLURM_NNODES");
+  std::int64_t job_tasks = variable(launch, "SLURM_NTASKS_PER_NODE");
+  const std::int64_t all_tasks = variable(launch, "SLURM_NTASKS");
+  if (job_tasks < 1 && all_tasks > job_nodes && all_tasks % job_nodes == 0)
+    job_tasks = all_tasks / job_nodes;
+  const std::int64_t devices = variable(launch, "SLURM_GPUS_ON_NODE");
+  size.slurm = srun || job_nodes > 0;
+  if (uses_torch(words)) {
+    size.nodes = first_known({option(words, {"--nnodes"}), job_nodes}, 1);
+    size.per_node =
+        first_known({option(words, {"--nproc_per_node", "--nproc-per-node"}), devices}, 0);
+    return size;
+  }
+  if (has_command(words, "deepspeed")) return deepspeed_size(launch, job_nodes, devices);
+  if (has_command(words, "accelerate")) {
+    size.nodes = first_known({option(words, {"--num_machines", "--num-machines"}), job_nodes}, 1);
+    const std::int64_t all = option(words, {"--num_processes", "--num-processes"});
+    size.per_node = all > 0 && size.nodes > 0 && all % size.nodes == 0 ? all / size.nodes : 0;
+    return size;
+  }
+  if (has_command(words, "mpirun") || has_command(words, "mpiexec") ||
+      has_command(words, "mpiexec.hydra") || has_command(words, "aprun")) {
+    size.per_node = first_known({option(words, {"-np", "-n", "--np"})}, 0);
+    size.slurm = false;
+    return size;
+  }
+  if (!srun) {
+    // Inside a job, Python alone is one process on one of its nodes.
+    size.slurm = false;
+    return size;
+  }
+  size.nodes = first_known({option(words, {"--nodes", "-N"}), job_nodes}, 1);
+  const std::int64_t tasks = option(words, {"--ntasks", "-n"});
+  const std::int64_t per_node = option(words, {"--ntasks-per-node"});
+  if (per_node < 1 && tasks > 0 && size.nodes > 0 && tasks % size.nodes == 0) {
+    size.per_node = tasks / size.nodes;
+  } else {
+    size.per_node = first_known({per_node, job_tasks, devices}, 0);
+  }
+  return size;
+}
+
+}  // namespace trireme::script

@@ -1,0 +1,74 @@
+// Tells whose settings a file holds, and has them read.
+#include "importers/settings/settings_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "importers/settings/reader.h"
+
+namespace trireme::settings {
+namespace {
+
+bool has_any(const Json& json, std::initializer_list<const char*> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return json.contains(key); });
+}
+
+System system_of(const fs::path& path, const Json& json) {
+  if (!json.is_object())
+    fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
+  if (has_any(json, {"distributed_type", "compute_environment"})) return System::accelerate;
+  if (has_any(json, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
+    return System::deepspeed;
+  if (path.extension() == ".toml" && json.contains("training") &&
+      has_any(json, {"parallelism", "model", "job"}))
+    return System::torchtitan;
+  fail_input(
+      "'{}' is of none of the known systems: expected accelerate's YAML (distributed_type), "
+      "DeepSpeed's JSON "
+      "(zero_optimization, train_batch_size) or torchtitan's TOML ([training]); {}",
+      path.string(), json_keys_shown(json));
+}
+
+}  // namespace
+
+const char* name_of(System system) {
+  switch (system) {
+    case System::accelerate:
+      return "accelerate";
+    case System::deepspeed:
+      return "DeepSpeed";
+    case System::torchtitan:
+      return "torchtitan";
+  }
+  return "";
+}
+
+bool is_settings_file(const fs::path& path) {
+  static constexpr std::array ends{".yaml", ".yml", ".json", ".toml"};
+  return std::find(ends.begin(), ends.end(), path.extension().string()) != ends.end();
+}
+
+SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks) {
+  return read_settings(read_file(path, largest_settings_file), path, ranks);
+}
+
+SettingsFile read_settings(const std::string& text, const fs::path& path, std::int64_t ranks) {
+  const Parsed parsed = parse_settings(text, path);
+  SettingsFile result;
+  result.system = system_of(path, parsed.json);
+  result.ranks = ranks;
+  Reader reader(path.string(), parsed.json, result);
+  for (const std::string& key : parsed.repeated)
+    reader.note(key, "is there twice: the last value counts, as in PyYAML");
+  if (result.system == System::accelerate) read_accelerate(reader);
+  if (result.system == System::deepspeed) read_deepspeed(reader);
+  if (result.system == System::torchtitan) read_torchtitan(reader, ranks);
+  reader.lose_others();
+  return result;
+}
+
+}  // namespace trireme::settings

@@ -1,0 +1,62 @@
+// Lines put together from pieces, and what each of them says.
+#include "operations/blame.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "comm/suspects.h"
+#include "operations/host_list.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::size_t longest_line = 4096;
+
+// The rank of "trireme: rank 3 (n7): ...", with which a rank ends a job; -1 in any other line.
+int ending_rank(std::string_view line) {
+  const std::string_view number = between(line, "trireme: rank ", " (");
+  int rank = -1;
+  const char* const end = number.data() + number.size();
+  if (number.empty() || std::from_chars(number.data(), end, rank).ptr != end) return -1;
+  return rank;
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_suspected_in(std::string_view text) {
+  std::vector<std::string> hosts;
+  for (std::string_view rest = between(text, suspect_nodes, ""); !rest.empty();) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view host = without_blanks(rest.substr(0, end));
+    if (is_host_name(host)) hosts.emplace_back(host);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return hosts;
+}
+
+void Blame::read_line(std::string_view line) {
+  const int rank = ending_rank(line);
+  a_rank_ended_ |= rank >= 0;
+  // Where a job has fallen into two halves, each blames the other: the one with the lower rank is
+  // believed, whichever is read first.
+  if (std::vector<std::string> hosts = hosts_suspected_in(line); !hosts.empty()) {
+    const bool counts = hosts_.empty() || (accuser_ >= 0 && rank >= 0 && rank < accuser_);
+    if (counts) hosts_ = std::move(hosts), accuser_ = rank;
+    return;
+  }
+  std::vector<std::string> hosts = words_.failed_hosts(line);
+  if (hosts_.empty()) hosts_ = std::move(hosts);
+}
+
+void Blame::read(std::string_view piece) {
+  for (std::size_t end; (end = piece.find('\n')) != std::string_view::npos;
+       piece.remove_prefix(end + 1)) {
+    rest_ += piece.substr(0, end);
+    read_line(rest_);
+    rest_.clear();
+  }
+  // A line without an end is not kept for ever.
+  rest_ += piece.substr(0, longest_line - std::min(longest_line, rest_.size()));
+}
+
+}  // namespace trireme

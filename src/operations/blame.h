@@ -1,0 +1,40 @@
+// Which host has failed, as the launcher and the ranks say on the standard error.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/launcher_words.h"
+
+namespace trireme {
+
+// The hosts after "suspect nodes: " in a message of a rank.
+std::vector<std::string> hosts_suspected_in(std::string_view text);
+
+// Is fed the standard error of a launcher, in pieces of any size. Against a host counts a process
+// that was killed by a signal there, that the launcher has lost it, and what a rank suspects: the
+// watchdog those that do not answer, the guard against silent corruption those that compute wrong
+// numbers. A rank that ends with another message and an exit code has found something itself, and
+// what that is may be wrong on every node.
+class Blame {
+ public:
+  void read(std::string_view piece);
+  // What was said first, which the rest followed.
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  // Whether a rank said it, which has not seen what happened there.
+  bool is_suspicion() const { return accuser_ >= 0; }
+  // Whether a rank has printed the message with which it ends the job.
+  bool a_rank_ended() const { return a_rank_ended_; }
+
+ private:
+  void read_line(std::string_view line);
+
+  std::string rest_;  // the beginning of a line
+  LauncherWords words_;
+  std::vector<std::string> hosts_;
+  int accuser_ = -1;  // the rank that suspects them; -1: the launcher said it
+  bool a_rank_ended_ = false;
+};
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+// How long one kernel and one message of a recorded step take on a machine.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "backend/recording/record.h"
+#include "plan/timing/speed.h"
+#include "plan/timing/stack.h"
+
+namespace trireme {
+
+// What a stretch of time goes to.
+enum class TimeKind : std::uint8_t {
+  products,
+  attention,
+  kernels,  // all others of the model
+  states,   // sums of gradients, the optimizer
+  host,     // the host is late
+  tensor,   // messages within layers
+  context,
+  experts,
+  pipeline,
+  gradients,
+  parameters,
+  offload,  // copies from and to the host's memory
+  totals,
+  count,
+};
+inline constexpr std::size_t time_kinds = static_cast<std::size_t>(TimeKind::count);
+const char* name_of(TimeKind kind);
+using TimeByKind = std::array<double, time_kinds>;
+
+// What the messages of a group are for, by its name.
+TimeKind kind_of_group(const std::string& group);
+
+// What all messages of a group have in common.
+struct GroupCosts {
+  TimeKind kind = TimeKind::gradients;
+  int on_node = 1, nodes = 1;  // members on the fullest node, and nodes with members
+};
+
+class CostModel {
+ public:
+  // `wide`: products are computed in 32 bits. Both outlive the model.
+  CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide);
+
+  // Seconds of a kernel, a product, a copy or an access of the host, with its launch.
+  double work(const RecordedWork& work) const;
+  TimeKind kind_of(const RecordedWork& work) const;
+  // Seconds of one of a product's matrices, without what memory and launches add.
+  double product(const RecordedProductShape& shape) const;
+
+  GroupCosts costs_of(const RecordedGroup& group) const;
+  // Seconds of a message from its start on all ranks to its end. Of a receive: 0, its sender says.
+  // `costs`: those of its group.
+  double message(const RecordedWork& message, const RecordedGroup& group,
+                 const GroupCosts& costs) const;
+  double message(const RecordedWork& one, const RecordedGroup& group) const {
+    return message(one, group, costs_of(group));
+  }
+  // Of the device itself next to a message: passes over gradients and gathered parameters.
+  double beside(const RecordedWork& message, const RecordedGroup& group,
+                const GroupCosts& costs) const;
+  double host() const { return host_; }
+  double efficiency() const { return efficiency_; }
+
+  const MachineSpeed& machine() const { return machine_; }
+  const Stack& stack() const { return stack_; }
+
+ private:
+  double transfer(const RecordedWork& message, const RecordedGroup& group,
+                  const GroupCosts& costs) const;
+  // Of the ceiling that a product of this kind reaches.
+  double share_of(const RecordedWork& product) const;
+  // What a kernel reads and writes.
+  double traffic_of(const RecordedWork& kernel) const;
+
+  const MachineSpeed& machine_;
+  const Stack& stack_;
+  const ProductRate& rate_;
+  double efficiency_, ceiling_, element_, host_;
+  double memory_rate_;  // of kernels
+};
+
+}  // namespace trireme

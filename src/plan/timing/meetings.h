@@ -1,0 +1,68 @@
+// What the ranks of different pipeline positions know of each other: the messages and collectives
+// to which both sides have come, or one of them.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/timing/rank_costs.h"
+#include "plan/timing/replay.h"
+
+namespace trireme {
+
+// A collective of ranks on several pipeline positions.
+struct Meeting {
+  int arrived = 0;
+  Clock begin;
+};
+
+// A message from one position to another: it begins when both have come to it, and when the
+// sender's earlier ones are across.
+struct Flight {
+  std::optional<Clock> sent, received;  // when the sender and the receiver begin with it
+  WorkCost cost;
+  const char *name = "", *lane = "";
+  std::optional<Clock> end;
+};
+
+class Meetings {
+ public:
+  // `events` gets the stretches of messages; null: nobody does.
+  explicit Meetings(std::vector<TimedEvent>* events) : events_(events) {}
+
+  // The collective of a group with this number.
+  Meeting& collective(const std::string& group, int number) {
+    return collectives_[{group, number}];
+  }
+
+  // The next message between two positions, as each side comes to it.
+  Flight& send(int from, int to, const Flight& begun);
+  Flight& receive(int from, int to, const Clock& begin);
+  // As far as is known what `from` sends.
+  void settle(int from);
+  // When all that `from` has sent is across.
+  const Clock& end_of_sends(int from);
+
+ private:
+  struct Channel {
+    std::deque<Flight> flights;
+    std::size_t sends = 0, receives = 0;
+
+    Flight& at(std::size_t number);
+  };
+  struct Lane {
+    std::deque<Flight*> waiting;
+    Clock free;
+  };
+
+  std::map<std::pair<std::string, int>, Meeting> collectives_;
+  std::map<std::pair<int, int>, Channel> channels_;  // by sender, receiver
+  std::map<int, Lane> lanes_;                        // of sends, by sender
+  std::vector<TimedEvent>* events_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+// What everything in the record of a rank costs on a machine, as a stack runs it: priced once,
+// before anything is replayed.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "plan/timing/costs.h"
+#include "plan/timing/eager.h"
+
+namespace trireme {
+
+// The passes of a WorkKey.
+enum : int { forward_pass, backward_pass, weight_grad_pass };
+
+struct WorkCost {
+  double seconds = 0;
+  double beside = 0;  // on the compute queue
+  TimeKind kind = TimeKind::kernels;
+};
+
+// Of a piece: of each work, and what else the device does in it.
+struct PieceCost {
+  std::vector<WorkCost> work;
+  TimeByKind besides{};
+};
+
+class RankCosts {
+ public:
+  // Both outlive it.
+  RankCosts(const CostModel& model, const Record& record);
+
+  const CostModel& model() const { return model_; }
+  const PieceCost& piece(const WorkKey& key) const { return pieces_.at(key); }
+  const std::vector<WorkCost>& rest() const { return rest_; }
+  // Seconds to put together what came in shares from the stage before; 0: it came whole.
+  double gather() const { return gather_; }
+
+ private:
+  bool adds_up_gradients() const;
+  void share_sends();
+  void price(const RecordedPiece& piece, std::vector<WorkCost>& costs) const;
+  WorkCost cost_of(const RecordedWork& work) const;
+  void add_dead_ends();
+  void add_what_runs_again();
+
+  const CostModel& model_;
+  const Record& record_;
+  const ForeignKernels kernels_;
+  std::vector<GroupCosts> groups_;
+  bool adds_up_ = false;  // gradients of micro-batches
+  double senders_ = 1;    // of a message to the next stage: each has a share of it
+  double gather_ = 0;
+  std::map<WorkKey, PieceCost> pieces_;
+  std::vector<WorkCost> rest_;
+};
+
+}  // namespace trireme

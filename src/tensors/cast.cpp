@@ -1,0 +1,94 @@
+// Element by element; memcpy because checkpoints do not promise alignment.
+#include "tensors/cast.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+// Every floating-point type fits into double, and float holds the 16-bit ones.
+template <class From, class To>
+void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
+  using Between =
+      std::conditional_t<std::is_same_v<From, double> && std::is_same_v<To, double>, double, float>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    From from;
+    std::memcpy(&from, src + i * static_cast<std::int64_t>(sizeof from), sizeof from);
+    const To to = static_cast<To>(static_cast<Between>(from));
+    std::memcpy(dst + i * static_cast<std::int64_t>(sizeof to), &to, sizeof to);
+  }
+}
+
+template <class From>
+void cast_from(const std::byte* src, DType to, std::byte* dst, std::int64_t count) {
+  switch (to) {
+    case DType::f64:
+      return cast_elements<From, double>(src, dst, count);
+    case DType::f32:
+      return cast_elements<From, float>(src, dst, count);
+    case DType::bf16:
+      return cast_elements<From, bf16>(src, dst, count);
+    case DType::f16:
+      return cast_elements<From, f16>(src, dst, count);
+    default:
+      TRIREME_CHECK(!"a floating-point type");
+  }
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+}  // namespace
+
+bool can_cast(DType from, DType to) {
+  return from == to || (is_floating(from) && is_floating(to));
+}
+
+void cast(DType from, const std::byte* src, DType to, std::byte* dst, std::int64_t count) {
+  if (from == to) {
+    std::memcpy(dst, src, static_cast<std::size_t>(count * size_of(from)));
+    return;
+  }
+  switch (from) {
+    case DType::f64:
+      return cast_from<double>(src, to, dst, count);
+    case DType::f32:
+      return cast_from<float>(src, to, dst, count);
+    case DType::bf16:
+      return cast_from<bf16>(src, to, dst, count);
+    case DType::f16:
+      return cast_from<f16>(src, to, dst, count);
+    default:
+      TRIREME_CHECK(!"a floating-point type");
+  }
+}
+
+bool same_when_cast(const ElementSource& elements, const ElementSource& exact, std::int64_t count,
+                    std::int64_t unit) {
+  if (!can_cast(exact.dtype, elements.dtype)) return false;
+  constexpr std::int64_t piece = std::int64_t{1} << 20;
+  const std::int64_t step = std::max<std::int64_t>(1, piece / unit) * unit;
+  const auto bytes = [](std::int64_t elements, DType dtype) {
+    return static_cast<std::size_t>(elements * size_of(dtype));
+  };
+  const std::int64_t most = std::min(step, count);
+  std::vector<std::byte> found(bytes(most, elements.dtype)), wanted(found.size()),
+      uncast(bytes(most, exact.dtype));
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const std::int64_t end = std::min(count, begin + step);
+    elements.read(begin, end, found.data());
+    exact.read(begin, end, uncast.data());
+    cast(exact.dtype, uncast.data(), elements.dtype, wanted.data(), end - begin);
+    if (std::memcmp(found.data(), wanted.data(), bytes(end - begin, elements.dtype)) != 0)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+// How our tensors correspond to those of another format: rows of one are rows of the other. One
+// table serves both directions, so a round trip keeps every bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace trireme {
+
+// A tensor by name. Read as a matrix it has rows() rows of columns() elements: the last dimension
+// is the columns (a vector has one), and `transposed` says that the matrix is stored the other way.
+struct NamedTensor {
+  std::string name;
+  Shape shape;  // as stored
+  bool transposed = false;
+
+  std::int64_t columns() const;
+  std::int64_t rows() const;
+};
+
+// Rows [ours_row, ours_row + rows) of one are rows [theirs_row, ...) of the other.
+struct RowLink {
+  std::size_t ours = 0, theirs = 0;  // positions in TensorMapping
+  std::int64_t ours_row = 0, theirs_row = 0;
+  std::int64_t rows = 0;
+};
+
+struct TensorMapping {
+  std::vector<NamedTensor> ours, theirs;
+  std::vector<RowLink> links;
+
+  // Adds a tensor that is the same on both sides, except for its name and how it is stored.
+  void add(const NamedTensor& our, const NamedTensor& their);
+  // Adds a pair without links, for those that are cut into rows.
+  std::size_t add_ours(const NamedTensor& tensor);
+  std::size_t add_theirs(const NamedTensor& tensor);
+  void link(std::size_t our, std::int64_t our_row, std::size_t their, std::int64_t their_row,
+            std::int64_t rows);
+};
+
+// Checks that the links give every row of every tensor exactly once, on both sides; a mapping that
+// does not is a mistake in its table.
+void check_mapping(const TensorMapping& mapping);
+
+// Elements of all tensors together.
+std::int64_t count_elements(const std::vector<NamedTensor>& tensors);
+
+// A part of a stored tensor read as a matrix: its last dimension is the columns (a vector has one).
+struct Rectangle {
+  std::int64_t row = 0, column = 0;
+  std::int64_t rows = 0, columns = 0;
+};
+
+// Where tensors come from. Implementations say whether several threads may read at once.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  // Element type of a tensor. Fails with exit code 2 if it is not there or does not have that
+  // shape.
+  virtual DType check(const std::string& name, const Shape& shape) const = 0;
+  // Reads a part of a tensor, row-major, unconverted.
+  virtual void read(const std::string& name, const Rectangle& part, std::byte* dst) = 0;
+};
+
+enum class Direction : std::uint8_t { to_ours, to_theirs };
+
+// Makes the tensors of one side from those of the other, a few rows at a time.
+class TensorAssembler {
+ public:
+  // `mapping` and `source` must live as long. Fails with exit code 2 where the source lacks a
+  // tensor or has another shape.
+  TensorAssembler(const TensorMapping& mapping, Direction direction, TensorSource& source);
+
+  const std::vector<NamedTensor>& targets() const { return targets_; }
+  // Element type of a target: that of its sources, which must agree.
+  DType dtype(std::size_t target) const { return dtypes_[target]; }
+
+  // Writes elements [begin, end) of a stored target as type `dtype`. Several threads may call it if
+  // they may read the source at once. Memory: some whole rows around the range, as stored.
+  void produce(std::size_t target, DType dtype, std::int64_t begin, std::int64_t end,
+               std::byte* dst) const;
+
+ private:
+  struct Link {
+    const NamedTensor* source;
+    std::int64_t target_row, source_row, rows;
+  };
+  void produce_rows(std::size_t target, std::int64_t first, std::int64_t last,
+                    std::byte* dst) const;
+  void place(const NamedTensor& target, const Link& link, std::int64_t first, std::int64_t last,
+             std::byte* dst, int element) const;
+
+  const std::vector<NamedTensor>& targets_;
+  TensorSource& source_;
+  std::vector<std::vector<Link>> links_;  // by target
+  std::vector<DType> dtypes_;             // by target
+};
+
+}  // namespace trireme

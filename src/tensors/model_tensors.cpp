@@ -1,0 +1,101 @@
+// Names and shapes as src/model/ declares them.
+#include "tensors/model_tensors.h"
+
+#include "base/error.h"
+#include "config/families.h"
+
+namespace trireme {
+namespace {
+
+class List {
+ public:
+  explicit List(const ModelConfig& model) : m_(model) {}
+
+  void add(const std::string& name, const Shape& shape) { tensors_.push_back({name, shape}); }
+  void norm(const std::string& name) {
+    add(name + ".weight", {m_.hidden_size});
+    if (m_.norm == "layer_norm") add(name + ".bias", {m_.hidden_size});
+  }
+  void linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
+    add(name + ".weight", {out, in});
+    if (bias) add(name + ".bias", {out});
+  }
+  std::vector<NamedTensor> take() { return std::move(tensors_); }
+
+ private:
+  const ModelConfig& m_;
+  std::vector<NamedTensor> tensors_;
+};
+
+// Each expert has the rows of its gate, then those of what it gates.
+void add_experts(List& list, const ModelConfig& m, const std::string& mlp) {
+  const std::int64_t h = m.hidden_size, count = m.moe.num_experts, inner = m.moe.ffn_hidden_size;
+  const std::int64_t halves = has_gate(m) ? 2 : 1, shared = m.moe.shared_ffn_hidden_size;
+  list.add(mlp + "router.weight", {count, h});
+  if (m.moe.expert_bias) list.add(mlp + "router.bias", {count});
+  list.add(mlp + "experts.up.weight", {count * halves * inner, h});
+  list.add(mlp + "experts.down.weight", {count * h, inner});
+  if (shared == 0) return;
+  list.linear(mlp + "shared.up", halves * shared, h, false);
+  list.linear(mlp + "shared.down", h, shared, false);
+  if (m.moe.shared_gate) list.add(mlp + "shared.gate.weight", {1, h});
+}
+
+void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
+  const std::string layer = fmt::format("layers.{}.", number);
+  const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
+  const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
+  const bool both = m.norm_placement == "both", post = m.norm_placement == "post";
+  const bool output = both || m.norm_placement == "output";
+  if (both || (!output && !post)) list.norm(layer + "input_norm");
+  list.linear(layer + "attention.qkv", all_heads, h, m.qkv_bias);
+  if (m.qk_norm) {
+    const bool all = m.qk_norm_over == "all_heads";
+    list.add(layer + "attention.query_norm.weight", {all ? queries : m.head_dim});
+    list.add(layer + "attention.key_norm.weight", {all ? m.num_kv_heads * m.head_dim : m.head_dim});
+  }
+  list.linear(layer + "attention.out", h, queries, m.bias);
+  list.norm(layer + (output ? "attention_out_norm" : "mlp_norm"));
+  if (both) list.norm(layer + "mlp_norm");
+  if (m.moe.in_layer(number)) {
+    add_experts(list, m, layer + "mlp.");
+  } else {
+    list.linear(layer + "mlp.up", (has_gate(m) ? 2 : 1) * m.ffn_hidden_size, h, m.bias);
+    list.linear(layer + "mlp.down", h, m.ffn_hidden_size, m.bias);
+  }
+  if (output) list.norm(layer + "mlp_out_norm");
+  if (post) list.norm(layer + "output_norm");
+}
+
+}  // namespace
+
+std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
+  TRIREME_CHECK(!m.moe.residual && m.moe.experts_by_layer.empty() && !m.is_latent());
+  const bool bert = family_of(m).architecture == Architecture::encoder;
+  const std::int64_t h = m.hidden_size;
+  List list(m);
+  list.add("embedding.word.weight", {m.vocab_size, h});
+  if (m.position == "learned") list.add("embedding.position.weight", {m.max_positions, h});
+  if (bert && m.order_head) list.add("embedding.token_type.weight", {2, h});
+  if (m.embedding_norm || m.norm_placement == "post") list.norm("embedding.norm");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) add_layer(list, m, layer);
+  if (m.norm_placement != "post") list.norm("final_norm");
+  if (!m.tie_embeddings) list.add("head.weight", {m.vocab_size, h});
+  if (!bert) return list.take();
+  list.linear("masked_head.dense", h, h, true);
+  list.norm("masked_head.norm");
+  list.add("masked_head.bias", {m.vocab_size});
+  if (m.order_head) {
+    list.linear("pooler", h, h, true);
+    list.linear("order_head", 2, h, true);
+  }
+  return list.take();
+}
+
+TensorMapping same_tensors(const ModelConfig& model) {
+  TensorMapping mapping;
+  for (const NamedTensor& tensor : model_tensors(model)) mapping.add(tensor, tensor);
+  return mapping;
+}
+
+}  // namespace trireme

@@ -1,0 +1,282 @@
+// Folders of Hugging Face: the tables name exactly the tensors that the reference implementation
+// writes, indices and shapes are checked, and tokenizers go along.
+#include "formats/huggingface/folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "formats/huggingface/names.h"
+#include "formats/huggingface/tokenizer.h"
+#include "formats/huggingface_references.h"
+#include "tensors/safetensors.h"
+#include "tensors/safetensors_writer.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(HuggingFaceNames, AreThoseOfTheReferenceImplementation) {
+  for (const std::string& name : reference_models) {
+    const TensorMapping mapping = huggingface_mapping(read_huggingface_config(reference(name)));
+    const SafetensorsFile file(reference(name) / "model.safetensors");
+    std::map<std::string, std::vector<std::int64_t>> ours, theirs;
+    for (const NamedTensor& tensor : mapping.theirs) {
+      ours[tensor.name] = {tensor.shape.begin(), tensor.shape.end()};
+    }
+    for (const SafetensorsEntry& entry : file.tensors()) theirs[entry.name] = entry.shape;
+    EXPECT_EQ(ours, theirs) << name;
+  }
+}
+
+TEST(HuggingFaceNames, OfOursAreIndependentOfTheKind) {
+  const TensorMapping mapping = huggingface_mapping(read_huggingface_config(reference("llama")));
+  std::map<std::string, Shape> ours;
+  for (const NamedTensor& tensor : mapping.ours) ours[tensor.name] = tensor.shape;
+  // 4 heads and 2 key/value heads of 8: 2 groups of (2 queries + key + value).
+  EXPECT_EQ(ours.at("layers.1.attention.qkv.weight"), (Shape{64, 16}));
+  EXPECT_EQ(ours.at("layers.1.mlp.up.weight"), (Shape{48, 16}));
+  EXPECT_EQ(ours.at("layers.1.mlp.down.weight"), (Shape{16, 24}));
+  EXPECT_EQ(ours.at("head.weight"), (Shape{61, 16}));
+  EXPECT_EQ(ours.size(), 15u);
+}
+
+TEST(HuggingFaceNames, AcceptOlderFiles) {
+  using Kind = HuggingFaceKind;
+  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
+  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "bert.embeddings.LayerNorm.gamma"),
+            "bert.embeddings.LayerNorm.weight");
+  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "cls.predictions.transform.LayerNorm.beta"),
+            "cls.predictions.transform.LayerNorm.bias");
+  EXPECT_TRUE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.bias"));
+  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "lm_head.weight"));
+  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.c_attn.bias"));
+}
+
+TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
+  const HuggingFaceModel gpt2 = read_huggingface_config(reference("gpt2"));
+  EXPECT_EQ(tied_huggingface_tensor(gpt2, "lm_head.weight"), "transformer.wte.weight");
+  EXPECT_EQ(tied_huggingface_tensor(gpt2, "transformer.wpe.weight"), "");
+  const HuggingFaceModel llama = read_huggingface_config(reference("llama"));
+  EXPECT_EQ(tied_huggingface_tensor(llama, "lm_head.weight"), "");
+  HuggingFaceModel bert = read_huggingface_config(reference("bert"));
+  EXPECT_EQ(tied_huggingface_tensor(bert, "cls.predictions.decoder.bias"), "cls.predictions.bias");
+  bert.model.tie_embeddings = false;
+  EXPECT_EQ(tied_huggingface_tensor(bert, "cls.predictions.bias"), "cls.predictions.decoder.bias");
+  const TensorMapping untied = huggingface_mapping(bert);
+  EXPECT_TRUE(std::ranges::any_of(
+      untied.ours, [](const NamedTensor& tensor) { return tensor.name == "head.weight"; }));
+}
+
+// Loaders read tokenizer.json: what it adds to the vocabulary's files must not get lost.
+TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
+  const fs::path folder = fs::path(testing::TempDir()) / "trireme_tokenizer_json";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::ofstream(folder / "vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
+  std::ofstream(folder / "merges.txt") << "#version: 0.2\na b\n";
+  const auto type = [&] {
+    return import_huggingface_tokenizer(folder, folder / "to", HuggingFaceKind::gpt2).type;
+  };
+  fs::create_directories(folder / "to");
+  export_huggingface_tokenizer(
+      {"gpt2", (folder / "vocab.json").string(), (folder / "merges.txt").string(), ""},
+      folder / "to", 8);
+  EXPECT_EQ(type(), "gpt2");
+  fs::copy_file(folder / "to/tokenizer.json", folder / "tokenizer.json");
+  EXPECT_EQ(type(), "gpt2");
+  auto json = nlohmann::json::parse(read_file(folder / "tokenizer.json"));
+  json["added_tokens"].push_back({{"id", 4}, {"content", "<pad>"}});
+  std::ofstream(folder / "tokenizer.json") << json.dump();
+  EXPECT_EQ(type(), "hf");
+  fs::remove_all(folder);
+}
+
+// Loaders of Hugging Face read no tiktoken files.
+TEST(HuggingFaceTokenizer, ATiktokenFileIsCopiedAndANoteSaysWhatIsMissing) {
+  const fs::path folder = fs::path(testing::TempDir()) / "trireme_tiktoken_export";
+  fs::create_directories(folder);
+  std::ofstream(folder / "in.tiktoken") << "YQ== 0\n";
+  fs::create_directories(folder / "out");
+  const TokenizerFiles files{"tiktoken", "", "", (folder / "in.tiktoken").string()};
+  EXPECT_THAT(export_huggingface_tokenizer(files, folder / "out", 8),
+              AllOf(HasSubstr("'in.tiktoken' was copied"), HasSubstr("tokenizer.json")));
+  EXPECT_EQ(read_file(folder / "out/in.tiktoken"), "YQ== 0\n");
+  fs::remove_all(folder);
+}
+
+TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {
+  EXPECT_EQ(export_huggingface_tokenizer({.type = "null"}, "unused", 8),
+            "the run's tokenizer is null: ids alone have no tokenizer files");
+  EXPECT_THAT(export_huggingface_tokenizer({}, "unused", 8), HasSubstr("names no tokenizer"));
+}
+
+// A copy of a reference folder that a test may spoil.
+class HuggingFaceFolder : public testing::Test {
+ protected:
+  HuggingFaceFolder() {
+    fs::remove_all(folder_);
+    fs::copy(reference("gpt2"), folder_);
+  }
+  ~HuggingFaceFolder() override { fs::remove_all(folder_); }
+
+  // What opening the folder and asking for every tensor says.
+  std::string refusal() {
+    try {
+      const HuggingFaceModel model = read_huggingface_config(folder_);
+      HuggingFaceWeights weights(folder_, model);
+      TensorAssembler(huggingface_mapping(model), Direction::to_ours, weights);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      return error.what();
+    }
+    return "accepted";
+  }
+  void write_text(const char* file, const std::string& text) {
+    std::ofstream(folder_ / file) << text;
+  }
+  // Splits the weights into two files with an index.
+  void split(const std::string& first_name, const std::string& second_name) {
+    nlohmann::json map;
+    {
+      const SafetensorsFile file(folder_ / "model.safetensors");
+      const std::size_t half = file.tensors().size() / 2;
+      for (const bool second : {false, true}) {
+        std::vector<SafetensorsTensor> tensors;
+        for (std::size_t i = 0; i < file.tensors().size(); ++i) {
+          const SafetensorsEntry& entry = file.tensors()[i];
+          if ((i >= half) != second) continue;
+          tensors.push_back({entry.name, *entry.dtype, entry.shape});
+          map["weight_map"][entry.name] = second ? second_name : first_name;
+        }
+        SafetensorsWriter writer(folder_ / (second ? "b.safetensors" : "a.safetensors"), tensors);
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          const auto bytes = file.bytes(file.at(tensors[i].name));
+          writer.write(i, 0, bytes.data(), bytes.size());
+        }
+        writer.finish();
+      }
+    }
+    fs::remove(folder_ / "model.safetensors");
+    write_text("model.safetensors.index.json", map.dump());
+  }
+
+  // Writes tensors of the reference; of a spoiled one a bit is another.
+  struct Piece {
+    std::string name;
+    bool spoiled = false;
+  };
+  void write_shard(const char* name, const std::vector<Piece>& pieces) {
+    const SafetensorsFile whole(reference("gpt2") / "model.safetensors");
+    std::vector<SafetensorsTensor> tensors;
+    for (const Piece& piece : pieces) {
+      const SafetensorsEntry& entry = whole.at(piece.name);
+      tensors.push_back({entry.name, *entry.dtype, entry.shape});
+    }
+    SafetensorsWriter writer(folder_ / name, tensors);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto bytes = whole.bytes(whole.at(pieces[i].name));
+      std::vector<std::byte> copy(bytes.begin(), bytes.end());
+      if (pieces[i].spoiled) copy[0] ^= std::byte{1};
+      writer.write(i, 0, copy.data(), copy.size());
+    }
+    writer.finish();
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) / ("trireme_hf_" + std::to_string(::getpid()));
+};
+
+TEST_F(HuggingFaceFolder, IsAccepted) {
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {
+  split("a.safetensors", "b.safetensors");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(HuggingFaceFolder, NamesInAnIndexMayBeginWithTheFolder) {
+  split("./a.safetensors", "x/.././b.safetensors");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+// Other programs may take either of the two.
+TEST_F(HuggingFaceFolder, ATensorInTwoShardsMustBeTheSame) {
+  split("a.safetensors", "b.safetensors");
+  std::vector<Piece> second;
+  std::string first;
+  {
+    const SafetensorsFile a(folder_ / "a.safetensors"), b(folder_ / "b.safetensors");
+    for (const SafetensorsEntry& entry : b.tensors()) second.push_back({entry.name});
+    first = a.tensors()[0].name;
+  }
+  second.push_back({first});
+  write_shard("b.safetensors", second);
+  EXPECT_EQ(refusal(), "accepted");
+  second.back().spoiled = true;
+  write_shard("b.safetensors", second);
+  EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("'" + first + "' is in two files"),
+                                        HasSubstr("a.safetensors' counts"),
+                                        HasSubstr("b.safetensors' holds another")));
+}
+
+TEST_F(HuggingFaceFolder, AnIndexThatNamesTheWrongShardIsToldWhichHasIt) {
+  split("b.safetensors", "a.safetensors");
+  EXPECT_THAT(refusal(),
+              testing::AllOf(HasSubstr("safetensors' holds '"), HasSubstr("safetensors' does")));
+}
+
+TEST_F(HuggingFaceFolder, WhatStandsInForAFileIsNamed) {
+  write_text("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:" +
+                                      std::string(64, 'a') + "\nsize 1234\n");
+  EXPECT_THAT(refusal(), HasSubstr("git lfs pull"));
+  write_text("model.safetensors",
+             "<!doctype html>\n<html><head><title>Sign in</title></head></html>");
+  EXPECT_THAT(refusal(), HasSubstr("web page"));
+  fs::rename(folder_ / "model.safetensors", folder_ / "pytorch_model.bin");
+  EXPECT_THAT(refusal(), HasSubstr("web page"));
+}
+
+TEST_F(HuggingFaceFolder, BadIndicesAreRefused) {
+  split("../a.safetensors", "b.safetensors");
+  EXPECT_THAT(refusal(), HasSubstr("'../a.safetensors' is not the name"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"no.such":"a.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("holds 'no.such', but it does not"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"x":"missing.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("missing.safetensors"));
+  write_text("model.safetensors.index.json", R"({"weight_map":[1]})");
+  EXPECT_THAT(refusal(), HasSubstr("not an index"));
+}
+
+TEST_F(HuggingFaceFolder, MissingFilesAreNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_THAT(refusal(), HasSubstr("has neither model.safetensors nor"));
+  fs::remove(folder_ / "config.json");
+  EXPECT_THAT(refusal(), HasSubstr("has no config.json"));
+}
+
+TEST_F(HuggingFaceFolder, ShapesThatDoNotFitAreNamed) {
+  auto json = nlohmann::json::parse(read_file(folder_ / "config.json"));
+  json["vocab_size"] = 62;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("transformer.wte.weight"), HasSubstr("[61,16]"),
+                               HasSubstr("[62, 16]")));
+  json["vocab_size"] = 61;
+  json["n_layer"] = 3;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("has no tensor 'transformer.h.2."));
+  json["n_layer"] = 1;
+  write_text("config.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("a model with this config.json does not have"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// How the cost of work grows with its size: what a limit in seconds cannot state on a loaded
+// machine.
+#pragma once
+
+#include <algorithm>
+#include <ctime>
+
+namespace trireme {
+
+inline double processor_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// How many times the processor time of work(size) the processor time of work(8 * size) is: about 8
+// for linear work, 64 for quadratic work. Each is the least of three.
+template <class Work>
+double growth_over_8(const Work& work, int size) {
+  const auto least = [&](int of) {
+    double seconds = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const double begin = processor_seconds();
+      work(of);
+      seconds = std::min(seconds, processor_seconds() - begin);
+    }
+    return seconds;
+  };
+  const double small = least(size);
+  return least(8 * size) / small;
+}
+
+// Between the growths of linear and of quadratic work.
+constexpr double kSubquadratic = 30;
+
+}  // namespace trireme

@@ -1,2 +1,0 @@
-# Fuzz targets of the module.
-trireme_fuzzer(launch_flags ${CMAKE_CURRENT_LIST_DIR}/fuzz_flags.cpp megatron script config)
