@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the
-// enumeration and the table of definitions.
+// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the enumeration
+// and the table of definitions.
 // clang-format off
 #define TRIREME_OPS(X)                  \
   X(embedding)                          \
