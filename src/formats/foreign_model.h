@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "config/config.h"
 #include "formats/tokens.h"
 #include "tensors/mapping.h"
 
